@@ -1,0 +1,22 @@
+// The entry of every face of zonewright. Each is imported only when it is asked for: a guest must
+// start in milliseconds and must not even load the code of the agent.
+
+const [face, ...rest] = Deno.args;
+
+switch (face) {
+  case "guest": {
+    const { runGuest } = await import("./src/sandbox/guest.ts");
+    await runGuest(rest);
+    break;
+  }
+  case "simulate": {
+    const { simulate } = await import("./src/host/simulator/simulate.ts");
+    Deno.exit(await simulate(rest));
+    break;
+  }
+  default: {
+    const { runCli } = await import("./src/cli/cli.ts");
+    const code = await runCli(Deno.args);
+    if (code !== 0) Deno.exit(code);
+  }
+}

@@ -1,0 +1,63 @@
+// Identifiers. An id is made by a parse or a new function of this file and is branded, so that a
+// bare string never travels as an id.
+
+import { AgentError, invalidArgument } from "./error.ts";
+
+declare const brand: unique symbol;
+type Id<Name extends string> = string & { readonly [brand]: Name };
+
+export type WorkflowUuid = Id<"workflow">;
+export type TaskUuid = Id<"task">;
+export type JobUuid = Id<"job">;
+export type MachineUuid = Id<"machine">;
+/** Names one agent process as the owner of running jobs. */
+export type RunnerId = Id<"runner">;
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Whether a text is a UUID in lower case, the only spelling that vmadm accepts in payloads. */
+export function isUuid(text: unknown): text is string {
+  return typeof text === "string" && UUID.test(text);
+}
+
+/**
+ * The uuid of a path parameter. Upper case is folded; a text that is no uuid cannot name anything,
+ * so it is answered as a resource that is not there.
+ * @throws {AgentError} `not_found`
+ */
+export function parsePathUuid<T extends WorkflowUuid | JobUuid | MachineUuid>(
+  text: string,
+  noun: "workflow" | "job" | "machine",
+): T {
+  const folded = text.toLowerCase();
+  if (!isUuid(folded)) {
+    throw new AgentError("not_found", `Cannot find ${noun} ${JSON.stringify(text.slice(0, 64))}`);
+  }
+  return folded as T;
+}
+
+/**
+ * The uuid in a request parameter.
+ * @throws {AgentError} `invalid_argument` naming `field`
+ */
+export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid>(
+  value: unknown,
+  field: string,
+): T {
+  if (value === undefined) {
+    throw invalidArgument(field, `Cannot read ${field}: it is missing`, "Missing");
+  }
+  const folded = typeof value === "string" ? value.toLowerCase() : value;
+  if (!isUuid(folded)) {
+    throw invalidArgument(field, `Cannot read ${field}: expected a uuid`);
+  }
+  return folded as T;
+}
+
+/** Makes ids; handed in as an argument so that tests decide them. */
+export type NewUuid = <T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId>() => T;
+
+/** Random ids (RFC 9562, version 4). */
+export const randomUuid: NewUuid = <
+  T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId,
+>() => crypto.randomUUID() as unknown as T;

@@ -1,0 +1,47 @@
+// JSON values as types, and the canonical text by which two of them are compared.
+
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+export interface JsonObject {
+  [key: string]: JsonValue;
+}
+
+/** Whether a parsed JSON value is an object, neither null nor an array. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * The text of a JSON value in which object keys are sorted at every level: equal values have equal
+ * texts, whatever the order in which their keys were sent.
+ */
+export function canonicalJson(value: JsonValue): string {
+  return JSON.stringify(sorted(value));
+}
+
+function sorted(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isJsonObject(value)) return value;
+  // Entries, not assignment: a key named __proto__ must stay a key.
+  return Object.fromEntries(
+    Object.keys(value).sort().map((key) => [key, sorted(value[key] as JsonValue)]),
+  );
+}
+
+/** Nesting of a JSON value: 0 for a scalar. Stops counting above `limit`, without recursion. */
+export function jsonDepth(value: unknown, limit: number): number {
+  let depth = 0;
+  let level: unknown[] = [value];
+  while (depth <= limit) {
+    const next: unknown[] = [];
+    for (const item of level) {
+      if (typeof item !== "object" || item === null) continue;
+      for (const inner of Object.values(item)) next.push(inner);
+    }
+    const nested = level.some((item) => typeof item === "object" && item !== null);
+    if (!nested) return depth;
+    depth += 1;
+    if (next.length === 0) return depth;
+    level = next;
+  }
+  return depth;
+}

@@ -1,0 +1,51 @@
+// The source of a task: that it is one function definition and nothing else is found out by
+// parsing, never by running it. Running happens only behind the sandbox's walls.
+
+import { type Expression, parse } from "acorn";
+
+const SOURCE_OPTIONS = {
+  ecmaVersion: 2024,
+  sourceType: "script",
+  allowAwaitOutsideFunction: false,
+} as const;
+
+/**
+ * What keeps a text from being the definition of one function, or undefined when nothing does.
+ * The text is read as an expression in parentheses, as it is when the task runs; named, anonymous,
+ * arrow and async functions all are definitions.
+ */
+export function functionProblem(source: string): string | undefined {
+  let program;
+  try {
+    // The line break lets the source end in a line comment.
+    program = parse(`(${source}\n)`, SOURCE_OPTIONS);
+  } catch (error) {
+    return `is not a function definition: ${parseMessage(error)}`;
+  }
+  const [statement] = program.body;
+  if (program.body.length !== 1 || statement?.type !== "ExpressionStatement") {
+    return "is not a function definition: it holds more than one expression";
+  }
+  return expressionProblem(statement.expression);
+}
+
+function expressionProblem(expression: Expression): string | undefined {
+  switch (expression.type) {
+    case "FunctionExpression":
+      return expression.generator ? "is a generator: expected a plain function" : undefined;
+    case "ArrowFunctionExpression":
+      return undefined;
+    default:
+      return "is not a function definition";
+  }
+}
+
+/** acorn appends `(line:column)`, counted in a text with our parenthesis in front of it. */
+function parseMessage(error: unknown): string {
+  if (!(error instanceof SyntaxError)) throw error;
+  const place = /^(.*) \((\d+):(\d+)\)$/s.exec(error.message);
+  if (place === null) return error.message;
+  const [, what, line, column] = place;
+  const shift = line === "1" ? 0 : 1;
+  return `${what} in line ${line}, column ${Number(column) + shift}`;
+}

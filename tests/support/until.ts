@@ -1,0 +1,30 @@
+// Waiting in tests: for a condition, with a deadline, never for a time.
+
+const POLL_MS = 5;
+
+/** Asks again until the answer is neither undefined, null nor false, and returns it. */
+export async function until<T>(
+  what: string,
+  ask: () => T | Promise<T>,
+  deadlineMs = 20_000,
+): Promise<NonNullable<Exclude<T, false>>> {
+  const end = performance.now() + deadlineMs;
+  while (performance.now() < end) {
+    const answer = await ask();
+    if (answer !== undefined && answer !== null && answer !== false) {
+      return answer as NonNullable<Exclude<T, false>>;
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  throw new Error(`Gave up after ${deadlineMs} ms waiting for ${what}`);
+}
+
+/** Runs a function with a new folder, and removes the folder whatever happens. */
+export async function withFolder<T>(run: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });
+  try {
+    return await run(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}

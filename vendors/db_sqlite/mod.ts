@@ -1,0 +1,113 @@
+// The interface of @db/sqlite (class Database and its statements) over Deno's built-in node:sqlite,
+// so that the binary needs no shared library and no FFI permission. Only what zonewright calls is
+// here, under the names and with the meaning that package gives it: moving to the package itself is
+// an edit of deno.json.
+
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+
+/** A value that can be bound to a statement. Numbers beyond 2^53 need a bigint. */
+export type BindValue = string | number | bigint | null | Uint8Array;
+/** The columns of a row by name. */
+export type Row = Record<string, BindValue>;
+
+export interface DatabaseOpenOptions {
+  /** Refuse every write. */
+  readonly?: boolean;
+  /** Make the file when it is not there. Default true. */
+  create?: boolean;
+}
+
+/** One prepared statement. It lives as long as its database is open. */
+export class Statement {
+  readonly #statement: StatementSync;
+
+  constructor(statement: StatementSync) {
+    this.#statement = statement;
+  }
+
+  /** Runs the statement and returns the number of rows that it changed. */
+  run(...params: BindValue[]): number {
+    return Number(this.#statement.run(...params).changes);
+  }
+
+  /** The first row, or undefined when there is none. */
+  get<T extends object = Row>(...params: BindValue[]): T | undefined {
+    return this.#statement.get(...params) as T | undefined;
+  }
+
+  all<T extends object = Row>(...params: BindValue[]): T[] {
+    return this.#statement.all(...params) as T[];
+  }
+
+  /** Rows one at a time, for results that should not stand in memory at once. */
+  *iter<T extends object = Row>(...params: BindValue[]): IterableIterator<T> {
+    for (const row of this.#statement.iterate(...params)) yield row as T;
+  }
+}
+
+/** An open database. */
+export class Database {
+  readonly #db: DatabaseSync;
+  #depth = 0;
+  #open = true;
+
+  /** @throws {Error} when the file cannot be opened or is no database. */
+  constructor(path: string | URL, options: DatabaseOpenOptions = {}) {
+    const file = path instanceof URL ? decodeURIComponent(path.pathname) : path;
+    // SQLite itself would make a missing file; the option is honoured here.
+    if (options.create === false && file !== ":memory:") Deno.statSync(file);
+    this.#db = new DatabaseSync(file, { readOnly: options.readonly ?? false });
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  /** Whether a transaction is under way on this connection. */
+  get inTransaction(): boolean {
+    return this.#depth > 0;
+  }
+
+  /** Prepares one statement; anything after its semicolon would be ignored by SQLite. */
+  prepare(sql: string): Statement {
+    return new Statement(this.#db.prepare(sql));
+  }
+
+  /** Runs SQL text of any number of statements, without parameters. */
+  exec(sql: string): void {
+    this.#db.exec(sql);
+  }
+
+  /**
+   * Wraps a function into a transaction: committed when it returns, rolled back when it throws.
+   * Inside another transaction it becomes a savepoint, so that its failure undoes only its own part.
+   * The function must not await: everything on this connection would join its transaction.
+   */
+  transaction<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+    return (...args: A): R => {
+      const level = this.#depth;
+      const savepoint = `nested_${level}`;
+      this.#db.exec(level > 0 ? `SAVEPOINT ${savepoint}` : "BEGIN IMMEDIATE");
+      this.#depth = level + 1;
+      try {
+        const result = fn(...args);
+        this.#db.exec(level > 0 ? `RELEASE ${savepoint}` : "COMMIT");
+        return result;
+      } catch (error) {
+        // A full disk makes SQLite roll back by itself; a second ROLLBACK would hide the cause.
+        if (this.#db.isTransaction) {
+          this.#db.exec(level > 0 ? `ROLLBACK TO ${savepoint}; RELEASE ${savepoint}` : "ROLLBACK");
+        }
+        throw error;
+      } finally {
+        this.#depth = level;
+      }
+    };
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#db.close();
+  }
+}

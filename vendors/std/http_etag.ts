@@ -1,0 +1,2 @@
+// @ts-types="./http_etag.d.ts"
+export * from "npm:deno-std@1.4.0/http/etag.js";
