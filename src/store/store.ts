@@ -22,7 +22,7 @@ export interface WorkflowStore {
   /** Writes a workflow that is part of the agent: made when missing, replaced when different. */
   putBuiltin(workflow: Workflow, now: Instant): Promise<void>;
   /** @returns whether the workflow was there */
-  replace(workflow: Workflow, now: Instant): Promise<boolean>;
+  replace(workflow: Workflow): Promise<boolean>;
   /** @returns whether the workflow was there */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
@@ -86,6 +86,8 @@ export interface JobStore {
   get(uuid: JobUuid): Promise<Job | undefined>;
   /** Newest first. */
   list(filter: JobFilter): Promise<Job[]>;
+  /** The newest jobs of one target. */
+  ofTarget(target: string, limit: number): Promise<Job[]>;
   count(filter: JobFilter): Promise<number>;
   /**
    * Takes due jobs, oldest due first, and counts the start of their present task. One conditional

@@ -1,0 +1,206 @@
+// What changes a job after it was created. Each is a conditional update that carries out one event
+// of domain/job_state.ts; a write about a claimed job also names its owner (rule: a runner that
+// lost its job changes nothing).
+
+import { unreachable } from "../../domain/error.ts";
+import type { JobUuid, RunnerId } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import type { Phase, Resume, TaskResult } from "../../domain/job.ts";
+import { decide, type JobEvent } from "../../domain/job_state.ts";
+import type { ChangeOutcome, NextStep, TaskRecord } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
+import { selectJob } from "./jobs.ts";
+
+/** Records the end of a task and the job's next state, or nothing when the runner lost the job. */
+export function recordTask(db: Connection, record: TaskRecord): boolean {
+  const id = advanceJob(db, record);
+  if (id === undefined) return false;
+  if (record.entry !== undefined) insertResult(db, id, record.phase, record.entry);
+  return true;
+}
+
+/** How a next step is written into the columns of the job. */
+function columnsOf(next: NextStep, phase: Phase): {
+  execution: string | null;
+  phase: Phase;
+  owned: boolean;
+  claimable_at: Instant | null;
+  starts: number;
+} {
+  switch (next.kind) {
+    case "continue":
+      // The next task starts at once, and its start is counted with the same commit.
+      return { execution: null, phase, owned: true, claimable_at: null, starts: 1 };
+    case "onerror":
+      return { execution: null, phase: "onerror", owned: true, claimable_at: null, starts: 1 };
+    case "queued":
+      return {
+        execution: "queued",
+        phase,
+        owned: false,
+        claimable_at: next.claimable_at,
+        starts: 0,
+      };
+    case "waiting":
+      return { execution: "waiting", phase, owned: false, claimable_at: null, starts: 0 };
+    case "finished":
+      return { execution: next.execution, phase, owned: false, claimable_at: null, starts: 0 };
+    case "cancel_done":
+      return { execution: null, phase, owned: false, claimable_at: null, starts: 0 };
+    default:
+      return unreachable(next);
+  }
+}
+
+function advanceJob(db: Connection, record: TaskRecord): number | undefined {
+  const columns = columnsOf(record.next, record.phase);
+  const row = db.row<{ id: number }>(
+    `UPDATE jobs
+        SET execution = coalesce(?1, execution), phase = ?2,
+            runner_id = CASE ?3 WHEN 1 THEN runner_id END,
+            claimable_at = ?4, starts = ?5, params = ?6, props = ?7, elapsed_ms = ?8,
+            finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried') THEN ?9
+                          ELSE finished_at END
+      WHERE uuid = ?10 AND runner_id = ?11 AND phase = ?12
+        AND (execution = 'running' OR (execution = 'canceled' AND phase = 'oncancel'))
+     RETURNING id`,
+    columns.execution,
+    columns.phase,
+    columns.owned ? 1 : 0,
+    columns.claimable_at,
+    columns.starts,
+    JSON.stringify(record.params),
+    JSON.stringify(record.props),
+    record.next.kind === "onerror" ? 0 : Math.round(record.elapsed_ms),
+    record.now,
+    record.job_uuid,
+    record.runner_id,
+    record.phase,
+  );
+  return row?.id;
+}
+
+function insertResult(db: Connection, id: number, phase: Phase, entry: TaskResult): void {
+  db.run(
+    `INSERT INTO task_results (job_id, phase, position, entry)
+     VALUES (?1, ?2, (SELECT count(*) FROM task_results WHERE job_id = ?1 AND phase = ?2), ?3)`,
+    id,
+    phase,
+    JSON.stringify(entry),
+  );
+}
+
+/** Gives a claimed job back unrun: the start that its claim counted is taken off again. */
+export function releaseJob(
+  db: Connection,
+  uuid: JobUuid,
+  runner: RunnerId,
+  now: Instant,
+): boolean {
+  return db.run(
+    `UPDATE jobs
+        SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
+            runner_id = NULL, claimable_at = ?3, starts = max(starts - 1, 0)
+      WHERE uuid = ?1 AND runner_id = ?2`,
+    uuid,
+    runner,
+    now,
+  ) > 0;
+}
+
+/** Makes claimable again what runners before this one left behind; their starts stay counted. */
+export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): number {
+  return db.run(
+    `UPDATE jobs
+        SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
+            runner_id = NULL, claimable_at = ?2
+      WHERE runner_id IS NOT NULL AND runner_id <> ?1`,
+    runner,
+    now,
+  );
+}
+
+/**
+ * Cancels an unfinished job. When it has an oncancel chain and has begun, that chain follows: its
+ * present owner goes on to it, or it becomes claimable.
+ */
+export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOutcome {
+  const row = db.row<JobRow>(
+    `UPDATE jobs
+        SET execution = 'canceled', finished_at = ?2, elapsed_ms = 0,
+            starts = CASE WHEN runner_id IS NULL THEN 0 ELSE 1 END,
+            phase = CASE WHEN oncancel <> '[]' AND started_at IS NOT NULL THEN 'oncancel'
+                    ELSE phase END,
+            runner_id = CASE WHEN oncancel <> '[]' THEN runner_id END,
+            claimable_at = CASE WHEN oncancel <> '[]' AND started_at IS NOT NULL
+                                 AND runner_id IS NULL THEN ?2 END
+      WHERE uuid = ?1 AND execution IN ('queued', 'running', 'waiting')
+     RETURNING ${JOB_COLUMNS}`,
+    uuid,
+    now,
+  );
+  return row === undefined
+    ? refusal(db, uuid, "cancel")
+    : { kind: "changed", job: jobFromRow(row) };
+}
+
+/** Records what became of the waiting task, and queues the job again or ends it as failed. */
+export function resumeJob(
+  db: Connection,
+  uuid: JobUuid,
+  resume: Resume,
+  now: Instant,
+): ChangeOutcome {
+  const failed = resume.kind === "error";
+  const row = db.row<{ id: number; phase: Phase }>(
+    `UPDATE jobs
+        SET execution = ?2,
+            claimable_at = CASE ?2 WHEN 'queued' THEN ?3 END,
+            finished_at = CASE ?2 WHEN 'failed' THEN ?3 END
+      WHERE uuid = ?1 AND execution = 'waiting'
+     RETURNING id, phase`,
+    uuid,
+    failed ? "failed" : "queued",
+    now,
+  );
+  if (row === undefined) return refusal(db, uuid, failed ? "resume_failed" : "resume");
+  updateWaitingResult(db, row.id, row.phase, {
+    result: resume.result,
+    error: failed ? resume.error : "",
+    finished_at: now,
+  });
+  const job = selectJob(db, uuid);
+  return job === undefined ? { kind: "not_found" } : { kind: "changed", job };
+}
+
+function updateWaitingResult(
+  db: Connection,
+  id: number,
+  phase: Phase,
+  outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
+): void {
+  db.run(
+    `UPDATE task_results
+        SET entry = json_set(entry, '$.result', json(?3), '$.error', json(?4),
+                             '$.finished_at', ?5)
+      WHERE job_id = ?1 AND phase = ?2
+        AND position = (SELECT max(position) FROM task_results WHERE job_id = ?1 AND phase = ?2)`,
+    id,
+    phase,
+    JSON.stringify(outcome.result),
+    JSON.stringify(outcome.error),
+    outcome.finished_at,
+  );
+}
+
+/** Why the conditional update changed nothing, told from the row as it is. */
+function refusal(db: Connection, uuid: JobUuid, event: JobEvent): ChangeOutcome {
+  const job = selectJob(db, uuid);
+  if (job === undefined) return { kind: "not_found" };
+  const decision = decide(job.execution, event);
+  if (decision.kind === "move") {
+    throw new Error(`The store refused ${event} in ${job.execution}, job_state.ts does not`);
+  }
+  return { kind: "denied", reason: decision.reason, job };
+}

@@ -1,0 +1,52 @@
+// Workflows and jobs for tests.
+
+import type { JobUuid, RunnerId, TaskUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type { NewJob, TaskResult } from "../../src/domain/job.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import type { Task, Workflow } from "../../src/domain/workflow.ts";
+
+export const T0 = "2026-01-01T12:00:00.000Z";
+
+/** A uuid that ends in a number, so that a failing test shows which one it was. */
+export function uuidOf<T extends JobUuid | WorkflowUuid | TaskUuid>(number: number): T {
+  // The text has the form of a uuid, which is what the brand stands for.
+  return `00000000-0000-4000-8000-${String(number).padStart(12, "0")}` as T;
+}
+
+export const RUNNER = "11111111-0000-4000-8000-000000000001" as RunnerId;
+export const OTHER_RUNNER = "11111111-0000-4000-8000-000000000002" as RunnerId;
+
+export function taskOf(name: string, body = "function (job, cb) { cb(); }"): Task {
+  return { uuid: uuidOf<TaskUuid>(900), name, body };
+}
+
+export function workflowOf(
+  fields: Partial<Pick<Workflow, "chain" | "onerror" | "oncancel" | "timeout">> = {},
+): Workflow {
+  return {
+    uuid: uuidOf<WorkflowUuid>(1),
+    name: "sample",
+    chain: [taskOf("first"), taskOf("second")],
+    onerror: [],
+    ...fields,
+  };
+}
+
+export function jobOf(
+  number: number,
+  fields: Partial<NewJob> & { params?: JsonObject } = {},
+): NewJob {
+  return {
+    uuid: uuidOf<JobUuid>(number),
+    workflow: workflowOf(),
+    exec_after: T0,
+    target: null,
+    params: {},
+    created_at: T0,
+    ...fields,
+  };
+}
+
+export function resultOf(name: string, fields: Partial<TaskResult> = {}): TaskResult {
+  return { result: "OK", error: "", name, started_at: T0, finished_at: T0, attempts: 1, ...fields };
+}
