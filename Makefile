@@ -1,0 +1,41 @@
+# Every target sets up what it needs by itself, once, inside .toolchain/ (git-ignored).
+
+DENO := .toolchain/bin/deno
+export DENO_DIR := $(CURDIR)/.toolchain/cache
+export DENO_NO_UPDATE_CHECK := 1
+ALLOW := --allow-read --allow-write --allow-net --allow-env --allow-run --allow-sys
+SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench build clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: .toolchain/ready ## start a development agent and create a first machine on it
+	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo --state-dir run
+
+test: .toolchain/ready check ## run the checks and every test; names what was skipped
+	@$(DENO) run --quiet --cached-only -A tests/run.ts
+
+check: .toolchain/ready ## format, lint, types and the rules of the house
+	@$(DENO) fmt --check --quiet
+	@$(DENO) lint --quiet
+	@$(DENO) check --quiet main.ts src tests vendors bench
+	@$(DENO) test --quiet --cached-only -A tests/house_test.ts
+
+build: dist/zonewright ## make the single binary dist/zonewright
+
+dist/zonewright: .toolchain/ready $(SOURCES) vendors/build.ts
+	@$(DENO) run --quiet --cached-only -A vendors/build.ts
+
+bench: .toolchain/ready dist/zonewright ## measure start, jobs, requests, memory and size
+	@$(DENO) run --quiet --cached-only -A bench/bench.ts
+
+clean: ## remove what was built and fetched
+	rm -rf dist run .toolchain
+
+.toolchain/ready: vendors/toolchain.sh deno.json deno.lock
+	@sh vendors/toolchain.sh
+	@$(DENO) install --quiet --frozen --entrypoint main.ts vendors/std/*.ts tests/*.ts
+	@touch $@

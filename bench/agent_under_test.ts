@@ -1,0 +1,84 @@
+// An agent to measure: the compiled binary in a folder of its own, on a port that the system chose.
+
+import { fromFileUrl, join } from "@std/path";
+
+export const BINARY = fromFileUrl(new URL("../dist/zonewright", import.meta.url));
+
+export interface AgentUnderTest {
+  readonly url: string;
+  readonly pid: number;
+  /** From the start of the process to its word that it listens, milliseconds. */
+  readonly listeningMs: number;
+  stop(): Promise<void>;
+}
+
+/** Starts `serve --dev` with these further flags and waits until it says where it listens. */
+export async function startAgentUnderTest(
+  folder: string,
+  flags: readonly string[] = [],
+): Promise<AgentUnderTest> {
+  const began = performance.now();
+  const process = new Deno.Command(BINARY, {
+    args: [
+      "serve",
+      "--dev",
+      "--listen",
+      "127.0.0.1:0",
+      "--state-dir",
+      join(folder, "state"),
+      ...flags,
+    ],
+    clearEnv: true,
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  const lines = process.stderr.pipeThrough(new TextDecoderStream());
+  let text = "";
+  let url: string | undefined;
+  let listeningMs = 0;
+  const reader = lines.getReader();
+  while (url === undefined) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`The agent ended before it listened:\n${text}`);
+    text += value;
+    url = /http:\/\/127\.0\.0\.1:\d+/.exec(text.includes("agent started") ? text : "")?.[0];
+    listeningMs = performance.now() - began;
+  }
+  reader.releaseLock();
+  const drained = lines.pipeTo(new WritableStream());
+  return {
+    url,
+    pid: process.pid,
+    listeningMs,
+    stop: async () => {
+      process.kill("SIGTERM");
+      await process.status;
+      await drained;
+    },
+  };
+}
+
+/** Resident memory of a process, MiB. */
+export function residentMiB(pid: number): number {
+  const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024;
+}
+
+/** Processes that this one has started, at any depth. */
+export function descendants(pid: number): number[] {
+  const children = Array.from(Deno.readDirSync("/proc"), ({ name }) => Number(name))
+    .filter((candidate) => parentOf(candidate) === pid);
+  return children.flatMap((child) => [child, ...descendants(child)]);
+}
+
+function parentOf(pid: number): number | undefined {
+  if (!Number.isInteger(pid)) return undefined;
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+  } catch {
+    // The process ended while we looked.
+    return undefined;
+  }
+}

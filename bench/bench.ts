@@ -1,0 +1,153 @@
+// What `make bench` prints: start, jobs, requests, memory and size of the compiled binary. Each
+// figure is min / median / max of several runs; load comes from this process, on the same cores.
+
+import {
+  type AgentUnderTest,
+  BINARY,
+  descendants,
+  residentMiB,
+  startAgentUnderTest,
+} from "./agent_under_test.ts";
+
+const START_RUNS = 10;
+const ROUNDS = 3;
+const JOBS = 1_000;
+const REQUEST_SECONDS = 3;
+const CONNECTIONS = 32;
+const IDLE_SECONDS = 5;
+
+function triple(values: readonly number[], digits = 0): string {
+  const sorted = values.toSorted((a, b) => a - b);
+  const pick = (share: number) =>
+    (sorted[Math.round((sorted.length - 1) * share)] ?? 0).toFixed(digits);
+  return `${pick(0)} / ${pick(0.5)} / ${pick(1)}`;
+}
+
+function report(what: string, figure: string): void {
+  console.log(`${what.padEnd(58)} ${figure}`);
+}
+
+async function withAgent<T>(run: (agent: AgentUnderTest) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: "zonewright-bench-" });
+  try {
+    const agent = await startAgentUnderTest(folder);
+    try {
+      return await run(agent);
+    } finally {
+      await agent.stop();
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function post(url: string, body: unknown): Promise<{ uuid: string }> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  return await response.json();
+}
+
+/** Runs `one` over and over on several connections. @returns calls in all */
+async function together(calls: number, one: () => Promise<unknown>): Promise<void> {
+  let left = calls;
+  await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+    while (left-- > 0) await one();
+  }));
+}
+
+async function measureJobs(agent: AgentUnderTest): Promise<{ posted: number; finished: number }> {
+  const { uuid } = await post(`${agent.url}/workflows`, {
+    name: "no-op",
+    chain: [{ name: "nothing", body: "function (job, cb) { cb(); }" }],
+  });
+  const succeeded = async () => {
+    const stats = await (await fetch(`${agent.url}/stats`)).json();
+    return stats.current.succeeded as number;
+  };
+  const before = await succeeded();
+  const began = performance.now();
+  await together(JOBS, () => post(`${agent.url}/jobs`, { workflow: uuid }));
+  const posted = performance.now();
+  while (await succeeded() < before + JOBS) await new Promise((resolve) => setTimeout(resolve, 10));
+  const finished = performance.now();
+  return { posted: JOBS / (posted - began) * 1000, finished: JOBS / (finished - began) * 1000 };
+}
+
+async function measureLatency(agent: AgentUnderTest): Promise<number[]> {
+  const { uuid } = await post(`${agent.url}/workflows`, {
+    name: "no-op",
+    chain: [{ name: "nothing", body: "function (job, cb) { cb(); }" }],
+  });
+  const latencies: number[] = [];
+  for (let job = 0; job < 100; job++) {
+    const began = performance.now();
+    const { uuid: job_uuid } = await post(`${agent.url}/jobs`, { workflow: uuid });
+    await (await fetch(`${agent.url}/jobs/${job_uuid}/wait?timeout=10`)).json();
+    latencies.push(performance.now() - began);
+  }
+  return latencies;
+}
+
+async function measureRequests(url: string): Promise<number> {
+  const end = performance.now() + REQUEST_SECONDS * 1000;
+  let answered = 0;
+  await Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+    while (performance.now() < end) {
+      const response = await fetch(url);
+      await response.arrayBuffer();
+      if (response.status !== 200) throw new Error(`${url} answered ${response.status}`);
+      answered += 1;
+    }
+  }));
+  return answered / REQUEST_SECONDS;
+}
+
+function cpuSeconds(pid: number): number {
+  const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticksPerSecond = 100;
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+const { size } = await Deno.stat(BINARY);
+report("size of the binary, MB", (size / 1e6).toFixed(1));
+
+const starts: number[] = [];
+for (let run = 0; run < START_RUNS; run++) {
+  starts.push(await withAgent((agent) => Promise.resolve(agent.listeningMs)));
+}
+report(`start to listening, dev mode, ms (${START_RUNS} runs)`, triple(starts));
+
+await withAgent(async (agent) => {
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  const before = cpuSeconds(agent.pid);
+  await new Promise((resolve) => setTimeout(resolve, IDLE_SECONDS * 1000));
+  const idleShare = (cpuSeconds(agent.pid) - before) / IDLE_SECONDS * 100;
+  report("idle: RSS of the agent, MiB", residentMiB(agent.pid).toFixed(0));
+  const guests = descendants(agent.pid).map(residentMiB);
+  report(`idle: RSS of each of ${guests.length} guests, MiB`, triple(guests));
+  report(`idle: CPU over ${IDLE_SECONDS} s, %`, idleShare.toFixed(1));
+});
+
+await withAgent(async (agent) => {
+  const rounds = [];
+  for (let round = 0; round < ROUNDS; round++) rounds.push(await measureJobs(agent));
+  report("POST /jobs accepted, durable, per second", triple(rounds.map(({ posted }) => posted)));
+  report(
+    "no-op jobs posted to finished, per second",
+    triple(rounds.map(({ finished }) => finished)),
+  );
+  const latencies = (await measureLatency(agent)).toSorted((a, b) => a - b);
+  report("one job posted to finished, ms (min / p50 / max)", triple(latencies, 1));
+  report("one job posted to finished, p99 ms", (latencies[98] ?? 0).toFixed(1));
+  const requests = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    requests.push(await measureRequests(`${agent.url}/v1/index.json`));
+  }
+  report(`GET /v1/index.json per second, ${CONNECTIONS} connections`, triple(requests));
+  report("RSS of the agent after the load, MiB", residentMiB(agent.pid).toFixed(0));
+});

@@ -1,0 +1,44 @@
+// Bytes that are made piece by piece, as often as they are asked for, so that their size costs no
+// memory; and what an index says about such bytes.
+
+/** Bytes that can be made again and again: every time the same ones. */
+export interface Content {
+  /** Bytes. */
+  readonly size: number;
+  chunks(): Iterable<Uint8Array<ArrayBuffer>>;
+}
+
+/** Digests of some content, lower-case hex. */
+export interface ContentDigests {
+  readonly sha256: string;
+  readonly sha512: string;
+}
+
+/** Hashing gives the event loop a turn after as many bytes. */
+const TURN_BYTES = 4 << 20; // 4 MiB, some 10 ms
+
+/** Content that is held in memory. */
+export function contentOf(bytes: Uint8Array<ArrayBuffer>): Content {
+  return { size: bytes.length, chunks: () => [bytes] };
+}
+
+/** Both digests in one pass. */
+export async function digestsOf(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  signal?: AbortSignal,
+): Promise<ContentDigests> {
+  // Web Crypto hashes whole buffers only. Imported here: at the start it would cost milliseconds.
+  const { createHash } = await import("node:crypto");
+  const [sha256, sha512] = [createHash("sha256"), createHash("sha512")];
+  let untilTurn = TURN_BYTES;
+  for await (const chunk of chunks) {
+    sha256.update(chunk);
+    sha512.update(chunk);
+    untilTurn -= chunk.length;
+    if (untilTurn > 0) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    signal?.throwIfAborted();
+    untilTurn = TURN_BYTES;
+  }
+  return { sha256: sha256.digest("hex"), sha512: sha512.digest("hex") };
+}

@@ -1,0 +1,68 @@
+// Waiting in loops: until something happens, a time has passed, or the loop is to end.
+
+/** Longest timer of the platform; a longer wait is cut, and its loop looks again. */
+const TIMER_MS_MAX = 2_147_483_647;
+
+/** A bell: a ring that comes while nobody waits is kept for the next wait, so that none is lost. */
+export class Bell {
+  #rung = false;
+  #answer: (() => void) | undefined;
+
+  ring(): void {
+    this.#rung = true;
+    this.#answer?.();
+  }
+
+  /** Waits for a ring, at most so many milliseconds, and no longer than the signal allows. */
+  async wait(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#rung && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(Math.max(ms, 0), TIMER_MS_MAX));
+        const done = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+        this.#answer = done;
+        signal.addEventListener("abort", done, { once: true });
+      });
+      this.#answer = undefined;
+    }
+    this.#rung = false;
+  }
+}
+
+/** Waits so many milliseconds, or until the signal ends the wait. Never rejects. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await new Bell().wait(ms, signal);
+}
+
+export interface BackoffOptions {
+  /** Milliseconds before the second attempt; doubled before each further one. */
+  readonly firstMs: number;
+  readonly longestMs: number;
+  readonly signal: AbortSignal;
+  /** Told of each failure before the wait. */
+  readonly onFailure: (error: unknown, attempt: number) => void;
+}
+
+/**
+ * Runs a function again and again until it returns.
+ * @returns what it returned, or undefined when the signal ended the attempts
+ */
+export async function untilDone<T>(
+  run: () => Promise<T>,
+  options: BackoffOptions,
+): Promise<T | undefined> {
+  for (let attempt = 1; !options.signal.aborted; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      options.onFailure(error, attempt);
+      await pause(
+        Math.min(options.firstMs * 2 ** (attempt - 1), options.longestMs),
+        options.signal,
+      );
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,87 @@
+// The job as a task body sees it, and what of it the body may change. Whatever a task sets on its
+// job is seen by later tasks and in GET /jobs/:job_uuid, except for the engine's own fields.
+
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { Job } from "../domain/job.ts";
+
+/** Fields that the engine sets; what a body does to them is forgotten. */
+const ENGINE_FIELDS: ReadonlySet<string> = new Set([
+  "uuid",
+  "workflow",
+  "workflow_uuid",
+  "name",
+  "execution",
+  "chain",
+  "chain_results",
+  "onerror",
+  "onerror_results",
+  "oncancel",
+  "oncancel_results",
+  "exec_after",
+  "timeout",
+  "elapsed",
+  "target",
+  "locks",
+  "attempt",
+  "created_at",
+  "started",
+  "started_at",
+  "finished_at",
+  "runner_id",
+  "log",
+  "timeToDie",
+  "num_attempts",
+  "max_attempts",
+  "initial_delay",
+  "max_delay",
+  "prev_attempt",
+  "next_attempt",
+]);
+
+/** What a task may change. */
+export interface JobData {
+  readonly params: JsonObject;
+  readonly props: JsonObject;
+}
+
+/**
+ * The object that a body is given.
+ * @param attempt how often this task was started, crashes of the agent included
+ */
+export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
+  const failure = job.phase === "chain" ? undefined : job.chain_results.at(-1)?.error;
+  const fields = {
+    ...(failure === undefined ? {} : { error: failure }),
+    ...data.props,
+    uuid: job.uuid,
+    workflow: job.workflow_uuid,
+    workflow_uuid: job.workflow_uuid,
+    name: job.name,
+    execution: job.execution,
+    chain: job.chain,
+    chain_results: job.chain_results,
+    onerror: job.onerror,
+    onerror_results: job.onerror_results,
+    exec_after: job.exec_after,
+    timeout: job.timeout,
+    created_at: job.created_at,
+    started: job.started_at === null ? null : Date.parse(job.started_at),
+    params: data.params,
+    attempt,
+    ...(job.target === null ? {} : { target: job.target }),
+  };
+  // A copy by JSON: nothing of the agent's own objects may be shared with what goes to a guest.
+  return JSON.parse(JSON.stringify(fields)) as JsonObject;
+}
+
+/** What is kept of the job object that a task left behind. */
+export function jobData(left: JsonObject | null, before: JobData): JobData {
+  if (left === null) return before;
+  const engineOwned = Object.entries(before.props).filter(([key]) => ENGINE_FIELDS.has(key));
+  const set = Object.entries(left).filter(([key]) => key !== "params" && !ENGINE_FIELDS.has(key));
+  return {
+    params: isJsonObject(left.params) ? left.params : before.params,
+    // Entries, not assignment: a key named __proto__ must stay a key.
+    props: Object.fromEntries([...engineOwned, ...set]),
+  };
+}

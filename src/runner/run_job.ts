@@ -1,0 +1,249 @@
+// Runs one claimed job: the tasks of its phase, one after the other, each end recorded before the
+// next task starts. Claims nothing; see runner.ts.
+
+import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
+import { type Instant, instantAfter, type Now } from "../domain/instant.ts";
+import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job.ts";
+import { isFinal } from "../domain/job_state.ts";
+import type { Task } from "../domain/workflow.ts";
+import type { Log } from "../log.ts";
+import { untilDone } from "../loop.ts";
+import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { NextStep, Store } from "../store/store.ts";
+import type { JobData } from "./job_view.ts";
+import { endOfPhase, entryOf, nextStep, type RecordedEnd } from "./next_step.ts";
+import { runAttempts } from "./run_attempts.ts";
+
+/** Starts of a task without a recorded result after which it fails: no poison pills (P5). */
+export const STARTS_MAX = 3;
+/** Error of a task that was started so often. */
+export const INTERRUPTED = "interrupted";
+
+const RECORD_RETRY_FIRST_MS = 100;
+const RECORD_RETRY_LONGEST_MS = 5_000;
+const ATTEMPTS_OF_A_JOB = 10;
+
+/**
+ * Why a running job is told to stop: it was canceled; the agent ends and lets the present task come
+ * to its end; or the time for that is over.
+ */
+export type StopReason = "canceled" | "drain" | "shutdown";
+
+export interface JobDeps {
+  readonly store: Store;
+  readonly runner_id: RunnerId;
+  /** Runs one body or fallback behind the wall, with the capabilities of this job and task. */
+  readonly runTask: (
+    run: TaskRun,
+    of: { job_uuid: JobUuid; task: Task },
+    signal: AbortSignal,
+  ) => Promise<TaskOutcome>;
+  readonly now: Now;
+  /** Milliseconds that never go backwards. */
+  readonly monotonicMs: () => number;
+  readonly newUuid: NewUuid;
+  readonly log: Log;
+}
+
+/** The running of one job; `stop` is told from outside. */
+export interface RunningJob {
+  readonly uuid: JobUuid;
+  /** After a cancel the oncancel chain follows, and is not stopped by another. */
+  stop(reason: StopReason): void;
+  /** Settles when the job has left this runner; never rejects. */
+  readonly done: Promise<void>;
+}
+
+/** Starts to run a job that `runner_id` has claimed. */
+export function runJob(job: Job, deps: JobDeps): RunningJob {
+  const stops = {
+    canceled: new AbortController(),
+    drain: new AbortController(),
+    shutdown: new AbortController(),
+  };
+  const done = new JobRun(job, deps, stops).run().catch((error: unknown) => {
+    // A defect of ours: the row still names this runner, so the next start takes the job up again.
+    deps.log.error("job lost", { job_uuid: job.uuid, error });
+  });
+  return { uuid: job.uuid, stop: (reason) => stops[reason].abort(), done };
+}
+
+class JobRun {
+  #job: Job;
+  #data: JobData;
+  readonly #deps: JobDeps;
+  readonly #stops: Record<StopReason, AbortController>;
+  /** Monotonic milliseconds at which the present phase would have begun without interruptions. */
+  #phaseBeganMs: number;
+
+  constructor(job: Job, deps: JobDeps, stops: Record<StopReason, AbortController>) {
+    this.#job = job;
+    this.#data = { params: job.params, props: job.props };
+    this.#deps = deps;
+    this.#stops = stops;
+    this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
+  }
+
+  /** Every turn records the end of one task or of the job, so the turns are bounded by the tasks. */
+  async run(): Promise<void> {
+    for (;;) {
+      if (this.#stops.drain.signal.aborted) return await this.#release();
+      const { tasks, results } = phaseOf(this.#job);
+      const task = tasks[results.length];
+      const went = task === undefined
+        ? await this.#record(endOfPhase(this.#job, "done"))
+        : await this.#runTask(task, results.length === tasks.length - 1);
+      if (went === "stopped" && !(await this.#takeUpCancel())) return;
+      if (went === "left") return;
+    }
+  }
+
+  async #runTask(task: Task, last: boolean): Promise<"goes_on" | "left" | "stopped"> {
+    const started_at = this.#deps.now();
+    const { end, attempts, data } = await this.#attempt(task);
+    if (end.kind === "aborted") return await this.#stopped();
+    this.#data = data;
+    const now = this.#deps.now();
+    const entry: TaskResult = {
+      ...entryOf(end),
+      name: task.name ?? task.uuid,
+      started_at,
+      finished_at: now,
+      attempts,
+    };
+    const successor = end.kind === "signal" && end.word === "retry"
+      ? await this.#successor(now)
+      : null;
+    return await this.#record(nextStep(this.#job, end, last, now, () => successor), entry);
+  }
+
+  async #attempt(task: Task): Promise<
+    { end: RecordedEnd | { kind: "aborted" }; attempts: number; data: JobData }
+  > {
+    if (this.#job.starts > STARTS_MAX) {
+      return { end: { kind: "failure", error: INTERRUPTED }, attempts: 0, data: this.#data };
+    }
+    const of = { job_uuid: this.#job.uuid, task };
+    return await runAttempts(this.#job, task, this.#data, {
+      run: (run, signal) => this.#deps.runTask(run, of, signal),
+      leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
+      signal: this.#signal(),
+    });
+  }
+
+  /** A canceled job's own chain is not ended by the cancel that began it. */
+  #signal(): AbortSignal {
+    const { canceled, shutdown } = this.#stops;
+    if (this.#job.phase === "oncancel") return shutdown.signal;
+    return AbortSignal.any([canceled.signal, shutdown.signal]);
+  }
+
+  #elapsedMs(): number {
+    return Math.max(this.#deps.monotonicMs() - this.#phaseBeganMs, 0);
+  }
+
+  async #stopped(): Promise<"left" | "stopped"> {
+    if (!this.#stops.shutdown.signal.aborted) return "stopped";
+    await this.#release();
+    return "left";
+  }
+
+  /** Gives the job back, so that it goes on at its present task when an agent runs again. */
+  async #release(): Promise<void> {
+    await this.#deps.store.jobs.release(this.#job.uuid, this.#deps.runner_id, this.#deps.now());
+  }
+
+  /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
+  async #record(next: NextStep, entry?: TaskResult): Promise<"goes_on" | "left" | "stopped"> {
+    const { store, runner_id, now, log } = this.#deps;
+    const { uuid, phase } = this.#job;
+    const owned = await untilDone(
+      () =>
+        store.jobs.recordTask({
+          job_uuid: uuid,
+          runner_id,
+          phase,
+          ...(entry === undefined ? {} : { entry }),
+          ...this.#data,
+          elapsed_ms: this.#elapsedMs(),
+          next,
+          now: now(),
+        }),
+      {
+        firstMs: RECORD_RETRY_FIRST_MS,
+        longestMs: RECORD_RETRY_LONGEST_MS,
+        signal: this.#stops.shutdown.signal,
+        onFailure: (error) => log.error("task result not written", { job_uuid: uuid, error }),
+      },
+    );
+    if (owned === undefined) return "left";
+    if (!owned) return "stopped";
+    if (entry !== undefined) this.#logTask(entry);
+    return await this.#follow(next);
+  }
+
+  async #follow(next: NextStep): Promise<"goes_on" | "left"> {
+    const { store, log } = this.#deps;
+    const before = this.#job;
+    const job = await store.jobs.get(before.uuid);
+    if (job === undefined) return "left";
+    this.#job = job;
+    if (isFinal(job.execution) && !isFinal(before.execution)) {
+      log.info("job finished", {
+        job_uuid: job.uuid,
+        workflow: job.name,
+        execution: job.execution,
+      });
+    }
+    if (job.phase !== before.phase) this.#phaseBeganMs = this.#deps.monotonicMs();
+    const goesOn = next.kind === "continue" || next.kind === "onerror" ||
+      (next.kind === "canceled" && next.oncancel);
+    return goesOn ? "goes_on" : "left";
+  }
+
+  /** After the job was lost: whether it was canceled and left its oncancel chain to this runner. */
+  async #takeUpCancel(): Promise<boolean> {
+    const { store, runner_id, log } = this.#deps;
+    const job = await store.jobs.get(this.#job.uuid);
+    if (job?.execution === "canceled") {
+      log.info("job finished", { job_uuid: job.uuid, workflow: job.name, execution: "canceled" });
+    }
+    if (job === undefined || job.phase !== "oncancel" || job.runner_id !== runner_id) return false;
+    this.#job = job;
+    this.#phaseBeganMs = this.#deps.monotonicMs();
+    return true;
+  }
+
+  /** The job that takes this one's place after `cb('retry')`, or null when it was the last one. */
+  async #successor(now: Instant): Promise<NewJob | null> {
+    const job = this.#job;
+    const stored = await this.#deps.store.workflows.get(job.workflow_uuid);
+    if (stored === undefined) return null;
+    const { workflow } = stored;
+    const attempt = numberOr(job.props.num_attempts, 0);
+    if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) return null;
+    const delayMs = Math.min(
+      numberOr(workflow.initial_delay, 0) * 2 ** attempt,
+      numberOr(workflow.max_delay, Number.POSITIVE_INFINITY),
+    );
+    return {
+      uuid: this.#deps.newUuid<JobUuid>(),
+      workflow,
+      exec_after: instantAfter(now, delayMs),
+      target: job.target,
+      params: job.params,
+      props: { num_attempts: attempt + 1, prev_attempt: job.uuid },
+      created_at: now,
+    };
+  }
+
+  #logTask(entry: TaskResult): void {
+    const { uuid, phase } = this.#job;
+    const failed = entry.error === "" ? {} : { error: JSON.stringify(entry.error) };
+    this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
+  }
+}
+
+function numberOr(value: unknown, otherwise: number): number {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : otherwise;
+}

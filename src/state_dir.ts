@@ -1,0 +1,48 @@
+// The state folder: who may read it, and that one agent at a time works in it.
+
+import { Database } from "@db/sqlite";
+import { join } from "@std/path";
+import { AgentError, messageOf } from "./domain/error.ts";
+
+/** Nothing the agent makes is open to other users. */
+const UMASK = 0o077;
+const FOLDER_MODE = 0o700;
+
+/** A state folder that this process holds. */
+export interface StateDir {
+  readonly path: string;
+  /** Lets another agent have it. */
+  release(): void;
+}
+
+/**
+ * Makes the folder when it is missing, closes it to others, and takes its lock. The lock ends with
+ * the process, however it ends.
+ * @throws {AgentError} `conflict` when another agent holds it
+ */
+export async function takeStateDir(path: string): Promise<StateDir> {
+  Deno.umask(UMASK);
+  await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
+  await Deno.chmod(path, FOLDER_MODE);
+  const lock = await takeLock(path);
+  await Deno.writeTextFile(join(path, "agent.pid"), `${Deno.pid}\n`);
+  return { path, release: () => lock.close() };
+}
+
+/**
+ * SQLite's own exclusive lock on an empty database: it is refused at once where the platform's file
+ * lock can only be waited for.
+ */
+async function takeLock(path: string): Promise<Database> {
+  const lock = new Database(join(path, "agent.lock"));
+  try {
+    lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+    return lock;
+  } catch (error) {
+    lock.close();
+    if (!messageOf(error).includes("locked")) throw error;
+    const holder = await Deno.readTextFile(join(path, "agent.pid")).catch(() => "");
+    const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
+    throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
+  }
+}

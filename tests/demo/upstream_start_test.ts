@@ -1,0 +1,96 @@
+// How the sample upstream starts and ends: what it keeps, and that it leaves nothing open.
+
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { SAMPLE_ISO } from "../../src/demo/sample_file.ts";
+import { startSampleUpstream } from "../../src/demo/upstream.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { silentLog } from "../../src/log.ts";
+import { until, withFolder } from "../support/until.ts";
+
+const MIB = 1 << 20;
+// The sanitizers fail a test when a file, a socket or a read is left open.
+const NOTHING_OPEN = { sanitizeResources: true, sanitizeOps: true };
+
+Deno.test("the sample upstream keeps its medium, and makes a damaged one again", async () => {
+  await withFolder(async (cacheDir) => {
+    const path = `${cacheDir}/zonewright-sample.iso`;
+    const start = async () => {
+      const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+      await upstream.close();
+      return { bytes: await Deno.readFile(path), inode: (await Deno.stat(path)).ino };
+    };
+    const first = await start();
+    const second = await start();
+    assertEquals(second.inode, first.inode, "a good medium is not written again");
+
+    const damaged = first.bytes.slice();
+    damaged[500_000] = (damaged[500_000] ?? 0) ^ 1;
+    for (const wrong of [damaged, first.bytes.subarray(0, 1000), new Uint8Array()]) {
+      await Deno.writeFile(path, wrong);
+      assertEquals((await start()).bytes, first.bytes);
+    }
+    const names = [...Deno.readDirSync(cacheDir)].map(({ name }) => name);
+    assertEquals(names, ["zonewright-sample.iso"]);
+  });
+});
+
+Deno.test("startSampleUpstream() refuses a size of no image and makes nothing", async () => {
+  await withFolder(async (cacheDir) => {
+    const error = await assertRejects(
+      () => startSampleUpstream({ cacheDir, log: silentLog, isoBytes: 1000 }),
+      AgentError,
+    );
+    assertEquals(error.code, "invalid_argument");
+    assertEquals([...Deno.readDirSync(cacheDir)], []);
+  });
+});
+
+Deno.test("startSampleUpstream() gives up when its signal is aborted", NOTHING_OPEN, async () => {
+  await withFolder(async (cacheDir) => {
+    const signal = AbortSignal.abort(new Error("no longer wanted"));
+    await assertRejects(
+      () => startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB, signal }),
+      Error,
+      "no longer wanted",
+    );
+    assertEquals([...Deno.readDirSync(cacheDir)], []);
+  });
+});
+
+Deno.test(
+  "close() ends downloads and leaves nothing open",
+  NOTHING_OPEN,
+  async () => {
+    await withFolder(async (cacheDir) => {
+      const options = { cacheDir, log: silentLog, isoBytes: 64 * MIB };
+      const upstream = await startSampleUpstream(options);
+      const port = Number(new URL(upstream.url).port);
+      using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+      const request = `GET /${SAMPLE_ISO} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
+      await connection.write(new TextEncoder().encode(request));
+      const buffer = new Uint8Array(1000);
+      assertNotEquals(await connection.read(buffer), null);
+      await Promise.all([upstream.close(), upstream.close()]);
+      await assertRejects(() => Deno.connect({ hostname: "127.0.0.1", port }));
+    });
+  },
+);
+
+Deno.test("the sample upstream closes when its signal is aborted", NOTHING_OPEN, async () => {
+  await withFolder(async (cacheDir) => {
+    const stop = new AbortController();
+    const options = { cacheDir, log: silentLog, isoBytes: MIB, signal: stop.signal };
+    const upstream = await startSampleUpstream(options);
+    const port = Number(new URL(upstream.url).port);
+    stop.abort();
+    await until(
+      "the port to be closed",
+      () =>
+        Deno.connect({ hostname: "127.0.0.1", port }).then((connection) => {
+          connection.close();
+          return false;
+        }, () => true),
+    );
+    await upstream.close();
+  });
+});

@@ -1,0 +1,203 @@
+// The rules of the house as a program: which room may import which, how large a file may be, which
+// words and calls are banned, and that every path named in README.md exists.
+
+import { assertEquals } from "@std/assert";
+import { fromFileUrl, join, normalize } from "@std/path";
+
+const ROOT = fromFileUrl(new URL("..", import.meta.url));
+
+/** Lines of one source file. */
+const FILE_LINES_MAX = 250;
+/** Lines of one function, from its head to its closing brace. */
+const FUNCTION_LINES_MAX = 60;
+
+/**
+ * What each room may import besides itself. Files that stand beside the rooms and know nothing of
+ * them (`log.ts`, `loop.ts`, `version.ts`) are open to all but the pure rooms.
+ */
+const ROOMS: Record<string, readonly string[]> = {
+  domain: [],
+  store: ["domain"],
+  sandbox: ["domain"],
+  capabilities: ["domain", "host", "mirror", "store", "sandbox/protocol.ts", "sandbox/run_task.ts"],
+  host: ["domain", "executable.ts"],
+  mirror: ["domain", "store"],
+  runner: ["domain", "store", "sandbox", "capabilities"],
+  workflows: [],
+  http: ["domain", "store", "mirror", "host/vnc.ts", "host/vmadm.ts"],
+  demo: ["domain"],
+  cli: ["domain", "agent.ts", "config.ts", "config_sources.ts"],
+};
+const BESIDE = ["log.ts", "loop.ts", "version.ts", "executable.ts"];
+const PURE = ["domain", "workflows"];
+/** The guest is the other side of the wall: it knows the protocol and nothing else. */
+const GUEST_FILES = /^src\/sandbox\/guest\w*\.ts$/;
+
+const BANNED: readonly {
+  readonly pattern: RegExp;
+  readonly why: string;
+  readonly except?: RegExp;
+}[] = [
+  { pattern: /\b(TODO|FIXME|XXX|HACK)\b/, why: "finish it, or say what ends it" },
+  { pattern: /\.only\(/, why: "runs one test instead of all" },
+  { pattern: /from "(npm|jsr|https?):/, why: "deno.json alone says where packages come from" },
+  {
+    pattern: /^import (?!type)[^;]*from "node:/m,
+    why: "each node: module costs milliseconds at start; import it where it is needed",
+    except: GUEST_FILES,
+  },
+  { pattern: /^export default/m, why: "things are imported by their name" },
+  { pattern: /^export \* from/m, why: "import the file that defines the thing" },
+  {
+    pattern: /: any\b|<any>|\bas any\b|as unknown as|@ts-ignore/,
+    why: "name the type",
+    except: /^src\/domain\/id\.ts$/,
+  },
+  {
+    pattern: /\bDate\.now\(\)/,
+    why: "the clock is an argument",
+    // Faces of their own, which begin at a process: there the clock is the system's.
+    except: /^src\/(cli|host\/simulator)\//,
+  },
+  { pattern: /\binnerHTML\b/, why: "text is set as text" },
+];
+const BANNED_NAMES =
+  /(^|_|\/)(utils?|helpers?|common|types|misc|services?)\.ts$|\/(index|mod)\.ts$/;
+
+interface Source {
+  /** Below the repository: `src/domain/job.ts`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+async function sources(folder: string): Promise<Source[]> {
+  const found: Source[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
+    const path = `${folder}/${name}`;
+    if (isDirectory) found.push(...await sources(path));
+    else if (name.endsWith(".ts")) {
+      found.push({ path, text: await Deno.readTextFile(join(ROOT, path)) });
+    }
+  }
+  return found.sort((a, b) => a.path < b.path ? -1 : 1);
+}
+
+/** Local files that a source imports, statically or when needed, as paths below src/. */
+function localImports(source: Source): string[] {
+  const specifiers = source.text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g);
+  const folder = source.path.slice(0, source.path.lastIndexOf("/"));
+  return Array.from(specifiers, ([, path]) => normalize(`${folder}/${path}`).replace(/^src\//, ""));
+}
+
+function roomOf(path: string): string | undefined {
+  return path.includes("/") ? path.slice(0, path.indexOf("/")) : undefined;
+}
+
+function mayImport(room: string, target: string): boolean {
+  if (roomOf(target) === room) return true;
+  if (BESIDE.includes(target)) return !PURE.includes(room);
+  const allowed = ROOMS[room] ?? [];
+  return allowed.some((entry) => entry === target || entry === roomOf(target));
+}
+
+Deno.test("every room imports only the rooms below it", async () => {
+  const wrong: string[] = [];
+  for (const source of await sources("src")) {
+    const room = roomOf(source.path.replace(/^src\//, ""));
+    for (const target of localImports(source)) {
+      if (room === undefined) {
+        const pure = BESIDE.includes(source.path.replace(/^src\//, ""));
+        if (pure && roomOf(target) !== undefined) wrong.push(`${source.path} imports ${target}`);
+      } else if (GUEST_FILES.test(source.path)) {
+        if (!/^sandbox\/(guest\w*|protocol)\.ts$/.test(target)) {
+          wrong.push(`${source.path} imports ${target}`);
+        }
+      } else if (!mayImport(room, target)) wrong.push(`${source.path} imports ${target}`);
+    }
+  }
+  assertEquals(wrong, []);
+});
+
+Deno.test("every room is known to the rules", async () => {
+  const rooms = [];
+  for await (const { name, isDirectory } of Deno.readDir(join(ROOT, "src"))) {
+    if (isDirectory) rooms.push(name);
+  }
+  assertEquals(rooms.filter((room) => ROOMS[room] === undefined), []);
+});
+
+Deno.test("no source file imports itself through others", async () => {
+  const imports = new Map(
+    (await sources("src")).map((source) =>
+      [source.path.replace(/^src\//, ""), localImports(source)] as const
+    ),
+  );
+  const finished = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, trail: readonly string[]) => {
+    if (finished.has(path)) return;
+    if (trail.includes(path)) {
+      cycles.push([...trail.slice(trail.indexOf(path)), path].join(" -> "));
+      return;
+    }
+    for (const target of imports.get(path) ?? []) visit(target, [...trail, path]);
+    finished.add(path);
+  };
+  for (const path of imports.keys()) visit(path, []);
+  assertEquals(cycles, []);
+});
+
+Deno.test(`no file is longer than ${FILE_LINES_MAX} lines`, async () => {
+  const long = (await sources("src"))
+    .map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }))
+    .filter(({ lines }) => lines > FILE_LINES_MAX);
+  assertEquals(long, []);
+});
+
+Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, async () => {
+  const long: string[] = [];
+  for (const { path, text } of await sources("src")) {
+    const lines = text.split("\n");
+    for (const [start, line] of lines.entries()) {
+      const head =
+        /^( *)(export )?(async )?(function\*? \w+|(static |readonly )?(async )?#?\w+\(.*\{$)/
+          .exec(line);
+      if (head === null || /^\s*(if|for|while|switch|catch|return)\b/.test(line)) continue;
+      const indent = head[1] ?? "";
+      const length = lines.slice(start).findIndex((next, at) => at > 0 && next === `${indent}}`);
+      if (length > FUNCTION_LINES_MAX) long.push(`${path}:${start + 1}, ${length} lines`);
+    }
+  }
+  assertEquals(long, []);
+});
+
+Deno.test("banned words, calls and file names do not occur", async () => {
+  const found: string[] = [];
+  for (const { path, text } of await sources("src")) {
+    if (BANNED_NAMES.test(path)) found.push(`${path}: a file is named after its noun`);
+    for (const { pattern, why, except } of BANNED) {
+      if (except?.test(path)) continue;
+      const match = pattern.exec(text);
+      if (match === null) continue;
+      const line = text.slice(0, match.index).split("\n").length;
+      found.push(`${path}:${line} has ${JSON.stringify(match[0].slice(0, 40))}: ${why}`);
+    }
+  }
+  assertEquals(found, []);
+});
+
+Deno.test("every path that README.md and docs/ name exists", async () => {
+  const missing: string[] = [];
+  const pages = ["README.md"];
+  for await (const { name } of Deno.readDir(join(ROOT, "docs"))) pages.push(`docs/${name}`);
+  for (const page of pages) {
+    const text = await Deno.readTextFile(join(ROOT, page));
+    const named = text.matchAll(/`((?:src|tests|docs|vendors|bench)\/[\w./-]*)`|\]\(([\w./-]+)\)/g);
+    for (const [, quoted, linked] of named) {
+      const path = quoted ?? join(page, "..", linked ?? "");
+      const there = await Deno.stat(join(ROOT, path)).then(() => true, () => false);
+      if (!there) missing.push(`${page} names ${path}`);
+    }
+  }
+  assertEquals(missing, []);
+});
