@@ -24,7 +24,7 @@ export function watchCalls(perform: Perform): TaskCalls {
     },
     settled: async () => {
       if (underWay.size === 0) return true;
-      let timer: number | undefined;
+      let timer: ReturnType<typeof setTimeout> | undefined;
       const late = new Promise<false>((resolve) => {
         timer = setTimeout(() => resolve(false), SETTLE_MS_MAX);
       });

@@ -1,0 +1,22 @@
+// The configured limits, under the names that the HTTP room gives them.
+
+import type { Config } from "./config.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "./http/app_deps.ts";
+
+/** What requests may be at the largest. */
+export function httpLimits({ limits }: Config): HttpLimits {
+  return {
+    ...DEFAULT_HTTP_LIMITS,
+    bodyBytesMax: limits.body_bytes_max.value,
+    jsonDepthMax: limits.json_depth_max.value,
+    requestsMax: limits.requests_max.value,
+    tasksMax: limits.tasks_max.value,
+    sourceCharsMax: limits.source_chars_max.value,
+    retryMax: limits.retry_max.value,
+    timeoutSecondsMax: limits.timeout_seconds_max.value,
+    targetCharsMax: limits.target_chars_max.value,
+    paramsCharsMax: limits.params_chars_max.value,
+    infoEntryBytesMax: limits.info_entry_bytes_max.value,
+    infoEntriesMax: limits.info_entries_max.value,
+  };
+}

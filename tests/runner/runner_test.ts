@@ -1,0 +1,289 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { instantAfter, systemNow } from "../../src/domain/instant.ts";
+import type { Job } from "../../src/domain/job.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { GuestPool } from "../../src/sandbox/pool.ts";
+import { OTHER_RUNNER } from "../support/job.ts";
+import { until, withFolder } from "../support/until.ts";
+import { withPool, withRunner } from "./runner_under_test.ts";
+
+const OK = "function (job, cb) { cb(); }";
+const FAIL = "function (job, cb) { cb('no such disk'); }";
+const NEVER = "function (job, cb) {}";
+
+/** All that is said of the runner runs on one pool of guests, which is slow to start. */
+const CASES: [name: string, run: (pool: GuestPool) => Promise<void>][] = [];
+function test(name: string, run: (pool: GuestPool) => Promise<void>): void {
+  CASES.push([name, run]);
+}
+
+const names = (entries: Job["chain_results"]) => entries.map(({ name }) => name);
+
+test("a job runs its chain in order, hands on what tasks set, and succeeds", (pool) =>
+  withRunner(pool, {}, async ({ post, finished, messages }) => {
+    const uuid = await post({
+      chain: [
+        { name: "first", body: "function (job, cb) { job.seen = [job.params.a]; cb(null, 1); }" },
+        { name: "second", body: "async (job, cb) => { job.params.b = job.seen[0] + 1; cb(); }" },
+      ],
+    }, { params: { a: 41 } });
+    const job = await finished(uuid);
+    assertEquals(job.execution, "succeeded");
+    assertEquals(job.chain_results.map(({ result, error }) => [result, error]), [
+      [1, ""],
+      ["OK", ""],
+    ]);
+    assertEquals([job.params, job.props], [{ a: 41, b: 42 }, { seen: [41] }]);
+    assertEquals(messages.filter((message) => message === "job finished").length, 1);
+  }));
+
+test("an empty chain succeeds at once", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(await post({}));
+    assertEquals([job.execution, job.chain_results], ["succeeded", []]);
+  }));
+
+test("a failure ends the chain; onerror sees it, and the job has failed all the same", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(
+      await post({
+        chain: [{ name: "make", body: FAIL }, { name: "never", body: OK }],
+        onerror: [{ name: "undo", body: "function (job, cb) { cb(null, 'undid ' + job.error); }" }],
+      }),
+    );
+    assertEquals(job.execution, "failed");
+    assertEquals(names(job.chain_results), ["make"]);
+    assertEquals(job.chain_results[0]?.error, "no such disk");
+    assertEquals(job.onerror_results[0]?.result, "undid no such disk");
+  }));
+
+test("retry: 2 runs a failing body three times, then its fallback with the last error", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(
+      await post({
+        chain: [{
+          name: "stubborn",
+          retry: 2,
+          body: "function (job, cb) { job.runs = (job.runs || 0) + 1; cb('run ' + job.runs); }",
+          fallback: "function (err, job, cb) { cb(null, err + ' of ' + job.runs); }",
+        }],
+      }),
+    );
+    assertEquals(job.execution, "succeeded");
+    assertEquals([job.chain_results[0]?.attempts, job.chain_results[0]?.result], [3, "run 3 of 3"]);
+  }));
+
+test("a body that never answers ends at its own timeout, and the slot goes on", (pool) =>
+  withRunner(pool, { slots: 1 }, async ({ post, finished }) => {
+    const uuid = await post({ chain: [{ name: "deaf", timeout: 1, body: NEVER }] });
+    const after = await post({ chain: [{ name: "next", body: OK }] });
+    assertEquals((await finished(uuid)).chain_results[0]?.error, "task timeout error");
+    assertEquals((await finished(after)).execution, "succeeded");
+  }));
+
+test("the workflow's timeout ends an endless loop, and onerror has a time of its own", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(
+      await post({
+        timeout: 1,
+        chain: [{ name: "busy", body: "function (job, cb) { for (;;) {} }" }],
+        onerror: [{ name: "undo", body: OK }],
+      }),
+    );
+    assertEquals(job.execution, "failed");
+    assertEquals(job.chain_results[0]?.error, "workflow timeout");
+    assertEquals(job.onerror_results[0]?.result, "OK");
+  }));
+
+test("cb('wait') frees the slot; a resume goes on with the next task", (pool) =>
+  withRunner(pool, { slots: 1 }, async ({ post, finished, jobWhen, store, runner }) => {
+    const uuid = await post({
+      chain: [
+        { name: "order", body: "function (job, cb) { cb('wait', 'ordered'); }" },
+        { name: "use", body: "function (job, cb) { cb(null, job.chain_results[0].result); }" },
+      ],
+    });
+    const waiting = await jobWhen(uuid, "waiting", (job) => job.execution === "waiting");
+    assertEquals(waiting.chain_results[0]?.result, "ordered");
+    const other = await post({ chain: [{ name: "other", body: OK }] });
+    assertEquals((await finished(other)).execution, "succeeded");
+    await store.jobs.resume(uuid, { kind: "result", result: "delivered" }, systemNow());
+    runner.wake();
+    const job = await finished(uuid);
+    assertEquals(job.chain_results.map(({ result }) => result), ["delivered", "delivered"]);
+  }));
+
+test("cb('queue') goes on with the next task later, without onerror", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(
+      await post({
+        chain: [
+          { name: "again", body: "function (job, cb) { cb('queue'); }" },
+          { name: "done", body: OK },
+        ],
+        onerror: [{ name: "undo", body: OK }],
+      }),
+    );
+    assertEquals(job.execution, "succeeded");
+    assertEquals(job.chain_results.map(({ error }) => error), ["queue", ""]);
+    assertEquals(job.onerror_results, []);
+  }));
+
+test("cb('retry') ends the job as retried and makes another, up to max_attempts", (pool) =>
+  withRunner(pool, {}, async ({ post, store, jobWhen }) => {
+    const uuid = await post({
+      max_attempts: 3,
+      chain: [{ name: "again", body: "function (job, cb) { cb('retry'); }" }],
+    });
+    const first = await jobWhen(uuid, "retried", (job) => job.execution === "retried");
+    const jobs = await until("three attempts", async () => {
+      const jobs = await store.jobs.list({});
+      return jobs.length === 3 && jobs.every((job) => job.execution === "retried") && jobs;
+    });
+    const [third, second] = jobs;
+    assertEquals(first.props.next_attempt, second?.uuid ?? "");
+    assertEquals(second?.props, {
+      num_attempts: 1,
+      prev_attempt: first.uuid,
+      next_attempt: third?.uuid ?? "",
+    });
+    assertEquals(third?.props.num_attempts, 2);
+  }));
+
+test("a cancel kills the running task, and the oncancel chain follows on the same slot", (pool) =>
+  withRunner(pool, { slots: 1 }, async ({ post, jobWhen, store, runner }) => {
+    const uuid = await post({
+      chain: [{ name: "busy", body: "function (job, cb) { for (;;) {} }" }],
+      onerror: [{ name: "never", body: OK }],
+      oncancel: [{ name: "undo", body: "function (job, cb) { cb(null, 'undone'); }" }],
+    });
+    await jobWhen(uuid, "running", (job) => job.execution === "running");
+    assertEquals((await store.jobs.cancel(uuid, systemNow())).kind, "changed");
+    runner.cancelRunning(uuid);
+    const job = await jobWhen(uuid, "undone", (job) => job.oncancel_results.length === 1);
+    assertEquals(job.execution, "canceled");
+    assertEquals([job.chain_results, job.onerror_results], [[], []]);
+    assertEquals(job.oncancel_results[0]?.result, "undone");
+    await until("slot to be free", () => runner.busy === 0);
+  }));
+
+test("cb('cancel') ends the job as canceled and runs oncancel, not onerror", (pool) =>
+  withRunner(pool, {}, async ({ post, jobWhen }) => {
+    const uuid = await post({
+      chain: [{ name: "stop", body: "function (job, cb) { cb('cancel'); }" }],
+      onerror: [{ name: "never", body: OK }],
+      oncancel: [{ name: "undo", body: OK }],
+    });
+    const job = await jobWhen(uuid, "undone", (job) => job.oncancel_results.length === 1);
+    assertEquals([job.execution, job.runner_id], ["canceled", null]);
+    assertEquals(job.onerror_results, []);
+  }));
+
+test("a job is not run before its exec_after, and others go before it", (pool) =>
+  withRunner(pool, { slots: 1 }, async ({ post, finished, store }) => {
+    const exec_after = instantAfter(systemNow(), 400);
+    const later = await post({ chain: [{ name: "later", body: OK }] }, { exec_after });
+    const now = await post({ chain: [{ name: "now", body: OK }] });
+    await finished(now);
+    assertEquals((await store.jobs.get(later))?.execution, "queued");
+    const started = (await finished(later)).started_at ?? "";
+    assert(started >= exec_after, `${started} is before ${exec_after}`);
+  }));
+
+test("a runner takes up what a dead one left, at the task that was not recorded", (pool) =>
+  withFolder(async (folder) => {
+    const store = await openSqliteStore(`${folder}/store.db`);
+    try {
+      let left = "" as Job["uuid"];
+      await withRunner(pool, { store }, async ({ post, runner, jobWhen }) => {
+        left = await post({
+          chain: [{ name: "count", body: "function (job, cb) { cb(null, job.attempt); }" }],
+        }, { exec_after: "2999-01-01T00:00:00.000Z" });
+        await jobWhen(left, "queued", (job) => job.execution === "queued");
+        await runner.stop(0);
+      });
+      await store.jobs.claim(OTHER_RUNNER, 1, "2999-01-01T00:00:00.000Z");
+      await withRunner(pool, { store }, async ({ finished, messages }) => {
+        const job = await finished(left);
+        assertEquals([job.execution, job.chain_results[0]?.result], ["succeeded", 2]);
+        assert(messages.includes("jobs rescued"));
+      });
+    } finally {
+      await store.close();
+    }
+  }));
+
+test("a task that was started three times without a result fails as interrupted", (pool) =>
+  withFolder(async (folder) => {
+    const store = await openSqliteStore(`${folder}/store.db`);
+    try {
+      let poison = "" as Job["uuid"];
+      const far = "2999-01-01T00:00:00.000Z";
+      await withRunner(pool, { store }, async ({ post }) => {
+        poison = await post({
+          chain: [{ name: "poison", body: OK }],
+          onerror: [{ name: "undo", body: OK }],
+        }, { exec_after: far });
+      });
+      for (let start = 1; start <= 3; start++) {
+        await store.jobs.claim(OTHER_RUNNER, 1, far);
+        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
+      }
+      await store.jobs.claim(OTHER_RUNNER, 1, far);
+      await withRunner(pool, { store }, async ({ finished }) => {
+        const job = await finished(poison);
+        assertEquals(job.execution, "failed");
+        assertEquals(job.chain_results[0]?.error, "interrupted");
+        assertEquals(job.onerror_results[0]?.result, "OK");
+      });
+    } finally {
+      await store.close();
+    }
+  }));
+
+test("stop() gives running jobs back to the queue, their start not counted", (pool) =>
+  withRunner(pool, {}, async ({ post, jobWhen, store, runner }) => {
+    const uuid = await post({ chain: [{ name: "long", body: NEVER }] });
+    await jobWhen(uuid, "running", (job) => job.execution === "running");
+    await runner.stop(0);
+    const job = await store.jobs.get(uuid);
+    assertEquals([job?.execution, job?.starts, job?.runner_id], ["queued", 0, null]);
+  }));
+
+test("stop() lets the present task end, and the next one waits for the next start", (pool) =>
+  withRunner(pool, {
+    perform: async (_name, _args, signal) => {
+      await until("the stop", () => stopping || signal.aborted);
+      return null;
+    },
+  }, async ({ post, jobWhen, store, runner }) => {
+    stopping = false;
+    const uuid = await post({
+      chain: [
+        { name: "present", body: "async (job, cb) => { await vnc.wait('x'); cb(null, 'ended'); }" },
+        { name: "next", body: OK },
+      ],
+    });
+    await jobWhen(uuid, "running", (job) => job.execution === "running");
+    const stopped = runner.stop(60_000);
+    stopping = true;
+    await stopped;
+    const job = await store.jobs.get(uuid);
+    assertEquals([job?.execution, names(job?.chain_results ?? [])], ["queued", ["present"]]);
+  }));
+let stopping = false;
+
+test("an error in a body names the task and the line in it", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const body = "function (job, cb) {\n  var x = 1;\n  x.missing.field = 2;\n}";
+    const job = await finished(await post({ chain: [{ name: "broken", body }] }));
+    const error = JSON.stringify(job.chain_results[0]?.error);
+    assertStringIncludes(error, "broken");
+    assertStringIncludes(error, "3");
+  }));
+
+Deno.test("the runner", async (t) => {
+  await withPool(async (pool) => {
+    for (const [name, run] of CASES) await t.step(name, () => run(pool));
+  });
+});

@@ -1,0 +1,131 @@
+// A runner with everything real around it: SQLite, guest processes, the clock of the system. Tests
+// of one file share the guests, which hold nothing of a task after its end.
+
+import { type JobUuid, randomUuid, type RunnerId, type WorkflowUuid } from "../../src/domain/id.ts";
+import { systemNow } from "../../src/domain/instant.ts";
+import type { Job } from "../../src/domain/job.ts";
+import { isFinal } from "../../src/domain/job_state.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { openLog } from "../../src/log.ts";
+import { Runner } from "../../src/runner/runner.ts";
+import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
+import { type Perform, runTask } from "../../src/sandbox/run_task.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { until } from "../support/until.ts";
+
+export interface RunnerUnderTest {
+  readonly store: Store;
+  readonly runner: Runner;
+  /** Messages of the log, in their order. */
+  readonly messages: string[];
+  /** Stores a workflow and queues a job of it. */
+  post(workflow: JsonObject, job?: { params?: JsonObject; exec_after?: string }): Promise<JobUuid>;
+  /** Waits until the job is as wanted. */
+  jobWhen(uuid: JobUuid, what: string, wanted: (job: Job) => boolean): Promise<Job>;
+  finished(uuid: JobUuid): Promise<Job>;
+}
+
+export interface RunnerSetting {
+  readonly slots?: number;
+  readonly perform?: Perform;
+  readonly store?: Store;
+}
+
+const LIMITS = { tasksMax: 100, sourceCharsMax: 100_000, retryMax: 100, timeoutSecondsMax: 86_400 };
+
+/** Runs a test with a pool that is closed afterwards; its parts share it. */
+export async function withPool(run: (pool: GuestPool) => Promise<void>): Promise<void> {
+  const runtimeDir = await Deno.makeTempDir({ prefix: "zonewright-test-" });
+  const log = openLog({ level: "error", format: "text", write: () => {}, now: systemNow });
+  const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log });
+  try {
+    await run(pool);
+  } finally {
+    await pool.close();
+    await Deno.remove(runtimeDir, { recursive: true });
+  }
+}
+
+/** Runs a test with a runner of its own on an empty store. */
+export async function withRunner(
+  pool: GuestPool,
+  setting: RunnerSetting,
+  run: (under: RunnerUnderTest) => Promise<void>,
+): Promise<void> {
+  const store = setting.store ?? await openSqliteStore(":memory:");
+  const messages: string[] = [];
+  const runner = openRunner(pool, store, setting, messages);
+  await runner.start();
+  const jobWhen = (uuid: JobUuid, what: string, wanted: (job: Job) => boolean) =>
+    until(`job to be ${what}`, async () => {
+      const job = await store.jobs.get(uuid);
+      return job !== undefined && wanted(job) ? job : undefined;
+    });
+  try {
+    await run({
+      store,
+      runner,
+      messages,
+      post: (workflow, job = {}) => post(store, runner, workflow, job),
+      jobWhen,
+      finished: (uuid) => jobWhen(uuid, "finished", (job) => isFinal(job.execution)),
+    });
+  } finally {
+    await runner.stop(0);
+    if (setting.store === undefined) await store.close();
+  }
+}
+
+function openRunner(
+  pool: GuestPool,
+  store: Store,
+  setting: RunnerSetting,
+  messages: string[],
+): Runner {
+  const refuse: Perform = (name) => Promise.reject(new Error(`No ${name} here`));
+  return new Runner({
+    store,
+    runner_id: randomUuid<RunnerId>(),
+    slots: setting.slots ?? 2,
+    runTask: (run, _of, signal) => runTask(pool, run, setting.perform ?? refuse, signal),
+    now: systemNow,
+    monotonicMs: () => performance.now(),
+    newUuid: randomUuid,
+    log: openLog({
+      level: "debug",
+      format: "json",
+      write: (line) => messages.push(JSON.parse(line).msg),
+      now: systemNow,
+    }),
+  });
+}
+
+async function post(
+  store: Store,
+  runner: Runner,
+  definition: JsonObject,
+  job: { params?: JsonObject; exec_after?: string },
+): Promise<JobUuid> {
+  const workflow: Workflow = parseWorkflow(
+    { name: "sample", ...definition },
+    randomUuid<WorkflowUuid>(),
+    randomUuid,
+    LIMITS,
+  );
+  await store.workflows.create(workflow, systemNow());
+  const created_at = systemNow();
+  const outcome = await store.jobs.create({
+    uuid: randomUuid<JobUuid>(),
+    workflow,
+    exec_after: job.exec_after ?? created_at,
+    target: null,
+    params: job.params ?? {},
+    created_at,
+  });
+  if (outcome.kind !== "created") throw new Error(`The job was not created: ${outcome.kind}`);
+  runner.wake();
+  return outcome.job.uuid;
+}
