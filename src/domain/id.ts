@@ -60,4 +60,8 @@ export type NewUuid = <T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid
 /** Random ids (RFC 9562, version 4). */
 export const randomUuid: NewUuid = <
   T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId,
->() => crypto.randomUUID() as unknown as T;
+>() => {
+  const uuid: string = crypto.randomUUID();
+  // Here, where ids are made, the text gets its brand.
+  return uuid as T;
+};

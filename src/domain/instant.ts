@@ -21,7 +21,13 @@ export function msBetween(from: Instant, to: Instant): number {
   return Date.parse(to) - Date.parse(from);
 }
 
-const ISO_8601 = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?))?$/;
+const ISO_8601 =
+  /^(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?))?$/;
+
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 24 * 60;
+/** Length of an instant with a year of four digits; longer ones would not sort as they read. */
+const INSTANT_CHARS = 24;
 
 /**
  * Reads a date of a request parameter: a calendar date (midnight UTC), or a date and time with its
@@ -30,28 +36,40 @@ const ISO_8601 = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}([.,]\d{1,9})?)?(Z|[+-]\
  * @see document 2, POST /jobs, exec_after
  */
 export function parseInstant(value: unknown, field: string): Instant {
-  const text = typeof value === "string" ? value.trim() : "";
-  const match = ISO_8601.exec(text);
-  // Date.parse wants a point before the fraction and a colon in the offset.
-  const normal = text.replace(",", ".").replace(
-    /([+-]\d{2})(\d{2})?$/,
-    (all, hours, minutes) => match?.[1] === undefined ? all : `${hours}:${minutes ?? "00"}`,
-  );
-  const ms = match === null ? Number.NaN : Date.parse(normal);
-  if (Number.isNaN(ms) || !sameDay(text, ms, match?.[4])) {
+  const match = typeof value === "string" ? ISO_8601.exec(value.trim()) : null;
+  const ms = match === null ? undefined : epochMs(match);
+  const instant = ms === undefined ? "" : new Date(ms).toISOString();
+  if (instant.length !== INSTANT_CHARS) {
     throw invalidArgument(
       field,
       `Cannot read ${field}: expected an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z`,
     );
   }
-  return new Date(ms).toISOString();
+  return instant;
 }
 
-/** V8 rolls 31 February over into March; such a date is refused instead. */
-function sameDay(text: string, ms: number, offset: string | undefined): boolean {
-  const sign = offset?.startsWith("-") ? -1 : 1;
-  const digits = offset === undefined || offset === "Z" ? "" : offset.replace(/\D/g, "");
-  const minutes = Number(digits.slice(0, 2) || 0) * 60 + Number(digits.slice(2, 4) || 0);
-  const local = new Date(ms + sign * minutes * 60_000).toISOString();
-  return local.slice(0, 10) === text.slice(0, 10) || text.slice(11, 13) === "24";
+/**
+ * Milliseconds since 1970, or undefined when there is no such day or time. Date.parse is not used:
+ * it rolls 31 February over into March.
+ */
+function epochMs(match: RegExpExecArray): number | undefined {
+  const part = (group: number) => Number(match[group] ?? 0);
+  const [year, month, day] = [part(1), part(2), part(3)];
+  const [hours, minutes, seconds] = [part(4), part(5), part(6)];
+  const ms = Number((match[7] ?? "").padEnd(3, "0").slice(0, 3));
+  const endOfDay = hours === 24 && minutes === 0 && seconds === 0 && ms === 0;
+  if ((hours > 23 && !endOfDay) || minutes > 59 || seconds > 59) return undefined;
+  const offset = offsetMinutes(match[8] ?? "+00", part(9));
+  if (offset === undefined) return undefined;
+  const midnight = new Date(0);
+  midnight.setUTCFullYear(year, month - 1, day);
+  if (midnight.getUTCMonth() !== month - 1 || midnight.getUTCDate() !== day) return undefined;
+  return midnight.getTime() + (hours * 60 + minutes - offset) * MINUTE_MS + seconds * 1000 + ms;
+}
+
+/** Minutes east of UTC, or undefined when the offset is a day or more. */
+function offsetMinutes(signedHours: string, minutes: number): number | undefined {
+  const total = Number(signedHours.slice(1)) * 60 + minutes;
+  if (minutes > 59 || total >= DAY_MINUTES) return undefined;
+  return signedHours.startsWith("-") ? -total : total;
 }

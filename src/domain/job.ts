@@ -8,7 +8,7 @@ import { AgentError, invalidArgument, unreachable } from "./error.ts";
 import { type JobUuid, parseUuid, type RunnerId, type WorkflowUuid } from "./id.ts";
 import { type Instant, parseInstant } from "./instant.ts";
 import type { Execution } from "./job_state.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
+import { isJsonObject, isWholeText, type JsonObject, type JsonValue } from "./json.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
@@ -66,6 +66,8 @@ export interface NewJob {
   readonly exec_after: Instant;
   readonly target: string | null;
   readonly params: JsonObject;
+  /** What the engine itself keeps on the job, such as the attempt that came before it. */
+  readonly props?: JsonObject;
   readonly created_at: Instant;
 }
 
@@ -92,12 +94,15 @@ export interface JobLimits {
  */
 export function parseJobRequest(body: unknown, limits: JobLimits): JobRequest {
   if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the job: expected a JSON object");
+    throw invalidArgument("body", "Cannot read the job: expected the body to be a JSON object");
   }
   const { workflow, exec_after, target, ...params } = body;
   const workflow_uuid = parseUuid<WorkflowUuid>(workflow, "workflow");
   if (target !== undefined && (typeof target !== "string" || target.length === 0)) {
     throw invalidArgument("target", "Cannot read target: expected a text that is not empty");
+  }
+  if (typeof target === "string" && !isWholeText(target)) {
+    throw invalidArgument("target", "Cannot read target: it holds a NUL or half a character");
   }
   if (typeof target === "string" && target.length > limits.targetCharsMax) {
     const message = `Cannot accept target: it is over ${limits.targetCharsMax} characters`;
@@ -121,21 +126,32 @@ export type Resume =
   | { readonly kind: "result"; readonly result: JsonValue }
   | { readonly kind: "error"; readonly error: string; readonly result: JsonValue };
 
+/** What differs between document 2 and node-workflow in a resume. */
+export interface ResumeRules {
+  /** Recorded when the caller reports no result. */
+  readonly defaultResult: string;
+  /** Whether an `error` of null, false, 0 or no characters makes the job fail. */
+  readonly falsyErrorFails: boolean;
+}
+
+/** The rules of document 2: the mere presence of `error` counts. */
+export const DOCUMENT_RESUME: ResumeRules = { defaultResult: "OK", falsyErrorFails: true };
+
 /**
- * Reads the body of a resume. The mere presence of `error` makes the job fail, whatever its value.
+ * Reads the body of a resume.
  * @throws {AgentError} `invalid_argument`
  * @see document 2, States and transitions
  */
-export function parseResume(body: unknown): Resume {
+export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME): Resume {
   if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the resume: expected a JSON object");
+    throw invalidArgument("body", "Cannot read the resume: expected the body to be a JSON object");
   }
-  if (Object.hasOwn(body, "error")) {
-    const error = body.error as JsonValue;
+  const { error, result } = body;
+  if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);
-    return { kind: "error", error: text, result: body.result ?? "" };
+    return { kind: "error", error: text, result: result ?? "" };
   }
-  return { kind: "result", result: body.result ?? "OK" };
+  return { kind: "result", result: result ?? rules.defaultResult };
 }
 
 /** The job's own copy of what its workflow says of time. */
@@ -195,12 +211,31 @@ export function parseExecutionFilter(word: string): Execution {
   }
 }
 
+/** What the engine keeps of a job that was made anew by `cb('retry')`, and of the one after it. */
+const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
+
+/**
+ * What only the engine sets on a job. A task that sets one of these on its job object has set
+ * nothing: neither a later task nor a response sees it.
+ */
+export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
+  ...("uuid workflow_uuid workflow name execution phase chain onerror oncancel chain_results " +
+    "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
+    "finished_at elapsed elapsed_ms runner_id starts props locks log attempt timeToDie " +
+    "max_attempts initial_delay max_delay").split(" "),
+  ...ATTEMPT_FIELDS,
+]);
+
 /** A job as a response shows it; engine fields that mean nothing to a caller are left out. */
 export function jobOnWire(job: Job, wording: Wording): JsonObject {
   const { phase: _phase, props, runner_id, starts: _starts, elapsed_ms, ...fields } = job;
   const { target, started_at, finished_at, oncancel, oncancel_results, ...always } = fields;
-  return JSON.parse(JSON.stringify({
-    ...props,
+  const shown: readonly string[] = ATTEMPT_FIELDS;
+  const set = Object.entries(props).filter(([name]) =>
+    !ENGINE_FIELDS.has(name) || shown.includes(name)
+  );
+  const wire: Record<string, unknown> = {
+    ...Object.fromEntries(set),
     ...always,
     execution: executionOnWire(job.execution, wording),
     elapsed: elapsed_ms / 1000,
@@ -209,5 +244,7 @@ export function jobOnWire(job: Job, wording: Wording): JsonObject {
     ...(finished_at === null ? {} : { finished_at }),
     ...(runner_id === null ? {} : { runner_id }),
     ...(oncancel.length === 0 ? {} : { oncancel, oncancel_results }),
-  }));
+  };
+  // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
+  return wire as JsonObject;
 }

@@ -45,3 +45,23 @@ export function jsonDepth(value: unknown, limit: number): number {
   }
   return depth;
 }
+
+/**
+ * Whether every number of a parsed JSON value is finite. JSON.parse reads 1e999 as Infinity, which
+ * would be written back as null: other data than the sender's.
+ */
+export function isFiniteJson(value: unknown): boolean {
+  const rest: unknown[] = [value];
+  while (rest.length > 0) {
+    const item = rest.pop();
+    if (typeof item === "number" && !Number.isFinite(item)) return false;
+    if (typeof item !== "object" || item === null) continue;
+    for (const inner of Object.values(item)) rest.push(inner);
+  }
+  return true;
+}
+
+/** Whether a text can be a column of its own: no NUL, and nothing that UTF-8 cannot hold. */
+export function isWholeText(text: string): boolean {
+  return text.isWellFormed() && !text.includes("\0");
+}

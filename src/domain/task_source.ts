@@ -42,6 +42,8 @@ function expressionProblem(expression: Expression): string | undefined {
 
 /** acorn appends `(line:column)`, counted in a text with our parenthesis in front of it. */
 function parseMessage(error: unknown): string {
+  // acorn descends by recursion and runs out of stack long before a source is too long.
+  if (error instanceof RangeError) return "it is nested too deeply";
   if (!(error instanceof SyntaxError)) throw error;
   const place = /^(.*) \((\d+):(\d+)\)$/s.exec(error.message);
   if (place === null) return error.message;

@@ -3,9 +3,9 @@
 // nothing else, so that clients may compare what they sent with what they read.
 
 import { AgentError, type FieldError, invalidArgument } from "./error.ts";
-import type { NewUuid, TaskUuid, WorkflowUuid } from "./id.ts";
+import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "./id.ts";
 import type { Instant } from "./instant.ts";
-import { isJsonObject, type JsonObject } from "./json.ts";
+import { isJsonObject, isWholeText } from "./json.ts";
 import { functionProblem } from "./task_source.ts";
 
 /** One task as sent, plus its uuid. @see document 2, Task */
@@ -76,31 +76,44 @@ export function parseWorkflow(
   limits: WorkflowLimits,
 ): Workflow {
   if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the workflow: expected a JSON object");
+    throw invalidArgument(
+      "body",
+      "Cannot read the workflow: expected the body to be a JSON object",
+    );
   }
+  // Document 2 writes the lists as `chain[]`. `wf_uuid` is what GET adds; a client that sends back
+  // what it read must not make it part of the workflow.
+  const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = body;
   const errors: FieldError[] = [];
-  if (body.name === undefined) {
-    errors.push(fieldError("name", "Missing", "name is missing"));
-  } else if (typeof body.name !== "string" || body.name.length === 0) {
-    errors.push(fieldError("name", "Invalid", "name must be a text that is not empty"));
-  } else if (body.name.length > NAME_CHARS_MAX) {
-    errors.push(fieldError("name", "TooLarge", `name is over ${NAME_CHARS_MAX} characters`));
-  }
-  checkInteger(errors, body.timeout, "timeout", 1, limits.timeoutSecondsMax);
-  const chain = parseChain(errors, body.chain, "chain", newUuid, limits);
-  const onerror = parseChain(errors, body.onerror, "onerror", newUuid, limits);
-  const oncancel = body.oncancel === undefined
+  checkName(errors, sent.name);
+  checkInteger(errors, sent.timeout, "timeout", 1, limits.timeoutSecondsMax);
+  const chain = parseChain(errors, sent.chain ?? chainList, "chain", newUuid, limits);
+  const onerror = parseChain(errors, sent.onerror ?? onerrorList, "onerror", newUuid, limits);
+  const oncancel = sent.oncancel === undefined
     ? undefined
-    : parseChain(errors, body.oncancel, "oncancel", newUuid, limits);
+    : parseChain(errors, sent.oncancel, "oncancel", newUuid, limits);
   if (errors.length > 0) throw workflowError(errors);
   return {
-    ...body,
+    ...sent,
     uuid,
-    name: body.name as string,
+    // checkName has found nothing: it is a text.
+    name: sent.name as string,
     chain,
     onerror,
     ...(oncancel === undefined ? {} : { oncancel }),
-  } as Workflow;
+  } as Workflow; // timeout is an integer or absent: checkInteger has found nothing.
+}
+
+function checkName(errors: FieldError[], name: unknown): void {
+  if (name === undefined) {
+    errors.push(fieldError("name", "Missing", "name is missing"));
+  } else if (typeof name !== "string" || name.length === 0) {
+    errors.push(fieldError("name", "Invalid", "name must be a text that is not empty"));
+  } else if (name.length > NAME_CHARS_MAX) {
+    errors.push(fieldError("name", "TooLarge", `name is over ${NAME_CHARS_MAX} characters`));
+  } else if (!isWholeText(name)) {
+    errors.push(fieldError("name", "Invalid", "name holds a NUL or half a character"));
+  }
 }
 
 function workflowError(errors: readonly FieldError[]): AgentError {
@@ -163,7 +176,10 @@ function parseTask(
   checkInteger(errors, value.retry, `${field}.retry`, 0, limits.retryMax);
   checkInteger(errors, value.timeout, `${field}.timeout`, 1, limits.timeoutSecondsMax);
   checkInteger(errors, value.retry_delay, `${field}.retry_delay`, 0, limits.timeoutSecondsMax);
-  return { ...(value as JsonObject), uuid: newUuid<TaskUuid>(), body: value.body as string };
+  // A uuid that was sent is kept, so that a workflow that is read and written back stays the same.
+  const uuid = isUuid(value.uuid) ? (value.uuid as TaskUuid) : newUuid<TaskUuid>();
+  // checkSource has reported every body that is no text.
+  return { ...value, uuid, body: value.body as string };
 }
 
 function checkInteger(

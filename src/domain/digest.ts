@@ -1,0 +1,58 @@
+// Digests: what a file must hash to before anything may use it.
+
+import { AgentError, invalidArgument } from "./error.ts";
+
+export const DIGEST_ALGORITHMS = ["sha256", "sha512"] as const;
+/** A closed enumeration of document 1. */
+export type DigestAlgorithm = typeof DIGEST_ALGORITHMS[number];
+
+/** Hexadecimal digits of a digest. */
+export const DIGEST_DIGITS: Readonly<Record<DigestAlgorithm, number>> = { sha256: 64, sha512: 128 };
+
+/** A hash that a file must have. @see document 1, Digest */
+export interface Digest {
+  readonly algorithm: DigestAlgorithm;
+  /** Lower-case hex. */
+  readonly value: string;
+}
+
+/** Whether a text is the lower-case hex of a digest. */
+export function isDigestValue(algorithm: DigestAlgorithm, value: string): boolean {
+  return value.length === DIGEST_DIGITS[algorithm] && /^[0-9a-f]+$/.test(value);
+}
+
+/**
+ * Reads `sha256:<hex>` or `sha512:<hex>`; upper-case hex is folded.
+ * @throws {AgentError} `invalid_argument` naming `field`
+ */
+export function parseDigest(value: unknown, field: string): Digest {
+  const text = typeof value === "string" ? value.trim().toLowerCase() : "";
+  const [word, hex, ...rest] = text.split(":");
+  const algorithm = DIGEST_ALGORITHMS.find((known) => known === word);
+  const whole = algorithm !== undefined && hex !== undefined && rest.length === 0 &&
+    isDigestValue(algorithm, hex);
+  if (!whole) {
+    const message =
+      `Cannot read ${field}: expected sha256:<64 hex digits> or sha512:<128 hex digits>`;
+    throw invalidArgument(field, message);
+  }
+  return { algorithm, value: hex };
+}
+
+/** The text that {@linkcode parseDigest} reads. */
+export function digestText(digest: Digest): string {
+  return `${digest.algorithm}:${digest.value}`;
+}
+
+/** @throws {AgentError} `digest_mismatch` naming what was hashed and both values */
+export function requireDigest(
+  what: string,
+  found: Readonly<Record<DigestAlgorithm, string>>,
+  wanted: Digest,
+): void {
+  const value = found[wanted.algorithm];
+  if (value === wanted.value) return;
+  const message = `Cannot accept ${what}: its ${wanted.algorithm} is ${value}, ` +
+    `expected ${wanted.value}`;
+  throw new AgentError("digest_mismatch", message);
+}

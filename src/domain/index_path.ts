@@ -1,0 +1,39 @@
+// The paths of the eight operations of the image index, and the names that may stand in them. A path
+// is the same text upstream, in the store and in a request.
+
+/** The aliases that have an operation of their own. A release may hold others too. */
+export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;
+export type ServedAlias = typeof SERVED_ALIASES[number];
+
+export const DISTRO_LIST_PATH = "v1/index.json";
+export const OPENAPI_PATH = "v1/openapi.json";
+
+/** Path of a distro's document. Ids must have passed {@linkcode isIndexName}. */
+export function distroPath(distro: string): string {
+  return `v1/distros/${distro}/index.json`;
+}
+
+/** Path of a release's current builds. */
+export function releasePath(distro: string, release: string): string {
+  return `v1/distros/${distro}/releases/${release}/index.json`;
+}
+
+/** Path of a release's archived builds. */
+export function archivePath(distro: string, release: string): string {
+  return `v1/distros/${distro}/releases/${release}/archive.json`;
+}
+
+/** Path of the copy of the builds that an alias leads to. */
+export function aliasPath(distro: string, alias: ServedAlias): string {
+  return `v1/distros/${distro}/aliases/${alias}.json`;
+}
+
+const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
+
+/**
+ * Whether a text may name a distro or a release. Names become parts of upstream addresses and of
+ * keys in the store, so nothing that could climb out of a folder is one.
+ */
+export function isIndexName(text: string): boolean {
+  return NAME.test(text) && !text.includes("..");
+}

@@ -1,0 +1,37 @@
+// IP addresses as texts: recognized, never resolved.
+
+const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
+const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
+const IPV6_CHARS_MAX = 39;
+
+/** Four decimal parts without leading zeros, which some programs read as octal. */
+export function isIpv4(value: unknown): value is string {
+  return typeof value === "string" && IPV4.test(value);
+}
+
+/** The hexadecimal form of RFC 4291, without a zone and without a dotted tail. */
+export function isIpv6(value: unknown): value is string {
+  if (typeof value !== "string" || value.length > IPV6_CHARS_MAX) return false;
+  const halves = value.split("::");
+  if (halves.length > 2) return false;
+  const groups = halves.flatMap((half) => half === "" ? [] : half.split(":"));
+  if (!groups.every((group) => /^[0-9A-Fa-f]{1,4}$/.test(group))) return false;
+  return halves.length === 2 ? groups.length <= 7 : groups.length === 8;
+}
+
+/** An IPv4 netmask: ones, then zeros; neither is missing. */
+export function isNetmask(value: unknown): value is string {
+  if (!isIpv4(value)) return false;
+  const bits = value.split(".").map((part) => Number(part).toString(2).padStart(8, "0")).join("");
+  return /^1+0+$/.test(bits);
+}
+
+/** An address with the length of its prefix, such as `192.0.2.7/24`. */
+export function isCidr(value: unknown): value is string {
+  if (typeof value !== "string") return false;
+  const parts = /^([^/]+)\/(\d{1,3})$/.exec(value);
+  if (parts === null) return false;
+  const bits = Number(parts[2]);
+  return (isIpv4(parts[1]) && bits >= 1 && bits <= 32) ||
+    (isIpv6(parts[1]) && bits >= 1 && bits <= 128);
+}

@@ -1,0 +1,149 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { parseMachinePayload, parseMachineRequest } from "../../src/domain/machine.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { disk, fieldsOf, machine, media, nic, request, UUID } from "./machine_request.ts";
+
+Deno.test("parseMachineRequest() takes the example of document 3 as it is", () => {
+  const read = parseMachineRequest({ machine, media }, DEFAULT_POLICY);
+  const nics = [{ ...(machine.nics as JsonObject[])[0], primary: true }];
+  assertEquals(read, { machine: { ...machine, nics }, media, boot: "cd" });
+});
+
+Deno.test("parseMachineRequest() sets autoboot to false when it is absent", () => {
+  const { autoboot: _autoboot, ...rest } = machine;
+  const read = parseMachineRequest({ machine: rest, media }, DEFAULT_POLICY);
+  assertEquals(read.machine.autoboot, false);
+});
+
+Deno.test("parseMachineRequest() keeps every property that the policy allows", () => {
+  const full = {
+    ...machine,
+    alias: "web-1.example",
+    hostname: "web-1.example.org",
+    quota: 12,
+    cpu_cap: 200,
+    cpu_shares: 100,
+    max_physical_memory: 2304,
+    tags: { role: "web", n: 1, on: true },
+    customer_metadata: { "user-script": "#!/bin/sh\necho hi\n" },
+    vga: "std",
+    zfs_io_priority: 100,
+    disks: [{ ...disk, compression: "lz4", refreservation: 0, block_size: 8192 }],
+    nics: [{
+      ...nic,
+      ips: ["192.0.2.7/24", "2001:db8::7/64", "addrconf"],
+      gateways: ["192.0.2.1"],
+      mac: "02:08:20:AA:bb:cc",
+      vlan_id: 12,
+      mtu: 1500,
+    }],
+  };
+  const read = parseMachineRequest({ machine: full, media }, DEFAULT_POLICY);
+  const nics = [{ ...full.nics[0], mac: "02:08:20:aa:bb:cc" }];
+  assertEquals(read.machine, { ...full, nics });
+});
+
+Deno.test("parseMachineRequest() takes the boot from the request, else from the medium", () => {
+  const boot = (body: JsonObject) => parseMachineRequest({ machine, ...body }, DEFAULT_POLICY).boot;
+  assertEquals(boot({ media: { path: "/m/a.iso" } }), "cd");
+  assertEquals(boot({ media: { path: "/m/a.img" } }), "disk");
+  assertEquals(boot({ media: { path: "/m/a.RAW" } }), "disk");
+  assertEquals(boot({ media: { path: "/m/a.iso" }, boot: "disk" }), "disk");
+  const artifact = { distro: "debian", release: "latest" };
+  assertEquals(boot({ media: { artifact } }), "cd");
+  assertEquals(boot({ media: { artifact: { ...artifact, format: "raw" } } }), "disk");
+  assertEquals(boot({ media: { artifact: { ...artifact, format: "iso" } } }), "cd");
+});
+
+Deno.test("parseMachineRequest() folds its uuid to lower case", () => {
+  const read = parseMachineRequest({ machine, media, uuid: UUID.toUpperCase() }, DEFAULT_POLICY);
+  assertEquals<string | undefined>(read.uuid, UUID);
+});
+
+Deno.test("parseMachineRequest() refuses to boot the image of a disk as a cd", () => {
+  const body = { machine, media: { path: "/m/a.img" }, boot: "cd" };
+  assertEquals(fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY)), ["boot"]);
+});
+
+Deno.test("parseMachineRequest() drops a primary that is false", () => {
+  for (const primary of [0, false]) {
+    const read = parseMachineRequest(request({ nics: [{ ...nic, primary }] }), DEFAULT_POLICY);
+    assertEquals(read.machine.nics, [nic]);
+  }
+});
+
+Deno.test("parseMachineRequest() refuses a machine without a brand, which vmadm takes as joyent", () => {
+  const parse = () => parseMachineRequest({ machine: {}, media }, DEFAULT_POLICY);
+  assertEquals(fieldsOf(parse), ["machine.brand"]);
+});
+
+Deno.test("parseMachineRequest() reports every incorrect field at once", () => {
+  const body = {
+    machine: { brand: "kvm", ram: "x", disks: [{ model: "virtio" }], nics: [{}] },
+    media: { url: "https://example.org/x.iso" },
+    boot: "net",
+    uuid: "x",
+    speed: 1,
+  };
+  assertEquals(fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY)).toSorted(), [
+    "boot",
+    "machine.disks[0].size",
+    "machine.nics[0].model",
+    "machine.nics[0].nic_tag",
+    "machine.ram",
+    "media.digest",
+    "speed",
+    "uuid",
+  ]);
+});
+
+Deno.test("parseMachineRequest() suggests the nearest name for an unknown one", () => {
+  const parse = () => parseMachineRequest(request({ memroy: 1, vcpu: 2 }), DEFAULT_POLICY);
+  const { errors } = assertThrows(parse, AgentError);
+  assertEquals(errors.map(({ code }) => code), ["UnknownField", "UnknownField"]);
+  assertEquals(
+    errors[1]?.message,
+    'machine.vcpu is unknown: the nearest known name is "vcpus"',
+  );
+});
+
+Deno.test("parseMachineRequest() keeps a key named __proto__ out", () => {
+  const body = JSON.parse('{"machine":{"brand":"kvm","__proto__":{"ram":1}},"media":{}}');
+  const fields = fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY));
+  assertEquals(fields, ["machine.__proto__", "media"]);
+});
+
+Deno.test("parseMachineRequest() lists a bounded number of findings", () => {
+  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`x${index}`, 1]));
+  assertEquals(fieldsOf(() => parseMachineRequest(request(many), DEFAULT_POLICY)).length, 64);
+});
+
+Deno.test("parseMachineRequest() refuses what is no object", () => {
+  for (const body of [null, [], "x", 1, undefined]) {
+    assertThrows(() => parseMachineRequest(body, DEFAULT_POLICY), AgentError, "Cannot read");
+    const parse = () => parseMachineRequest({ machine: body, media }, DEFAULT_POLICY);
+    assertEquals(fieldsOf(parse)[0], "machine");
+  }
+});
+
+Deno.test("parseMachineRequest() refuses an image file for a bhyve machine", () => {
+  const body = { machine: { brand: "bhyve" }, media: { path: "/m/a.img" } };
+  assertEquals(fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY)), ["boot"]);
+});
+
+Deno.test("parseMachineRequest() refuses an artifact that no machine boots", () => {
+  const artifact = { distro: "debian", release: "13", format: "qcow2" };
+  const parse = () => parseMachineRequest({ machine, media: { artifact } }, DEFAULT_POLICY);
+  assertEquals(fieldsOf(parse), ["media.artifact.format"]);
+});
+
+Deno.test("parseMachinePayload() takes a uuid, in lower case only", () => {
+  const payload = { brand: "bhyve", bootrom: "uefi", uuid: UUID };
+  assertEquals(parseMachinePayload(payload, DEFAULT_POLICY), { ...payload, autoboot: false });
+  for (const uuid of [UUID.toUpperCase(), "--help", `-f/etc/x${"a".repeat(28)}`, `${UUID}\n`]) {
+    const parse = () => parseMachinePayload({ ...payload, uuid }, DEFAULT_POLICY, "payload");
+    assertEquals(fieldsOf(parse), ["payload.uuid"]);
+  }
+});

@@ -1,0 +1,77 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { functionProblem } from "../../src/domain/task_source.ts";
+
+Deno.test("functionProblem() takes every form of one function definition", () => {
+  const sources = [
+    "function (job, cb) { cb(); }",
+    "function named(job, cb) { return cb(null, 'x'); }",
+    "async function (job, cb) { await sleep(1); cb(); }",
+    "(job, cb) => cb()",
+    "async (job, cb) => { for await (const x of []) {} cb(); }",
+    "job => {}",
+    "(function (job, cb) { cb(); })",
+    "function(){}",
+    "function (job, cb) { cb() } // the end",
+    "/* first */ function (job, cb) { 'use strict'; cb(); } /* last */\n",
+    "\n\nfunction (err, job, cb) {\n  cb(err ?? `x${job?.params['y']}`);\n}\n",
+    "function (job, cb) { const { a, ...rest } = job.params; cb(null, 1_000n > 2n ? rest : a); }",
+  ];
+  for (const source of sources) {
+    assertEquals([source, functionProblem(source)], [source, undefined]);
+  }
+});
+
+Deno.test("functionProblem() refuses everything else", () => {
+  const sources = [
+    "",
+    " ",
+    "not a function",
+    "1",
+    "'function () {}'",
+    "{}",
+    "class A {}",
+    "function () {}()",
+    "(function () {})()",
+    "(() => () => {})()",
+    "function (job, cb) {} function (job, cb) {}",
+    "function (job, cb) {};",
+    "function (job, cb) {}, 1",
+    "function (job, cb) {}) ; evil(",
+    "job => job)(1",
+    "x => x), (y => y",
+    "function (job, cb) {}) // ",
+    "function (job, cb) { cb(",
+    "function (job, cb) { await 1; }",
+    "function* (job, cb) {}",
+    "async function* (job, cb) {}",
+    "import x from 'y'",
+    "function (job, cb) { import x from 'y'; }",
+    "var f = function () {}",
+    "f = () => {}",
+    "`${function () {}}`",
+    "new Function()",
+    "function (job, job) { 'use strict'; }",
+  ];
+  for (const source of sources) {
+    assert(functionProblem(source) !== undefined, `${JSON.stringify(source)} was taken`);
+  }
+});
+
+Deno.test("functionProblem() tells the place in the source as it was sent", () => {
+  assertMatch(functionProblem("function (job, cb) { ] }") ?? "", /in line 1, column 22$/);
+  assertMatch(functionProblem("function (job, cb) {\n  ]\n}") ?? "", /in line 2, column 3$/);
+});
+
+Deno.test("functionProblem() survives a source that is nested beyond the parser's stack", () => {
+  for (const open of ["(", "[", "{", "a=>", "!"]) {
+    const source = `function () {${open.repeat(200_000)}`;
+    assertMatch(functionProblem(source) ?? "", /^is not a function definition: /);
+  }
+});
+
+Deno.test("functionProblem() runs nothing", () => {
+  const name = "taskSourceWasRun";
+  functionProblem(`function (x = (globalThis.${name} = true)) {}`);
+  functionProblem(`(globalThis.${name} = true)`);
+  assertEquals(Reflect.get(globalThis, name), undefined);
+});

@@ -1,0 +1,98 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
+import { parseWorkflow, type WorkflowLimits } from "../../src/domain/workflow.ts";
+import { uuidOf } from "../support/job.ts";
+
+const UUID = uuidOf<WorkflowUuid>(1);
+const BODY = "function (job, cb) { cb(); }";
+const LIMITS: WorkflowLimits = {
+  tasksMax: 3,
+  sourceCharsMax: 100,
+  retryMax: 10,
+  timeoutSecondsMax: 3600,
+};
+
+function parse(body: unknown) {
+  return parseWorkflow(body, UUID, randomUuid, LIMITS);
+}
+
+function refusal(body: unknown): [string, string][] {
+  const error = assertThrows(() => parse(body), AgentError);
+  assertEquals(error.code, "invalid_argument");
+  return error.errors.map(({ field, code }) => [field, code]);
+}
+
+Deno.test("parseWorkflow() keeps unknown keys of workflow and tasks as they were sent", () => {
+  const sent = { note: { a: [1, null] }, chain: [{ body: BODY, tags: ["x"] }], name: "x" };
+  const workflow = parse(sent);
+  assertEquals(workflow.note, { a: [1, null] });
+  assertEquals(workflow.chain[0]?.tags, ["x"]);
+  assertEquals(Object.keys(workflow.chain[0] ?? {}), ["body", "tags", "uuid"]);
+});
+
+Deno.test("parseWorkflow() adds no defaults for timeout and retry", () => {
+  const workflow = parse({ name: "x", chain: [{ body: BODY }] });
+  assertEquals(Object.keys(workflow).sort(), ["chain", "name", "onerror", "uuid"]);
+  assertEquals(Object.keys(workflow.chain[0] ?? {}), ["body", "uuid"]);
+});
+
+Deno.test("parseWorkflow() keeps the uuid of a task that has one, and no other thing in its place", () => {
+  const uuid = uuidOf(7);
+  const { chain } = parse({
+    name: "x",
+    chain: [{ uuid, body: BODY }, { uuid: "mine", body: BODY }, { uuid: 7, body: BODY }],
+  });
+  assertEquals<string | undefined>(chain[0]?.uuid, uuid);
+  assertEquals(new Set(chain.map((task) => task.uuid)).size, 3);
+  assertEquals([chain[1]?.uuid.length, chain[2]?.uuid.length], [36, 36]);
+});
+
+Deno.test("parseWorkflow() takes the same task in two chains", () => {
+  const task = { body: BODY, name: "shared" };
+  const workflow = parse({ name: "x", chain: [task, task], onerror: [task], oncancel: [task] });
+  const all = [...workflow.chain, ...workflow.onerror, ...workflow.oncancel ?? []];
+  assertEquals(new Set(all.map(({ uuid }) => uuid)).size, 4);
+});
+
+Deno.test("parseWorkflow() takes absent, null and empty lists of tasks", () => {
+  for (const chain of [undefined, null, []]) {
+    const workflow = parse({ name: "x", chain, onerror: chain });
+    assertEquals([workflow.chain, workflow.onerror], [[], []]);
+  }
+});
+
+Deno.test("parseWorkflow() takes its uuid from its argument, and wf_uuid from nowhere", () => {
+  const workflow = parse({ uuid: uuidOf(9), wf_uuid: uuidOf(9), name: "x" });
+  assertEquals([workflow.uuid, workflow.wf_uuid], [UUID, undefined]);
+});
+
+Deno.test("parseWorkflow() takes values at their limits and refuses those beyond", () => {
+  const body = `function (a) { ${"/".repeat(2)}${" ".repeat(79)}\n}`;
+  const task = { body, retry: 10, timeout: 3600, retry_delay: 0 };
+  assertEquals(body.length <= 100, true);
+  parse({ name: "n".repeat(255), timeout: 3600, chain: [task, task, task] });
+  parse({ name: "x", timeout: 1, chain: [{ body: BODY, retry: 0, timeout: 1 }] });
+  assertEquals(refusal({ name: "n".repeat(256) }), [["name", "TooLarge"]]);
+  assertEquals(refusal({ name: "x", chain: [task, task, task, task] }), [["chain", "TooLarge"]]);
+  const long = `function () { ${" ".repeat(100)} }`;
+  assertEquals(refusal({ name: "x", chain: [{ body: long, fallback: long }] }), [
+    ["chain[0].body", "TooLarge"],
+    ["chain[0].fallback", "TooLarge"],
+  ]);
+  assertEquals(
+    refusal({ name: "x", timeout: 3601, onerror: [{ body: BODY, retry: 11, timeout: 3601 }] }),
+    [["timeout", "Invalid"], ["onerror[0].retry", "Invalid"], ["onerror[0].timeout", "Invalid"]],
+  );
+});
+
+Deno.test("parseWorkflow() names what is wrong in oncancel too", () => {
+  assertEquals(refusal({ name: "x", oncancel: [{ body: 7 }] }), [["oncancel[0].body", "Invalid"]]);
+  assertEquals(refusal({ name: "x", oncancel: "x" }), [["oncancel", "Invalid"]]);
+});
+
+Deno.test("parseWorkflow() reads own keys only", () => {
+  assertEquals(refusal(JSON.parse('{"__proto__":{"name":"x"}}')), [["name", "Missing"]]);
+  const workflow = parse(JSON.parse('{"name":"x","__proto__":{"a":1}}'));
+  assertEquals(JSON.stringify(workflow).includes('"__proto__":{"a":1}'), true);
+});
