@@ -1,0 +1,56 @@
+// Giving up: how every wait of the host room ends when its caller no longer wants the answer.
+
+import { AgentError } from "../domain/error.ts";
+
+/** The failure of an action whose caller gave up; the signal's reason is its cause. */
+export function abortedError(action: string, signal: AbortSignal): AgentError {
+  return new AgentError("aborted", `${action}: the caller gave up`, { cause: signal.reason });
+}
+
+/**
+ * Returns at once while nobody has given up.
+ * @param action What is being done, such as `Cannot place "a.iso"`
+ * @throws {AgentError} `aborted`
+ */
+export function checkAborted(action: string, signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw abortedError(action, signal);
+}
+
+/**
+ * Waits for a promise, or for the caller to give up. The promise itself goes on.
+ * @throws {AgentError} `aborted`
+ */
+export async function orAborted<T>(
+  action: string,
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  if (signal === undefined) return await promise;
+  checkAborted(action, signal);
+  const { promise: givenUp, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(abortedError(action, signal));
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    return await Promise.race([promise, givenUp]);
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
+}
+
+/**
+ * Waits for some milliseconds, or for the caller to give up.
+ * @throws {AgentError} `aborted`
+ */
+export async function pause(
+  action: string,
+  ms: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  try {
+    await orAborted(action, promise, signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,211 @@
+// Runs host programs: the only file of the agent that does. No shell, an absolute path, an empty
+// environment, a deadline, and a bound on what is read. Every program leads a process group of its
+// own, so that on deadline, abort or flood its children die with it.
+
+import { AgentError } from "../domain/error.ts";
+import { abortedError, checkAborted } from "./abort.ts";
+
+export interface CommandOptions {
+  /** Written to the program's standard input, which is empty otherwise. */
+  stdin?: Uint8Array | string;
+  /** Milliseconds after which the program and its children are killed. */
+  deadlineMs: number;
+  signal?: AbortSignal;
+  /** Largest size of standard output and standard error together, bytes. */
+  outputBytesMax?: number;
+  /** Variables beside `LC_ALL` and `PATH`; nothing else of the agent's environment is handed on. */
+  env?: Record<string, string>;
+  /** Working directory; `/` when not given. */
+  cwd?: string;
+}
+
+export interface CommandResult {
+  /** Exit code, or 128 plus the signal's number. */
+  code: number;
+  /** Name of the signal that ended the program. */
+  signal: string | null;
+  stdout: string;
+  stderr: string;
+  durationMs: number;
+}
+
+/** Bytes read from one program when the caller names no other bound. */
+export const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
+
+/** How long streams may stay open after the program ended, held by some child of it. */
+const OUTPUT_GRACE_MS = 2_000;
+
+/** How long a killed program may take to be gone; one inside the kernel can take for ever. */
+const KILL_WAIT_MS = 5_000;
+
+const ENVIRONMENT = { LC_ALL: "C", PATH: "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin" };
+
+/**
+ * Runs a program to its end. An exit code other than 0 is a result, not a failure of this function.
+ * @param program Absolute path
+ * @throws {AgentError} `timeout` after `deadlineMs`; `aborted` when the caller gave up; `host` when
+ * it cannot be started or writes more than `outputBytesMax`
+ */
+export async function runCommand(
+  program: string,
+  args: readonly string[],
+  options: CommandOptions,
+): Promise<CommandResult> {
+  checkAborted(`Cannot run ${JSON.stringify(program)}`, options.signal);
+  const startedAt = performance.now();
+  const child = spawn(program, args, options);
+  const watch = watchGroup(child.pid, program, options);
+  const streams = [
+    collect(child.stdout, watch.count),
+    collect(child.stderr, watch.count),
+    ...(options.stdin === undefined ? [] : [feed(child.stdin, options.stdin)]),
+  ] as const;
+  const abandon = () => {
+    killGroup(child.pid);
+    for (const stream of streams) stream.abandon();
+  };
+  let grace: ReturnType<typeof setTimeout> | undefined;
+  try {
+    const status = await Promise.race([child.status, watch.lost]);
+    grace = setTimeout(abandon, OUTPUT_GRACE_MS);
+    const [stdout, stderr] = await Promise.all(streams.map((stream) => stream.done));
+    watch.check();
+    const durationMs = performance.now() - startedAt;
+    return {
+      code: status.code,
+      signal: status.signal,
+      stdout: stdout ?? "",
+      stderr: stderr ?? "",
+      durationMs,
+    };
+  } catch (error) {
+    abandon();
+    throw error;
+  } finally {
+    clearTimeout(grace);
+    watch.end();
+  }
+}
+
+function spawn(
+  program: string,
+  args: readonly string[],
+  options: CommandOptions,
+): Deno.ChildProcess {
+  const action = `Cannot run ${JSON.stringify(program)}`;
+  if (!program.startsWith("/")) {
+    throw new AgentError("host", `${action}: expected an absolute path`);
+  }
+  try {
+    return new Deno.Command(program, {
+      args: [...args],
+      env: { ...ENVIRONMENT, ...options.env },
+      clearEnv: true,
+      cwd: options.cwd ?? "/",
+      // A session and group of its own: kill() alone would leave grandchildren behind.
+      detached: true,
+      stdin: options.stdin === undefined ? "null" : "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.NotFound
+      ? "there is no such program"
+      : cause instanceof Deno.errors.PermissionDenied
+      ? "it may not be executed"
+      : "it could not be started";
+    throw new AgentError("host", `${action}: ${why}`, { cause });
+  }
+}
+
+/** What ends a program early, and what is thrown then. */
+interface Watch {
+  /** Takes note of bytes that were read; false once there are too many. */
+  count(bytes: number): boolean;
+  /** Throws when the program was ended early. */
+  check(): void;
+  /** Rejects when a killed program does not go away. */
+  readonly lost: Promise<never>;
+  end(): void;
+}
+
+function watchGroup(pid: number, program: string, options: CommandOptions): Watch {
+  const { deadlineMs, signal, outputBytesMax = OUTPUT_BYTES_MAX } = options;
+  const action = `Cannot run ${JSON.stringify(program)}`;
+  const { promise: lost, reject } = Promise.withResolvers<never>();
+  let failure: AgentError | undefined;
+  let killWait: ReturnType<typeof setTimeout> | undefined;
+  const stop = (error: AgentError) => {
+    if (failure !== undefined) return;
+    failure = error;
+    killGroup(pid);
+    killWait = setTimeout(() => reject(error), KILL_WAIT_MS);
+  };
+  const deadline = setTimeout(() => {
+    const message = `${action}: it was not done after ${deadlineMs / 1000} s and was killed`;
+    stop(new AgentError("timeout", message));
+  }, deadlineMs);
+  const onAbort = () => signal && stop(abortedError(action, signal));
+  signal?.addEventListener("abort", onAbort, { once: true });
+  let read = 0;
+  return {
+    lost,
+    count(bytes) {
+      read += bytes;
+      if (read <= outputBytesMax) return true;
+      stop(new AgentError("host", `${action}: it wrote more than ${outputBytesMax} bytes`));
+      return false;
+    },
+    check() {
+      if (failure !== undefined) throw failure;
+    },
+    end() {
+      clearTimeout(deadline);
+      clearTimeout(killWait);
+      signal?.removeEventListener("abort", onAbort);
+    },
+  };
+}
+
+/** Kills every process of a group; one that is gone already is no failure. */
+function killGroup(leader: number): void {
+  try {
+    Deno.kill(-leader, "SIGKILL");
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** One of the program's streams: what came of it, and how to stop waiting for more. */
+interface Stream {
+  readonly done: Promise<string>;
+  abandon(): void;
+}
+
+function collect(stream: ReadableStream<Uint8Array>, count: (bytes: number) => boolean): Stream {
+  const reader = stream.getReader();
+  const read = async () => {
+    const decoder = new TextDecoder();
+    let text = "";
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      // After a flood the rest is read and dropped until the killed program is gone.
+      if (count(part.value.length)) text += decoder.decode(part.value, { stream: true });
+    }
+    return text + decoder.decode();
+  };
+  return { done: read(), abandon: () => void reader.cancel().catch(() => {}) };
+}
+
+function feed(stream: WritableStream<Uint8Array>, input: Uint8Array | string): Stream {
+  const writer = stream.getWriter();
+  const write = async () => {
+    try {
+      await writer.write(typeof input === "string" ? new TextEncoder().encode(input) : input);
+      await writer.close();
+    } catch {
+      // A program may end without reading everything; its exit code says whether that matters.
+    }
+    return "";
+  };
+  return { done: write(), abandon: () => void writer.abort().catch(() => {}) };
+}

@@ -1,0 +1,198 @@
+// Files of the managed host. Everything here works on exactly the name it is given: no link is ever
+// followed, nothing that exists is ever opened for writing, and a FIFO is never waited for. What to
+// do with these operations, and in which order, is decided by zone_root.ts.
+
+import type { DigestAlgorithm } from "../domain/digest.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { checkAborted } from "./abort.ts";
+import type { Digests } from "./digests.ts";
+import { openPlainFile } from "./plain_file.ts";
+import { closing } from "../closing.ts";
+
+/** What stands at a path, a link itself and not what it points to. */
+export interface FileStatus {
+  readonly kind: "file" | "folder" | "link" | "other";
+  /** Equal for two statuses exactly when they are about the same file of this host. */
+  readonly identity: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Names that this file has. */
+  readonly links: number;
+  /** Permission bits. */
+  readonly mode: number;
+  /** Numeric user. */
+  readonly owner: number;
+}
+
+/** A file that was made by HostFiles.create() and is still being written. */
+export interface NewFile {
+  readonly status: FileStatus;
+  /** Writes all of these bytes at the end. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Sets the mode, waits until the bytes are on the disk, and says what there is now. */
+  finish(mode: number): Promise<FileStatus>;
+  close(): Promise<void>;
+}
+
+/** Failures of the operating system are thrown as AgentError `storage_full` or `host`. */
+export interface HostFiles {
+  /** Null when nothing is there. */
+  status(path: string): Promise<FileStatus | null>;
+  /** Bytes that may still be written below a folder; a quota counts. */
+  freeBytes(folder: string): Promise<number>;
+  /** Makes a file where nothing was. @throws {AgentError} `conflict` when anything is there */
+  create(path: string): Promise<NewFile>;
+  /** Digests of a plain file; null when something else is there. */
+  digests(
+    path: string,
+    algorithms: readonly DigestAlgorithm[],
+    signal?: AbortSignal,
+  ): Promise<Digests | null>;
+  /** Gives a file another name in the same folder, replacing what has that name. */
+  rename(from: string, to: string): Promise<void>;
+  /** Removes a name; false when nothing is there. @throws {AgentError} `conflict` for a folder */
+  remove(path: string): Promise<boolean>;
+  /** Waits until the names in a folder are on the disk. */
+  sync(folder: string): Promise<void>;
+}
+
+/** Files that this process can reach itself. */
+export function localFiles(): HostFiles {
+  return {
+    status: (path) => told("look at", path, () => statusOf(path)),
+    freeBytes: (folder) => told("ask for the free space of", folder, () => freeBytesOf(folder)),
+    create: (path) => createFile(path),
+    digests: (path, algorithms, signal) =>
+      told("read", path, () => digestsOf(path, algorithms, signal)),
+    rename: (from, to) => told("rename", from, () => Deno.rename(from, to)),
+    remove: (path) => told("remove", path, () => removeName(path)),
+    sync: (folder) => told("write", folder, () => syncFolder(folder)),
+  };
+}
+
+/** Runs an operation and tells a failure of the operating system as an AgentError. */
+async function told<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    if (cause instanceof AgentError) throw cause;
+    const code = isSpaceError(cause) ? "storage_full" : "host";
+    const message = `Cannot ${verb} ${JSON.stringify(path)}: ${messageOf(cause)}`;
+    throw new AgentError(code, message, { cause });
+  }
+}
+
+/** A full pool (ENOSPC) or a full zone (EDQUOT), which Deno may know by its text only. */
+function isSpaceError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = "code" in error ? String(error.code) : "";
+  return code === "ENOSPC" || code === "EDQUOT" ||
+    /no space left|quota exceeded/i.test(error.message);
+}
+
+async function statusOf(path: string): Promise<FileStatus | null> {
+  try {
+    const info = await Deno.lstat(path);
+    return {
+      kind: info.isSymlink ? "link" : info.isDirectory ? "folder" : info.isFile ? "file" : "other",
+      identity: `${info.dev}:${info.ino}`,
+      size: info.size,
+      links: info.nlink ?? 0,
+      mode: (info.mode ?? 0) & 0o7777,
+      owner: info.uid ?? -1,
+    };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    // A file stands where the path wants a folder: there is nothing below it.
+    if (error instanceof Deno.errors.NotADirectory) return null;
+    throw error;
+  }
+}
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { statfs } = await import("node:fs/promises");
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+async function createFile(path: string): Promise<NewFile> {
+  const { open } = await import("node:fs/promises");
+  const { constants: { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } } = await import("node:fs");
+  const handle = await told("create", path, async () => {
+    try {
+      return await open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o400);
+    } catch (cause) {
+      if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST")) throw cause;
+      const message = `Cannot create ${JSON.stringify(path)}: something is there already`;
+      throw new AgentError("conflict", message, { cause });
+    }
+  });
+  // By handle and not by name: between two calls the name may come to mean another file.
+  const status = async (): Promise<FileStatus> => {
+    const info = await handle.stat();
+    return {
+      kind: "file",
+      identity: `${info.dev}:${info.ino}`,
+      size: info.size,
+      links: info.nlink,
+      mode: info.mode & 0o7777,
+      owner: info.uid,
+    };
+  };
+  return {
+    status: await told("look at", path, status),
+    write: (bytes) =>
+      told("write", path, async () => {
+        for (let done = 0; done < bytes.length;) {
+          done += (await handle.write(bytes, done, bytes.length - done)).bytesWritten;
+        }
+      }),
+    finish: (mode) =>
+      told("write", path, async () => {
+        await handle.chmod(mode);
+        await handle.sync();
+        return await status();
+      }),
+    close: () => handle.close(),
+  };
+}
+
+async function digestsOf(
+  path: string,
+  algorithms: readonly DigestAlgorithm[],
+  signal: AbortSignal | undefined,
+): Promise<Digests | null> {
+  const { createHash } = await import("node:crypto");
+  const source = await openPlainFile(path);
+  if (source === null) return null;
+  try {
+    const hashes = algorithms.map((algorithm) => [algorithm, createHash(algorithm)] as const);
+    for await (const bytes of source.parts()) {
+      checkAborted(`Cannot read ${JSON.stringify(path)}`, signal);
+      for (const [, hash] of hashes) hash.update(bytes);
+    }
+    return Object.fromEntries(hashes.map(([algorithm, hash]) => [algorithm, hash.digest("hex")]));
+  } finally {
+    await source.close();
+  }
+}
+
+async function removeName(path: string): Promise<boolean> {
+  const status = await statusOf(path);
+  if (status === null) return false;
+  // Deno.remove() would take an empty folder as well.
+  if (status.kind === "folder") {
+    throw new AgentError("conflict", `Cannot remove ${JSON.stringify(path)}: it is a folder`);
+  }
+  try {
+    await Deno.remove(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  await closing(await Deno.open(folder, { read: true }), (opened) => opened.sync());
+}

@@ -1,0 +1,68 @@
+// Opening a file for reading without being led elsewhere or held up: a link is not followed, a FIFO
+// is not waited for, and what was opened is looked at by its handle.
+
+type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
+
+/** Bytes per read: large enough to be fast, small enough to answer an abort at once. */
+export const CHUNK_BYTES = 1024 * 1024;
+
+/** A plain file that is open for reading. */
+export interface PlainFile {
+  /** Bytes when it was opened. */
+  readonly size: number;
+  /**
+   * Its bytes in order, the next part being read while one is used. A part is valid only until the
+   * next one is asked for.
+   */
+  parts(): AsyncGenerator<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a file for reading.
+ * @returns null when something stands there that is no plain file
+ * @throws the operating system's error, with its `code`, when nothing is there or it is unreadable
+ */
+export async function openPlainFile(path: string): Promise<PlainFile | null> {
+  const { open } = await import("node:fs/promises");
+  const { constants: { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } } = await import("node:fs");
+  let handle: FileHandle;
+  try {
+    handle = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  } catch (error) {
+    // ELOOP: a link stands there. ENXIO: a socket or a device without a driver.
+    if (error instanceof Error && "code" in error && isNoFile(error.code)) return null;
+    throw error;
+  }
+  const info = await handle.stat();
+  if (!info.isFile()) {
+    await handle.close();
+    return null;
+  }
+  return { size: info.size, parts: () => partsOf(handle), close: () => handle.close() };
+}
+
+function isNoFile(code: unknown): boolean {
+  return code === "ELOOP" || code === "ENXIO";
+}
+
+async function* partsOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
+  // Two buffers in turn: one is used while the other is being filled.
+  const buffers = [new Uint8Array(CHUNK_BYTES), new Uint8Array(CHUNK_BYTES)] as const;
+  const fill = async (buffer: Uint8Array) => {
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, null);
+    return buffer.subarray(0, bytesRead);
+  };
+  let turn = 0;
+  let filling = fill(buffers[0]);
+  try {
+    for (let part = await filling; part.length > 0; part = await filling) {
+      turn = 1 - turn;
+      filling = fill(turn === 0 ? buffers[0] : buffers[1]);
+      yield part;
+    }
+  } finally {
+    // The handle must not be closed below a read that is still under way.
+    await filling.catch(() => {});
+  }
+}

@@ -1,0 +1,100 @@
+// The VNC listener of one running machine. It stands for two things at once, the proxy of the host
+// and the VNC server of the hypervisor behind it.
+
+import { ByteReader } from "./byte_reader.ts";
+import { handshake } from "./rfb_handshake.ts";
+import { type Inputs, RfbSession } from "./rfb_session.ts";
+import type { Screen } from "./screen.ts";
+import { sleep } from "./state.ts";
+
+/** Clients at one time; more are closed at once. */
+const CLIENTS_MAX = 32;
+
+/** How a listener treats the next client. */
+export interface Behaviour {
+  /** Accepts and says nothing, as a proxy whose hypervisor has no socket. */
+  readonly silent: boolean;
+  /** Accepts and closes. */
+  readonly closes: boolean;
+  /** Speaks version 3.3 only. */
+  readonly old: boolean;
+  /** Waits before its first byte. */
+  readonly delayMs: number;
+}
+
+export interface VncOptions extends Inputs {
+  readonly hostname: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly name: string;
+  /** Asked for each client; empty for none. */
+  readonly password: () => Promise<string>;
+  readonly screen: Screen;
+  readonly behaviour: () => Promise<Behaviour>;
+}
+
+export interface VncListener {
+  readonly port: number;
+  /** Accepts nobody any more; open sessions stay. */
+  stopListening(): void;
+  /** Ends the open sessions as well. */
+  close(): void;
+}
+
+/** Opens a listener. */
+export function listenVnc(options: VncOptions): VncListener {
+  const listener = Deno.listen({ hostname: options.hostname, port: options.port });
+  const clients = new Set<Deno.Conn>();
+  let listening = true;
+  const accept = async () => {
+    for await (const conn of listener) {
+      if (clients.size >= CLIENTS_MAX) {
+        conn.close();
+        continue;
+      }
+      clients.add(conn);
+      serve(conn, options).catch(() => {}).finally(() => {
+        clients.delete(conn);
+        closeQuietly(conn);
+      });
+    }
+  };
+  // The loop ends with an error when the listener is closed.
+  accept().catch(() => {});
+  const stopListening = () => {
+    if (listening) listener.close();
+    listening = false;
+  };
+  return {
+    port: listener.addr.port,
+    stopListening,
+    close: () => {
+      stopListening();
+      for (const conn of clients) closeQuietly(conn);
+    },
+  };
+}
+
+async function serve(conn: Deno.Conn, options: VncOptions): Promise<void> {
+  const behaviour = await options.behaviour();
+  if (behaviour.closes) return;
+  const reader = new ByteReader(conn);
+  if (behaviour.silent) {
+    while (await reader.byte() !== null);
+    return;
+  }
+  await sleep(behaviour.delayMs);
+  const { name, screen } = options;
+  const password = await options.password();
+  if (await handshake(conn, reader, { name, password, old: behaviour.old })) {
+    await new RfbSession(conn, reader, screen, options).run();
+  }
+}
+
+function closeQuietly(conn: Deno.Conn): void {
+  try {
+    conn.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
+}

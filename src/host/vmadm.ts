@@ -1,0 +1,105 @@
+// Drives vmadm, the admin tool of the host. Every call names its machine by a checked uuid, has a
+// deadline, and is believed only when vmadm says the sentence that belongs to its success. Calls
+// that change one machine are made one after another, since vmadm takes no lock of its own.
+
+import { type MachineUuid, parseUuid } from "../domain/id.ts";
+import type { JsonObject } from "../domain/json.ts";
+import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
+import { withoutSecrets } from "./secret_text.ts";
+import type { Transport } from "./transport.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./vmadm_call.ts";
+import * as operation from "./vmadm_operations.ts";
+
+export interface CallOptions {
+  signal?: AbortSignal;
+}
+
+/** Where a VNC client connects to. vmadm chooses another port at each start of the machine. */
+export interface VncAddress {
+  /** Address of the host's global zone. */
+  host: string;
+  port: number;
+  /** `port` less 5900, when vmadm tells it. */
+  display?: number;
+}
+
+/** qemu's letters: c is the disk, d the CD, n the network; tried from left to right. */
+export type BootDevice = typeof BOOT_DEVICES[number];
+
+/**
+ * vmadm as the agent uses it. Besides what is said below, every method throws AgentError `host`
+ * with the command, its exit code and what it wrote when it fails or answers something else than
+ * vmadm does; `timeout` after its deadline, `aborted` when the caller gave up; and `not_found` when
+ * there is no such machine.
+ * @see the manual page vmadm(8) of SmartOS
+ */
+export interface Vmadm {
+  /** @throws {AgentError} `invalid_argument` whose `errors` name properties as `machine.ram` */
+  validateCreate(payload: JsonObject, o?: CallOptions): Promise<void>;
+  /**
+   * Creates the machine that the payload describes, under the payload's own `uuid`.
+   * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
+   */
+  create(payload: JsonObject, o?: CallOptions): Promise<MachineUuid>;
+  /** The machine without its console's password; null when there is none. */
+  get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
+  /** All machines: uuid, alias, brand, state, ram, vcpus, quota, autoboot and zonepath of each. */
+  list(o?: CallOptions): Promise<JsonObject[]>;
+  /** Starts a machine; one that runs already is left as it is. Paths are `/name`, the bus is ide. */
+  boot(
+    uuid: MachineUuid,
+    args: { order?: BootDevice; once?: BootDevice; cdrom?: string; disk?: string },
+    o?: CallOptions,
+  ): Promise<void>;
+  /** Stops a machine; one that is stopped already is left as it is. */
+  stop(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
+  update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
+  /** Deletes a machine with all its disks; one that is not there is no failure. */
+  delete(uuid: MachineUuid, o?: CallOptions): Promise<void>;
+  /**
+   * Where the machine's VNC console listens; null while it does not.
+   * @throws {AgentError} `conflict` when the machine is not running
+   */
+  infoVnc(uuid: MachineUuid, o?: CallOptions): Promise<VncAddress | null>;
+}
+
+/**
+ * Opens the vmadm of a host.
+ * @param deadlinesMs Deadlines that differ from VMADM_DEADLINES_MS
+ */
+export function openVmadm(
+  transport: Transport,
+  deadlinesMs: Partial<VmadmDeadlines> = {},
+): Vmadm {
+  const host: VmadmHost = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs } };
+  const alone = async <T>(uuid: MachineUuid, o: CallOptions, run: () => Promise<T>) =>
+    await transport.locks.hold(`machine ${checked(uuid)}`, o.signal, run);
+  return {
+    validateCreate: (payload, o = {}) => operation.validateCreate(host, payload, o.signal),
+    create: async (payload, o = {}) => {
+      const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
+      await alone(uuid, o, () => operation.create(host, uuid, payload, o.signal));
+      return uuid;
+    },
+    get: async (uuid, o = {}) => {
+      const machine = await operation.lookUp(host, checked(uuid), o.signal);
+      return machine === null ? null : withoutSecrets(machine);
+    },
+    list: (o = {}) => operation.list(host, o.signal),
+    boot: async (uuid, args, o = {}) => {
+      const words = bootWords(args);
+      await alone(uuid, o, () => operation.boot(host, uuid, words, o.signal));
+    },
+    stop: (uuid, args, o = {}) =>
+      alone(uuid, o, () => operation.stop(host, uuid, args.force === true, o.signal)),
+    update: (uuid, changes, o = {}) =>
+      alone(uuid, o, () => operation.update(host, uuid, changes, o.signal)),
+    delete: (uuid, o = {}) => alone(uuid, o, () => operation.destroy(host, uuid, o.signal)),
+    infoVnc: async (uuid, o = {}) => await operation.infoVnc(host, checked(uuid), o.signal),
+  };
+}
+
+/** A brand is a promise of the compiler only; vmadm would take a word such as `--help` as an option. */
+function checked(uuid: MachineUuid): MachineUuid {
+  return parseUuid<MachineUuid>(uuid, "uuid");
+}

@@ -1,0 +1,222 @@
+// What each operation of vmadm is: the words of the call, the sentence of its success, and which of
+// its failures are none. Existence is asked with lookup, since vmadm words "no such machine"
+// differently on every path.
+
+import { AgentError } from "../domain/error.ts";
+import type { MachineUuid } from "../domain/id.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { CommandResult } from "./command.ts";
+import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./vmadm_call.ts";
+import {
+  createdUuid,
+  messageOfOutput,
+  parseMachine,
+  parseMachines,
+  parseValidation,
+  parseVnc,
+  says,
+} from "./vmadm_output.ts";
+
+type Signal = AbortSignal | undefined;
+
+/** Fields of a machine in a list. */
+const LIST_FIELDS = "uuid,alias,brand,state,ram,vcpus,quota,autoboot,zonepath";
+
+/** States in which vmadm tells where the console is. */
+const CONSOLE_STATES = ["running", "stopping"];
+
+/** @throws {AgentError} `invalid_argument` with vmadm's findings as `errors` */
+export async function validateCreate(
+  host: VmadmHost,
+  payload: JsonObject,
+  signal: Signal,
+): Promise<void> {
+  const action = "Cannot accept the machine";
+  const args = ["validate", "create"];
+  const call: VmadmCall = { operation: "validate", action, args, payload, signal };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && /^VALID 'create' payload/m.test(messageOfOutput(result.stderr))) return;
+  const errors = parseValidation(result.stderr);
+  if (errors === null) throw failureOf(call, result);
+  const message = `${action}: ${errors.map((error) => error.message).join(", ")}`;
+  throw new AgentError("invalid_argument", message, { errors });
+}
+
+/** @throws {AgentError} `conflict`, `storage_full`, `host` */
+export async function create(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  payload: JsonObject,
+  signal: Signal,
+): Promise<void> {
+  const action = `Cannot create machine ${uuid}`;
+  const call: VmadmCall = {
+    operation: "create",
+    action,
+    args: ["create"],
+    payload: { ...payload, uuid },
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  const created = createdUuid(result);
+  if (result.code !== 0 || created === null) throw failureOf(call, result);
+  if (created !== uuid) {
+    throw new AgentError(
+      "host",
+      `${action}: vmadm says that it created ${JSON.stringify(created)}`,
+    );
+  }
+  if (await lookUp(host, uuid, signal) === null) {
+    const message = `${action}: vmadm says that it did, and that there is no such machine`;
+    throw new AgentError("host", message);
+  }
+}
+
+/** The machine with all that vmadm knows of it; null when there is none. */
+export async function lookUp(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  signal: Signal,
+): Promise<JsonObject | null> {
+  const call: VmadmCall = {
+    operation: "lookup",
+    action: `Cannot look up machine ${uuid}`,
+    args: ["lookup", "-j", `uuid=${uuid}`],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code !== 0) throw failureOf(call, result);
+  return parseMachine(result.stdout, uuid);
+}
+
+/** All machines with some of their fields. */
+export async function list(host: VmadmHost, signal: Signal): Promise<JsonObject[]> {
+  const call: VmadmCall = {
+    operation: "lookup",
+    action: "Cannot list the machines",
+    args: ["lookup", "-j", "-o", LIST_FIELDS],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code !== 0) throw failureOf(call, result);
+  return parseMachines(result.stdout);
+}
+
+/** Starts a machine with these boot words; one that runs already is left as it is. */
+export async function boot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  words: readonly string[],
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "boot",
+    action: `Cannot boot machine ${uuid}`,
+    args: ["boot", uuid, ...words],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
+  // vmadm words this as a failure and exits with 0.
+  const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
+  if (result.code === 0 && says(result, running)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** Stops a machine; one that is stopped already is left as it is. */
+export async function stop(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "stop",
+    action: `Cannot stop machine ${uuid}`,
+    args: force ? ["stop", uuid, "-F"] : ["stop", uuid],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
+  const text = messageOfOutput(result.stderr);
+  if (result.code === 0 && text.includes(`VM ${uuid} is already not 'running'`)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+export async function update(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  changes: JsonObject,
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "update",
+    action: `Cannot update machine ${uuid}`,
+    args: ["update", uuid],
+    payload: changes,
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully updated VM ${uuid}`)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** Deletes a machine; one that is not there is no failure. */
+export async function destroy(host: VmadmHost, uuid: MachineUuid, signal: Signal): Promise<void> {
+  const call: VmadmCall = {
+    operation: "delete",
+    action: `Cannot delete machine ${uuid}`,
+    args: ["delete", uuid],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully deleted VM ${uuid}`)) return;
+  const failure = await explained(host, uuid, call, result);
+  if (failure.code !== "not_found") throw failure;
+}
+
+/** Where the console listens; null while there is no listener, or none that answers vmadm yet. */
+export async function infoVnc(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  signal: Signal,
+): Promise<{ host: string; port: number; display?: number } | null> {
+  const call: VmadmCall = {
+    operation: "info",
+    action: `Cannot ask for the VNC console of machine ${uuid}`,
+    args: ["info", uuid, "vnc"],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0) return parseVnc(result.stdout);
+  // qemu has started and does not listen to vmadmd yet.
+  if (/query returned 500\./.test(messageOfOutput(result.stderr))) return null;
+  throw await explained(host, uuid, call, result);
+}
+
+/** A failed call as an error: that the machine is not there explains more than vmadm's words. */
+async function explained(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  call: VmadmCall,
+  result: CommandResult,
+): Promise<AgentError> {
+  const failure = failureOf(call, result);
+  let machine: JsonObject | null;
+  try {
+    machine = await lookUp(host, uuid, call.signal);
+  } catch {
+    // The first failure is the one to tell.
+    return failure;
+  }
+  if (machine === null) {
+    const message = `${call.action}: there is no such machine`;
+    return new AgentError("not_found", message, { cause: failure });
+  }
+  const state = String(machine.state);
+  if (call.operation === "info" && !CONSOLE_STATES.includes(state)) {
+    const message = `${call.action}: its state is ${JSON.stringify(state)}, wanted "running"`;
+    return new AgentError("conflict", message, { cause: failure });
+  }
+  return failure;
+}

@@ -1,0 +1,211 @@
+// Running host programs: what comes back, and that nothing is left when it ends early.
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { runCommand } from "../../src/host/command.ts";
+import { until, withFolder } from "../support/until.ts";
+
+const SHELL = "/bin/sh";
+const DEADLINE_MS = 20_000;
+
+function shell(script: string, options: Partial<Parameters<typeof runCommand>[2]> = {}) {
+  return runCommand(SHELL, ["-c", script], { deadlineMs: DEADLINE_MS, ...options });
+}
+
+/** Whether a process is there and is not a zombie that only waits to be reaped. */
+async function isAlive(pid: number): Promise<boolean> {
+  try {
+    const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+    return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3) !== "Z";
+  } catch {
+    return false;
+  }
+}
+
+async function pidsIn(file: string, count: number): Promise<number[]> {
+  return await until(`${count} pids in ${file}`, async () => {
+    const text = await Deno.readTextFile(file).catch(() => "");
+    const pids = text.split("\n").filter((line) => line !== "").map(Number);
+    return pids.length === count && pids;
+  });
+}
+
+Deno.test("runCommand() returns both streams, the exit code and the duration", async () => {
+  const result = await shell("echo data; echo sentence >&2; exit 3");
+  assertEquals(result.code, 3);
+  assertEquals(result.signal, null);
+  assertEquals(result.stdout, "data\n");
+  assertEquals(result.stderr, "sentence\n");
+  assert(result.durationMs > 0);
+});
+
+Deno.test("runCommand() names the signal that ended the program", async () => {
+  const result = await shell("kill -ABRT $$");
+  assertEquals(result.signal, "SIGABRT");
+  assertEquals(result.code, 134);
+});
+
+Deno.test("runCommand() gives the program no environment but locale and path", async () => {
+  Deno.env.set("ZONEWRIGHT_TEST_SECRET", "visible");
+  try {
+    const { stdout } = await runCommand("/usr/bin/env", [], { deadlineMs: DEADLINE_MS });
+    const names = stdout.trim().split("\n").map((line) => line.split("=")[0]).sort();
+    assertEquals(names, ["LC_ALL", "PATH"]);
+  } finally {
+    Deno.env.delete("ZONEWRIGHT_TEST_SECRET");
+  }
+});
+
+Deno.test("runCommand() adds the variables it is given", async () => {
+  const { stdout } = await shell('echo "$LC_ALL $NAME"', { env: { NAME: "value" } });
+  assertEquals(stdout, "C value\n");
+});
+
+Deno.test("runCommand() runs in / unless told otherwise", async () => {
+  assertEquals((await shell("pwd")).stdout, "/\n");
+  assertEquals((await shell("pwd", { cwd: "/usr" })).stdout, "/usr\n");
+});
+
+Deno.test("runCommand() hands arguments on as they are", async () => {
+  const args = ["-c", 'printf "%s\\n" "$@"', "name", "$HOME; `id`", "a b", "", "*"];
+  const { stdout } = await runCommand(SHELL, args, { deadlineMs: DEADLINE_MS });
+  assertEquals(stdout, "$HOME; `id`\na b\n\n*\n");
+});
+
+Deno.test("runCommand() gives the program an empty standard input when there is none", async () => {
+  assertEquals((await shell("wc -c")).stdout.trim(), "0");
+});
+
+Deno.test("runCommand() writes a large input while it reads the output", async () => {
+  const input = "zonewright ".repeat(100_000);
+  const { stdout } = await shell("cat", { stdin: input });
+  assertEquals(stdout, input);
+});
+
+Deno.test("runCommand() writes bytes as they are", async () => {
+  const { stdout } = await shell("od -An -tx1", { stdin: new Uint8Array([0, 255, 10]) });
+  assertEquals(stdout.trim(), "00 ff 0a");
+});
+
+Deno.test("runCommand() accepts a program that ends without reading its input", async () => {
+  const result = await shell("exit 0", { stdin: "x".repeat(4_000_000) });
+  assertEquals(result.code, 0);
+});
+
+Deno.test("runCommand() keeps a character that arrives in two parts", async () => {
+  const { stdout } = await shell("printf '\\303'; printf '\\251'");
+  assertEquals(stdout, "é");
+});
+
+Deno.test("runCommand() refuses a program that is not named by an absolute path", async () => {
+  for (const program of ["sh", "./sh", "", "bin/sh"]) {
+    const error = await assertRejects(
+      () => runCommand(program, [], { deadlineMs: DEADLINE_MS }),
+      AgentError,
+      "expected an absolute path",
+    );
+    assertEquals(error.code, "host");
+  }
+});
+
+Deno.test("runCommand() says that there is no such program", async () => {
+  const error = await assertRejects(
+    () => runCommand("/nowhere/vmadm", [], { deadlineMs: DEADLINE_MS }),
+    AgentError,
+    'Cannot run "/nowhere/vmadm": there is no such program',
+  );
+  assertEquals(error.code, "host");
+});
+
+Deno.test("runCommand() says that a program may not be executed", async () => {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/vmadm`, "#!/bin/sh\n", { mode: 0o644 });
+    const error = await assertRejects(
+      () => runCommand(`${folder}/vmadm`, [], { deadlineMs: DEADLINE_MS }),
+      AgentError,
+      "it may not be executed",
+    );
+    assertEquals(error.code, "host");
+  });
+});
+
+Deno.test("runCommand() kills the program and its children at the deadline", async () => {
+  await withFolder(async (folder) => {
+    const script = `echo $$ > ${folder}/pids; sleep 600 & echo $! >> ${folder}/pids; ` +
+      `(sleep 600 & echo $! >> ${folder}/pids; wait) & wait`;
+    const running = shell(script, { deadlineMs: 3_000 });
+    const failing = assertRejects(() => running, AgentError, "it was not done after 3 s");
+    const pids = await pidsIn(`${folder}/pids`, 3);
+    assertEquals((await failing).code, "timeout");
+    for (const pid of pids) {
+      await until(`process ${pid} to be gone`, async () => !(await isAlive(pid)));
+    }
+  });
+});
+
+Deno.test("runCommand() kills the program and its children when the caller gives up", async () => {
+  await withFolder(async (folder) => {
+    const giveUp = new AbortController();
+    const script = `echo $$ > ${folder}/pids; sleep 600 & echo $! >> ${folder}/pids; wait`;
+    const running = shell(script, { signal: giveUp.signal });
+    const failing = assertRejects(() => running, AgentError, "the caller gave up");
+    const pids = await pidsIn(`${folder}/pids`, 2);
+    giveUp.abort(new Error("job was canceled"));
+    const error = await failing;
+    assertEquals(error.code, "aborted");
+    assertStringIncludes(String(error.cause), "job was canceled");
+    for (const pid of pids) {
+      await until(`process ${pid} to be gone`, async () => !(await isAlive(pid)));
+    }
+  });
+});
+
+Deno.test("runCommand() starts nothing for a caller that gave up before", async () => {
+  await withFolder(async (folder) => {
+    const error = await assertRejects(
+      () => shell(`touch ${folder}/started`, { signal: AbortSignal.abort() }),
+      AgentError,
+    );
+    assertEquals(error.code, "aborted");
+    await assertRejects(() => Deno.lstat(`${folder}/started`), Deno.errors.NotFound);
+  });
+});
+
+Deno.test("runCommand() kills a program that writes too much on either stream", async () => {
+  for (const script of ["yes", "yes >&2", "yes & yes >&2"]) {
+    const error = await assertRejects(
+      () => shell(script, { outputBytesMax: 100_000 }),
+      AgentError,
+      "it wrote more than 100000 bytes",
+    );
+    assertEquals(error.code, "host");
+  }
+});
+
+Deno.test("runCommand() accepts exactly as much output as is allowed", async () => {
+  const { stdout } = await shell("printf 12345678", { outputBytesMax: 8 });
+  assertEquals(stdout, "12345678");
+  await assertRejects(() => shell("printf 123456789", { outputBytesMax: 8 }), AgentError);
+});
+
+Deno.test("runCommand() does not wait for a child that keeps the streams open", async () => {
+  await withFolder(async (folder) => {
+    const result = await shell(`sleep 600 & echo $! > ${folder}/pids; echo done`);
+    assertEquals(result.code, 0);
+    assertEquals(result.stdout, "done\n");
+    const [pid = 0] = await pidsIn(`${folder}/pids`, 1);
+    await until(`process ${pid} to be gone`, async () => !(await isAlive(pid)));
+  });
+});
+
+Deno.test("runCommand() leaves a child that let go of the streams alone", async () => {
+  await withFolder(async (folder) => {
+    const result = await shell(
+      `sleep 600 </dev/null >/dev/null 2>&1 & echo $! > ${folder}/pids; echo done`,
+    );
+    assertEquals(result.stdout, "done\n");
+    const [pid = 0] = await pidsIn(`${folder}/pids`, 1);
+    assert(await isAlive(pid));
+    Deno.kill(pid, "SIGKILL");
+  });
+});

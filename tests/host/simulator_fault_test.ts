@@ -1,0 +1,209 @@
+// Faults of the simulated host that change what happens to machines: each strikes as its name says,
+// as often as it was told to, and the audit lists what it leaves behind.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { FAULTS } from "../../src/host/simulator/fault.ts";
+import { writeJson } from "../../src/host/simulator/state.ts";
+import { until } from "../support/until.ts";
+import {
+  failedWith,
+  fault,
+  liveMachines,
+  otherPayload,
+  payload,
+  type SimulatedHost,
+  UUID,
+  withHost,
+} from "./simulator/simulated_host.ts";
+
+const CREATE = JSON.stringify(payload());
+
+async function leftoversOf(host: SimulatedHost): Promise<string[]> {
+  const { code, stdout } = await host.run(["audit"]);
+  const { leftovers }: { leftovers: JsonObject[] } = JSON.parse(stdout);
+  assertEquals(code, leftovers.length === 0 ? 0 : 1);
+  return leftovers.map(({ kind, name, state }) => [kind, name ?? state].join(" ").trim());
+}
+
+Deno.test("fault refuses what it does not know, lists what is on, and clears it", async () => {
+  await withHost(async (host) => {
+    for (const words of [["nonsense"], ["hang", "nonsense"], ["slow"], ["conflict", "often"]]) {
+      assertEquals((await host.run(["fault", ...words])).code, 1);
+    }
+    assertEquals((await host.run(["fault", "conflict", "2"])).code, 0);
+    assertEquals((await host.run(["fault", "hang", "boot"])).code, 0);
+    assertEquals(JSON.parse((await host.run(["fault"])).stdout), {
+      conflict: { value: null, left: 2 },
+      hang: { value: "start", left: null },
+    });
+    await host.run(["fault", "--clear", "hang"]);
+    assertEquals(Object.keys(JSON.parse((await host.run(["fault"])).stdout)), ["conflict"]);
+    await host.run(["fault", "--clear"]);
+    assertEquals((await host.run(["fault"])).stdout, "{}\n");
+  });
+});
+
+Deno.test("create fails for want of space or for a conflict, once, and leaves nothing", async () => {
+  await withHost(async (host) => {
+    await fault(host, "out_of_space", "1");
+    failedWith(
+      await host.vmadm(["create"], CREATE),
+      `Command failed: cannot create 'zones/${UUID}-disk0': out of space\n\n`,
+    );
+    await fault(host, "conflict", "1");
+    failedWith(
+      await host.vmadm(["create"], CREATE),
+      "Conflict detected with another vm, please check the MAC, IP, and VRID\n",
+    );
+    assertEquals(await leftoversOf(host), []);
+    assertEquals((await host.vmadm(["create"], CREATE)).code, 0);
+  });
+});
+
+Deno.test("a create that is killed leaves datasets, or a zone in the state it had reached", async () => {
+  const points = [
+    ["create_killed_after_datasets", `dataset zones/${UUID}-disk0`],
+    ["create_killed_after_zonecfg", "zone configured"],
+    ["create_killed_after_install", "zone provisioning"],
+  ] as const;
+  for (const [name, left] of points) {
+    await withHost(async (host) => {
+      await fault(host, name, "1");
+      const killed = await host.vmadm(["create"], CREATE);
+      assertEquals([killed.signal, killed.stdout, killed.stderr], ["SIGKILL", "", ""]);
+      assertEquals(await leftoversOf(host), [left]);
+      const again = await host.vmadm(["create"], CREATE);
+      if (name === "create_killed_after_datasets") {
+        failedWith(
+          again,
+          `Command failed: cannot create 'zones/${UUID}-disk0': dataset already exists\n\n`,
+        );
+        return;
+      }
+      failedWith(again, `VM with UUID ${UUID} already exists\n`);
+      assertStringIncludes((await host.vmadm(["boot", UUID])).stderr, "Cannot start vm from state");
+      assertEquals((await host.vmadm(["delete", UUID])).code, 0);
+      assertEquals(await leftoversOf(host), []);
+    });
+  }
+});
+
+Deno.test("create may succeed without a word, or say so without a machine", async () => {
+  await withHost(async (host) => {
+    await fault(host, "create_without_message", "1");
+    const silent = await host.vmadm(["create"], CREATE);
+    assertEquals(silent, { code: 0, signal: null, stdout: "", stderr: "" });
+    assertEquals((await host.get(UUID)).state, "stopped");
+    await host.vmadm(["delete", UUID]);
+    await fault(host, "create_without_machine", "1");
+    const empty = await host.vmadm(["create"], CREATE);
+    assertEquals(empty.stderr, `Successfully created VM ${UUID}\n`);
+    assertEquals((await host.vmadm(["lookup", "-j", `uuid=${UUID}`])).stdout, "[]\n");
+  });
+});
+
+Deno.test("create with autoboot fails when the machine does not come up", async () => {
+  await withHost(async (host) => {
+    await fault(host, "provision_timeout", "1");
+    failedWith(
+      await host.vmadm(["create"], JSON.stringify(payload({ autoboot: true }))),
+      `timed out waiting for /var/svc/provisioning to move for ${UUID}\n`,
+    );
+    assertEquals(await leftoversOf(host), ["zone failed"]);
+    assertEquals((await host.get(UUID)).failed, true);
+  });
+});
+
+Deno.test("validate and whole calls refuse where they are told to", async () => {
+  await withHost(async (host) => {
+    await fault(host, "validate_refuses", "1");
+    const refused = await host.vmadm(["validate", "create"], CREATE);
+    assertEquals([refused.code, JSON.parse(refused.stderr)], [1, { bad_values: ["ram"] }]);
+    for (const [name, why] of [["no_global_zone", "global zone"], ["no_root", "root"]] as const) {
+      await fault(host, name, "1");
+      const said = await host.vmadm(["list"]);
+      assertEquals([said.code, said.stdout], [2, ""]);
+      assertStringIncludes(said.stderr, "FATAL: cannot run because: ");
+      assertStringIncludes(said.stderr, why);
+    }
+    await fault(host, "vminfod_down", "1");
+    failedWith(await host.vmadm(["list"]), "connect ECONNREFUSED\n");
+  });
+});
+
+Deno.test("a start fails, times out, or loses its hypervisor, and the machine stays stopped", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    const texts = {
+      start_failure: "call to zoneadmd failed",
+      start_timeout: "timeout exceeded",
+      start_dies: "call to zoneadmd failed",
+    } as const;
+    for (const [name, text] of Object.entries(texts)) {
+      await fault(host, name as keyof typeof texts, "1");
+      // The other starts must not fail for being slow.
+      const timeouts = name === "start_timeout" ? { start: 300 } : {};
+      await writeJson(join(host.dir, "host.json"), { uuid: UUID, timeouts });
+      const said = await host.vmadm(["boot", UUID]);
+      assertEquals([said.code, said.stdout], [1, ""]);
+      assert(said.stderr.startsWith(`Unable to start VM ${UUID}: `));
+      assertStringIncludes(said.stderr, text);
+      assertEquals((await host.get(UUID)).state, "stopped");
+      assertEquals(await liveMachines(host.dir), []);
+    }
+    assertEquals((await host.vmadm(["boot", UUID])).code, 0);
+  });
+});
+
+Deno.test("a guest that ignores its power button is ended by the timer of its brand", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    await host.create(otherPayload({ brand: "bhyve" }));
+    for (const uuid of [UUID, String(otherPayload().uuid)]) {
+      await host.vmadm(["boot", uuid]);
+      await fault(host, "acpi_ignored", "1");
+      const started = performance.now();
+      assertEquals((await host.vmadm(["stop", uuid])).code, 0);
+      assert(performance.now() - started >= 400);
+      assertEquals((await host.get(uuid)).state, "stopped");
+    }
+    assertEquals(await liveMachines(host.dir), []);
+  }, { timeouts: { stop: 400 } });
+});
+
+Deno.test("kvm's own timer ends a guest though the call that began it was killed", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    await host.vmadm(["boot", UUID]);
+    await fault(host, "acpi_ignored", "1");
+    const stopping = host.start(["vmadm", "stop", UUID, "-t", "1"]);
+    await until("state stopping", async () => (await host.get(UUID)).state === "stopping");
+    stopping.kill("SIGKILL");
+    await stopping.output();
+    await until("state stopped", async () => (await host.get(UUID)).state === "stopped");
+  });
+});
+
+Deno.test("delete fails while a dataset is busy, and may leak one", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    await fault(host, "delete_busy", "1");
+    failedWith(
+      await host.vmadm(["delete", UUID]),
+      `Failed to delete VM ${UUID}: Command failed: ` +
+        `cannot destroy 'zones/${UUID}-disk0': dataset is busy\n\n`,
+    );
+    await fault(host, "delete_leaks", "1");
+    assertEquals((await host.vmadm(["delete", UUID])).code, 0);
+    assertEquals(await leftoversOf(host), [`dataset zones/${UUID}-disk0`]);
+  });
+});
+
+Deno.test("every fault has a line in docs/simulator.md", async () => {
+  const page = await Deno.readTextFile(
+    join(import.meta.dirname ?? "", "../../docs/simulator.md"),
+  );
+  assertEquals(Object.keys(FAULTS).filter((name) => !page.includes(`\`${name}`)), []);
+});

@@ -1,0 +1,208 @@
+// Reading vmadm's texts, as recorded and as broken as they may come.
+
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { parseUuid } from "../../src/domain/id.ts";
+import type { MachineUuid } from "../../src/domain/id.ts";
+import type { CommandResult } from "../../src/host/command.ts";
+import { masked, secretsOf, withoutSecrets } from "../../src/host/secret_text.ts";
+import {
+  createdUuid,
+  describeResult,
+  messageOfOutput,
+  parseMachine,
+  parseMachines,
+  parseValidation,
+  parseVnc,
+  says,
+} from "../../src/host/vmadm_output.ts";
+import { RECORDED_UUID, recording } from "./recording.ts";
+
+const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
+const OTHER_UUID = "11111111-2222-3333-4444-555555555555";
+
+function result(parts: Partial<CommandResult>): CommandResult {
+  return { code: 0, signal: null, stdout: "", stderr: "", durationMs: 1, ...parts };
+}
+
+function refusal(run: () => unknown, text: string): AgentError {
+  const error = assertThrows(run, AgentError, text);
+  assertEquals(error.code, "host");
+  return error;
+}
+
+Deno.test("createdUuid() finds the uuid on standard error", () => {
+  assertEquals(createdUuid(result({ stderr: recording("create_success.txt") })), RECORDED_UUID);
+});
+
+Deno.test("createdUuid() does not take a log line for the sentence", () => {
+  const stderr = recording("create_success_with_log.txt");
+  assertEquals(createdUuid(result({ stderr })), RECORDED_UUID);
+});
+
+Deno.test("createdUuid() finds the sentence on standard output, too", () => {
+  assertEquals(createdUuid(result({ stdout: recording("create_success.txt") })), RECORDED_UUID);
+});
+
+Deno.test("createdUuid() is null without the sentence", () => {
+  assertEquals(createdUuid(result({})), null);
+  assertEquals(createdUuid(result({ stderr: `VM with UUID ${UUID} already exists\n` })), null);
+  assertEquals(createdUuid(result({ stderr: `Not Successfully created VM ${UUID}\n` })), null);
+});
+
+Deno.test("says() wants the whole line", () => {
+  const stderr = `warning\nSuccessfully started VM ${UUID}\n`;
+  assert(says(result({ stderr }), `Successfully started VM ${UUID}`));
+  assert(!says(result({ stderr }), "Successfully started VM"));
+  assert(!says(result({ stderr }), `Successfully started VM ${OTHER_UUID}`));
+});
+
+Deno.test("messageOfOutput() leaves log lines out and keeps other lines with braces", () => {
+  const stderr = recording("create_success_with_log.txt") +
+    'missing .model option for disk: {"size":10}\n';
+  assertEquals(
+    messageOfOutput(stderr),
+    `Successfully created VM ${UUID}\nmissing .model option for disk: {"size":10}`,
+  );
+});
+
+Deno.test("parseVnc() reads the address by name, in whatever order it is printed", () => {
+  const host = "10.99.99.7";
+  assertEquals(parseVnc(recording("info_vnc.json")), { host, port: 39409, display: 33509 });
+  assertEquals(
+    parseVnc(recording("info_vnc_display_first.json")),
+    { host, port: 45465, display: 39565 },
+  );
+});
+
+Deno.test("parseVnc() drops the password", () => {
+  const address = parseVnc(recording("info_vnc_password.json"));
+  assertEquals(address, { host: "10.99.99.7", port: 39409, display: 33509 });
+});
+
+Deno.test("parseVnc() takes a port without a display", () => {
+  assertEquals(parseVnc(recording("info_vnc_low_port.json")), { host: "10.99.99.7", port: 5000 });
+});
+
+Deno.test("parseVnc() is null while there is no listener", () => {
+  assertEquals(parseVnc(recording("info_vnc_empty.json")), null);
+});
+
+Deno.test("parseVnc() refuses what is no address", () => {
+  const wrong: [string, string][] = [
+    ["", "expected JSON, vmadm wrote nothing"],
+    ["hello", "expected JSON, vmadm wrote hello"],
+    [recording("info_vnc.json").slice(0, 40), "expected JSON"],
+    ["null", 'expected an object with "vnc"'],
+    ["[]", 'expected an object with "vnc"'],
+    ['{"vnc": []}', 'expected an object with "vnc"'],
+    ['{"spice": {}}', 'expected an object with "vnc"'],
+    ['{"vnc": {"host": "10.0.0.1"}}', "expected a port"],
+    ['{"vnc": {"host": "10.0.0.1", "port": "5901"}}', "expected a port"],
+    ['{"vnc": {"host": "10.0.0.1", "port": 0}}', "expected a port"],
+    ['{"vnc": {"host": "10.0.0.1", "port": 22}}', "expected a port from 1024"],
+    ['{"vnc": {"host": "10.0.0.1", "port": 65536}}', "expected a port"],
+    ['{"vnc": {"host": "10.0.0.1", "port": 5901.5}}', "expected a port"],
+    ['{"vnc": {"port": 5901}}', "expected a host"],
+    ['{"vnc": {"host": "", "port": 5901}}', "expected a host"],
+    ['{"vnc": {"host": "a b", "port": 5901}}', "expected a host"],
+    ['{"vnc": {"host": 7, "port": 5901}}', "expected a host"],
+  ];
+  for (const [text, message] of wrong) refusal(() => parseVnc(text), message);
+});
+
+Deno.test("parseVnc() does not show a password in its refusal", () => {
+  const text = recording("info_vnc_password.json");
+  for (const broken of [text.slice(0, -4), text.slice(0, text.indexOf("pass1234") + 6)]) {
+    const error = refusal(() => parseVnc(broken), "expected JSON");
+    assertStringIncludes(error.message, '"***"');
+    assert(!error.message.includes("pass1"));
+  }
+});
+
+Deno.test("parseMachine() returns the machine, and null for an empty array", () => {
+  assertEquals(parseMachine(recording("lookup_one.json"), UUID)?.state, "stopped");
+  assertEquals(parseMachine("[]\n", UUID), null);
+});
+
+Deno.test("parseMachine() refuses an answer about another machine", () => {
+  const other = recording("lookup_one.json").replace(RECORDED_UUID, OTHER_UUID);
+  refusal(() => parseMachine(other, UUID), "this machine only");
+  const both = `[{"uuid": "${UUID}"}, {"uuid": "${OTHER_UUID}"}]`;
+  refusal(() => parseMachine(both, UUID), "this machine only");
+});
+
+Deno.test("parseMachines() refuses what is no array of machines", () => {
+  for (const text of ["", "{}", "null", "[1]", '[{"alias": "a"}]', '[{"uuid": "x"}]', "[{]"]) {
+    refusal(() => parseMachines(text), "Cannot read the list of machines");
+  }
+});
+
+Deno.test("parseValidation() names every property of each kind", () => {
+  const errors = parseValidation(recording("validate_refused.txt")) ?? [];
+  assertEquals(errors.map(({ field, code }) => [field, code]), [
+    ["machine.ram", "Invalid"],
+    ["machine.nics.*.vlan_id", "Invalid"],
+    ["machine.colour", "UnknownField"],
+    ["machine.disks.0.size", "Missing"],
+  ]);
+});
+
+Deno.test("parseValidation() names a brand that the host does not know", () => {
+  const errors = parseValidation(recording("validate_bad_brand.txt"));
+  assertEquals(errors?.map(({ field, code }) => [field, code]), [["machine.brand", "Invalid"]]);
+});
+
+Deno.test("parseValidation() is null for other texts", () => {
+  for (const text of ["", "Invalid JSON payload: Unexpected end of input", "{}", "[]", "null"]) {
+    assertEquals(parseValidation(text), null);
+  }
+});
+
+Deno.test("describeResult() tells the exit code and both streams", () => {
+  const text = describeResult(result({ code: 1, stderr: "first\n\n", stdout: "second\n" }));
+  assertEquals(text, "ended with exit code 1: first | second");
+  assertEquals(describeResult(result({ code: 2 })), "ended with exit code 2 and wrote nothing");
+  const aborted = result({ code: 134, signal: "SIGABRT" });
+  assertEquals(describeResult(aborted), "was ended by SIGABRT and wrote nothing");
+});
+
+Deno.test("describeResult() cuts a long text", () => {
+  const text = describeResult(result({ code: 1, stderr: "x".repeat(100_000) }));
+  assert(text.length < 2_200);
+  assertStringIncludes(text, "(100000 characters)");
+});
+
+Deno.test("masked() hides the values of keys that name a secret", () => {
+  const texts = [
+    'missing .model option for disk: {"vnc_password":"pa\\"ss12"}',
+    "{ vnc_password: 'pass12' }",
+    "vnc_password=pass12 x",
+    '{"vnc_password": "pass12',
+    '{"internal_metadata":{"root_pw":"pass12"}}',
+  ];
+  for (const text of texts) {
+    assert(!masked(text).includes("ss12"), masked(text));
+    assertStringIncludes(masked(text), '"***"');
+  }
+});
+
+Deno.test("masked() leaves a property's name in a message alone", () => {
+  const text = "Invalid value(s) for: vnc_password,ram";
+  assertEquals(masked(text), text);
+});
+
+Deno.test("masked() hides the secrets of a payload wherever they are repeated", () => {
+  const secrets = secretsOf({
+    vnc_password: "pass1234",
+    customer_metadata: { admin_pw: "hunter22" },
+    nics: [{ ip: "10.0.0.1" }],
+  });
+  assertEquals(secrets, ["pass1234", "hunter22"]);
+  assertEquals(masked("bad: pass1234 hunter22 10.0.0.1", secrets), "bad: *** *** 10.0.0.1");
+});
+
+Deno.test("withoutSecrets() drops the passwords of the console and nothing else", () => {
+  const machine = { uuid: RECORDED_UUID, vnc_password: "a", spice_password: "b", vnc_port: 0 };
+  assertEquals(withoutSecrets(machine), { uuid: RECORDED_UUID, vnc_port: 0 });
+});

@@ -1,0 +1,227 @@
+// Waiting for a console, against real listeners and a vmadm that names them.
+
+import { assert, assertEquals } from "@std/assert";
+import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
+import { openVmadm } from "../../src/host/vmadm.ts";
+import { waitForVnc } from "../../src/host/vnc.ts";
+import { until } from "../support/until.ts";
+import { type FakeVmadm, withFakeVmadm } from "./fake_vmadm.ts";
+import { RECORDED_UUID, recording } from "./recording.ts";
+import { refused } from "./refused.ts";
+
+const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
+const BANNER = "RFB 003.008\n";
+const POLL_MS = 10;
+const BANNER_MS = 1_000;
+const DEADLINE_MS = 20_000;
+
+interface Listener {
+  readonly port: number;
+  /** Connections that were accepted so far. */
+  accepted(): number;
+}
+
+/** Runs a test with a listener that does something with each connection, by its number from 1. */
+async function withListener(
+  greet: (connection: Deno.Conn, number: number) => Promise<void> | void,
+  test: (listener: Listener) => Promise<void>,
+): Promise<void> {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const open: Deno.Conn[] = [];
+  const accepting = (async () => {
+    for await (const connection of listener) {
+      open.push(connection);
+      // The other side may be gone already.
+      await Promise.resolve(greet(connection, open.length)).catch(() => {});
+    }
+  })();
+  try {
+    await test({ port: listener.addr.port, accepted: () => open.length });
+  } finally {
+    listener.close();
+    await accepting;
+    for (const connection of open) {
+      try {
+        connection.close();
+      } catch {
+        // The test closed it.
+      }
+    }
+  }
+}
+
+async function send(connection: Deno.Conn, text: string): Promise<void> {
+  await connection.write(new TextEncoder().encode(text));
+}
+
+function names(port: number): string {
+  return `printf '{"vnc": {"host": "127.0.0.1", "port": %d}}' ${port}`;
+}
+
+function wait(fake: FakeVmadm, deadlineMs = DEADLINE_MS, signal?: AbortSignal) {
+  const options = {
+    deadlineMs,
+    pollMs: POLL_MS,
+    bannerMs: BANNER_MS,
+    ...(signal === undefined ? {} : { signal }),
+  };
+  return waitForVnc(openVmadm(fake.transport), UUID, options);
+}
+
+Deno.test("waitForVnc() returns the address at which an RFB server answers", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener((connection) => send(connection, BANNER), async ({ port }) => {
+      await fake.answer("info", names(port));
+      assertEquals(await wait(fake), { host: "127.0.0.1", port });
+    });
+  });
+});
+
+Deno.test("waitForVnc() takes a banner that comes in parts, and older versions", async () => {
+  await withFakeVmadm(async (fake) => {
+    const parts = async (connection: Deno.Conn) => {
+      for (const part of ["R", "FB 0", "03.003\n"]) await send(connection, part);
+    };
+    await withListener(parts, async ({ port }) => {
+      await fake.answer("info", names(port));
+      assertEquals((await wait(fake)).port, port);
+    });
+  });
+});
+
+Deno.test("waitForVnc() asks again until vmadm names an address", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener((connection) => send(connection, BANNER), async ({ port }) => {
+      await fake.answer(
+        "info",
+        `case $(wc -l < "$dir/calls") in
+         1) printf '{"vnc": {}}' ;;
+         2) echo "Unable to get info from vmadmd, query returned 500." >&2; exit 1 ;;
+         *) ${names(port)} ;;
+         esac`,
+      );
+      assertEquals((await wait(fake)).port, port);
+      assertEquals((await fake.calls()).length, 3);
+    });
+  });
+});
+
+Deno.test("waitForVnc() asks vmadm again before each connection", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener((connection) => connection.close(), async (first) => {
+      await withListener((connection) => send(connection, BANNER), async (second) => {
+        await fake.answer(
+          "info",
+          `if [ $(wc -l < "$dir/calls") -lt 3 ]; then ${names(first.port)}; else ${
+            names(second.port)
+          }; fi`,
+        );
+        assertEquals((await wait(fake)).port, second.port);
+        assertEquals(first.accepted(), 2);
+        assertEquals(second.accepted(), 1);
+      });
+    });
+  });
+});
+
+Deno.test("waitForVnc() goes on after a listener that closed, refused or sent garbage", async () => {
+  const greet = (connection: Deno.Conn, number: number) => {
+    if (number === 1) return connection.close();
+    if (number === 2) return send(connection, "HTTP/1.1 200 OK\r\n\r\n");
+    if (number === 3) return send(connection, "RFB 002.000\n");
+    return send(connection, BANNER);
+  };
+  await withFakeVmadm(async (fake) => {
+    await withListener(greet, async (listener) => {
+      await fake.answer("info", names(listener.port));
+      assertEquals((await wait(fake)).port, listener.port);
+      assertEquals(listener.accepted(), 4);
+    });
+  });
+});
+
+Deno.test("waitForVnc() goes on after a listener that stayed silent", async () => {
+  const greet = async (connection: Deno.Conn, number: number) => {
+    if (number > 1) await send(connection, BANNER);
+  };
+  await withFakeVmadm(async (fake) => {
+    await withListener(greet, async (listener) => {
+      await fake.answer("info", names(listener.port));
+      assertEquals((await wait(fake)).port, listener.port);
+      assertEquals(listener.accepted(), 2);
+    });
+  });
+});
+
+Deno.test("waitForVnc() goes on after vmadm failed or wrote garbage", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener((connection) => send(connection, BANNER), async ({ port }) => {
+      const running = recording("lookup_one.json").replace("stopped", "running");
+      await fake.answer("lookup", `cat <<'TEXT'\n${running}TEXT`);
+      await fake.answer(
+        "info",
+        `case $(grep -c ^info "$dir/calls") in
+         1) echo 'connect ECONNREFUSED' >&2; exit 1 ;;
+         2) printf '{"vnc": {"host": ' ;;
+         3) printf '{"vnc": {"host": "127.0.0.1"}}' ;;
+         *) ${names(port)} ;;
+         esac`,
+      );
+      assertEquals((await wait(fake)).port, port);
+    });
+  });
+});
+
+Deno.test("waitForVnc() names what it saw last when its time is up", async () => {
+  await withFakeVmadm(async (fake) => {
+    await fake.answer("info", `printf '{"vnc": {}}'`);
+    await refused(() => wait(fake, 1_000), "timeout", UUID, "1 s", "vmadm names no address");
+    await withListener((connection) => connection.close(), async ({ port }) => {
+      await fake.answer("info", names(port));
+      const seen = `last seen: 127.0.0.1:${port} closed the connection`;
+      await refused(() => wait(fake, 1_000), "timeout", seen);
+    });
+    // Nobody listens there any more.
+    const free = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    free.close();
+    await fake.answer("info", names(free.addr.port));
+    await refused(() => wait(fake, 1_000), "timeout", "cannot be reached");
+  });
+});
+
+Deno.test("waitForVnc() keeps its deadline with a silent listener and a vmadm that hangs", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener(() => {}, async ({ port, accepted }) => {
+      await fake.answer("info", names(port));
+      await refused(() => wait(fake, 1_500), "timeout", "introduce");
+      assert(accepted() >= 1);
+    });
+    await fake.answer("info", "exec sleep 600");
+    await refused(() => wait(fake, 1_000), "timeout", "vmadm has not answered");
+  });
+});
+
+Deno.test("waitForVnc() ends at once for a machine that is stopped or not there", async () => {
+  await withFakeVmadm(async (fake) => {
+    await fake.answer("info", "exit 1");
+    await fake.answer("lookup", `cat <<'TEXT'\n${recording("lookup_one.json")}TEXT`);
+    await refused(() => wait(fake), "conflict", 'its state is "stopped"');
+    await fake.answer("lookup", "echo '[]'");
+    await refused(() => wait(fake), "not_found");
+  });
+});
+
+Deno.test("waitForVnc() ends when the caller gives up", async () => {
+  await withFakeVmadm(async (fake) => {
+    await withListener(() => {}, async ({ port, accepted }) => {
+      await fake.answer("info", names(port));
+      const giveUp = new AbortController();
+      const failing = refused(() => wait(fake, DEADLINE_MS, giveUp.signal), "aborted");
+      await until("the connection", () => accepted() === 1);
+      giveUp.abort();
+      await failing;
+      await refused(() => wait(fake, DEADLINE_MS, AbortSignal.abort()), "aborted");
+      assert((await fake.calls()).length === 1);
+    });
+  });
+});

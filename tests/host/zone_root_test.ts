@@ -1,0 +1,236 @@
+// Placing media into zones: what succeeds, and what is refused for what it is or says.
+
+import { assert, assertEquals } from "@std/assert";
+import { placeFile, removeFile } from "../../src/host/zone_root.ts";
+import { digestOf, makeFifo, namesIn, withZone } from "./zone.ts";
+import { refused } from "./refused.ts";
+
+Deno.test("placeFile() copies the file, readable for all and writable for nobody", async () => {
+  await withZone(async ({ transport, placement, root, bytes }) => {
+    const placed = await placeFile(transport, placement);
+    assertEquals(placed, {
+      file: "/install.iso",
+      size: bytes.length,
+      sha256: placement.sha256 ?? "",
+    });
+    assertEquals(await Deno.readFile(`${root}/install.iso`), bytes);
+    const info = await Deno.lstat(`${root}/install.iso`);
+    assertEquals((info.mode ?? 0) & 0o7777, 0o444);
+    assertEquals(info.nlink, 1);
+    assertEquals(await namesIn(root), ["install.iso"]);
+  });
+});
+
+Deno.test("placeFile() sets the mode whatever the umask of the agent is", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    const before = Deno.umask(0o077);
+    try {
+      await placeFile(transport, placement);
+    } finally {
+      Deno.umask(before);
+    }
+    assertEquals(((await Deno.lstat(`${root}/install.iso`)).mode ?? 0) & 0o7777, 0o444);
+  });
+});
+
+Deno.test("placeFile() places an empty file, and one of exactly one part", async () => {
+  await withZone(async ({ transport, placement, root, folder }) => {
+    for (const size of [0, 1024 * 1024]) {
+      const source = `${folder}/${size}`;
+      await Deno.writeFile(source, new Uint8Array(size));
+      const { sha256: _, ...rest } = placement;
+      const placed = await placeFile(transport, { ...rest, source, size, name: `${size}.iso` });
+      assertEquals(placed.sha256, await digestOf("SHA-256", new Uint8Array(size)));
+      assertEquals((await Deno.lstat(`${root}/${size}.iso`)).size, size);
+    }
+  });
+});
+
+Deno.test("placeFile() compares sha512, and digests in upper case", async () => {
+  await withZone(async ({ transport, placement, bytes, root }) => {
+    const { sha256, ...rest } = placement;
+    const sha512 = (await digestOf("SHA-512", bytes)).toUpperCase();
+    assertEquals((await placeFile(transport, { ...rest, sha512 })).sha256, sha256);
+    await removeFile(transport, placement);
+    const wrong = { ...placement, sha512: "0".repeat(128) };
+    await refused(() => placeFile(transport, wrong), "digest_mismatch", "its sha512 is");
+    assertEquals(await namesIn(root), []);
+  });
+});
+
+Deno.test("placeFile() leaves nothing behind when the digest is another one", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    const wrong = { ...placement, sha256: "0".repeat(64) };
+    await refused(() => placeFile(transport, wrong), "digest_mismatch", String(placement.sha256));
+    assertEquals(await namesIn(root), []);
+  });
+});
+
+Deno.test("placeFile() refuses a source of another size", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    for (const size of [placement.size - 1, placement.size + 1, 0]) {
+      const wrong = { ...placement, size };
+      await refused(() => placeFile(transport, wrong), "digest_mismatch", `wanted ${size}`);
+    }
+    assertEquals(await namesIn(root), []);
+  });
+});
+
+Deno.test("placeFile() refuses a source that changes while it is read", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    const { sha256: _, ...rest } = placement;
+    for (const size of [placement.size + 4_000_000, 1_500_000]) {
+      const onProgress = (done: number) => {
+        if (done <= 1024 * 1024) Deno.truncateSync(placement.source, size);
+      };
+      const changing = { ...rest, size: Deno.statSync(placement.source).size, onProgress };
+      await refused(() => placeFile(transport, changing), "digest_mismatch", "was changed");
+      assertEquals(await namesIn(root), []);
+    }
+  });
+});
+
+Deno.test("placeFile() refuses a source that is not there or no plain file", async () => {
+  await withZone(async ({ transport, placement, folder, root }) => {
+    await refused(
+      () => placeFile(transport, { ...placement, source: `${folder}/nothing` }),
+      "not_found",
+      "is not there",
+    );
+    await Deno.symlink("medium.iso", `${folder}/link.iso`);
+    await makeFifo(`${folder}/fifo.iso`);
+    await Deno.mkdir(`${folder}/folder.iso`);
+    for (const name of ["link.iso", "fifo.iso", "folder.iso"]) {
+      const source = `${folder}/${name}`;
+      await refused(
+        () => placeFile(transport, { ...placement, source }),
+        "invalid_argument",
+        "is no plain file",
+      );
+    }
+    await refused(
+      () => placeFile(transport, { ...placement, source: "/dev/zero" }),
+      "invalid_argument",
+    );
+    assertEquals(await namesIn(root), []);
+  });
+});
+
+Deno.test("placeFile() takes the promised file there already as placed", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    await placeFile(transport, placement);
+    const before = await Deno.lstat(`${root}/install.iso`);
+    const told: [number, number][] = [];
+    const again = await placeFile(transport, {
+      ...placement,
+      source: "/nowhere/medium.iso",
+      onProgress: (...bytes) => told.push(bytes),
+    });
+    assertEquals(again.sha256, placement.sha256);
+    assertEquals((await Deno.lstat(`${root}/install.iso`)).ino, before.ino);
+    assertEquals(told, [[placement.size, placement.size]]);
+  });
+});
+
+Deno.test("placeFile() replaces a plain file that is not the promised one", async () => {
+  await withZone(async ({ transport, placement, root, bytes }) => {
+    const file = `${root}/install.iso`;
+    const flipped = bytes.with(70_000, bytes[70_000]! ^ 1);
+    for (const content of [new Uint8Array([1]), flipped]) {
+      await Deno.remove(file).catch(() => {});
+      await Deno.writeFile(file, content, { mode: 0o444 });
+      await placeFile(transport, placement);
+      assertEquals(await Deno.readFile(file), bytes);
+    }
+  });
+});
+
+Deno.test("placeFile() replaces the right bytes when somebody may still write them", async () => {
+  await withZone(async ({ transport, placement, root, bytes }) => {
+    const file = `${root}/install.iso`;
+    await Deno.writeFile(file, bytes);
+    await placeFile(transport, placement);
+    await Deno.link(file, `${root}/second_name`);
+    const before = await Deno.lstat(file);
+    await placeFile(transport, placement);
+    const after = await Deno.lstat(file);
+    assert(before.ino !== after.ino);
+    assertEquals([after.nlink, (after.mode ?? 0) & 0o777], [1, 0o444]);
+  });
+});
+
+Deno.test("placeFile() clears away what a crash left of the same file", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    await Deno.writeTextFile(`${root}/.zonewright-install.iso.part`, "half");
+    await placeFile(transport, placement);
+    assertEquals(await namesIn(root), ["install.iso"]);
+  });
+});
+
+Deno.test("placeFile() tells its progress, the end last", async () => {
+  await withZone(async ({ transport, placement }) => {
+    const told: number[] = [];
+    const { size } = placement;
+    await placeFile(transport, { ...placement, onProgress: (done) => told.push(done) });
+    assertEquals(told.at(-1), size);
+    assert(told.length <= 4);
+    assertEquals(told, told.toSorted((a, b) => a - b));
+  });
+});
+
+Deno.test("placeFile() leaves nothing behind when the caller gives up", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    const giveUp = new AbortController();
+    const copying = { ...placement, signal: giveUp.signal, onProgress: () => giveUp.abort() };
+    await refused(() => placeFile(transport, copying), "aborted", "the caller gave up");
+    assertEquals(await namesIn(root), []);
+    await refused(() => placeFile(transport, copying), "aborted");
+  });
+});
+
+Deno.test("placeFile() called twice at once places the file once", async () => {
+  await withZone(async ({ transport, placement, root, bytes }) => {
+    const placed = await Promise.all([
+      placeFile(transport, placement),
+      placeFile(transport, placement),
+      placeFile(transport, { ...placement, name: "other.iso" }),
+    ]);
+    assertEquals(placed.map(({ file }) => file), ["/install.iso", "/install.iso", "/other.iso"]);
+    assertEquals(await namesIn(root), ["install.iso", "other.iso"]);
+    assertEquals(await Deno.readFile(`${root}/install.iso`), bytes);
+  });
+});
+
+Deno.test("removeFile() removes the file and says whether it was there", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    await placeFile(transport, placement);
+    await Deno.writeTextFile(`${root}/.zonewright-install.iso.part`, "half");
+    assertEquals(await removeFile(transport, placement), true);
+    assertEquals(await namesIn(root), []);
+    assertEquals(await removeFile(transport, placement), false);
+  });
+});
+
+Deno.test("removeFile() finds nothing in a zone that is gone", async () => {
+  await withZone(async ({ transport, placement, zonepath }) => {
+    await Deno.remove(zonepath, { recursive: true });
+    assertEquals(await removeFile(transport, placement), false);
+  });
+});
+
+Deno.test("removeFile() takes a link's name and leaves what it points to", async () => {
+  await withZone(async ({ transport, placement, root, folder }) => {
+    await Deno.symlink(`${folder}/medium.iso`, `${root}/install.iso`);
+    assertEquals(await removeFile(transport, placement), true);
+    assertEquals((await Deno.lstat(`${folder}/medium.iso`)).size, placement.size);
+    assertEquals(await namesIn(root), []);
+  });
+});
+
+Deno.test("removeFile() refuses a folder", async () => {
+  await withZone(async ({ transport, placement, root }) => {
+    await Deno.mkdir(`${root}/install.iso`);
+    await refused(() => removeFile(transport, placement), "conflict", "it is a folder");
+    assertEquals(await namesIn(root), ["install.iso"]);
+  });
+});

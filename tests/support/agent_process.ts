@@ -1,0 +1,173 @@
+// An agent as a process of its own, as an operator runs it: from source, or the compiled binary.
+// Everything about it is asked over HTTP and through the program's other faces.
+
+import { assertEquals } from "@std/assert";
+import { fromFileUrl, join } from "@std/path";
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { until } from "./until.ts";
+
+/** A way to start the program. */
+export interface Program {
+  readonly name: "source" | "binary";
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const BINARY = fromFileUrl(new URL("../../dist/zonewright", import.meta.url));
+
+export function sourceProgram(): Program {
+  return { name: "source", ...selfCommand() };
+}
+
+/** The compiled binary, or undefined when it was not built. */
+export function binaryProgram(): Program | undefined {
+  try {
+    Deno.statSync(BINARY);
+  } catch {
+    return undefined;
+  }
+  return { name: "binary", program: BINARY, args: [], env: {} };
+}
+
+/** An answer with its body as JSON; an empty body is null. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: JsonObject;
+}
+
+export interface AgentProcess {
+  readonly url: string;
+  readonly stateDir: string;
+  /** Everything the agent has logged so far. */
+  log(): string;
+  get(path: string): Promise<Answer>;
+  post(path: string, body?: JsonObject): Promise<Answer>;
+  /** The job when its execution is one of these. */
+  job(uuid: string, ...executions: readonly string[]): Promise<JsonObject>;
+  /** Runs the simulator on this agent's host. @returns exit code and standard output */
+  simulate(...args: readonly string[]): Promise<{ code: number; stdout: string }>;
+  /** Ends the process at once, as a crash does. */
+  kill(): Promise<void>;
+  /** Asks the process to end, and answers its exit code. */
+  stop(): Promise<number>;
+}
+
+/** Runs one command of the program to its end. */
+export async function runProgram(
+  program: Program,
+  args: readonly string[],
+  cwd = "/",
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const { code, stdout, stderr } = await new Deno.Command(program.program, {
+    args: [...program.args, ...args],
+    env: program.env,
+    clearEnv: true,
+    cwd,
+    stdin: "null",
+  }).output();
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+/** Starts an agent on a free port and waits until it says where it listens. */
+export async function startAgentProcess(
+  program: Program,
+  stateDir: string,
+  flags: readonly string[] = [],
+): Promise<AgentProcess> {
+  const process = new Deno.Command(program.program, {
+    args: [
+      ...program.args,
+      "serve",
+      "--listen",
+      "127.0.0.1:0",
+      "--state-dir",
+      stateDir,
+      "--log-format",
+      "json",
+      ...flags,
+    ],
+    env: program.env,
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  let logged = "";
+  const reading = process.stderr.pipeThrough(new TextDecoderStream()).pipeTo(
+    new WritableStream({ write: (text) => void (logged += text) }),
+  );
+  let exited = false;
+  const ended = process.status.then(async ({ code }) => {
+    await reading;
+    exited = true;
+    return code;
+  });
+  const url = await until("the agent to listen", () => {
+    if (exited) throw new Error(`The agent ended before it listened:\n${logged}`);
+    return /"agent started".*"urls":"(http:[^" ]+)/.exec(logged)?.[1];
+  });
+  const end = async (signal: Deno.Signal) => {
+    if (!exited) process.kill(signal);
+    return await ended;
+  };
+  return {
+    url,
+    stateDir,
+    log: () => logged,
+    get: (path) => call(url, "GET", path),
+    post: (path, body = {}) => call(url, "POST", path, body),
+    job: (uuid, ...executions) => jobWhen(url, uuid, executions, () => logged),
+    simulate: (...args) =>
+      runProgram(program, ["simulate", "--state", join(stateDir, "simulator"), ...args]),
+    kill: async () => void await end("SIGKILL"),
+    stop: () => end("SIGTERM"),
+  };
+}
+
+async function call(
+  url: string,
+  method: string,
+  path: string,
+  body?: JsonObject,
+): Promise<Answer> {
+  const response = await fetch(url + path, {
+    method,
+    ...(body === undefined
+      ? {}
+      : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const parsed: unknown = text === "" ? {} : JSON.parse(text);
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: isJsonObject(parsed) ? parsed : { items: parsed as JsonObject[] },
+  };
+}
+
+async function jobWhen(
+  url: string,
+  uuid: string,
+  executions: readonly string[],
+  log: () => string,
+): Promise<JsonObject> {
+  try {
+    return await until(`job ${uuid} to be ${executions.join(" or ")}`, async () => {
+      const { body } = await call(url, "GET", `/jobs/${uuid}`);
+      return executions.includes(String(body.execution)) ? body : undefined;
+    }, 60_000);
+  } catch (error) {
+    throw new Error(`${error}\n${log()}`);
+  }
+}
+
+/** Fails when the simulated host holds anything that belongs to no finished machine. */
+export async function assertNothingLeft(agent: AgentProcess): Promise<void> {
+  const { code, stdout } = await agent.simulate("audit");
+  assertEquals(code, 0, `the host has leftovers: ${stdout}`);
+}
