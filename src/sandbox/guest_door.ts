@@ -1,0 +1,99 @@
+// The unix socket at which guests knock. The token that a guest shows first tells which of the
+// started processes it is; whoever shows none, or an unknown one, is turned away.
+
+import { join } from "@std/path";
+import type { GuestUser } from "./guest_command.ts";
+import type { GuestProcess } from "./guest_process.ts";
+import { readLines } from "./lines.ts";
+import { MESSAGE_BYTES_MAX, TOKEN_BYTES_MAX } from "./protocol.ts";
+
+/** Bytes of sun_path, its closing zero included. @see unix(7) */
+const SOCKET_PATH_BYTES_MAX = 108;
+/** Time for a connection to show its token, milliseconds. */
+const TOKEN_DEADLINE_MS = 10_000;
+
+export interface GuestDoor {
+  readonly path: string;
+  /** The guest that will show this token. */
+  expect(token: string, guest: GuestProcess): void;
+  forget(token: string): void;
+  /** Stops listening and removes the socket with its folder. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the socket in a new folder of its own, which only the agent and the group of the guests may
+ * enter. A folder for another user is made in the system's temporary folder, which everybody may
+ * pass through.
+ */
+export async function openGuestDoor(
+  { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
+): Promise<GuestDoor> {
+  const folder = await makeFolder(runtimeDir, user);
+  const path = join(folder, "s");
+  const listener = Deno.listen({ transport: "unix", path });
+  await Deno.chmod(path, user === undefined ? 0o600 : 0o660);
+  if (user !== undefined) await Deno.chown(path, null, user.gid);
+
+  const expected = new Map<string, GuestProcess>();
+  const unknown = new Set<Deno.Conn>();
+  const admit = async (socket: Deno.Conn) => {
+    unknown.add(socket);
+    const late = setTimeout(() => turnAway(unknown, socket), TOKEN_DEADLINE_MS);
+    const lines = readLines(socket, MESSAGE_BYTES_MAX);
+    const token = await firstLine(lines);
+    clearTimeout(late);
+    if (!unknown.delete(socket)) return;
+    const guest = token === undefined ? undefined : expected.get(token);
+    if (token === undefined || guest === undefined) return socket.close();
+    expected.delete(token);
+    guest.connect(socket, lines);
+  };
+  const listening = listen(listener, admit);
+  return {
+    path,
+    expect: (token, guest) => void expected.set(token, guest),
+    forget: (token) => void expected.delete(token),
+    async close() {
+      listener.close();
+      for (const socket of unknown) turnAway(unknown, socket);
+      await listening;
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+async function makeFolder(runtimeDir: string, user: GuestUser | undefined): Promise<string> {
+  const prefix = "guests-";
+  // makeTempDir() adds eight characters or fewer.
+  const path = join(runtimeDir, `${prefix}12345678`, "s");
+  const fits = new TextEncoder().encode(path).length < SOCKET_PATH_BYTES_MAX;
+  const inside = fits && user === undefined;
+  const folder = await Deno.makeTempDir({ prefix, ...(inside ? { dir: runtimeDir } : {}) });
+  if (user !== undefined) {
+    await Deno.chown(folder, null, user.gid);
+    await Deno.chmod(folder, 0o710);
+  }
+  return folder;
+}
+
+async function listen(
+  listener: Deno.Listener,
+  admit: (socket: Deno.Conn) => Promise<void>,
+): Promise<void> {
+  // Ends when the listener is closed.
+  for await (const socket of listener) admit(socket);
+}
+
+async function firstLine(lines: AsyncGenerator<string>): Promise<string | undefined> {
+  try {
+    const { value, done } = await lines.next();
+    return done === true || value.length > TOKEN_BYTES_MAX ? undefined : value;
+  } catch {
+    return undefined; // Closed, or no text at all.
+  }
+}
+
+function turnAway(unknown: Set<Deno.Conn>, socket: Deno.Conn): void {
+  if (unknown.delete(socket)) socket.close();
+}

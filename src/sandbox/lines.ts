@@ -1,0 +1,74 @@
+// Lines of text over a byte stream: the framing of the protocol, used on both sides of the wall.
+// A built-in RangeError tells of a line that is too long, because guests load nothing of domain/.
+
+const READ_BYTES = 64 * 1024;
+const LINE_BREAK = 10;
+
+/** What bytes are read from, such as a connection. */
+export interface ByteSource {
+  read(buffer: Uint8Array<ArrayBuffer>): Promise<number | null>;
+}
+
+/** What bytes are written to, such as a connection. */
+export interface ByteSink {
+  write(bytes: Uint8Array): Promise<number>;
+}
+
+/**
+ * Yields the lines of a stream without their line breaks. A last line without one is dropped: its
+ * writer died while writing it.
+ * @throws {RangeError} for a line longer than `bytesMax`
+ * @throws {TypeError} for bytes that are not UTF-8
+ */
+export function readLines(source: ByteSource, bytesMax: number): AsyncGenerator<string> {
+  // Made at once: a guest loses the name TextDecoder before it reads its first message.
+  return decodeLines(source, bytesMax, new TextDecoder("utf-8", { fatal: true }));
+}
+
+async function* decodeLines(
+  source: ByteSource,
+  bytesMax: number,
+  decoder: TextDecoder,
+): AsyncGenerator<string> {
+  const buffer = new Uint8Array(READ_BYTES);
+  let held: Uint8Array[] = [];
+  let heldBytes = 0;
+  // Ends with the stream.
+  for (;;) {
+    const count = await source.read(buffer);
+    if (count === null) return;
+    let rest = buffer.subarray(0, count);
+    for (let at = rest.indexOf(LINE_BREAK); at !== -1; at = rest.indexOf(LINE_BREAK)) {
+      if (heldBytes + at > bytesMax) throw lineTooLong(bytesMax);
+      yield decoder.decode(joined(held, rest.subarray(0, at), heldBytes + at));
+      held = [];
+      heldBytes = 0;
+      rest = rest.subarray(at + 1);
+    }
+    heldBytes += rest.length;
+    if (heldBytes > bytesMax) throw lineTooLong(bytesMax);
+    // The buffer is read into again: what is kept is copied.
+    if (rest.length > 0) held.push(rest.slice());
+  }
+}
+
+/** Writes all the bytes; a single write of a connection may take only some of them. */
+export async function writeAll(sink: ByteSink, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.length;) done += await sink.write(bytes.subarray(done));
+}
+
+function joined(held: readonly Uint8Array[], last: Uint8Array, length: number): Uint8Array {
+  if (held.length === 0) return last;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of held) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  whole.set(last, at);
+  return whole;
+}
+
+function lineTooLong(bytesMax: number): RangeError {
+  return new RangeError(`Cannot read a line: it is longer than ${bytesMax} bytes`);
+}

@@ -1,0 +1,249 @@
+// The pool of guests: as many as there are slots and one spare, started before they are needed. A
+// guest that ends, for whatever reason, is replaced at once, so that a killed task costs its slot
+// nothing but the kill. Guests find the pool at a unix socket in a folder that only they may enter.
+
+import { AgentError } from "../domain/error.ts";
+import type { SelfCommand } from "../executable.ts";
+import type { Log } from "../log.ts";
+import {
+  findGuestTools,
+  type GuestCommand,
+  guestCommand,
+  type GuestUser,
+} from "./guest_command.ts";
+import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
+import { type GuestListener, GuestProcess } from "./guest_process.ts";
+import { openSourceCheck, type SourceCheck } from "./source_check.ts";
+
+export interface PoolOptions {
+  /** How to start this program again. */
+  readonly self: SelfCommand;
+  /** Executions at the same time. */
+  readonly slots: number;
+  /** Folder for the socket; the system's temporary folder is used when its path is too long. */
+  readonly runtimeDir: string;
+  readonly log: Log;
+  /**
+   * The user that guests run as; the agent's own when absent. From source the other user must be
+   * able to read the program and DENO_DIR.
+   */
+  readonly user?: GuestUser;
+  /** Executions after which a guest is replaced. */
+  readonly runsPerGuestMax?: number;
+}
+
+/** Guests, lent out one execution at a time. */
+export interface GuestPool {
+  /**
+   * A guest of one's own until `release`. Waits while all are busy or being started.
+   * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
+   */
+  acquire(signal: AbortSignal): Promise<GuestProcess>;
+  /** What keeps a source from being run, or undefined. */
+  readonly checkSource: SourceCheck;
+  /** Takes a guest back; one that is no longer alive is replaced. */
+  release(guest: GuestProcess): void;
+  /** Process ids of all guests, for `doctor` and tests. */
+  pids(): number[];
+  /** Kills every guest and waits until all are gone. */
+  close(): Promise<void>;
+}
+
+const RUNS_PER_GUEST_MAX = 1000;
+/** Time for a new guest to report that it is ready, milliseconds. */
+const START_DEADLINE_MS = 30_000;
+const BACKOFF_MS_MIN = 100;
+const BACKOFF_MS_MAX = 10_000;
+/** Failed starts in a row after which waiting tasks are told instead of kept waiting. */
+const START_FAILURES_MAX = 3;
+
+interface Waiter {
+  readonly give: (guest: GuestProcess) => void;
+  readonly refuse: (error: AgentError) => void;
+}
+
+/**
+ * Opens a pool; its guests start in the background, and the first tasks wait for them.
+ * @throws {AgentError} `invalid_argument` when another user is wanted but the agent is not root
+ */
+export async function openPool(options: PoolOptions): Promise<GuestPool> {
+  const { tools, missing } = await findGuestTools();
+  if (missing.length > 0) {
+    options.log.warn("guests run without some limits of the system", {
+      missing: missing.join(" "),
+    });
+  }
+  const { self, user } = options;
+  const command = guestCommand(self, {
+    tools,
+    root: Deno.uid() === 0,
+    ...(user === undefined ? {} : { user }),
+  });
+  const pool = new Pool(options, command, await openGuestDoor(options));
+  pool.fill();
+  return pool;
+}
+
+class Pool implements GuestPool {
+  readonly checkSource = openSourceCheck();
+  readonly #guests = new Set<GuestProcess>();
+  readonly #unreaped = new Set<Promise<void>>();
+  readonly #idle: GuestProcess[] = [];
+  readonly #waiters: Waiter[] = [];
+  readonly #options: PoolOptions;
+  readonly #command: GuestCommand;
+  readonly #door: GuestDoor;
+  #startFailures = 0;
+  #backoff: ReturnType<typeof setTimeout> | undefined;
+  #closed = false;
+
+  constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor) {
+    this.#options = options;
+    this.#command = command;
+    this.#door = door;
+  }
+
+  /** Starts as many guests as are missing, unless a failed start is being waited out. */
+  fill(): void {
+    if (this.#closed || this.#backoff !== undefined) return;
+    // A start that fails at once sets the backoff.
+    while (this.#backoff === undefined && this.#guests.size < this.#options.slots + 1) {
+      this.#start();
+    }
+  }
+
+  acquire(signal: AbortSignal): Promise<GuestProcess> {
+    if (this.#closed) return Promise.reject(closedError());
+    if (signal.aborted) return Promise.reject(abortedError());
+    const guest = this.#idle.pop();
+    if (guest !== undefined) return Promise.resolve(guest);
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        const at = this.#waiters.indexOf(waiter);
+        if (at !== -1) this.#waiters.splice(at, 1);
+        reject(abortedError());
+      };
+      const waiter: Waiter = {
+        give: (given) => {
+          signal.removeEventListener("abort", leave);
+          resolve(given);
+        },
+        refuse: (error) => {
+          signal.removeEventListener("abort", leave);
+          reject(error);
+        },
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      this.#waiters.push(waiter);
+    });
+  }
+
+  release(guest: GuestProcess): void {
+    const { runsPerGuestMax = RUNS_PER_GUEST_MAX } = this.#options;
+    if (!guest.alive) return this.#gone(guest);
+    if (guest.runs < runsPerGuestMax) return this.#offer(guest);
+    guest.listen(this.#idleListener(guest));
+    guest.kill("was replaced after its share of executions");
+  }
+
+  pids(): number[] {
+    return [...this.#guests].map((guest) => guest.pid);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#backoff);
+    for (const waiter of this.#waiters.splice(0)) waiter.refuse(closedError());
+    for (const guest of this.#guests) guest.kill("was ended with its pool");
+    await this.#door.close();
+    await Promise.all(this.#unreaped);
+  }
+
+  #offer(guest: GuestProcess): void {
+    guest.listen(this.#idleListener(guest));
+    const waiter = this.#waiters.shift();
+    if (waiter === undefined) this.#idle.push(guest);
+    else waiter.give(guest);
+  }
+
+  /** An idle guest has nothing to say; one that ends is replaced. */
+  #idleListener(guest: GuestProcess): GuestListener {
+    return {
+      message: () => guest.kill("spoke out of turn"),
+      lost: () => this.#gone(guest),
+    };
+  }
+
+  #gone(guest: GuestProcess): void {
+    this.#guests.delete(guest);
+    const at = this.#idle.indexOf(guest);
+    if (at !== -1) this.#idle.splice(at, 1);
+    this.fill();
+  }
+
+  #start(): void {
+    let guest;
+    const token = crypto.randomUUID() + crypto.randomUUID();
+    try {
+      guest = new GuestProcess(this.#command, this.#door.path, token, this.#options.log);
+    } catch (error) {
+      this.#failed(String(error));
+      return;
+    }
+    this.#guests.add(guest);
+    const reaped = guest.reaped.finally(() => this.#unreaped.delete(reaped));
+    this.#unreaped.add(reaped);
+    this.#watch(guest, token);
+  }
+
+  /** Sees a guest from its start to its readiness; from then on `#gone` sees to its end. */
+  #watch(guest: GuestProcess, token: string): void {
+    const late = setTimeout(
+      () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
+      START_DEADLINE_MS,
+    );
+    this.#door.expect(token, guest);
+    guest.listen({
+      message: (message) => {
+        if (message.type !== "ready") return guest.kill("spoke before it was ready");
+        if (message.problems.length > 0) {
+          return guest.kill(`is not closed: it can ${message.problems.join(", ")}`);
+        }
+        clearTimeout(late);
+        this.#startFailures = 0;
+        this.#offer(guest);
+      },
+      lost: ({ words }) => {
+        clearTimeout(late);
+        this.#door.forget(token);
+        this.#guests.delete(guest);
+        if (!this.#closed) this.#failed(`its process ${words}`);
+      },
+    });
+  }
+
+  #failed(why: string): void {
+    // Guests that were started together fail together: that counts once.
+    if (this.#backoff !== undefined) return;
+    this.#startFailures += 1;
+    const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);
+    this.#options.log.error("guest failed to start", { why, retry_in_ms: delayMs });
+    if (this.#startFailures >= START_FAILURES_MAX) {
+      const error = new AgentError("internal", `Cannot start a guest for the task: ${why}`);
+      for (const waiter of this.#waiters.splice(0)) waiter.refuse(error);
+    }
+    this.#backoff = setTimeout(() => {
+      this.#backoff = undefined;
+      this.fill();
+    }, delayMs);
+  }
+}
+
+function abortedError(): AgentError {
+  return new AgentError("aborted", "Cannot get a guest: the task was given up");
+}
+
+function closedError(): AgentError {
+  return new AgentError("aborted", "Cannot get a guest: the pool is closed");
+}

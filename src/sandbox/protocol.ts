@@ -1,0 +1,130 @@
+// The words that cross the wall between the agent and a guest process: the capabilities a task may
+// ask for, the messages in both directions, and the limit of everything. A message is one line of
+// JSON on a unix socket. Both sides import this file; guest_message.ts checks what guests send.
+
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+
+/** Everything a task may ask the agent for; a closed list. */
+export const CAPABILITIES = [
+  "vmadm.validate",
+  "vmadm.create",
+  "vmadm.get",
+  "vmadm.list",
+  "vmadm.boot",
+  "vmadm.stop",
+  "vmadm.update",
+  "vmadm.delete",
+  "vmadm.info",
+  "media.find",
+  "media.place",
+  "media.remove",
+  "images.find",
+  "images.download",
+  "vnc.wait",
+  "info",
+  "log.debug",
+  "log.info",
+  "log.warn",
+  "log.error",
+] as const;
+export type CapabilityName = typeof CAPABILITIES[number];
+
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+export type TaskLogLevel = typeof LOG_LEVELS[number];
+
+/** What a task may say to its callback instead of an error. @see document 2, Tasks */
+export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
+export type SignalWord = typeof SIGNALS[number];
+
+/** Bytes of one message, either way; every limit in characters below fits into it. */
+export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
+/** Bytes of the first line of a connection, which is the secret token. */
+export const TOKEN_BYTES_MAX = 128;
+/** Nesting of any JSON value that leaves a guest. */
+export const JSON_DEPTH_MAX = 100;
+/** Characters of the JSON text of a task's result. */
+export const RESULT_CHARS_MAX = 1024 * 1024;
+/** Characters of the JSON text of the job object, as a task gets it and as it leaves it. */
+export const JOB_CHARS_MAX = 2 * 1024 * 1024;
+/** Characters of the message of a task's error. */
+export const ERROR_CHARS_MAX = 16 * 1024;
+/** Characters of the JSON text of the arguments of one capability call. */
+export const ARGS_CHARS_MAX = 512 * 1024;
+/** Arguments of one capability call. */
+export const ARGS_MAX = 8;
+/** Characters of the JSON text of the answer to one capability call. */
+export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
+/** Capability calls of one task that are under way at the same time. */
+export const CALLS_IN_FLIGHT_MAX = 32;
+/** Log lines of one execution; further ones are dropped. */
+export const LOG_LINES_MAX = 2000;
+/** Characters of one log line with its fields. */
+export const LOG_CHARS_MAX = 8 * 1024;
+/** Pending timers of one task. */
+export const TIMERS_MAX = 1000;
+/** Compiled sources that a guest keeps. */
+export const SCRIPTS_MAX = 64;
+
+/** What is wanted of a guest: run this source. */
+export interface RunMessage {
+  readonly type: "run";
+  /** Counts the executions of one guest; every message about the execution carries it. */
+  readonly run: number;
+  readonly kind: "body" | "fallback";
+  readonly source: string;
+  readonly task_name: string;
+  readonly job: JsonObject;
+  /** What the body failed with; given to a fallback. */
+  readonly error: JsonValue;
+}
+
+/** How a capability call ended. */
+export type ReplyMessage =
+  & { readonly type: "reply"; readonly run: number; readonly call: number }
+  & ({ readonly ok: true; readonly value: JsonValue } | {
+    readonly ok: false;
+    /** A code of AgentError. */
+    readonly code: string;
+    readonly message: string;
+  });
+
+/** The execution is over: its timers and pending calls end, and `closed` is the answer. */
+export interface CloseMessage {
+  readonly type: "close";
+  readonly run: number;
+}
+
+export type AgentMessage = RunMessage | ReplyMessage | CloseMessage;
+
+/** How an execution ended, as the guest tells it. */
+export type EndOutcome =
+  | { readonly kind: "success"; readonly result: JsonValue; readonly job: JsonObject }
+  /** `job` is null when the job object could not be written as JSON. */
+  | { readonly kind: "failure"; readonly error: JsonValue; readonly job: JsonObject | null }
+  | {
+    readonly kind: "signal";
+    readonly word: SignalWord;
+    readonly result: JsonValue;
+    readonly job: JsonObject;
+  };
+
+export type GuestMessage =
+  /** First of all: what the guest found open that should be closed; empty when all is well. */
+  | { readonly type: "ready"; readonly problems: readonly string[] }
+  | {
+    readonly type: "call";
+    readonly run: number;
+    readonly call: number;
+    readonly name: CapabilityName;
+    readonly args: readonly JsonValue[];
+  }
+  | {
+    readonly type: "log";
+    readonly run: number;
+    readonly level: TaskLogLevel;
+    readonly message: string;
+    readonly fields: JsonObject;
+  }
+  | { readonly type: "end"; readonly run: number; readonly outcome: EndOutcome }
+  /** Nothing of the execution runs any more. */
+  | { readonly type: "closed"; readonly run: number };

@@ -1,0 +1,212 @@
+// The life of one execution, inside its realm. The functions of this file, realm_globals.ts and
+// realm_error.ts never run where they are written: realm_source.ts takes their text, and a guest
+// runs it in every fresh realm before the task. They may therefore use each other, the ECMAScript
+// library and their arguments, and no other name. Only texts and numbers pass through `send`.
+
+import { errorFromCallback, errorFromThrow, reasonOf } from "./realm_error.ts";
+import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./realm_globals.ts";
+import type { Realm, RealmHost, RealmPort, RealmTask } from "./realm_state.ts";
+
+/** Makes the globals of a realm and gives the guest its handle; the entry of the realm's source. */
+export function openRealm(host: RealmHost, settingsText: string): RealmPort {
+  const { parse, stringify } = JSON;
+  const realm: Realm = {
+    send: sender(host),
+    settings: parse(settingsText),
+    parse,
+    stringify,
+    calls: new Map(),
+    timers: new Map(),
+    lastId: 0,
+    logLines: 0,
+    task: { kind: "body", name: "", file: "", job: {}, error: null },
+    ended: false,
+    returned: false,
+  };
+  closeDoors();
+  openTimers(realm);
+  openCapabilities(realm);
+  openLog(realm);
+  return {
+    start: (define, taskText) => startTask(realm, define, taskText),
+    reply: (call, ok, text, code) => takeReply(realm, call, ok, text, code),
+    fire: (timer) => fireTimer(realm, timer),
+    settle: () => settle(realm),
+    rejected: (reason) => failThrown(realm, reason),
+  };
+}
+
+/** Wraps the guest's function so that no exception of its realm is ever seen in this one. */
+export function sender(host: RealmHost): RealmHost {
+  return (op, id, name, text) => {
+    let sent = false;
+    try {
+      host(op, +id, `${name}`, `${text}`);
+      sent = true;
+    } catch {
+      // A foreign exception, such as a stack overflow in the guest's function: not looked at.
+    }
+    if (!sent) throw new RangeError("Maximum call stack size exceeded");
+  };
+}
+
+/** Takes away what lets a realm out, lets it run after its end, or joins it to other realms. */
+export function closeDoors(): void {
+  const doors = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
+  for (const name of [...doors, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
+  const fixed = { writable: false, enumerable: false, configurable: false };
+  // V8 hands foreign objects to Error.prepareStackTrace of whatever the global Error is.
+  Object.defineProperty(Error, "prepareStackTrace", { value: undefined, ...fixed });
+  Object.defineProperty(globalThis, "Error", { value: Error, ...fixed });
+}
+
+export function startTask(realm: Realm, define: () => unknown, taskText: string): void {
+  try {
+    realm.task = realm.parse(taskText) as RealmTask;
+    const { kind, job, error } = realm.task;
+    Object.defineProperty(job, "log", {
+      value: taskLog(realm, {}),
+      enumerable: false,
+      writable: true,
+      configurable: true,
+    });
+    const body = define();
+    if (typeof body !== "function") throw new TypeError("The source is not a function");
+    const cb = (told: unknown, result: unknown) => takeCallback(realm, told, result);
+    const returned = kind === "body" ? body(job, cb) : body(error, job, cb);
+    if (typeof returned?.then === "function") watch(realm, returned);
+  } catch (thrown) {
+    failThrown(realm, thrown);
+  }
+}
+
+export async function watch(realm: Realm, returned: unknown): Promise<void> {
+  try {
+    await returned;
+  } catch (thrown) {
+    failThrown(realm, thrown);
+    return;
+  }
+  realm.returned = true;
+  sayWhenQuiet(realm);
+}
+
+/** Once an async body has returned and nothing is pending, no one can call the callback. */
+export function sayWhenQuiet(realm: Realm): void {
+  const pending = realm.calls.size + realm.timers.size;
+  if (realm.returned && !realm.ended && pending === 0) realm.send("quiet", 0, "", "");
+}
+
+export function settle(realm: Realm): void {
+  if (realm.ended || realm.calls.size + realm.timers.size > 0) return;
+  const name = realm.stringify(realm.task.name);
+  fail(realm, `Task ${name} returned without calling cb, and nothing of it is pending`);
+}
+
+export function takeReply(
+  realm: Realm,
+  id: number,
+  ok: boolean,
+  text: string,
+  code: string,
+): void {
+  const call = realm.calls.get(id);
+  if (call === undefined) return;
+  realm.calls.delete(id);
+  if (ok) call.resolve(realm.parse(text));
+  else {
+    const error = new Error(text);
+    const frames = `${call.place.stack}`.split("\n").slice(1).join("\n");
+    Object.defineProperty(error, "stack", { value: `Error: ${text}\n${frames}`, writable: true });
+    call.reject(Object.assign(error, { code }));
+  }
+  sayWhenQuiet(realm);
+}
+
+export function fireTimer(realm: Realm, id: number): void {
+  const timer = realm.timers.get(id);
+  realm.timers.delete(id);
+  try {
+    timer?.();
+  } catch (thrown) {
+    failThrown(realm, thrown);
+  }
+  sayWhenQuiet(realm);
+}
+
+export function takeCallback(realm: Realm, told: unknown, result: unknown): void {
+  if (realm.ended) {
+    writeLog(realm, "warn", "The callback was called again: only the first call counts", {});
+    return;
+  }
+  if (!told) return succeed(realm, `"kind":"success"`, result);
+  const signal = realm.settings.signals.find((word) => word === told);
+  if (signal !== undefined) return succeed(realm, `"kind":"signal","word":"${signal}"`, result);
+  fail(realm, errorFromCallback(realm, told));
+}
+
+export function succeed(realm: Realm, head: string, result: unknown): void {
+  const { resultCharsMax, jobCharsMax } = realm.settings;
+  let resultText: string;
+  let jobText: string;
+  try {
+    resultText = textOf(realm, result || "OK", "result", resultCharsMax) ?? `"OK"`;
+    jobText = textOf(realm, realm.task.job, "job", jobCharsMax) ?? "";
+    if (jobText[0] !== "{") throw new TypeError("Cannot record the job: it is not an object");
+  } catch (thrown) {
+    fail(realm, errorFromThrow(realm, thrown));
+    return;
+  }
+  finish(realm, `{${head},"result":${resultText},"job":${jobText}}`);
+}
+
+export function fail(realm: Realm, error: unknown): void {
+  let jobText = "null";
+  try {
+    const text = textOf(realm, realm.task.job, "job", realm.settings.jobCharsMax);
+    if (text?.[0] === "{") jobText = text;
+  } catch {
+    // The error of the task is told; that its job cannot be written besides is not.
+  }
+  finish(realm, `{"kind":"failure","error":${realm.stringify(error)},"job":${jobText}}`);
+}
+
+/** An error after the end cannot change the outcome, so it is only logged. */
+export function failThrown(realm: Realm, thrown: unknown): void {
+  const error = errorFromThrow(realm, thrown);
+  if (!realm.ended) fail(realm, error);
+  else writeLog(realm, "warn", "An error came after the callback", { error });
+}
+
+/** Writes the outcome of the task once; a getter of the job may have been here first. */
+export function finish(realm: Realm, outcome: string): void {
+  if (realm.ended) return;
+  realm.ended = true;
+  let sent = false;
+  try {
+    realm.send("end", 0, "", outcome);
+    sent = true;
+  } finally {
+    // Out of stack: the task may still end in a frame further up.
+    realm.ended = sent;
+  }
+}
+
+export function textOf(
+  realm: Realm,
+  value: unknown,
+  noun: string,
+  charsMax: number,
+): string | undefined {
+  const tooLarge = `Cannot record the ${noun}: its JSON is over ${charsMax} characters`;
+  // Writing a text of this size as JSON could cost the guest its memory.
+  if (typeof value === "string" && value.length > charsMax) throw new RangeError(tooLarge);
+  let text: string | undefined;
+  try {
+    text = realm.stringify(value);
+  } catch (thrown) {
+    throw new TypeError(`Cannot record the ${noun}: ${reasonOf(thrown)}`);
+  }
+  if (text !== undefined && text.length > charsMax) throw new RangeError(tooLarge);
+  return text;
+}

@@ -1,0 +1,77 @@
+// What a task's errors become, inside its realm. See the head of realm.ts for how this text is run.
+// A thrown value is hostile: reading it may run code of the task and may throw.
+
+import type { Realm } from "./realm_state.ts";
+
+/** The error in `cb(error)`: a text as it is, an error or object as name and message. */
+export function errorFromCallback(realm: Realm, told: unknown): unknown {
+  try {
+    if (typeof told !== "object" && typeof told !== "function") {
+      return cut(realm, `${String(told)}`);
+    }
+    if (told === null) return "null";
+    if ("statusCode" in told) return wholeError(realm, told);
+    return nameAndMessage(realm, told, "");
+  } catch {
+    return "An error that cannot be read";
+  }
+}
+
+/** The error of a throw or a rejection, with the task and the line in its source. */
+export function errorFromThrow(realm: Realm, thrown: unknown): unknown {
+  const task = `task ${realm.stringify(realm.task.name)}`;
+  try {
+    if (typeof thrown !== "object" || thrown === null) {
+      return cut(realm, `${String(thrown)} (${task})`);
+    }
+    const line = lineOf(realm, "stack" in thrown ? thrown.stack : undefined);
+    return nameAndMessage(realm, thrown, ` (${task}${line})`);
+  } catch {
+    return `An error that cannot be read (${task})`;
+  }
+}
+
+/** The text of anything that was thrown. */
+export function reasonOf(thrown: unknown): string {
+  try {
+    return String(thrown instanceof Error ? thrown.message.split("\n")[0] : thrown);
+  } catch {
+    return "an error that cannot be read";
+  }
+}
+
+export function nameAndMessage(
+  realm: Realm,
+  error: object,
+  place: string,
+): { name: string; message: string } {
+  const { name, message } = error as { name?: unknown; message?: unknown };
+  const told = name !== undefined || message !== undefined;
+  const text = told ? `${message ?? ""}` : `${realm.stringify(error)}`;
+  return {
+    name: cut(realm, typeof name === "string" && name !== "" ? name : "Error"),
+    message: `${cut(realm, text)}${place}`,
+  };
+}
+
+/** An HTTP error is kept with all its fields, as clients of node-workflow expect. */
+export function wholeError(realm: Realm, error: object): unknown {
+  const text = `${realm.stringify(error)}`;
+  if (text.length > realm.settings.errorCharsMax || text[0] !== "{") {
+    return nameAndMessage(realm, error, "");
+  }
+  const fields = realm.parse(text) as object;
+  return error instanceof Error ? { ...nameAndMessage(realm, error, ""), ...fields } : fields;
+}
+
+/** The line as the author counts: the source begins in line 1 of its file. */
+export function lineOf(realm: Realm, stack: unknown): string {
+  if (typeof stack !== "string") return "";
+  const at = stack.indexOf(`${realm.task.file}:`);
+  const line = at === -1 ? NaN : parseInt(stack.slice(at + realm.task.file.length + 1), 10);
+  return line > 0 ? `, line ${line}` : "";
+}
+
+export function cut(realm: Realm, text: string): string {
+  return text.slice(0, realm.settings.errorCharsMax);
+}

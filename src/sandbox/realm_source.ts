@@ -1,0 +1,14 @@
+// The program that opens a realm, as text: the functions of realm.ts, realm_globals.ts and
+// realm_error.ts, side by side in one strict function of the realm. They are written as functions
+// so that the compiler, the linter and the formatter read them like everything else.
+
+import * as realm from "./realm.ts";
+import * as realmError from "./realm_error.ts";
+import * as realmGlobals from "./realm_globals.ts";
+
+/** The source of an expression whose value is `openRealm` of the realm in which it is run. */
+export function realmSource(): string {
+  const functions = [realm, realmGlobals, realmError].flatMap((part) => Object.values(part));
+  return `(function () {\n"use strict";\n${functions.map(String).join("\n")}\n` +
+    `return ${realm.openRealm.name};\n})()`;
+}

@@ -1,0 +1,67 @@
+// The state of one execution inside its realm, and the two ends between a realm and its guest.
+
+/** What a realm asks of its guest. */
+export type HostOp = "call" | "log" | "timer" | "untimer" | "quiet" | "end";
+
+/** The one function of the guest that a realm holds; its task never gets to see it. */
+export type RealmHost = (op: HostOp, id: number, name: string, text: string) => void;
+
+/** What a guest calls in a realm. None of these throws for what a task does. */
+export interface RealmPort {
+  start(define: () => unknown, taskText: string): void;
+  reply(call: number, ok: boolean, text: string, code: string): void;
+  fire(timer: number): void;
+  /** Nothing has run since the realm said `quiet`. */
+  settle(): void;
+  rejected(reason: unknown): void;
+}
+
+/** The names and limits a realm works with. */
+export interface RealmSettings {
+  readonly capabilities: readonly string[];
+  readonly signals: readonly string[];
+  readonly resultCharsMax: number;
+  readonly jobCharsMax: number;
+  readonly errorCharsMax: number;
+  readonly argsCharsMax: number;
+  readonly argsMax: number;
+  readonly callsInFlightMax: number;
+  readonly logLinesMax: number;
+  readonly logCharsMax: number;
+  readonly timersMax: number;
+}
+
+/** One execution as its guest describes it to the realm, as JSON text. */
+export interface RealmTask {
+  readonly kind: "body" | "fallback";
+  readonly name: string;
+  /** The name of the source in stacks. */
+  readonly file: string;
+  readonly job: Record<string, unknown>;
+  readonly error: unknown;
+}
+
+export interface PendingCall {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+  /** Holds the stack of the call, so that a refusal can name its line. */
+  readonly place: { readonly stack?: string };
+}
+
+/** The state of one execution. */
+export interface Realm {
+  readonly send: RealmHost;
+  readonly settings: RealmSettings;
+  // Taken before the task runs, which may replace what these names mean.
+  readonly parse: (text: string) => unknown;
+  readonly stringify: (value: unknown) => string | undefined;
+  readonly calls: Map<number, PendingCall>;
+  readonly timers: Map<number, () => void>;
+  lastId: number;
+  logLines: number;
+  task: RealmTask;
+  /** The outcome has been sent. */
+  ended: boolean;
+  /** The promise of an async body has been kept. */
+  returned: boolean;
+}

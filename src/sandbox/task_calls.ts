@@ -1,0 +1,118 @@
+// The capability calls of one execution: performs them, answers the guest, and ends those that are
+// left when the execution ends.
+
+import { AgentError } from "../domain/error.ts";
+import type { JsonValue } from "../domain/json.ts";
+import type { GuestProcess } from "./guest_process.ts";
+import {
+  CALLS_IN_FLIGHT_MAX,
+  type CapabilityName,
+  type GuestMessage,
+  LOG_LINES_MAX,
+  REPLY_CHARS_MAX,
+} from "./protocol.ts";
+
+/** Performs a capability call; `signal` is aborted when the execution has ended. */
+export type Perform = (
+  name: CapabilityName,
+  args: readonly JsonValue[],
+  signal: AbortSignal,
+) => Promise<JsonValue>;
+
+type CallMessage = Extract<GuestMessage, { type: "call" }>;
+type LogMessage = Extract<GuestMessage, { type: "log" }>;
+
+/** Time for notes, such as info entries, to be written after their task's end, milliseconds. */
+const NOTES_DEADLINE_MS = 2000;
+
+/** Opened with an execution, closed with it. */
+export class TaskCalls {
+  readonly #guest: GuestProcess;
+  readonly #run: number;
+  readonly #perform: Perform;
+  readonly #over = new AbortController();
+  /** Notes are allowed to finish when a task has ended by itself. */
+  readonly #notesOver = new AbortController();
+  readonly #inFlight = new Set<number>();
+  readonly #notes = new Set<Promise<void>>();
+  #logLines = 0;
+
+  constructor(guest: GuestProcess, run: number, perform: Perform) {
+    this.#guest = guest;
+    this.#run = run;
+    this.#perform = perform;
+  }
+
+  /** Performs a call and answers it; after the end of the task it does neither. */
+  take(message: CallMessage): void {
+    if (this.#over.signal.aborted) return;
+    // The realm keeps these rules itself: a guest that breaks them is not sound.
+    if (this.#inFlight.has(message.call)) {
+      return this.#guest.kill("used the number of a call twice");
+    }
+    if (this.#inFlight.size >= CALLS_IN_FLIGHT_MAX) return this.#guest.kill("made too many calls");
+    this.#inFlight.add(message.call);
+    const answered = this.#answer(message);
+    if (isNote(message.name)) this.#keep(answered);
+  }
+
+  /** Writes a log line; nobody waits for it. */
+  log({ level, message, fields }: LogMessage): void {
+    this.#logLines += 1;
+    if (this.#logLines > LOG_LINES_MAX) return this.#guest.kill("wrote too many log lines");
+    const signal = this.#notesOver.signal;
+    const written = async () => {
+      await this.#perform(`log.${level}`, [message, fields], signal);
+    };
+    // A line that cannot be written is no fault of the task.
+    this.#keep(written().catch(() => {}));
+  }
+
+  /** The task has ended: calls under way are given up, notes about it are still written. */
+  stop(): void {
+    this.#over.abort();
+  }
+
+  /** Ends everything; with `orderly`, notes under way are written first. */
+  async end(orderly: boolean): Promise<void> {
+    this.stop();
+    if (orderly && this.#notes.size > 0) {
+      const late = setTimeout(() => this.#notesOver.abort(), NOTES_DEADLINE_MS);
+      const aborted = Promise.withResolvers<void>();
+      this.#notesOver.signal.addEventListener("abort", () => aborted.resolve());
+      await Promise.race([Promise.all(this.#notes), aborted.promise]);
+      clearTimeout(late);
+    }
+    this.#notesOver.abort();
+  }
+
+  #keep(note: Promise<void>): void {
+    const kept = note.finally(() => this.#notes.delete(kept));
+    this.#notes.add(kept);
+  }
+
+  async #answer({ call, name, args }: CallMessage): Promise<void> {
+    const head = { type: "reply", run: this.#run, call } as const;
+    const { signal } = isNote(name) ? this.#notesOver : this.#over;
+    try {
+      const value: JsonValue | undefined = await this.#perform(name, args, signal);
+      if (JSON.stringify(value ?? null).length > REPLY_CHARS_MAX) {
+        const message = `Cannot answer ${name}: over ${REPLY_CHARS_MAX} characters of JSON`;
+        throw new AgentError("too_large", message);
+      }
+      this.#inFlight.delete(call);
+      if (!this.#over.signal.aborted) this.#guest.send({ ...head, ok: true, value: value ?? null });
+    } catch (error) {
+      this.#inFlight.delete(call);
+      if (this.#over.signal.aborted) return;
+      const known = error instanceof AgentError;
+      const message = known ? error.message : `Cannot perform ${name}: an internal error`;
+      this.#guest.send({ ...head, ok: false, code: known ? error.code : "internal", message });
+    }
+  }
+}
+
+/** Whether a capability writes a note about the task rather than doing something for it. */
+function isNote(name: CapabilityName): boolean {
+  return name === "info" || name.startsWith("log.");
+}

@@ -1,0 +1,71 @@
+// Running bodies in tests: a pool of real guests for one test file, and one call per execution.
+
+import { selfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
+import {
+  type Perform,
+  runTask,
+  type TaskOutcome,
+  type TaskRun,
+} from "../../src/sandbox/run_task.ts";
+import { withFolder } from "../support/until.ts";
+
+/** Long enough for any body that ends by itself on a busy machine. */
+const TIMEOUT_MS = 30_000;
+
+/** Answers every call with its name and arguments. */
+export const echo: Perform = (name, args) => Promise.resolve({ name, args: [...args] });
+
+export interface BodyOptions extends Partial<TaskRun> {
+  readonly perform?: Perform;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs one body to its outcome. */
+export type RunBody = (source: string, options?: BodyOptions) => Promise<TaskOutcome>;
+
+/** Runs a function with a pool of one slot and a spare, and closes the pool. */
+export async function withPool(
+  run: (body: RunBody, pool: GuestPool) => Promise<void>,
+  options: Partial<PoolOptions> = {},
+): Promise<void> {
+  await withFolder(async (runtimeDir) => {
+    const self = selfCommand();
+    const pool = await openPool({ self, slots: 1, runtimeDir, log: silentLog, ...options });
+    try {
+      await run((source, body = {}) => runBody(pool, source, body), pool);
+    } finally {
+      await pool.close();
+    }
+  });
+}
+
+export function runBody(
+  pool: GuestPool,
+  source: string,
+  { perform = echo, signal = new AbortController().signal, ...run }: BodyOptions,
+): Promise<TaskOutcome> {
+  const task: TaskRun = {
+    source,
+    kind: "body",
+    job: {},
+    taskName: "prepare",
+    timeoutMs: TIMEOUT_MS,
+    ...run,
+  };
+  return runTask(pool, task, perform, signal);
+}
+
+/** Runs two tasks that wait for each other: afterwards two guests are known to be ready. */
+export async function meet(run: RunBody): Promise<TaskOutcome[]> {
+  let running = 0;
+  const together = Promise.withResolvers<null>();
+  const perform = () => {
+    running += 1;
+    if (running === 2) together.resolve(null);
+    return together.promise;
+  };
+  const source = "async (job, cb) => { await info({}); cb() }";
+  return await Promise.all([run(source, { perform }), run(source, { perform })]);
+}

@@ -1,0 +1,3 @@
+// deno-lint-ignore-file
+// ends: failure /Code generation from strings disallowed/
+((job, cb) => cb(null, setTimeout.constructor("return typeof Deno")()));

@@ -1,0 +1,8 @@
+// deno-lint-ignore-file
+// ends: success "true result"
+((job, cb) => {
+  const forged = '{"type":"end","run":1,"outcome":{"kind":"success","result":"forged","job":{}}}';
+  JSON.stringify = () => `"x"}\n${forged}`;
+  JSON.parse = () => ({ forged });
+  cb(null, "true result");
+});

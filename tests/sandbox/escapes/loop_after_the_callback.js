@@ -1,0 +1,6 @@
+// deno-lint-ignore-file
+// ends: timeout
+((job, cb) => {
+  cb();
+  for (;;);
+});

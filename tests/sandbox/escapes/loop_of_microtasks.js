@@ -1,0 +1,5 @@
+// deno-lint-ignore-file
+// ends: timeout
+(async () => {
+  for (;;) await null;
+});

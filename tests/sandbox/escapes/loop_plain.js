@@ -1,0 +1,5 @@
+// deno-lint-ignore-file
+// ends: timeout
+(() => {
+  for (;;);
+});

@@ -1,0 +1,16 @@
+// deno-lint-ignore-file
+// ends: success []
+((job, cb) => {
+  const foreign = [];
+  const handler = new Proxy({}, {
+    get: (_target, trap) => (...args) => {
+      for (const arg of args) {
+        const object = (typeof arg === "object" || typeof arg === "function") && arg !== null;
+        if (object && !(arg instanceof Object)) foreign.push(String(trap));
+      }
+      return Reflect[trap](...args);
+    },
+  });
+  job.params = new Proxy({ a: 1 }, handler);
+  cb(null, foreign);
+});

@@ -1,0 +1,16 @@
+// deno-lint-ignore-file
+// ends: success ["undefined",0]
+((job, cb) => {
+  const sites = [];
+  Error.prepareStackTrace = (error, found) => {
+    sites.push(...found);
+    return "";
+  };
+  new Error("x").stack;
+  try {
+    null.x;
+  } catch (error) {
+    error.stack;
+  }
+  cb(null, [typeof Error.prepareStackTrace, sites.length]);
+});

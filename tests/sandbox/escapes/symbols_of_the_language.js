@@ -1,0 +1,8 @@
+// deno-lint-ignore-file
+// ends: success "OK"
+((job, cb) => {
+  job[Symbol.toPrimitive] = () => "x";
+  Object.defineProperty(cb, Symbol.hasInstance, { value: () => true });
+  Object.defineProperty(Promise, Symbol.species, { value: function () {} });
+  cb();
+});

@@ -1,0 +1,45 @@
+// A program that knocks like a guest and then breaks the protocol in the way its first argument
+// names. The pool adds `guest` and the path of the socket to its arguments.
+
+import { readLines, writeAll } from "../../src/sandbox/lines.ts";
+
+const [way, , path = ""] = Deno.args;
+const lines = readLines(Deno.stdin, 1000);
+const token = (await lines.next()).value;
+const socket = await Deno.connect({ transport: "unix", path });
+const say = (text: string) => writeAll(socket, new TextEncoder().encode(text));
+
+const WAYS: Record<string, () => Promise<void>> = {
+  // Before it is ready.
+  token: () => say(`not-the-token\n`),
+  open: () => say(`${token}\n{"type":"ready","problems":["read a file"]}\n`),
+  early: () => say(`${token}\n{"type":"closed","run":1}\n`),
+  // While a task is under way.
+  garbage: () => say("garbage\n"),
+  bytes: () => writeAll(socket, new Uint8Array([0xff, 0xfe, 10])),
+  flood: () => say("x".repeat(17 * 1024 * 1024)),
+  other_run: () => say(`{"type":"end","run":7,"outcome":{"kind":"failure","error":"","job":{}}}\n`),
+  unknown_call: () => say(`{"type":"call","run":1,"call":1,"name":"vmadm.destroy","args":[]}\n`),
+  same_call: () => say(call(1) + call(1)),
+  many_calls: () => say(Array.from({ length: 40 }, (_, index) => call(index)).join("")),
+  many_logs: () => say(LOG_LINE.repeat(3000)),
+  ready_again: () => say(`{"type":"ready","problems":[]}\n`),
+  gone: () => Promise.resolve(Deno.exit(3)),
+  hangs_up: () => Promise.resolve(socket.close()),
+};
+
+const LOG_LINE = `{"type":"log","run":1,"level":"info","message":"x","fields":{}}\n`;
+
+function call(id: number): string {
+  return `{"type":"call","run":1,"call":${id},"name":"vnc.wait","args":[]}\n`;
+}
+
+const act = WAYS[way ?? ""];
+if (act === undefined) throw new Error(`Cannot misbehave: there is no way named ${way}`);
+if (!["token", "open", "early"].includes(way ?? "")) {
+  await say(`${token}\n{"type":"ready","problems":[]}\n`);
+  await readLines(socket, 1_000_000).next();
+}
+await act();
+// Lives on until it is killed: stopping what misbehaves is the pool's task.
+setInterval(() => {}, 1000);

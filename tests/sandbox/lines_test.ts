@@ -1,0 +1,67 @@
+// The framing: lines over a byte stream, however the bytes arrive.
+
+import { assertEquals, assertRejects } from "@std/assert";
+import fc from "fast-check";
+import { type ByteSource, readLines, writeAll } from "../../src/sandbox/lines.ts";
+
+/** A stream that gives the chunks as they are. */
+function source(chunks: readonly Uint8Array[]): ByteSource {
+  const left = [...chunks];
+  return {
+    read(buffer) {
+      const chunk = left.shift();
+      if (chunk !== undefined) buffer.set(chunk);
+      return Promise.resolve(chunk?.length ?? null);
+    },
+  };
+}
+
+const encode = (text: string) => new TextEncoder().encode(text);
+
+function collect(chunks: readonly Uint8Array[], bytesMax = 1000): Promise<string[]> {
+  return Array.fromAsync(readLines(source(chunks), bytesMax));
+}
+
+Deno.test("readLines() joins what arrives in pieces", async () => {
+  assertEquals(await collect(["a", "b\nc", "d\n\ne\n"].map(encode)), ["ab", "cd", "", "e"]);
+});
+
+Deno.test("readLines() gives the same lines however the bytes are cut", async () => {
+  const line = fc.string({ unit: "grapheme" }).filter((text) => !text.includes("\n"));
+  await fc.assert(fc.asyncProperty(
+    fc.array(line, { maxLength: 8 }),
+    fc.integer({ min: 1, max: 7 }),
+    async (lines, size) => {
+      const bytes = encode(lines.map((line) => `${line}\n`).join(""));
+      const chunks = [];
+      for (let at = 0; at < bytes.length; at += size) chunks.push(bytes.subarray(at, at + size));
+      assertEquals(await collect(chunks), lines);
+    },
+  ));
+});
+
+Deno.test("readLines() drops a last line that was not finished", async () => {
+  assertEquals(await collect([encode("a\nb")]), ["a"]);
+});
+
+Deno.test("readLines() refuses a line over its limit, finished or not", async () => {
+  assertEquals(await collect([encode("12345\n")], 5), ["12345"]);
+  await assertRejects(() => collect([encode("123456\n")], 5), RangeError, "longer than 5 bytes");
+  await assertRejects(() => collect([encode("123"), encode("456")], 5), RangeError);
+});
+
+Deno.test("readLines() refuses bytes that are not UTF-8", async () => {
+  await assertRejects(() => collect([new Uint8Array([0xff, 10])]), TypeError);
+});
+
+Deno.test("writeAll() writes on after a write that took only some of the bytes", async () => {
+  const written: number[] = [];
+  const sink = {
+    write(bytes: Uint8Array): Promise<number> {
+      written.push(...bytes.subarray(0, 3));
+      return Promise.resolve(Math.min(3, bytes.length));
+    },
+  };
+  await writeAll(sink, encode("abcdefgh"));
+  assertEquals(new TextDecoder().decode(new Uint8Array(written)), "abcdefgh");
+});

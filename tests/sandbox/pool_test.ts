@@ -1,0 +1,195 @@
+// The pool: what it does with guests that cannot start, break the protocol, or are lost, and that
+// it leaves nothing behind.
+
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { fromFileUrl, join } from "@std/path";
+import { AgentError } from "../../src/domain/error.ts";
+import { type SelfCommand, selfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+import { openPool } from "../../src/sandbox/pool.ts";
+import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
+import { until, withFolder } from "../support/until.ts";
+import { meet, runBody, withPool } from "./bodies.ts";
+
+const OK = "(job, cb) => cb()";
+
+function hostile(way: string): SelfCommand {
+  const script = fromFileUrl(new URL("hostile_guest.ts", import.meta.url));
+  const args = ["run", "--quiet", "--no-config", "--no-lock", "-A", script, way];
+  return { program: Deno.execPath(), args, env: { NO_COLOR: "1" }, compiled: false };
+}
+
+function errorMessage(outcome: TaskOutcome): string {
+  if (outcome.kind !== "failure") throw new Error(`Expected a failure: ${JSON.stringify(outcome)}`);
+  return JSON.stringify(outcome.error);
+}
+
+async function isRunning(pid: number): Promise<boolean> {
+  try {
+    // A process that has been killed but not yet reaped by its parent has no command line.
+    return (await Deno.readTextFile(`/proc/${pid}/cmdline`)) !== "";
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+Deno.test("a pool keeps one guest more than it has slots", async () => {
+  await withPool(async (run, pool) => {
+    await run(OK);
+    assertEquals(pool.pids().length, 3);
+  }, { slots: 2 });
+});
+
+Deno.test("close() leaves no process and no socket behind", async () => {
+  await withFolder(async (runtimeDir) => {
+    const log = silentLog;
+    const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log });
+    await runBody(pool, OK, {});
+    const busy = runBody(pool, "() => { for (;;); }", {});
+    const pids = pool.pids();
+    assertEquals(pids.length, 3);
+    await pool.close();
+    for (const pid of pids) assertEquals(await isRunning(pid), false);
+    assertEquals([...Deno.readDirSync(runtimeDir)], []);
+    assertMatch(errorMessage(await busy), /was ended with its pool/);
+    assertEquals(await runBody(pool, OK, {}), { kind: "aborted" });
+  });
+});
+
+Deno.test("a pool replaces a guest that was killed from outside, busy or idle", async () => {
+  await withPool(async (run, pool) => {
+    await run(OK);
+    const before = pool.pids();
+    for (const pid of before) Deno.kill(pid, "SIGKILL");
+    await until("new guests", () => pool.pids().every((pid) => !before.includes(pid)));
+    assertEquals((await run(OK)).kind, "success");
+  });
+});
+
+Deno.test("a pool replaces a guest after its share of executions", async () => {
+  await withPool(async (run, pool) => {
+    const pids = new Set<number>();
+    for (let count = 0; count < 6; count++) {
+      assertEquals((await run(OK)).kind, "success");
+      for (const pid of pool.pids()) pids.add(pid);
+    }
+    assert(pids.size > 2, `Only ${pids.size} guests were used`);
+  }, { runsPerGuestMax: 2 });
+});
+
+Deno.test("a guest has no capability, no new privileges, and limits, on Linux", async () => {
+  await withPool(async (run, pool) => {
+    await run(OK);
+    const [pid] = pool.pids();
+    const status = await Deno.readTextFile(`/proc/${pid}/status`);
+    assertMatch(status, /^NoNewPrivs:\t1$/m);
+    if (Deno.uid() === 0) assertMatch(status, /^CapEff:\t0+$/m);
+    assertMatch(status, /^CapBnd:\t0+$/m);
+    const limits = await Deno.readTextFile(`/proc/${pid}/limits`);
+    assertMatch(limits, /^Max data size +800000000 /m);
+    assertMatch(limits, /^Max open files +64 /m);
+    assertMatch(limits, /^Max core file size +0 /m);
+    const environment = await Deno.readTextFile(`/proc/${pid}/environ`);
+    assertEquals(environment.includes("PATH="), false);
+    assertEquals(await Deno.readLink(`/proc/${pid}/cwd`), "/");
+    const line = await Deno.readTextFile(`/proc/${pid}/cmdline`);
+    assertEquals(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}/.test(line), false);
+  });
+});
+
+Deno.test("guests ignore the signals that stop a whole process group", async () => {
+  await withPool(async (run, pool) => {
+    await meet(run);
+    const before = pool.pids();
+    for (const pid of before) {
+      for (const signal of ["SIGUSR1", "SIGINT", "SIGTERM", "SIGHUP"] as const) {
+        Deno.kill(pid, signal);
+      }
+    }
+    assertEquals(await run("async (job, cb) => { await sleep(50); cb(null, 1) }"), {
+      kind: "success",
+      result: 1,
+      job: {},
+    });
+    assertEquals(pool.pids(), before);
+  });
+});
+
+Deno.test("a pool with too long a folder puts its socket into the temporary folder", async () => {
+  await withFolder(async (folder) => {
+    const runtimeDir = join(folder, "x".repeat(100));
+    await Deno.mkdir(runtimeDir);
+    await withPool(async (run) => {
+      assertEquals((await run(OK)).kind, "success");
+      assertEquals([...Deno.readDirSync(runtimeDir)], []);
+    }, { runtimeDir });
+  });
+});
+
+Deno.test("openPool() refuses another user for guests when the agent is not root", async () => {
+  if (Deno.uid() === 0) return;
+  await withFolder(async (runtimeDir) => {
+    const self = selfCommand();
+    const user = { uid: 65534, gid: 65534 };
+    await assertRejects(
+      () => openPool({ self, slots: 1, runtimeDir, log: silentLog, user }),
+      AgentError,
+      "the agent is not root",
+    );
+  });
+});
+
+Deno.test("a task is told why no guest starts", async (t) => {
+  const ways: Record<string, RegExp> = {
+    open: /is not closed: it can read a file/,
+    early: /spoke before it was ready/,
+    nothing: /there is no way named nothing/,
+  };
+  for (const [way, why] of Object.entries(ways)) {
+    await t.step(way, async () => {
+      await withPool(async (run) => {
+        assertMatch(errorMessage(await run(OK)), why);
+      }, { self: hostile(way) });
+    });
+  }
+  await t.step("a program that is not there", async () => {
+    const self = { program: "/nothing/here", args: [], env: {}, compiled: true };
+    await withPool(async (run) => {
+      assertMatch(errorMessage(await run(OK)), /Cannot start a guest for the task: its process/);
+    }, { self });
+  });
+});
+
+Deno.test("a task can be given up while it waits for a guest", async () => {
+  await withPool(async (run) => {
+    const signal = AbortSignal.timeout(200);
+    assertEquals(await run(OK, { signal }), { kind: "aborted" });
+  }, { self: hostile("token") });
+});
+
+Deno.test("a guest that breaks the protocol is killed and its task fails in words", async (t) => {
+  const ways: Record<string, RegExp> = {
+    garbage: /broke the protocol: .*it is not JSON/,
+    bytes: /broke the protocol/,
+    flood: /longer than 16777216 bytes/,
+    other_run: /spoke out of turn/,
+    unknown_call: /name is not one of the known words/,
+    same_call: /used the number of a call twice/,
+    many_calls: /made too many calls/,
+    many_logs: /wrote too many log lines/,
+    ready_again: /spoke out of turn/,
+    gone: /ended with exit code 3/,
+    hangs_up: /closed its connection/,
+  };
+  for (const [way, why] of Object.entries(ways)) {
+    await t.step(way, async () => {
+      await withPool(async (run, pool) => {
+        const perform = () => new Promise<never>(() => {});
+        assertMatch(errorMessage(await run(OK, { perform })), why);
+        const [pid] = pool.pids();
+        assert(pid !== undefined);
+      }, { self: hostile(way) });
+    });
+  }
+});

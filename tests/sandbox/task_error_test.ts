@@ -1,0 +1,110 @@
+// How errors of a body are told: with the task's name and the line that its author counts.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
+import { withPool } from "./bodies.ts";
+
+function messageOf(outcome: TaskOutcome): string {
+  if (outcome.kind !== "failure") throw new Error(`Expected a failure: ${JSON.stringify(outcome)}`);
+  const { error } = outcome;
+  if (typeof error === "string") return error;
+  return error !== null && typeof error === "object" && "message" in error
+    ? String(error.message)
+    : JSON.stringify(error);
+}
+
+Deno.test("runTask() tells the line of an error as the author counts", async (t) => {
+  const cases: Record<string, string> = {
+    "a throw in the first line": "(job, cb) => { throw new Error('x') }@1",
+    "a throw in the third line": "function (job, cb) {\n\n  null.x;\n}@3",
+    "a throw in a function of the body":
+      "(job, cb) => {\n  const f = () => {\n    job.a.b;\n  };\n  f();\n}@3",
+    "a rejection of an async body": "async (job, cb) => {\n await null;\n null.x;\n}@3",
+    "a rejection that nobody handles":
+      "(job, cb) => {\n (async () => {\n  await null;\n  null.x;\n })();\n}@4",
+    "a throw in a timer": "(job, cb) => {\n setTimeout(() => {\n  null.x;\n }, 1);\n}@3",
+    "a throw after sleep()": "async (job, cb) => {\n await sleep(1);\n null.x;\n}@3",
+    "a capability that refuses": "async (job, cb) => {\n\n\n await vmadm.get('x');\n}@4",
+  };
+  await withPool(async (run) => {
+    const perform = () => Promise.reject(new Error("not told to tasks"));
+    for (const [name, text] of Object.entries(cases)) {
+      await t.step(name, async () => {
+        const [source = "", line] = text.split("@");
+        const message = messageOf(await run(source, { perform, taskName: "set up / disks" }));
+        assertStringIncludes(message, `(task "set up / disks", line ${line})`);
+      });
+    }
+  });
+});
+
+Deno.test("runTask() keeps the name of a thrown error", async () => {
+  await withPool(async (run) => {
+    assertEquals(await run("(job, cb) => { throw new RangeError('far') }"), {
+      kind: "failure",
+      error: { name: "RangeError", message: 'far (task "prepare", line 1)' },
+      job: {},
+    });
+  });
+});
+
+Deno.test("runTask() tells what is thrown without being an error", async () => {
+  await withPool(async (run) => {
+    assertEquals(messageOf(await run("() => { throw 'a text' }")), 'a text (task "prepare")');
+    assertEquals(messageOf(await run("() => { throw null }")), 'null (task "prepare")');
+    assertEquals(messageOf(await run("() => { throw {a: 1} }")), '{"a":1} (task "prepare")');
+    const hostile = "() => { throw new Proxy({}, { get() { throw 1 }, has() { throw 2 } }) }";
+    assertStringIncludes(messageOf(await run(hostile)), "cannot be read");
+  });
+});
+
+Deno.test("runTask() fails a task whose result or job is no JSON", async () => {
+  await withPool(async (run) => {
+    const said = async (statements: string) => messageOf(await run(`(job, cb) => {${statements}}`));
+    assertStringIncludes(await said("cb(null, 1n)"), "Cannot record the result: Do not know how");
+    assertStringIncludes(await said("const a = {}; a.a = a; cb(null, a)"), "circular");
+    assertStringIncludes(await said("job.job = job; cb()"), "Cannot record the job: Converting");
+    assertStringIncludes(await said("job.toJSON = () => 1; cb()"), "it is not an object");
+    assertStringIncludes(await said("cb(null, 'x'.repeat(2e6))"), "over 1048576 characters");
+    assertStringIncludes(await said("cb(null, 'x'.repeat(1e8))"), "over 1048576 characters");
+    assertStringIncludes(await said("job.a = 'x'.repeat(3e6); cb()"), "over 2097152 characters");
+    assertEquals(await run("(job, cb) => { job.job = job; cb('no disk') }"), {
+      kind: "failure",
+      error: "no disk",
+      job: null,
+    });
+  });
+});
+
+Deno.test("runTask() refuses a source that is not one function, and names why", async () => {
+  await withPool(async (run) => {
+    const said = async (source: string) => messageOf(await run(source));
+    assertStringIncludes(await said("1 + 1"), "is not a function definition");
+    assertStringIncludes(
+      await said("() => {}), (globalThis.x = 1"),
+      "is not a function definition",
+    );
+    assertStringIncludes(await said("function (job, cb) { a b }"), "is not a function definition");
+    assertStringIncludes(
+      await said("(job, cb) => {\n  import('node:fs');\n}"),
+      "uses import() in line 2: a task body has no modules",
+    );
+  });
+});
+
+Deno.test("runTask() fails an async body that returns while nothing can call its cb", async () => {
+  await withPool(async (run) => {
+    const said = async (source: string) => messageOf(await run(source));
+    const returned = 'Task "prepare" returned without calling cb, and nothing of it is pending';
+    assertEquals(await said("async () => {}"), returned);
+    assertEquals(await said("async () => { await sleep(1); await vmadm.list() }"), returned);
+    assertEquals(await said("async () => { setTimeout(() => {}, 5) }"), returned);
+  });
+});
+
+Deno.test("runTask() waits for a callback that an async body has left to a timer", async () => {
+  await withPool(async (run) => {
+    const source = "async (job, cb) => { setTimeout(() => cb(null, 'later'), 5) }";
+    assertEquals(await run(source), { kind: "success", result: "later", job: {} });
+  });
+});
