@@ -1,0 +1,154 @@
+// Brings one address into one unfinished file, going on from where an earlier try stopped. What it
+// brought is hashed, and judged by the caller: a whole file is not yet a good one.
+
+import { dirname } from "@std/path";
+import { AgentError } from "../domain/error.ts";
+import { openFileWriter } from "./file_writer.ts";
+import { type FreeBytes, requireRoom } from "./free_space.ts";
+import { type Hasher, type Hashes, hashInto, openHasher } from "./hash.ts";
+import { type Partial, rangeValidator } from "./partial.ts";
+import { transientError } from "./retry.ts";
+import { type Deadline, openDeadline, STALL_BYTES, type TimeLimits } from "./time_limits.ts";
+import { ask, failure, shown, type Web } from "./web_request.ts";
+import { closing } from "../closing.ts";
+
+/** Largest file, bytes as downloaded. */
+export const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
+
+export interface DownloadDependencies {
+  readonly web: Web;
+  readonly times: TimeLimits;
+  readonly freeBytes: FreeBytes;
+}
+
+export interface DownloadRequest {
+  readonly url: string;
+  readonly partial: Partial;
+  /** Bytes that the file must have, where that is known. */
+  readonly size: number | null;
+  /** For errors: `alma 9 9.8 x86_64 qcow2`. */
+  readonly label: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (done: number, total: number | null) => void;
+}
+
+/** A whole file that nobody has judged. */
+export interface Downloaded {
+  readonly hashes: Hashes;
+  readonly size: number;
+  /** Whether a part of it came with an earlier try. */
+  readonly resumed: boolean;
+}
+
+/**
+ * Downloads once. After a failure the bytes so far stay for the next try.
+ * @throws {AgentError} `upstream` (transient where it may pass), `timeout`, `aborted`, `too_large`
+ *   or `storage_full`
+ */
+export async function download(
+  deps: DownloadDependencies,
+  request: DownloadRequest,
+): Promise<Downloaded> {
+  const { url, partial, size, label, signal } = request;
+  const what = `download ${label} from ${shown(url)}`;
+  const held = await partial.resumable(url);
+  const hasher = await openHasher();
+  const resumed = held !== undefined && (size === null || held.size <= size);
+  if (resumed) await hashInto(hasher, partial.path, { signal });
+  if (resumed && hasher.size === size) return { hashes: hasher.finish(), size, resumed };
+  const deadline = openDeadline(deps.times.answerMs, what, signal);
+  try {
+    const range = resumed
+      ? { range: `bytes=${hasher.size}-`, "if-range": held.validator }
+      : undefined;
+    // Without this, a server's own compression would be undone on the way and spoil the digest.
+    const headers = { "accept-encoding": "identity", accept: "*/*", ...range };
+    const response = await ask(deps.web, url, { headers, deadline });
+    const job = { deps, request, response, deadline, what };
+    if (response.status === 206 && resumed) return await goOn(job, hasher);
+    if (response.status === 200) return await startAnew(job);
+    await response.body?.cancel();
+    if (response.status === 416 || response.status === 206) {
+      await partial.remove();
+      throw transientError(`Cannot ${what}: the server refused to go on`);
+    }
+    throw new AgentError("upstream", `Cannot ${what}: the server answered ${response.status}`);
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Transfer {
+  readonly deps: DownloadDependencies;
+  readonly request: DownloadRequest;
+  readonly response: Response;
+  readonly deadline: Deadline;
+  readonly what: string;
+}
+
+async function startAnew(transfer: Transfer): Promise<Downloaded> {
+  const { request, response } = transfer;
+  const validator = rangeValidator(response.headers);
+  await request.partial.begin({ url: request.url, validator });
+  const length = response.headers.get("content-length");
+  const total = length === null ? null : Number(length);
+  return await receive(transfer, await openHasher(), total, false);
+}
+
+async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
+  const { request, response, what } = transfer;
+  const header = response.headers.get("content-range") ?? "";
+  const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(header);
+  if (match === null || Number(match[1]) !== hasher.size) {
+    await response.body?.cancel();
+    await request.partial.remove();
+    throw transientError(`Cannot ${what}: the server sent another part than was asked`);
+  }
+  const total = match[3] === "*" ? Number(match[2]) + 1 : Number(match[3]);
+  return await receive(transfer, hasher, total, true);
+}
+
+async function receive(
+  { deps, request, response, deadline, what }: Transfer,
+  hasher: Hasher,
+  total: number | null,
+  resumed: boolean,
+): Promise<Downloaded> {
+  const { partial, size, onProgress } = request;
+  const folder = dirname(partial.path);
+  try {
+    if (total !== null && size !== null && total !== size) {
+      const message = `Cannot ${what}: the server has ${total} bytes, expected ${size}`;
+      throw new AgentError("upstream", message);
+    }
+    const bytesMax = size ?? DOWNLOAD_BYTES_MAX;
+    if ((total ?? 0) > bytesMax) {
+      throw new AgentError("too_large", `Cannot ${what}: it has over ${bytesMax} bytes`);
+    }
+    await requireRoom(deps.freeBytes, folder, (total ?? size ?? 0) - hasher.size, what);
+    const { path } = partial;
+    const { freeBytes } = deps;
+    const writer = await openFileWriter({ path, hasher, bytesMax, folder, freeBytes, what });
+    return await closing(writer, async (file) => {
+      let sinceCheck = 0;
+      deadline.extend(deps.times.stallMs);
+      for await (const part of response.body ?? []) {
+        await file.write(part);
+        onProgress(hasher.size, total ?? size);
+        sinceCheck += part.byteLength;
+        if (sinceCheck < STALL_BYTES) continue;
+        sinceCheck = 0;
+        deadline.extend(deps.times.stallMs);
+      }
+      const wanted = size ?? total;
+      if (wanted !== null && hasher.size !== wanted) {
+        throw transientError(`Cannot ${what}: it ended after ${hasher.size} of ${wanted} bytes`);
+      }
+      await file.sync();
+      return { size: hasher.size, hashes: hasher.finish(), resumed };
+    });
+  } catch (error) {
+    await response.body?.cancel().catch(() => {});
+    throw failure(error, deadline.signal, what);
+  }
+}

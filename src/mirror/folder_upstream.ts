@@ -1,0 +1,65 @@
+// The index in a folder, for hosts without a network and for development. Only regular files below
+// the folder are read; symbolic links are refused, since they lead out of what the operator named.
+
+import { join } from "@std/path";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
+import type { Upstream, UpstreamAnswer } from "./upstream.ts";
+
+/** A folder that has the tree below it. A change is seen by its bytes, so there are no validators. */
+export function openFolderUpstream(address: string, folder: string): Upstream {
+  return {
+    address,
+    async read(path, _known, signal): Promise<UpstreamAnswer> {
+      signal?.throwIfAborted();
+      try {
+        const body = await readPlainFile(folder, path.split("/"));
+        if (body === undefined) return { kind: "not_found" };
+        return { kind: "document", body, etag: null, last_modified: null };
+      } catch (error) {
+        if (error instanceof AgentError) throw error;
+        const message = `Cannot read ${path} in ${folder}: ${messageOf(error)}`;
+        throw new AgentError("upstream", message, { cause: error });
+      }
+    },
+  };
+}
+
+async function readPlainFile(
+  folder: string,
+  names: readonly string[],
+): Promise<Uint8Array | undefined> {
+  // The folder itself may be a link: the operator named it. It must be there, though, or a disk that
+  // is not mounted would look like a tree from which everything was removed.
+  if (!(await Deno.stat(folder)).isDirectory) {
+    throw new AgentError("upstream", `Cannot read the index in ${folder}: it is no folder`);
+  }
+  let path = folder;
+  for (const [index, name] of names.entries()) {
+    if (name === "" || name === "." || name === ".." || name.includes("\0")) {
+      throw new AgentError("upstream", `Cannot read ${names.join("/")}: it leaves its folder`);
+    }
+    path = join(path, name);
+    const info = await lstat(path);
+    if (info === undefined) return undefined;
+    const last = index === names.length - 1;
+    if (info.isSymlink || (last ? !info.isFile : !info.isDirectory)) {
+      const wanted = last ? "a regular file" : "a folder";
+      throw new AgentError("upstream", `Cannot read ${path}: expected ${wanted}`);
+    }
+    if (last && info.size > DOCUMENT_BYTES_MAX) {
+      const message = `Cannot read ${path}: it has over ${DOCUMENT_BYTES_MAX} bytes`;
+      throw new AgentError("too_large", message);
+    }
+  }
+  return await Deno.readFile(path);
+}
+
+async function lstat(path: string): Promise<Deno.FileInfo | undefined> {
+  try {
+    return await Deno.lstat(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,80 @@
+// Hashing of files: SHA-256 and SHA-512 in one pass, in parts, so that the size of a file does not
+// matter. WebCrypto would need all bytes at once.
+
+import type { DigestAlgorithm } from "../domain/digest.ts";
+import { closing } from "../closing.ts";
+
+/** Bytes read from a file at a time. */
+const PART_BYTES = 256 * 1024;
+
+/** Hashes in lower-case hex. */
+export type Hashes = Readonly<Record<DigestAlgorithm, string>>;
+
+/** Takes bytes in parts. */
+export interface Hasher {
+  readonly size: number;
+  update(part: Uint8Array): void;
+  /** May be called once. */
+  finish(): Hashes;
+}
+
+export async function openHasher(): Promise<Hasher> {
+  // Loaded on first use: each node: module costs milliseconds of start.
+  const { createHash } = await import("node:crypto");
+  const sha256 = createHash("sha256");
+  const sha512 = createHash("sha512");
+  let size = 0;
+  return {
+    get size() {
+      return size;
+    },
+    update(part) {
+      sha256.update(part);
+      sha512.update(part);
+      size += part.byteLength;
+    },
+    finish: () => ({ sha256: sha256.digest("hex"), sha512: sha512.digest("hex") }),
+  };
+}
+
+export interface HashFileOptions {
+  readonly signal?: AbortSignal;
+  /** Bytes done and bytes in total. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/**
+ * Hashes a file from its start to its end.
+ * @returns the hashes and the size in bytes
+ * @throws the reason of the signal, or the error of the file system
+ */
+export async function hashFile(
+  path: string,
+  options: HashFileOptions = {},
+): Promise<Hashes & { readonly size: number }> {
+  const hasher = await openHasher();
+  await hashInto(hasher, path, options);
+  return { size: hasher.size, ...hasher.finish() };
+}
+
+/** Feeds a whole file to a hasher, as when a download goes on from what is already here. */
+export async function hashInto(
+  hasher: Hasher,
+  path: string,
+  { signal, onProgress }: HashFileOptions = {},
+): Promise<void> {
+  await closing(await Deno.open(path, { read: true }), async (file) => {
+    const total = (await file.stat()).size;
+    const buffer = new Uint8Array(PART_BYTES);
+    let done = 0;
+    // Ends with the file: read() answers null there.
+    for (;;) {
+      signal?.throwIfAborted();
+      const count = await file.read(buffer);
+      if (count === null) return;
+      hasher.update(buffer.subarray(0, count));
+      done += count;
+      onProgress?.(done, total);
+    }
+  });
+}

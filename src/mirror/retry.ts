@@ -1,0 +1,71 @@
+// Tries again what failed for a reason that passes: no answer, 429, 5xx, a cut body.
+
+import { AgentError } from "../domain/error.ts";
+import type { Wait } from "./time_limits.ts";
+
+/** Executions of one request, the first included. */
+export const TRIES_MAX = 3;
+/** Wait before the second try; it doubles for each further one. */
+export const BACKOFF_MS = 1_000;
+/** Longest wait between two tries, also when the server asks for more. */
+export const BACKOFF_MS_MAX = 60_000;
+/** Part of a wait that is left to chance, so that many agents do not ask in step. */
+const JITTER = 0.5;
+
+export interface RetryOptions {
+  readonly wait: Wait;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly signal?: AbortSignal;
+}
+
+/** A failure that may pass by itself: the code `timeout`, or `upstream` marked as such. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof AgentError &&
+    (error.code === "timeout" ||
+      error.code === "upstream" && error.retryAfterSeconds !== undefined);
+}
+
+/** Makes an upstream failure that may pass; `retryAfterSeconds` is the server's own word. */
+export function transientError(
+  message: string,
+  retryAfterSeconds = 0,
+  cause?: unknown,
+): AgentError {
+  return new AgentError("upstream", message, { retryAfterSeconds, cause });
+}
+
+/**
+ * Runs `attempt` up to {@linkcode TRIES_MAX} times while it fails in a way that may pass.
+ * @throws what the last attempt threw
+ */
+export async function withRetries<T>(
+  attempt: () => Promise<T>,
+  { wait, random, signal }: RetryOptions,
+): Promise<T> {
+  for (let tried = 1;; tried++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (tried >= TRIES_MAX || !isTransient(error) || signal?.aborted) throw error;
+      const asked = error instanceof AgentError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+      await wait(backoffMs(tried, asked, random()), signal);
+    }
+  }
+}
+
+function backoffMs(tried: number, askedMs: number, chance: number): number {
+  const own = BACKOFF_MS * 2 ** (tried - 1) * (1 - JITTER + JITTER * chance);
+  return Math.min(Math.max(own, askedMs), BACKOFF_MS_MAX);
+}
+
+/**
+ * Seconds of a `Retry-After` header, 0 when there is none. A date is read by the server's own clock,
+ * its `Date` header.
+ */
+export function retryAfterSeconds(headers: Headers): number {
+  const value = headers.get("retry-after")?.trim() ?? "";
+  if (/^\d+$/.test(value)) return Number(value);
+  const ms = Date.parse(value) - Date.parse(headers.get("date") ?? "");
+  return Number.isNaN(ms) || ms < 0 ? 0 : Math.ceil(ms / 1000);
+}

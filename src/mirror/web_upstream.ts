@@ -1,0 +1,133 @@
+// The index on a web server: conditional requests, bounded bodies, tries again what may pass.
+
+import { AgentError } from "../domain/error.ts";
+import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
+import { withRetries } from "./retry.ts";
+import { openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
+import type { Upstream, UpstreamAnswer, Validators } from "./upstream.ts";
+import { ask, failure, shown, type Web } from "./web_request.ts";
+
+export interface WebUpstreamOptions {
+  readonly web: Web;
+  readonly times: TimeLimits;
+  readonly wait: Wait;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  /** Bytes of one document; the default is that of the domain. */
+  readonly documentBytesMax?: number;
+}
+
+/** @throws {AgentError} `invalid_argument` for an address that may not be the index */
+export function openWebUpstream(address: string, options: WebUpstreamOptions): Upstream {
+  const base = parseBase(address, options.web.reach.allowHttp);
+  return {
+    address,
+    read: (path, known, signal) =>
+      withRetries(() => readOnce(base, path, known, signal, options), {
+        wait: options.wait,
+        random: options.random,
+        ...(signal === undefined ? {} : { signal }),
+      }),
+  };
+}
+
+function parseBase(address: string, allowHttp: boolean): URL {
+  const url = URL.parse(address);
+  // Only the host is repeated: the rest may hold a password or a token.
+  const refuse = (reason: string) =>
+    new AgentError("invalid_argument", `Cannot use ${url?.host ?? "it"} as the index: ${reason}`);
+  if (url === null) throw refuse("it is no address");
+  if (url.username !== "" || url.password !== "") throw refuse("it holds a user name or password");
+  if (url.search !== "" || url.hash !== "") throw refuse("it has a query or a fragment");
+  if (url.protocol !== "https:" && !allowHttp) {
+    throw refuse("it is not https, and plain http is not allowed");
+  }
+  if (!url.pathname.endsWith("/")) url.pathname += "/";
+  return url;
+}
+
+async function readOnce(
+  base: URL,
+  path: string,
+  known: Validators | null,
+  signal: AbortSignal | undefined,
+  { web, times, documentBytesMax }: WebUpstreamOptions,
+): Promise<UpstreamAnswer> {
+  const address = new URL(path, base).href;
+  const deadline = openDeadline(times.answerMs, `read ${shown(address)}`, signal);
+  try {
+    const asked = conditions(known);
+    const headers = { accept: "application/json", ...asked };
+    const response = await ask(web, address, { headers, deadline, trustedHost: base.host });
+    if (response.status === 304 && Object.keys(asked).length > 0) {
+      await response.body?.cancel();
+      return { kind: "unchanged" };
+    }
+    if (response.status === 404 || response.status === 410) {
+      // The body is whatever the server says to browsers, often HTML.
+      await response.body?.cancel();
+      return { kind: "not_found" };
+    }
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      const message = `Cannot read ${shown(address)}: the server answered ${response.status}`;
+      throw new AgentError("upstream", message);
+    }
+    const limit = documentBytesMax ?? DOCUMENT_BYTES_MAX;
+    return {
+      kind: "document",
+      body: await readBody(response, limit, times.idleMs, deadline, shown(address)),
+      etag: response.headers.get("etag"),
+      last_modified: response.headers.get("last-modified"),
+    };
+  } finally {
+    deadline.clear();
+  }
+}
+
+function conditions(known: Validators | null): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (known?.etag) headers["if-none-match"] = known.etag;
+  if (known?.last_modified) headers["if-modified-since"] = known.last_modified;
+  return headers;
+}
+
+type Watch = ReturnType<typeof openDeadline>;
+
+async function readBody(
+  response: Response,
+  bytesMax: number,
+  idleMs: number,
+  deadline: Watch,
+  what: string,
+): Promise<Uint8Array> {
+  const tooLarge = () =>
+    new AgentError("too_large", `Cannot read ${what}: it has over ${bytesMax} bytes`);
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  deadline.extend(idleMs);
+  try {
+    // The length of a compressed answer says nothing of the document, so bytes are counted as well.
+    if (Number(response.headers.get("content-length") ?? 0) > bytesMax) throw tooLarge();
+    for await (const part of response.body ?? []) {
+      size += part.byteLength;
+      if (size > bytesMax) throw tooLarge();
+      parts.push(part);
+      deadline.extend(idleMs);
+    }
+  } catch (error) {
+    await response.body?.cancel().catch(() => {});
+    throw failure(error, deadline.signal, `read ${what}`);
+  }
+  return joined(parts, size);
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
+  const whole = new Uint8Array(size);
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.byteLength;
+  }
+  return whole;
+}

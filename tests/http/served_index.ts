@@ -1,0 +1,28 @@
+// The routes of the index on a real server, in front of a mirror of the small tree.
+
+import { Hono } from "hono";
+import { AgentError } from "../../src/domain/error.ts";
+import { errorResponse } from "../../src/http/error_response.ts";
+import { indexSyncRoutes } from "../../src/http/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/index_tree.ts";
+import { silentLog } from "../../src/log.ts";
+import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
+
+/** Runs a test with the server's address; `null` is a mirror without an upstream. */
+export async function served(
+  run: (test: TestMirror, url: string) => Promise<void>,
+  upstream?: null,
+): Promise<void> {
+  await withMirror(async (test) => {
+    const { mirror, store, clock } = test;
+    const app = new Hono();
+    const generation = () => mirror.generation;
+    app.route("/", indexTreeRoutes({ index: store.index, generation, now: () => clock.now }));
+    app.route("/", indexSyncRoutes({ mirror, index: store.index, log: silentLog }));
+    app.onError((error) => errorResponse(error, "request-1"));
+    app.notFound(() => errorResponse(new AgentError("not_found", "Cannot find it"), "request-1"));
+    const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+    await using http = Deno.serve(options, (request) => app.fetch(request));
+    await run(test, `http://127.0.0.1:${http.addr.port}`);
+  }, upstream === undefined ? {} : { upstream });
+}

@@ -1,0 +1,56 @@
+import { assertEquals } from "@std/assert";
+import { type BuildList, parseBuildList } from "../../src/domain/artifact.ts";
+import { weakened } from "../../src/mirror/pins.ts";
+
+const SHA256 = { algorithm: "sha256", value: "1".repeat(64) };
+const SHA512 = { algorithm: "sha512", value: "2".repeat(128) };
+const SIGNATURE = { kind: "pgp_detached", signs: "https://a", url: "https://a.asc" };
+
+Deno.test("weakened() finds nothing when a list says the same or more of what it had", () => {
+  const before = list("1", { digests: [SHA256] });
+  assertEquals(weakened([before], [before]), undefined);
+  assertEquals(weakened([before], [list("1", { digests: [SHA512, SHA256] })]), undefined);
+  assertEquals(weakened([before], [list("2", { digests: [] })]), undefined);
+  assertEquals(weakened([], [list("1", null)]), undefined);
+  assertEquals(weakened([list("1", null)], [before]), undefined);
+});
+
+Deno.test("weakened() finds digests and signatures that are dropped or changed", () => {
+  const before = list("1", { digests: [SHA256, SHA512], signatures: [SIGNATURE] });
+  const other = { algorithm: "sha256", value: "9".repeat(64) };
+  const cases: [object | null, string][] = [
+    [null, "drops the sha256"],
+    [{ digests: [] }, "drops the sha256"],
+    [{ digests: [SHA256] }, "drops the sha512"],
+    [{ digests: [other, SHA512] }, "changes the sha256"],
+    [{ digests: [SHA256, other, SHA512] }, "changes the sha256"],
+    [{ digests: [SHA256, SHA512] }, "drops the pgp_detached signature"],
+  ];
+  for (const [integrity, words] of cases) {
+    const found = weakened([before], [list("1", integrity)]);
+    assertEquals(found, `${words} of build "1" [null,"x86_64","raw"]`);
+  }
+});
+
+Deno.test("weakened() follows a build into the archive", () => {
+  const before = list("1", { digests: [SHA256] });
+  const archived = list("1", { digests: [] }, "archived");
+  const found = weakened([before], [list("2", null), archived]);
+  assertEquals(found, 'drops the sha256 of build "1" [null,"x86_64","raw"]');
+});
+
+function list(
+  build: string,
+  integrity: object | null,
+  kind: "current" | "archived" = "current",
+): BuildList {
+  const artifact = {
+    arch: "x86_64",
+    format: "raw",
+    compression: "none",
+    locations: [{ url: "https://example.com/a" }],
+    integrity,
+  };
+  const value = { distro: "a", release: "1", builds: [{ build, artifacts: [artifact] }] };
+  return parseBuildList(value, { document: "list", distro: "a", release: "1", kind });
+}

@@ -1,0 +1,81 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import {
+  BACKOFF_MS_MAX,
+  isTransient,
+  retryAfterSeconds,
+  transientError,
+  TRIES_MAX,
+  withRetries,
+} from "../../src/mirror/retry.ts";
+
+Deno.test("withRetries() waits longer each time, spread by chance, and then gives up", async () => {
+  const waits: number[] = [];
+  let tries = 0;
+  const attempt = () => {
+    tries += 1;
+    return Promise.reject(transientError(`failure ${tries}`));
+  };
+  const options = { wait: noted(waits), random: () => 0 };
+  const error = await assertRejects(() => withRetries(attempt, options), AgentError);
+  assertEquals([error.message, tries, waits], [`failure ${TRIES_MAX}`, TRIES_MAX, [500, 1000]]);
+});
+
+Deno.test("withRetries() waits as long as the server asks, within a limit", async () => {
+  const waits: number[] = [];
+  const answers = [transientError("a", 5), transientError("b", 3600)];
+  const attempt = () => {
+    const error = answers.shift();
+    return error === undefined ? Promise.resolve("done") : Promise.reject(error);
+  };
+  assertEquals(await withRetries(attempt, { wait: noted(waits), random: () => 1 }), "done");
+  assertEquals(waits, [5000, BACKOFF_MS_MAX]);
+});
+
+Deno.test("withRetries() does not repeat what will not pass, nor after the caller gave up", async () => {
+  const giveUp = new AbortController();
+  giveUp.abort();
+  const { signal } = giveUp;
+  for (
+    const [error, more] of [
+      [new AgentError("upstream", "no"), {}],
+      [new AgentError("too_large", "no"), {}],
+      [new TypeError("a defect"), {}],
+      [transientError("no"), { signal }],
+    ] as const
+  ) {
+    let tries = 0;
+    const attempt = () => {
+      tries += 1;
+      return Promise.reject(error);
+    };
+    const wait = noted([]);
+    await assertRejects(() => withRetries(attempt, { wait, random: () => 0, ...more }));
+    assertEquals(tries, 1);
+  }
+});
+
+Deno.test("isTransient() knows time-outs and failures that were marked as passing", () => {
+  assert(isTransient(new AgentError("timeout", "slow")));
+  assert(isTransient(transientError("cut")));
+  assert(!isTransient(new AgentError("upstream", "403")));
+  assert(!isTransient(new Error("cut")));
+});
+
+Deno.test("retryAfterSeconds() reads seconds, and dates by the server's clock", () => {
+  const date = "Fri, 20 Nov 2026 12:00:00 GMT";
+  const read = (value: string | null) =>
+    retryAfterSeconds(new Headers({ date, ...(value === null ? {} : { "retry-after": value }) }));
+  assertEquals(read(null), 0);
+  assertEquals(read("120"), 120);
+  assertEquals(read("Fri, 20 Nov 2026 12:01:30 GMT"), 90);
+  assertEquals(read("Fri, 20 Nov 2026 11:00:00 GMT"), 0);
+  assertEquals(read("later"), 0);
+});
+
+function noted(waits: number[]): (ms: number) => Promise<void> {
+  return (ms) => {
+    waits.push(ms);
+    return Promise.resolve();
+  };
+}

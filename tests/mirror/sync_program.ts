@@ -1,0 +1,24 @@
+// A program that syncs once whenever it reads a line, and says so. Its test kills it meanwhile.
+
+import { silentLog } from "../../src/log.ts";
+import { openMirror } from "../../src/mirror/mirror.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+
+const [path = "", upstream = "", cacheDir = ""] = Deno.args;
+const store = await openSqliteStore(path);
+const mirror = openMirror({
+  store: store.index,
+  upstream,
+  allowHttp: true,
+  cacheDir,
+  log: silentLog,
+  now: () => new Date().toISOString(),
+  userAgent: "zonewright-test/1",
+});
+const say = async (text: string) => {
+  await Deno.stdout.write(new TextEncoder().encode(`${text}\n`));
+};
+await say("ready");
+for await (const _line of Deno.stdin.readable) {
+  await say((await mirror.sync()).outcome);
+}

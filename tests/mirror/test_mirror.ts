@@ -1,0 +1,90 @@
+// A mirror with a real store and a folder of its own, whose waits are noted and not waited.
+
+import { join } from "@std/path";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { silentLog } from "../../src/log.ts";
+import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
+import type { TimeLimits } from "../../src/mirror/time_limits.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { withFolder } from "../support/until.ts";
+import { fixtureFiles, type IndexServer, openIndexServer } from "./index_server.ts";
+
+/** Long enough for a busy machine; tests of the limits themselves set their own. */
+const PATIENT: TimeLimits = { answerMs: 20_000, idleMs: 20_000, stallMs: 20_000 };
+
+export interface TestMirror {
+  readonly mirror: Mirror;
+  readonly store: Store;
+  readonly server: IndexServer;
+  readonly cacheDir: string;
+  /** Milliseconds of the waits between tries. */
+  readonly waits: number[];
+  /** The clock; a test may set it. */
+  readonly clock: { now: string };
+  /** Another mirror on the same store and cache, as after a restart. */
+  again(changes?: Partial<MirrorDependencies>): Mirror;
+}
+
+/** Runs a test with a mirror of the small tree. */
+export async function withMirror(
+  run: (test: TestMirror) => Promise<void>,
+  changes: Partial<MirrorDependencies> = {},
+): Promise<void> {
+  await withFolder(async (folder) => {
+    await using server = openIndexServer(await fixtureFiles());
+    const store = await openSqliteStore(":memory:");
+    const waits: number[] = [];
+    const clock = { now: "2026-11-20T12:00:00.000Z" };
+    const cacheDir = join(folder, "cache");
+    const deps: MirrorDependencies = {
+      store: store.index,
+      upstream: server.url,
+      allowHttp: true,
+      cacheDir,
+      log: silentLog,
+      now: () => clock.now,
+      userAgent: "zonewright-test/1",
+      times: PATIENT,
+      wait: (ms, signal) => {
+        signal?.throwIfAborted();
+        waits.push(ms);
+        return Promise.resolve();
+      },
+      random: () => 1,
+      ...changes,
+    };
+    const again = (more: Partial<MirrorDependencies> = {}) => openMirror({ ...deps, ...more });
+    try {
+      await run({ mirror: again(), store, server, cacheDir, waits, clock, again });
+    } finally {
+      await store.close();
+    }
+  });
+}
+
+/** Changes a JSON document of the server and gives it a new entity tag. */
+export function edit(server: IndexServer, path: string, change: (value: JsonObject) => void): void {
+  const file = server.files.get(path);
+  if (file === undefined) throw new Error(`No such document: ${path}`);
+  const value = JSON.parse(new TextDecoder().decode(file.body));
+  change(value);
+  replace(server, path, JSON.stringify(value));
+}
+
+/** Replaces a document of the server and gives it a new entity tag. */
+export function replace(server: IndexServer, path: string, text: string | Uint8Array): void {
+  const body = typeof text === "string" ? new TextEncoder().encode(text) : text;
+  const tag = crypto.randomUUID();
+  server.files.set(path, { body, etag: `"${tag}"` });
+}
+
+/** What the store has, by path, as text. */
+export async function storedTree(store: Store): Promise<Map<string, string>> {
+  const tree = new Map<string, string>();
+  for (const { path } of await store.index.list()) {
+    const document = await store.index.get(path);
+    tree.set(path, new TextDecoder().decode(document?.body));
+  }
+  return tree;
+}
