@@ -1,0 +1,71 @@
+// The HTTP application: middleware in the order in which a request is judged, then the routes, one
+// file per resource. What is common to all routes is decided here: the shape of errors, unknown
+// paths, and known paths with another method.
+
+import { type Context, Hono } from "hono";
+import { AgentError } from "../domain/error.ts";
+import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { bounded } from "./concurrency.ts";
+import { errorResponse } from "./error_response.ts";
+import { healthRoutes } from "./health.ts";
+import { jobInfoRoutes } from "./job_info.ts";
+import { jobRoutes } from "./jobs.ts";
+import { jsonOnly } from "./json_body.ts";
+import { localOnly } from "./local_only.ts";
+import { openMachineJobs } from "./machine_jobs.ts";
+import { machineRoutes } from "./machines.ts";
+import { identified } from "./request_id.ts";
+import { statsRoutes } from "./stats.ts";
+import { workflowRoutes } from "./workflows.ts";
+
+/** Methods that routes are registered with; HEAD is answered wherever GET is. */
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+const PATH_CHARS_MAX = 200;
+
+/** Makes the application. It holds no resources; the store and the runner belong to the caller. */
+export function createApp(deps: AppDeps): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.use(identified(deps.log, () => deps.newUuid()));
+  app.use(bounded(deps.limits.requestsMax));
+  app.use(localOnly(deps.allowedHosts));
+  app.use(jsonOnly);
+  const machineJobs = openMachineJobs(deps);
+  app.route("/", healthRoutes());
+  app.route("/", workflowRoutes(deps));
+  app.route("/", jobRoutes(deps, machineJobs));
+  app.route("/", jobInfoRoutes(deps));
+  app.route("/", statsRoutes(deps));
+  app.route("/", machineRoutes(deps, machineJobs));
+  for (const routes of deps.routes) app.route("/", routes);
+  app.onError((error, c) => errorResponse(error, c.get("request_id")));
+  app.notFound((c) => noRoute(app, c));
+  return app;
+}
+
+/** Answers what no route has answered: 405 when the path has routes of other methods, else 404. */
+function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
+  const { method, path } = c.req;
+  const allowed = allowedMethods(app, path);
+  const shown = JSON.stringify(path.slice(0, PATH_CHARS_MAX));
+  if (allowed.length === 0) {
+    return refused(c, new AgentError("not_found", `Cannot find ${shown}`));
+  }
+  const allow = allowed.join(", ");
+  const message = `Cannot ${method} ${shown}: expected ${allow}`;
+  const response = refused(c, new AgentError("method_not_allowed", message));
+  response.headers.set("allow", allow);
+  return response;
+}
+
+function refused(c: Context<HttpEnv>, error: AgentError): Response {
+  return errorResponse(error, c.get("request_id"));
+}
+
+/** The router itself knows which methods a path has; middleware, registered for all, is left out. */
+function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
+  return METHODS
+    .filter((method) =>
+      app.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL")
+    )
+    .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
+}

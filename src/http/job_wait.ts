@@ -1,0 +1,74 @@
+// GET /jobs/:job_uuid/wait: answers when a job is final or waiting, or when the time is up, with the
+// job as it is then. It spares clients the polling that node-workflow's had to do.
+
+import type { Context } from "hono";
+import { AgentError } from "../domain/error.ts";
+import { type JobUuid, parsePathUuid } from "../domain/id.ts";
+import { type Job, jobOnWire } from "../domain/job.ts";
+import { isFinal } from "../domain/job_state.ts";
+import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { integerOf, readQuery } from "./query.ts";
+
+const TIMEOUT_SECONDS = 30;
+const TIMEOUT_SECONDS_MAX = 60;
+/** The row is read again after this time, then after longer ones: most jobs end soon or late. */
+const POLL_MS_MIN = 25;
+const POLL_MS_MAX = 500;
+
+/** Makes the handler, which counts how many requests wait. */
+export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
+  let waiting = 0;
+  return async (c) => {
+    const uuid = parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
+    const query = readQuery(c.req.url, ["timeout"]);
+    const seconds = integerOf(query, "timeout", { min: 0, max: TIMEOUT_SECONDS_MAX });
+    if (waiting >= deps.limits.waitsMax) {
+      const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
+      throw new AgentError("overloaded", message);
+    }
+    // From here on the request counts among those that wait, no longer among those that work.
+    c.get("release")();
+    waiting += 1;
+    try {
+      const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
+      return c.json(jobOnWire(await settledJob(c, deps, uuid, deadlineMs), deps.wording));
+    } finally {
+      waiting -= 1;
+    }
+  };
+}
+
+/** @throws {AgentError} `not_found` */
+async function settledJob(
+  c: Context<HttpEnv>,
+  { store, closing }: AppDeps,
+  uuid: JobUuid,
+  deadlineMs: number,
+): Promise<Job> {
+  let gone: AbortSignal | undefined;
+  let pollMs = POLL_MS_MIN;
+  for (;;) {
+    const job = await store.jobs.get(uuid);
+    if (job === undefined) throw new AgentError("not_found", `Cannot find job ${uuid}`);
+    const leftMs = deadlineMs - performance.now();
+    // Ends by the job, by the time, or by the caller or the agent going away.
+    if (isFinal(job.execution) || job.execution === "waiting" || leftMs <= 0) return job;
+    gone ??= AbortSignal.any([c.req.raw.signal, closing]);
+    if (gone.aborted) return job;
+    await pause(Math.min(pollMs, leftMs), gone);
+    pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX);
+  }
+}
+
+/** Resolves after a time, or as soon as the signal is aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end, { once: true });
+  });
+}

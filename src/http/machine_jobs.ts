@@ -1,0 +1,141 @@
+// Jobs that make machines. A machine may have many finished jobs but one unfinished one: a second
+// job with other wishes would undo what the first one makes. `target` with equal params is refused
+// by the store; jobs with other params are refused here, one request at a time.
+
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import type { JobUuid, MachineUuid } from "../domain/id.ts";
+import type { Job, NewJob } from "../domain/job.ts";
+import { isFinal } from "../domain/job_state.ts";
+import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { type MachineRequest, parseMachineRequest } from "../domain/machine.ts";
+import type { CreateJobOutcome } from "../store/store.ts";
+import type { AppDeps } from "./app_deps.ts";
+
+/** What a caller of POST /agent/v1/machines is told. */
+export interface StartedMachine {
+  readonly uuid: MachineUuid;
+  readonly job_uuid: JobUuid;
+}
+
+export interface MachineJobs {
+  /**
+   * Starts the making of a machine. An equal request for the same uuid is answered with the job
+   * that there is, while that is unfinished, or when it has made the machine.
+   * @throws {AgentError} `conflict` naming another unfinished job of the machine; `not_found`
+   */
+  start(request: MachineRequest): Promise<StartedMachine>;
+  /**
+   * Writes a job that was asked for by POST /jobs, once its params are known to be a request. Its
+   * target becomes the machine's; without a uuid in its params, the machine gets the job's.
+   * @throws {AgentError} `invalid_argument`; `conflict` as above
+   */
+  create(job: NewJob): Promise<CreateJobOutcome>;
+}
+
+/** The target of every job that makes this machine. */
+export function machineTarget(uuid: string): string {
+  return `/machines/${uuid}`;
+}
+
+export function openMachineJobs(deps: AppDeps): MachineJobs {
+  let last: Promise<unknown> = Promise.resolve();
+  /** Runs one function after the other, so that nothing comes between its check and its write. */
+  const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
+    const mine = last.then(run);
+    last = mine.catch(() => {});
+    return mine;
+  };
+  return {
+    start: (request) => inTurn(() => startMachine(request, deps)),
+    create: (job) => inTurn(() => createMachineJob(job, deps)),
+  };
+}
+
+async function startMachine(request: MachineRequest, deps: AppDeps): Promise<StartedMachine> {
+  const uuid = request.uuid ?? deps.newUuid<MachineUuid>();
+  const params = paramsOf(request, uuid);
+  const target = machineTarget(uuid);
+  if (request.uuid !== undefined) {
+    const job = await jobToJoin(target, params, uuid, deps);
+    if (job !== undefined) return { uuid, job_uuid: job.uuid };
+  }
+  const stored = await deps.store.workflows.get(deps.machines.provisionWorkflow);
+  if (stored === undefined) {
+    throw new AgentError("not_found", "Cannot make a machine: its built-in workflow is missing");
+  }
+  const now = deps.now();
+  const outcome = await deps.store.jobs.create({
+    uuid: deps.newUuid<JobUuid>(),
+    workflow: stored.workflow,
+    exec_after: now,
+    target,
+    params,
+    created_at: now,
+  });
+  if (outcome.kind === "duplicate") return { uuid, job_uuid: outcome.job_uuid };
+  deps.wake();
+  return { uuid, job_uuid: outcome.job.uuid };
+}
+
+/** The job that an equal request has made already, while it still stands for the machine. */
+async function jobToJoin(
+  target: string,
+  params: JsonObject,
+  uuid: MachineUuid,
+  { store, machines }: AppDeps,
+): Promise<Job | undefined> {
+  const [job] = await store.jobs.ofTarget(target, 1);
+  if (job === undefined) return undefined;
+  const equal = sameRequest(job.params, params);
+  if (!isFinal(job.execution)) {
+    if (equal) return job;
+    throw otherJob(job, target);
+  }
+  if (!equal || job.execution !== "succeeded") return undefined;
+  // A machine that was deleted since can be made again by the request that made it.
+  return await machines.vmadm.get(uuid) === null ? undefined : job;
+}
+
+async function createMachineJob(
+  job: NewJob,
+  { store, machines }: AppDeps,
+): Promise<CreateJobOutcome> {
+  const { uuid } = parseMachineRequest(requestOf(job.params), machines.policy);
+  const target = machineTarget(uuid ?? job.uuid);
+  if (uuid === undefined) return await store.jobs.create({ ...job, target: job.target ?? target });
+  if (job.target !== null && job.target !== target) {
+    const message = `Cannot accept target: a job for machine ${uuid} has target ${target}`;
+    throw invalidArgument("target", message);
+  }
+  const params = { ...job.params, uuid };
+  const [newest] = await store.jobs.ofTarget(target, 1);
+  if (newest !== undefined && !isFinal(newest.execution)) {
+    if (!sameRequest(newest.params, params)) throw otherJob(newest, target);
+    return { kind: "duplicate", job_uuid: newest.uuid };
+  }
+  return await store.jobs.create({ ...job, target, params });
+}
+
+const REQUEST_KEYS = ["uuid", "machine", "media", "boot"] as const;
+
+/** What params say of the machine; whatever else they hold is their owner's. */
+function requestOf(params: JsonObject): JsonObject {
+  const entries = REQUEST_KEYS
+    .map((key): [string, JsonValue | undefined] => [key, params[key]])
+    .filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
+  return Object.fromEntries(entries);
+}
+
+function sameRequest(one: JsonObject, other: JsonObject): boolean {
+  return canonicalJson(requestOf(one)) === canonicalJson(requestOf(other));
+}
+
+function paramsOf({ machine, media, boot }: MachineRequest, uuid: MachineUuid): JsonObject {
+  // A media request is made of texts only; its optional keys are absent rather than undefined.
+  return { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
+}
+
+function otherJob({ uuid }: Job, target: string): AgentError {
+  const message = `Cannot start another job for ${target}: job ${uuid} is not finished`;
+  return new AgentError("conflict", message);
+}

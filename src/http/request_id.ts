@@ -1,0 +1,55 @@
+// Every request has an id: the caller's, or one that is made. It is in each response, in each error
+// body, and in the one log line that is written when the request has been answered.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { AgentError, messageOf } from "../domain/error.ts";
+import type { Log } from "../log.ts";
+import type { HttpEnv } from "./app_deps.ts";
+
+const REQUEST_ID_CHARS_MAX = 128;
+const PATH_CHARS_MAX = 256;
+
+/** A caller's id without what could forge a header or a log line; undefined when nothing is left. */
+export function cleanRequestId(sent: string | null | undefined): string | undefined {
+  const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
+  return clean === "" ? undefined : clean;
+}
+
+/** Gives the request its id and logs how it was answered. Comes before everything else. */
+export function identified(log: Log, newId: () => string): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    const sent = c.req.header("x-request-id") ?? c.req.header("request-id");
+    const request_id = cleanRequestId(sent) ?? newId();
+    c.set("request_id", request_id);
+    const startMs = performance.now();
+    await next();
+    c.res.headers.set("x-request-id", request_id);
+    // A browser must neither guess another type than JSON nor show a response inside another page.
+    c.res.headers.set("x-content-type-options", "nosniff");
+    logAnswer(log, c, performance.now() - startMs);
+  };
+}
+
+function logAnswer(log: Log, c: Context<HttpEnv>, ms: number): void {
+  const fields = {
+    request_id: c.get("request_id"),
+    method: c.req.method,
+    path: c.req.path.slice(0, PATH_CHARS_MAX),
+    status: c.res.status,
+    ms: Math.round(ms * 10) / 10,
+  };
+  if (c.res.status >= 500 && c.error !== undefined) {
+    log.error("request failed", { ...fields, ...causes(c.error) });
+  } else if (c.error !== undefined) {
+    log.info("request refused", { ...fields, reason: c.error.message });
+  } else if (c.req.method === "GET" || c.req.method === "HEAD") {
+    log.debug("request answered", fields);
+  } else log.info("request answered", fields);
+}
+
+/** What the log shows of a failure: a defect with its stack, a known failure with its causes. */
+function causes(error: Error): Record<string, unknown> {
+  const cause = error.cause === undefined ? {} : { cause: messageOf(error.cause) };
+  const known = error instanceof AgentError && error.code !== "internal";
+  return { error: error.message, ...cause, ...(known ? {} : { stack: error.stack }) };
+}

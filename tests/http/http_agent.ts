@@ -1,0 +1,224 @@
+// An agent without a runner for tests of the HTTP room: the real application on a real port with a
+// real store. What a runner would do is done by calling the store.
+
+import { assertEquals } from "@std/assert";
+import { type JobUuid, randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
+import type { TaskResult } from "../../src/domain/job.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { createApp } from "../../src/http/app.ts";
+import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
+import { listen } from "../../src/http/server.ts";
+import { openLog } from "../../src/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { NextStep, Store } from "../../src/store/store.ts";
+import { RUNNER, T0, uuidOf } from "../support/job.ts";
+
+export const JSON_TYPE = { "content-type": "application/json" };
+export const BODY = "function (job, cb) { cb(); }";
+export const PROVISION = uuidOf<WorkflowUuid>(777);
+
+/** A response that was read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body as JSON, or undefined when it is empty. */
+  readonly body: unknown;
+}
+
+export interface HttpAgent {
+  readonly url: string;
+  readonly port: number;
+  readonly store: Store;
+  /** The instant that the agent takes for the present. */
+  clock: { now: string };
+  /** Lines of the log as objects. */
+  readonly log: JsonObject[];
+  /** What the runner was told. */
+  readonly hints: string[];
+  readonly closing: AbortController;
+  /** Sends a request, with a JSON content type when there is a body; texts are sent as they are. */
+  call(method: string, path: string, body?: unknown, headers?: HeadersInit): Promise<Answer>;
+}
+
+/** A host without machines. */
+const NO_MACHINES: MachineReader = {
+  get: () => Promise.resolve(null),
+  list: () => Promise.resolve([]),
+  infoVnc: () => Promise.resolve(null),
+};
+
+/** Runs a function with an agent that listens, and closes it whatever happens. */
+export async function withHttpAgent(
+  run: (agent: HttpAgent) => Promise<void>,
+  changes: Partial<AppDeps> = {},
+): Promise<void> {
+  const store = await openSqliteStore(":memory:");
+  const clock = { now: T0 };
+  const lines: JsonObject[] = [];
+  const hints: string[] = [];
+  const closing = new AbortController();
+  const log = openLog({
+    level: "debug",
+    format: "json",
+    // Lines are what JSON.stringify made of an object.
+    write: (line) => lines.push(JSON.parse(line) as JsonObject),
+    now: () => clock.now,
+  });
+  const deps: AppDeps = {
+    store,
+    wake: () => hints.push("wake"),
+    cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
+    now: () => clock.now,
+    newUuid: randomUuid,
+    limits: DEFAULT_HTTP_LIMITS,
+    wording: "document",
+    log,
+    machines: { vmadm: NO_MACHINES, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION },
+    allowedHosts: [],
+    routes: [],
+    closing: closing.signal,
+    ...changes,
+  };
+  const tcp = { hostname: "127.0.0.1", port: 0 };
+  const server = await listen(createApp(deps), { tcp, socketPath: null, log });
+  const port = server.port ?? 0;
+  const url = `http://127.0.0.1:${port}`;
+  try {
+    const call = (method: string, path: string, body?: unknown, headers?: HeadersInit) =>
+      callAt(url, method, path, body, headers);
+    await run({ url, port, store, clock, log: lines, hints, closing, call });
+  } finally {
+    closing.abort();
+    await server.shutdown();
+    await store.close();
+  }
+}
+
+async function callAt(
+  url: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: HeadersInit,
+): Promise<Answer> {
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...(body === undefined ? {} : JSON_TYPE), ...headers },
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const { status } = response;
+  return { status, headers: response.headers, text, body: text === "" ? undefined : parse(text) };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** A body that is known to be an object. */
+export function objectOf(answer: Answer): JsonObject {
+  assertEquals(answer.headers.get("content-type"), "application/json");
+  // Tests compare its fields at once, which refuses any other value.
+  return answer.body as JsonObject;
+}
+
+export function listOf(answer: Answer): JsonObject[] {
+  assertEquals(Array.isArray(answer.body), true);
+  return answer.body as JsonObject[];
+}
+
+/** Asserts the shape of an error and its words; returns its message. */
+export function assertRefused(answer: Answer, status: number, code: string): string {
+  assertEquals([answer.status, objectOf(answer).code], [status, code]);
+  const { message, request_id, error_code } = objectOf(answer);
+  assertEquals([typeof message, typeof error_code], ["string", "string"]);
+  assertEquals(request_id, answer.headers.get("x-request-id"));
+  return String(message);
+}
+
+/** The fields that an error names. */
+export function fieldsOf(answer: Answer): string[] {
+  const { errors } = objectOf(answer);
+  return Array.isArray(errors) ? errors.map((error) => String((error as JsonObject).field)) : [];
+}
+
+/** Creates a workflow and returns its uuid. */
+export async function newWorkflow(agent: HttpAgent, fields: JsonObject = {}): Promise<string> {
+  const workflow = { name: "sample", chain: [{ name: "first", body: BODY }], ...fields };
+  const answer = await agent.call("POST", "/workflows", workflow);
+  assertEquals(answer.status, 201);
+  return String(objectOf(answer).uuid);
+}
+
+/** Creates a workflow and a job of it, and returns the job's uuid. */
+export async function newJob(agent: HttpAgent, fields: JsonObject = {}): Promise<JobUuid> {
+  const workflow = fields.workflow ?? await newWorkflow(agent);
+  const answer = await agent.call("POST", "/jobs", { workflow, ...fields });
+  assertEquals(answer.status, 201);
+  return objectOf(answer).uuid as JobUuid;
+}
+
+/** Does what a runner does: claims every due job. */
+export async function claimAll(agent: HttpAgent): Promise<void> {
+  await agent.store.jobs.claim(RUNNER, 100, agent.clock.now);
+}
+
+/** Does what a runner does at the end of a task of a claimed job. */
+export async function endTask(
+  agent: HttpAgent,
+  uuid: JobUuid,
+  next: NextStep,
+  entry: Partial<TaskResult> = {},
+  params: JsonObject = {},
+): Promise<void> {
+  const now = agent.clock.now;
+  const recorded = await agent.store.jobs.recordTask({
+    job_uuid: uuid,
+    runner_id: RUNNER,
+    phase: "chain",
+    entry: {
+      result: "OK",
+      error: "",
+      name: "first",
+      started_at: now,
+      finished_at: now,
+      attempts: 1,
+      ...entry,
+    },
+    params,
+    props: {},
+    elapsed_ms: 10,
+    next,
+    now,
+  });
+  assertEquals(recorded, true);
+}
+
+/** A job in the given execution, by the way that leads there. */
+export async function jobIn(
+  agent: HttpAgent,
+  execution: "queued" | "running" | "waiting" | "succeeded" | "failed" | "canceled",
+): Promise<JobUuid> {
+  const uuid = await newJob(agent);
+  if (execution === "queued") return uuid;
+  if (execution === "canceled") {
+    await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+    return uuid;
+  }
+  await claimAll(agent);
+  if (execution === "waiting") {
+    await endTask(agent, uuid, { kind: "waiting" }, { error: "wait" });
+  } else if (execution !== "running") {
+    const error = execution === "failed" ? "boom" : "";
+    await endTask(agent, uuid, { kind: "finished", execution }, { error });
+  }
+  return uuid;
+}
+
+export const NO_UUID = uuidOf<JobUuid | TaskUuid>(404);

@@ -1,0 +1,168 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { T0 } from "../support/job.ts";
+import {
+  assertRefused,
+  BODY,
+  claimAll,
+  endTask,
+  jobIn,
+  newJob,
+  newWorkflow,
+  objectOf,
+  withHttpAgent,
+} from "./http_agent.ts";
+
+const UNFINISHED = ["queued", "running", "waiting"] as const;
+const FINAL = ["succeeded", "failed", "canceled"] as const;
+
+Deno.test("cancel answers 200 with the canceled job in every unfinished state", async () => {
+  await withHttpAgent(async (agent) => {
+    for (const execution of UNFINISHED) {
+      const uuid = await jobIn(agent, execution);
+      agent.hints.length = 0;
+      const answer = await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+      assertEquals([answer.status, objectOf(answer).execution], [200, "canceled"]);
+      assertEquals(objectOf(answer).finished_at, T0);
+      assertEquals(agent.hints, [`cancel ${uuid}`, "wake"]);
+    }
+  });
+});
+
+Deno.test("cancel of a finalized job answers 409 and changes nothing", async () => {
+  await withHttpAgent(async (agent) => {
+    for (const execution of FINAL) {
+      const uuid = await jobIn(agent, execution);
+      const before = await agent.call("GET", `/jobs/${uuid}`);
+      agent.hints.length = 0;
+      const answer = await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+      assertMatch(assertRefused(answer, 409, "ConflictError"), new RegExp(`"${execution}"`));
+      assertEquals((await agent.call("GET", `/jobs/${uuid}`)).body, before.body);
+      assertEquals(agent.hints, []);
+    }
+  });
+});
+
+Deno.test("cancel takes an empty body, and never another job than the path's", async () => {
+  await withHttpAgent(async (agent) => {
+    const [one, other] = [await newJob(agent), await newJob(agent)];
+    assertEquals((await agent.call("POST", `/jobs/${one}/cancel`, "")).status, 200);
+    const third = await newJob(agent);
+    assertEquals((await agent.call("POST", `/jobs/${third}/cancel`, { uuid: other })).status, 200);
+    assertEquals(objectOf(await agent.call("GET", `/jobs/${other}`)).execution, "queued");
+  });
+});
+
+Deno.test("of cancels that arrive together exactly one gets 200", async () => {
+  await withHttpAgent(async (agent) => {
+    const uuid = await jobIn(agent, "running");
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => agent.call("POST", `/jobs/${uuid}/cancel`, {})),
+    );
+    assertEquals(answers.map(({ status }) => status).sort(), [200, ...Array<number>(7).fill(409)]);
+  });
+});
+
+function lastResult(job: JsonObject): unknown[] {
+  const { result, error } = (job.chain_results as JsonObject[]).at(-1) ?? {};
+  return [result, error];
+}
+
+Deno.test("resume without error queues the job again with the result of the waiting task", async () => {
+  await withHttpAgent(async (agent) => {
+    const cases: [unknown, unknown][] = [
+      [{}, "OK"],
+      ["", "OK"],
+      [{ result: "done" }, "done"],
+      [{ result: { a: [1] } }, { a: [1] }],
+      [{ result: 0 }, 0],
+      [{ result: false }, false],
+    ];
+    for (const [body, result] of cases) {
+      const uuid = await jobIn(agent, "waiting");
+      agent.hints.length = 0;
+      const answer = await agent.call("POST", `/jobs/${uuid}/resume`, body);
+      assertEquals([answer.status, objectOf(answer).execution], [200, "queued"]);
+      assertEquals(lastResult(objectOf(answer)), [result, ""]);
+      assertEquals(agent.hints, ["wake"]);
+      await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+    }
+  });
+});
+
+Deno.test("resume with error given, whatever its value, fails the job and records it", async () => {
+  await withHttpAgent(async (agent) => {
+    const cases: [JsonObject, unknown, unknown][] = [
+      [{ error: "no disk" }, "", "no disk"],
+      [{ error: "no disk", result: "half" }, "half", "no disk"],
+      [{ error: "" }, "", ""],
+      [{ error: null }, "", "null"],
+      [{ error: false }, "", "false"],
+      [{ error: 0 }, "", "0"],
+      [{ error: { message: "x" } }, "", '{"message":"x"}'],
+    ];
+    for (const [body, result, error] of cases) {
+      const uuid = await jobIn(agent, "waiting");
+      const answer = await agent.call("POST", `/jobs/${uuid}/resume`, body);
+      assertEquals([answer.status, objectOf(answer).execution], [200, "failure"]);
+      assertEquals(lastResult(objectOf(answer)), [result, error]);
+      assertEquals(objectOf(answer).finished_at, T0);
+    }
+  });
+});
+
+Deno.test("resume of a job that is not waiting answers 409", async () => {
+  await withHttpAgent(async (agent) => {
+    for (const execution of ["queued", "running", ...FINAL] as const) {
+      const uuid = await jobIn(agent, execution);
+      for (const body of [{}, { error: "x" }]) {
+        const answer = await agent.call("POST", `/jobs/${uuid}/resume`, body);
+        assertMatch(assertRefused(answer, 409, "ConflictError"), /expected waiting/);
+      }
+      if (execution === "queued") await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+    }
+  });
+});
+
+Deno.test("of resumes that arrive together exactly one gets 200", async () => {
+  await withHttpAgent(async (agent) => {
+    const uuid = await jobIn(agent, "waiting");
+    const answers = await Promise.all(
+      Array.from(
+        { length: 8 },
+        (_, n) => agent.call("POST", `/jobs/${uuid}/resume`, { result: n }),
+      ),
+    );
+    const done = answers.filter(({ status }) => status === 200);
+    assertEquals(done.length, 1);
+    const job = objectOf(await agent.call("GET", `/jobs/${uuid}`));
+    assertEquals(done.map((answer) => lastResult(objectOf(answer))), [lastResult(job)]);
+  });
+});
+
+Deno.test("resume refuses a body that is no object", async () => {
+  await withHttpAgent(async (agent) => {
+    const uuid = await jobIn(agent, "waiting");
+    const answer = await agent.call("POST", `/jobs/${uuid}/resume`, []);
+    assertRefused(answer, 409, "InvalidArgument");
+    assertEquals(objectOf(await agent.call("GET", `/jobs/${uuid}`)).execution, "waiting");
+  });
+});
+
+Deno.test("a late result does not change a canceled job", async () => {
+  await withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent, { oncancel: [{ body: BODY }] });
+    const uuid = await newJob(agent, { workflow });
+    await claimAll(agent);
+    const canceled = objectOf(await agent.call("POST", `/jobs/${uuid}/cancel`, {}));
+    assertEquals((canceled.oncancel as unknown[]).length, 1);
+    let late = false;
+    try {
+      await endTask(agent, uuid, { kind: "finished", execution: "succeeded" });
+    } catch {
+      late = true; // The store told that the runner lost the job.
+    }
+    assertEquals(late, true);
+    assertEquals(objectOf(await agent.call("GET", `/jobs/${uuid}`)).execution, "canceled");
+  });
+});

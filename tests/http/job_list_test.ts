@@ -1,0 +1,108 @@
+import { assertEquals } from "@std/assert";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { T0 } from "../support/job.ts";
+import {
+  assertRefused,
+  fieldsOf,
+  type HttpAgent,
+  jobIn,
+  listOf,
+  newJob,
+  newWorkflow,
+  objectOf,
+  withHttpAgent,
+} from "./http_agent.ts";
+
+async function uuids(agent: HttpAgent, query: string): Promise<unknown[]> {
+  const answer = await agent.call("GET", `/jobs${query}`);
+  assertEquals(answer.status, 200);
+  return listOf(answer).map(({ uuid }) => uuid);
+}
+
+Deno.test("GET /jobs filters by each execution", async () => {
+  await withHttpAgent(async (agent) => {
+    // The queued one comes last, so that no other claims it.
+    const words = ["canceled", "succeeded", "failed", "waiting", "running", "queued"] as const;
+    const jobs = new Map<string, string>();
+    for (const word of words) jobs.set(word, await jobIn(agent, word));
+    for (const word of words) {
+      assertEquals(await uuids(agent, `?execution=${word}`), [jobs.get(word)]);
+    }
+    assertEquals(await uuids(agent, "?execution=success"), [jobs.get("succeeded")]);
+    assertEquals(await uuids(agent, "?execution=failure"), [jobs.get("failed")]);
+    assertEquals(await uuids(agent, "?execution=retried"), []);
+    assertEquals(await uuids(agent, ""), [...jobs.values()].reverse());
+  });
+});
+
+Deno.test("GET /jobs answers 409 naming a query key or value that it does not know", async () => {
+  await withHttpAgent(async (agent) => {
+    const cases: [string, string][] = [
+      ["execution=done", "execution"],
+      ["execution=", "execution"],
+      ["execution=queued&execution=failed", "execution"],
+      ["excution=queued", "excution"],
+      ["__proto__=1", "__proto__"],
+      ["limit=0", "limit"],
+      ["limit=-1", "limit"],
+      ["limit=1e3", "limit"],
+      ["limit=10001", "limit"],
+      ["limit=", "limit"],
+      ["offset=x", "offset"],
+      ["workflow_uuid=sample", "workflow_uuid"],
+      ["since=yesterday", "since"],
+      ["until=2026-13-01", "until"],
+    ];
+    for (const [query, field] of cases) {
+      const answer = await agent.call("GET", `/jobs?${query}`);
+      assertRefused(answer, 409, "InvalidArgument");
+      assertEquals(fieldsOf(answer), [field]);
+    }
+  });
+});
+
+Deno.test("GET /jobs lists newest first in pages, with the number of all in X-Count", async () => {
+  await withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const jobs: string[] = [];
+    for (let n = 0; n < 5; n++) jobs.unshift(await newJob(agent, { workflow }));
+    const page = await agent.call("GET", "/jobs?limit=2&offset=1");
+    assertEquals(listOf(page).map(({ uuid }) => uuid), jobs.slice(1, 3));
+    assertEquals(page.headers.get("x-count"), "5");
+    assertEquals(await uuids(agent, "?offset=4"), jobs.slice(4));
+    assertEquals(await uuids(agent, "?offset=99"), []);
+    const all = await agent.call("GET", "/jobs");
+    assertEquals([listOf(all).length, all.headers.get("x-count")], [5, "5"]);
+    const none = await agent.call("GET", "/jobs?execution=failed&limit=1");
+    assertEquals([none.text, none.headers.get("x-count")], ["[]", "0"]);
+  });
+});
+
+Deno.test("GET /jobs filters by target, name, workflow and time of creation", async () => {
+  await withHttpAgent(async (agent) => {
+    const [one, two] = [
+      await newWorkflow(agent, { name: "one" }),
+      await newWorkflow(agent, { name: "two" }),
+    ];
+    const early = await newJob(agent, { workflow: one, target: "/a b&c" });
+    agent.clock.now = instantAfter(T0, 3_600_000);
+    const late = await newJob(agent, { workflow: two });
+    assertEquals(await uuids(agent, "?target=%2Fa%20b%26c"), [early]);
+    assertEquals(await uuids(agent, "?target=%25"), []);
+    assertEquals(await uuids(agent, "?name=two"), [late]);
+    assertEquals(await uuids(agent, `?workflow_uuid=${one}`), [early]);
+    assertEquals(await uuids(agent, `?since=${agent.clock.now}`), [late]);
+    assertEquals(await uuids(agent, `?until=${agent.clock.now}`), [early]);
+    // 15:00 in a zone two hours east of UTC, its plus sign not escaped.
+    assertEquals(await uuids(agent, "?since=2026-01-01T15:00:00+02:00"), [late]);
+    assertEquals(await uuids(agent, "?name=' OR 1=1 --"), []);
+  });
+});
+
+Deno.test("GET /jobs shows each job as GET of that job does", async () => {
+  await withHttpAgent(async (agent) => {
+    const uuid = await newJob(agent, { target: "/a", x: 1 });
+    const one = objectOf(await agent.call("GET", `/jobs/${uuid}`));
+    assertEquals((await agent.call("GET", "/jobs")).body, [one]);
+  });
+});

@@ -1,0 +1,80 @@
+// An agent with the provisioning workflow for tests of the machine routes. What that workflow does is
+// tested with it; here its jobs are only created, claimed and ended.
+
+import { assertEquals } from "@std/assert";
+import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { runCommand } from "../../src/host/command.ts";
+import { simulatedTransport } from "../../src/host/transport.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { machine as description, media } from "../domain/machine_request.ts";
+import { T0, taskOf } from "../support/job.ts";
+import { withFolder } from "../support/until.ts";
+import {
+  claimAll,
+  endTask,
+  type HttpAgent,
+  objectOf,
+  PROVISION,
+  withHttpAgent,
+} from "./http_agent.ts";
+
+export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
+export const REQUEST = { machine: description, media };
+export const DEADLINE_MS = 30_000;
+
+/** An agent with the provisioning workflow. Its host has no machines. */
+export async function withMachines(run: (agent: HttpAgent) => Promise<void>): Promise<void> {
+  await withHttpAgent(async (agent) => {
+    await putProvision(agent);
+    await run(agent);
+  });
+}
+
+async function putProvision({ store }: HttpAgent): Promise<void> {
+  const chain = [taskOf("first")];
+  const workflow = { uuid: PROVISION, name: "provision-machine", chain, onerror: [] };
+  await store.workflows.putBuiltin(workflow, T0);
+}
+
+/** The same, with the simulated host, which is powered off at the end. */
+export async function withHost(
+  run: (agent: HttpAgent, vmadm: Vmadm) => Promise<void>,
+): Promise<void> {
+  await withFolder(async (stateDir) => {
+    const self = selfCommand();
+    const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
+    try {
+      await withHttpAgent(async (agent) => {
+        await putProvision(agent);
+        await run(agent, vmadm);
+      }, { machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION } });
+    } finally {
+      const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
+      const options = { deadlineMs: DEADLINE_MS, env: { ...self.env } };
+      assertEquals((await runCommand(self.program, args, options)).code, 0);
+    }
+  });
+}
+
+export async function start(agent: HttpAgent, body: unknown): Promise<JsonObject> {
+  const answer = await agent.call("POST", "/agent/v1/machines", body);
+  assertEquals(answer.status, 202);
+  const started = objectOf(answer);
+  assertEquals(Object.keys(started), ["uuid", "job_uuid"]);
+  assertEquals(answer.headers.get("location"), `/jobs/${started.job_uuid}`);
+  return started;
+}
+
+export async function end(
+  agent: HttpAgent,
+  job_uuid: unknown,
+  execution: "succeeded" | "failed",
+): Promise<void> {
+  const uuid = job_uuid as JobUuid;
+  await claimAll(agent);
+  const job = await agent.store.jobs.get(uuid);
+  await endTask(agent, uuid, { kind: "finished", execution }, {}, job?.params);
+}

@@ -1,0 +1,145 @@
+// Making machines: the jobs that requests start, join or are refused for.
+
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { isUuid } from "../../src/domain/id.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { parseMachineRequest } from "../../src/domain/machine.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { machine as description, media } from "../domain/machine_request.ts";
+import { uuidOf } from "../support/job.ts";
+import {
+  assertRefused,
+  claimAll,
+  fieldsOf,
+  listOf,
+  objectOf,
+  PROVISION,
+  withHttpAgent,
+} from "./http_agent.ts";
+import { end, MACHINE, REQUEST, start, withHost, withMachines } from "./machine_agent.ts";
+
+Deno.test("POST /agent/v1/machines answers 202 with a job of the built-in workflow", async () => {
+  await withMachines(async (agent) => {
+    const { uuid, job_uuid } = await start(agent, REQUEST);
+    assert(isUuid(uuid));
+    const job = objectOf(await agent.call("GET", `/jobs/${job_uuid}`));
+    assertEquals([job.workflow_uuid, job.target], [PROVISION, `/machines/${uuid}`]);
+    const { machine } = parseMachineRequest(REQUEST, DEFAULT_POLICY);
+    assertEquals(job.params, { uuid, machine, media, boot: "cd" });
+    assertEquals(agent.hints, ["wake"]);
+    const other = await start(agent, REQUEST);
+    assertNotEquals(other.uuid, uuid);
+  });
+});
+
+Deno.test("POST /agent/v1/machines refuses what no machine can be made of", async () => {
+  await withMachines(async (agent) => {
+    const cases: [unknown, string][] = [
+      ["", "machine"],
+      [{ ...REQUEST, uuid: "x" }, "uuid"],
+      [
+        { ...REQUEST, machine: { ...description, qemu_extra_opts: "x" } },
+        "machine.qemu_extra_opts",
+      ],
+      [{ ...REQUEST, media: { path: "/x.iso", url: "https://x/x.iso" } }, "media"],
+      [{ ...REQUEST, boot: "net" }, "boot"],
+    ];
+    for (const [body, field] of cases) {
+      const answer = await agent.call("POST", "/agent/v1/machines", body);
+      assertRefused(answer, 409, "InvalidArgument");
+      assertEquals([field, fieldsOf(answer).includes(field)], [field, true]);
+    }
+    assertEquals((await agent.call("GET", "/jobs")).body, []);
+  });
+});
+
+Deno.test("without the built-in workflow no machine can be made", async () => {
+  await withHttpAgent(async (agent) => {
+    const answer = await agent.call("POST", "/agent/v1/machines", REQUEST);
+    assertMatch(assertRefused(answer, 404, "ResourceNotFound"), /workflow is missing/);
+  });
+});
+
+Deno.test("an equal request for the same uuid is answered with the job that there is", async () => {
+  await withMachines(async (agent) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    assertEquals(first.uuid, MACHINE);
+    const reordered = { uuid: MACHINE.toUpperCase(), boot: "cd", media, machine: description };
+    assertEquals(await start(agent, reordered), first);
+    await claimAll(agent);
+    assertEquals(await start(agent, body), first);
+    const together = await Promise.all(Array.from({ length: 8 }, () => start(agent, body)));
+    assertEquals(together, Array(8).fill(first));
+    assertEquals(listOf(await agent.call("GET", "/jobs")).length, 1);
+  });
+});
+
+Deno.test("another request for a machine whose job is not finished answers 409 naming the job", async () => {
+  await withMachines(async (agent) => {
+    const first = await start(agent, { ...REQUEST, uuid: MACHINE });
+    const other = { ...REQUEST, uuid: MACHINE, machine: { ...description, ram: 2048 } };
+    const answer = await agent.call("POST", "/agent/v1/machines", other);
+    const message = assertRefused(answer, 409, "ConflictError");
+    assert(message.includes(String(first.job_uuid)), message);
+    await agent.call("POST", `/jobs/${first.job_uuid}/cancel`, {});
+    assertNotEquals((await start(agent, other)).job_uuid, first.job_uuid);
+  });
+});
+
+Deno.test("of different requests for one machine that arrive together one gets a job", async () => {
+  await withMachines(async (agent) => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => {
+        const machine = { ...description, ram: 1024 + n };
+        return agent.call("POST", "/agent/v1/machines", { ...REQUEST, uuid: MACHINE, machine });
+      }),
+    );
+    const statuses = answers.map(({ status }) => status).sort();
+    assertEquals(statuses, [202, ...Array<number>(7).fill(409)]);
+  });
+});
+
+Deno.test("after a failed job the same request starts another", async () => {
+  await withMachines(async (agent) => {
+    const first = await start(agent, { ...REQUEST, uuid: MACHINE });
+    await end(agent, first.job_uuid, "failed");
+    const second = await start(agent, { ...REQUEST, uuid: MACHINE });
+    assertNotEquals(second.job_uuid, first.job_uuid);
+    const machine = objectOf(await agent.call("GET", `/agent/v1/machines/${MACHINE}`));
+    assertEquals(machine.job_uuid, second.job_uuid);
+  });
+});
+
+Deno.test("POST /jobs of the built-in workflow does the same", async () => {
+  await withMachines(async (agent) => {
+    const post = (fields: JsonObject) =>
+      agent.call("POST", "/jobs", { workflow: PROVISION, ...fields });
+    const named = objectOf(await post({ ...REQUEST, uuid: MACHINE, note: "kept" }));
+    assertEquals(named.target, `/machines/${MACHINE}`);
+    assertEquals(named.params, { ...REQUEST, uuid: MACHINE, note: "kept" });
+    const unnamed = objectOf(await post(REQUEST));
+    assertEquals(unnamed.target, `/machines/${unnamed.uuid}`);
+
+    assertRefused(await post({ ...REQUEST, uuid: MACHINE }), 409, "ConflictError");
+    assertRefused(await post({ ...REQUEST, uuid: MACHINE, boot: "cd" }), 409, "ConflictError");
+    const elsewhere = await post({ ...REQUEST, uuid: uuidOf(3), target: "/mine" });
+    assertRefused(elsewhere, 409, "InvalidArgument");
+    assertEquals(fieldsOf(elsewhere), ["target"]);
+    const incorrect = await post({ ...REQUEST, machine: { brand: "lx" } });
+    assertRefused(incorrect, 409, "InvalidArgument");
+    assertEquals(listOf(await agent.call("GET", "/jobs")).length, 2);
+  });
+});
+
+Deno.test("an equal request is answered with a succeeded job only while its machine is there", async () => {
+  await withHost(async (agent, vmadm) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
+    await end(agent, first.job_uuid, "succeeded");
+    assertEquals(await start(agent, body), first);
+    await vmadm.delete(MACHINE);
+    assertNotEquals((await start(agent, body)).job_uuid, first.job_uuid);
+  });
+});
