@@ -1,0 +1,115 @@
+// What tasks write into the info of their job: their own entries, and the progress of long calls.
+// A task may write a bounded number of entries of a bounded size, so that a loop cannot fill the
+// store. Progress is not counted: the clock bounds it.
+
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import type { JobUuid } from "../domain/id.ts";
+import { type Instant, msBetween, type Now } from "../domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { Log } from "../log.ts";
+import type { Store } from "../store/store.ts";
+import type { Call, CapabilitiesOf, ProgressPhase } from "./capability.ts";
+
+/** Entries that one execution of a task may append; those of log.* count. */
+export const INFO_ENTRIES_MAX = 1000;
+/** Characters of one entry as JSON text. */
+export const INFO_CHARS_MAX = 16 * 1024;
+/** Milliseconds between two entries about the progress of one call; grows with their number. */
+export const PROGRESS_INTERVAL_MS = 1000;
+/** Entries of one call after which the interval doubles: half a day of download is 600 of them. */
+export const PROGRESS_DOUBLES_AFTER = 60;
+
+const INFO_DEADLINE_MS = 30_000;
+
+interface InfoDeps {
+  readonly store: Store;
+  readonly log: Log;
+  readonly now: Now;
+}
+
+/** The capability `info(object)`. */
+export const infoCapabilities: CapabilitiesOf<"info"> = {
+  info: {
+    deadlineMs: INFO_DEADLINE_MS,
+    async perform(call, [entry]) {
+      if (!isJsonObject(entry)) {
+        throw invalidArgument("info", "Cannot append to the job's info: expected an object");
+      }
+      await call.note(entry);
+      return null;
+    },
+  },
+};
+
+/** The notes of one execution of a task: appends until a bound is reached. */
+export function openNotes(
+  { store, now }: InfoDeps,
+  job_uuid: JobUuid,
+): Call["note"] {
+  let entries = 0;
+  return async (entry: JsonObject) => {
+    const chars = JSON.stringify(entry).length;
+    if (chars > INFO_CHARS_MAX) {
+      const message = `Cannot append to the job's info: the entry has ${chars} characters, ` +
+        `at most ${INFO_CHARS_MAX} are allowed`;
+      throw new AgentError("too_large", message);
+    }
+    if (entries >= INFO_ENTRIES_MAX) {
+      const message =
+        `Cannot append to the job's info: the task has appended ${entries} entries, ` +
+        "more are not allowed";
+      throw new AgentError("too_large", message);
+    }
+    entries += 1;
+    if (!await store.info.append(job_uuid, entry, now())) {
+      throw new AgentError("not_found", `Cannot append to the info of job ${job_uuid}: it is gone`);
+    }
+  };
+}
+
+/** The progress of one call: at most one entry a second, and the last one when it ends. */
+export interface Progress {
+  tell(phase: ProgressPhase, done: number, total: number | null): void;
+  /** Writes what was told last, unless it was written. */
+  end(): Promise<void>;
+}
+
+/** Opens the progress of one call. */
+export function openProgress(
+  { store, log, now }: InfoDeps,
+  job_uuid: JobUuid,
+  task_name: string,
+): Progress {
+  let written: Instant | undefined;
+  let entries = 0;
+  let pending: JsonObject | undefined;
+  let writing: Promise<void> = Promise.resolve();
+  const write = (progress: JsonObject, at: Instant) => {
+    pending = undefined;
+    written = at;
+    entries += 1;
+    const entry = { task: task_name, progress };
+    // A download must not fail because nobody can be told about it.
+    writing = writing.then(() => store.info.append(job_uuid, entry, at)).then(
+      () => {},
+      (error) => log.warn("progress was not recorded", { job_uuid, task_name, error }),
+    );
+  };
+  return {
+    tell(phase, done, total) {
+      const at = now();
+      const phaseChanged = pending !== undefined && pending.phase !== phase;
+      if (phaseChanged && pending !== undefined) write(pending, at);
+      pending = { phase, done, total };
+      const intervalMs = PROGRESS_INTERVAL_MS * 2 ** Math.floor(entries / PROGRESS_DOUBLES_AFTER);
+      // The clock may have been set back: then it is time as well.
+      if (written === undefined || Math.abs(msBetween(written, at)) >= intervalMs) {
+        write(pending, at);
+      }
+    },
+    async end() {
+      if (pending !== undefined) write(pending, now());
+      await writing;
+    },
+  };
+}

@@ -1,0 +1,54 @@
+// What tasks write to the agent's log. It also appears in the info of the job, where those who
+// posted the job can read it.
+
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import type { Log } from "../log.ts";
+import { LOG_CHARS_MAX, type TaskLogLevel } from "../sandbox/protocol.ts";
+import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
+
+const LOG_DEADLINE_MS = 30_000;
+
+/** The capabilities `log.debug(message, fields?)` and so on. */
+export function logCapabilities(log: Log): CapabilitiesOf<"log"> {
+  return {
+    "log.debug": logAt(log, "debug"),
+    "log.info": logAt(log, "info"),
+    "log.warn": logAt(log, "warn"),
+    "log.error": logAt(log, "error"),
+  };
+}
+
+function logAt(log: Log, level: TaskLogLevel): Capability {
+  return {
+    deadlineMs: LOG_DEADLINE_MS,
+    async perform({ job_uuid, task_name, note }, [first, fields = {}]) {
+      if (!isJsonObject(fields)) {
+        throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
+      }
+      const message = textOf(first);
+      const more = Object.keys(fields).length === 0 ? {} : { fields };
+      // The note comes first: its bound is also that of the log.
+      const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
+      if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });
+      return null;
+    },
+  };
+}
+
+/** Lines above the bound are dropped: logging too much is no reason for a task to fail. */
+async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean> {
+  try {
+    await note(entry);
+    return true;
+  } catch (error) {
+    if (error instanceof AgentError && error.code === "too_large") return false;
+    throw error;
+  }
+}
+
+function textOf(value: JsonValue | undefined): string {
+  if (value === undefined) throw invalidArgument("message", "Cannot log: the message is missing");
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.slice(0, LOG_CHARS_MAX);
+}

@@ -1,0 +1,128 @@
+// What tasks may do with machines. Every payload is held against the policy here, on the trusted
+// side, whatever the body that sent it has checked before.
+
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import { type MachineUuid, parseUuid } from "../domain/id.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { parseMachinePayload } from "../domain/machine.ts";
+import { parseMachineChanges } from "../domain/machine_changes.ts";
+import { JOB_TAG } from "../domain/metadata.ts";
+import type { Policy } from "../domain/policy.ts";
+import type { Vmadm } from "../host/vmadm.ts";
+import { parseBootArguments } from "./boot_arguments.ts";
+import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
+
+const MINUTE_MS = 60_000;
+const READ_DEADLINE_MS = 2 * MINUTE_MS;
+/** Volumes are made one after another, and vmadm waits for its daemon. */
+const CREATE_DEADLINE_MS = 15 * MINUTE_MS;
+const BOOT_DEADLINE_MS = 10 * MINUTE_MS;
+/** A graceful stop is forced by vmadm itself after three minutes. */
+const STOP_DEADLINE_MS = 10 * MINUTE_MS;
+const UPDATE_DEADLINE_MS = 10 * MINUTE_MS;
+const DELETE_DEADLINE_MS = 15 * MINUTE_MS;
+
+/** The capabilities `vmadm.*`. @see vmadm(8) */
+export function vmadmCapabilities(vmadm: Vmadm, policy: Policy): CapabilitiesOf<"vmadm"> {
+  return {
+    "vmadm.validate": within(READ_DEADLINE_MS, async ({ signal }, [payload]) => {
+      await vmadm.validateCreate(parseMachinePayload(payload, policy, "payload"), { signal });
+      return null;
+    }),
+    "vmadm.create": within(CREATE_DEADLINE_MS, (call, [payload]) => {
+      return create(vmadm, policy, call, payload);
+    }),
+    "vmadm.get": within(READ_DEADLINE_MS, async ({ signal }, [uuid]) => {
+      const machine = await vmadm.get(machineUuid(uuid), { signal });
+      return machine === null ? null : withoutInternals(machine);
+    }),
+    "vmadm.list": within(READ_DEADLINE_MS, async ({ signal }) => {
+      return (await vmadm.list({ signal })).map(withoutInternals);
+    }),
+    "vmadm.boot": within(BOOT_DEADLINE_MS, async ({ signal }, [uuid, args]) => {
+      await vmadm.boot(machineUuid(uuid), parseBootArguments(args), { signal });
+      return null;
+    }),
+    "vmadm.stop": within(STOP_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
+      await vmadm.stop(machineUuid(uuid), stopOptions(options), { signal });
+      return null;
+    }),
+    "vmadm.update": within(UPDATE_DEADLINE_MS, async ({ signal }, [uuid, changes]) => {
+      const parsed = parseMachineChanges(changes, policy);
+      await vmadm.update(machineUuid(uuid), parsed, { signal });
+      return null;
+    }),
+    "vmadm.delete": within(DELETE_DEADLINE_MS, async ({ signal }, [uuid]) => {
+      await vmadm.delete(machineUuid(uuid), { signal });
+      return null;
+    }),
+    "vmadm.info": within(READ_DEADLINE_MS, async ({ signal }, [uuid, section]) => {
+      if (section !== "vnc") {
+        throw invalidArgument("section", 'Cannot read the info: expected the section "vnc"');
+      }
+      const address = await vmadm.infoVnc(machineUuid(uuid), { signal });
+      return address === null ? null : { ...address };
+    }),
+  };
+}
+
+/**
+ * The uuid of a machine in an argument.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function machineUuid(value: JsonValue | undefined): MachineUuid {
+  return parseUuid<MachineUuid>(value, "uuid");
+}
+
+/**
+ * The machine of that uuid.
+ * @throws {AgentError} `not_found` when there is none
+ */
+export async function existingMachine(
+  vmadm: Vmadm,
+  uuid: MachineUuid,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const machine = await vmadm.get(uuid, { signal });
+  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  return machine;
+}
+
+function within(deadlineMs: number, perform: Capability["perform"]): Capability {
+  return { deadlineMs, perform };
+}
+
+async function create(
+  vmadm: Vmadm,
+  policy: Policy,
+  { job_uuid, signal }: Call,
+  payload: JsonValue | undefined,
+): Promise<JsonValue> {
+  // The outcome of a create whose answer was lost can only be asked for by a uuid that is known.
+  if (isJsonObject(payload) && payload.uuid === undefined) {
+    throw invalidArgument(
+      "payload.uuid",
+      "Cannot create a machine: payload.uuid is missing",
+      "Missing",
+    );
+  }
+  const parsed = parseMachinePayload(payload, policy, "payload");
+  const given = isJsonObject(parsed.tags) ? parsed.tags : {};
+  const tagged = { ...parsed, tags: { ...given, [JOB_TAG]: job_uuid } };
+  // vmadm create ends without a message on some payloads that validate names; see vmadm(8).
+  await vmadm.validateCreate(tagged, { signal });
+  return { uuid: await vmadm.create(tagged, { signal }) };
+}
+
+/** Passwords of guests are kept there; those of consoles are left out by host/vmadm.ts. */
+function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObject): JsonObject {
+  return machine;
+}
+
+function stopOptions(options: JsonValue | undefined): { force?: boolean } {
+  if (options === undefined || options === null) return {};
+  if (!isJsonObject(options) || !["boolean", "undefined"].includes(typeof options.force)) {
+    throw invalidArgument("force", "Cannot stop a machine: expected {force: true or false}");
+  }
+  return options.force === true ? { force: true } : {};
+}

@@ -1,0 +1,72 @@
+// Makes the machine. When the agent died while this task ran, a machine may be there already, or its
+// create may still be going on: it is ours, since preflight recorded that the uuid was free and the
+// tag names this job. A half-made one cannot be finished, only deleted.
+
+/** Source of the task. */
+export const CREATE_MACHINE = `async function create_machine(job, cb) {
+  const uuid = job.machine_uuid;
+  const UNSETTLED = ["configured", "incomplete", "provisioning"];
+  const QUIET_SECONDS = 10;
+  const SETTLE_SECONDS = 120;
+
+  // The machine as a create that is under way leaves it, or as one that died has left it.
+  const settled = async () => {
+    let machine = await vmadm.get(uuid);
+    let quiet = 0;
+    for (let waited = 0; waited < SETTLE_SECONDS && quiet < QUIET_SECONDS; waited += 1) {
+      if (machine === null || !UNSETTLED.includes(machine.state)) return machine;
+      const before = machine.state;
+      await sleep(1000);
+      machine = await vmadm.get(uuid);
+      quiet = machine !== null && machine.state === before ? quiet + 1 : 0;
+    }
+    return machine;
+  };
+  const isForeign = (machine) => {
+    const owner = machine.tags && machine.tags.zonewright_job;
+    return owner === undefined ? !UNSETTLED.includes(machine.state) : owner !== job.uuid;
+  };
+  const isMade = (machine) => {
+    return machine !== null && !isForeign(machine) && machine.state === "stopped";
+  };
+
+  const found = await settled();
+  if (found !== null && isForeign(found)) {
+    return cb("Cannot create machine " + uuid + ": another machine took its uuid");
+  }
+  if (isMade(found)) {
+    await info({ task: "create_machine", message: "Machine " + uuid + " is there already" });
+    return cb(null, { uuid, state: found.state });
+  }
+  if (found !== null) {
+    const message = "Deleting machine " + uuid + ", which was left " + found.state;
+    await info({ task: "create_machine", message });
+    await vmadm.delete(uuid);
+  }
+
+  const payload = { ...job.params.machine, uuid, autoboot: false };
+  // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
+  if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
+  // The medium is copied into the zone, whose quota is 10 GiB for kvm and 1 GiB for bhyve.
+  const quota = Math.ceil(job.medium.size / 1073741824) + 1;
+  const usual = payload.brand === "bhyve" ? 1 : 10;
+  if (payload.quota === undefined && quota > usual) payload.quota = quota;
+
+  await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
+  let made;
+  try {
+    await vmadm.create(payload);
+    made = await vmadm.get(uuid);
+  } catch (error) {
+    // What counts is what is there: an answer may be lost, and a create of a run before this one
+    // may have come first.
+    made = error.code === "conflict" ? await settled() : await vmadm.get(uuid);
+    if (!isMade(made)) throw error;
+  }
+  if (!isMade(made)) {
+    const state = made === null ? "it is not there" : "its state is " + made.state;
+    return cb("Cannot use machine " + uuid + " after its creation: " + state);
+  }
+  await info({ task: "create_machine", message: "Created machine " + uuid });
+  cb(null, { uuid, state: made.state });
+}`;

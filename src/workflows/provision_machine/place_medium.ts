@@ -1,0 +1,16 @@
+// Copies the medium into the root of the zone, from where the hypervisor can open it.
+
+/** Source of the task. */
+export const PLACE_MEDIUM = `async function place_medium(job, cb) {
+  const uuid = job.machine_uuid;
+  // Answered from memory, unless the agent was restarted since: then the medium is verified again.
+  const medium = await media.find(job.params.media);
+  await info({
+    task: "place_medium",
+    message: "Copying " + medium.name + " into the zone of machine " + uuid,
+  });
+  const placed = await media.place(uuid, medium);
+  job.medium_file = placed.file;
+  await info({ task: "place_medium", message: "The machine sees the medium as " + placed.file });
+  cb(null, placed);
+}`;

@@ -1,0 +1,37 @@
+// Leaves nothing behind: deletes the machine that the job made, and with it its disks and the copy
+// of the medium. Runs after a failure and after a cancel, and may run twice. Never touches a machine
+// that was there before, or that another job made.
+
+/** Source of the task. */
+export const UNDO = `async function undo(job, cb) {
+  const uuid = job.machine_uuid;
+  if (job.uuid_was_free !== true) return cb(null, { removed: null });
+  try {
+    const machine = await vmadm.get(uuid);
+    if (machine === null) {
+      await info({ task: "undo", message: "Machine " + uuid + " is not there: nothing to remove" });
+      return cb(null, { removed: null });
+    }
+    const half_made = ["configured", "incomplete", "provisioning", "failed"];
+    const owner = machine.tags && machine.tags.zonewright_job;
+    const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
+    if (foreign) {
+      await info({ task: "undo", message: "Machine " + uuid + " is not of this job: left alone" });
+      return cb(null, { removed: null });
+    }
+    if (["running", "stopping", "ready"].includes(machine.state)) {
+      await vmadm.stop(uuid, { force: true });
+    }
+    await vmadm.delete(uuid);
+    if (await vmadm.get(uuid) !== null) {
+      return cb("undo_failed: machine " + uuid + " is still there after it was deleted");
+    }
+    await info({
+      task: "undo",
+      message: "Removed machine " + uuid + " with its disks and the copy of its medium",
+    });
+    cb(null, { removed: uuid });
+  } catch (error) {
+    cb("undo_failed: machine " + uuid + " could not be removed: " + error.message);
+  }
+}`;

@@ -1,0 +1,147 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "@std/path";
+import { INFO_CHARS_MAX, INFO_ENTRIES_MAX, openProgress } from "../../src/capabilities/info.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import { T0, uuidOf } from "../support/job.ts";
+import { notesOf, withHost } from "./simulated_host.ts";
+
+const { signal } = new AbortController();
+
+Deno.test("info() appends its object to the info of the job", async () => {
+  await withHost(async ({ store, newJob }) => {
+    const { uuid, perform } = await newJob(1);
+    await perform("info", [{ done: 1, more: { deep: [1] } }], signal);
+    await perform("info", [{}], signal);
+    assertEquals(await store.info.list(uuid), [{ done: 1, more: { deep: [1] } }, {}]);
+  });
+});
+
+Deno.test("info() refuses what is no object, and entries that are too large", async () => {
+  await withHost(async ({ store, newJob }) => {
+    const { uuid, perform } = await newJob(1);
+    for (const args of [[], ["x"], [null], [[1]], [5]]) {
+      const error = await assertRejects(() => perform("info", args, signal), AgentError);
+      assertEquals(error.code, "invalid_argument");
+    }
+    const large = () => perform("info", [{ text: "x".repeat(INFO_CHARS_MAX) }], signal);
+    assertEquals((await assertRejects(large, AgentError)).code, "too_large");
+    assertEquals(await store.info.list(uuid), []);
+  });
+});
+
+Deno.test("info() ends with a bounded number of entries of one execution", async () => {
+  await withHost(async ({ store, performFor, newJob }) => {
+    const { uuid, perform } = await newJob(1);
+    for (let entry = 1; entry <= INFO_ENTRIES_MAX; entry += 1) {
+      await perform("info", [{ entry }], signal);
+    }
+    const error = await assertRejects(() => perform("info", [{}], signal), AgentError);
+    assertEquals(error.code, "too_large");
+    // Log lines are dropped, since no task fails for logging too much.
+    assertEquals(await perform("log.info", ["one more"], signal), null);
+    assertEquals((await store.info.list(uuid))?.length, INFO_ENTRIES_MAX);
+    const next = performFor({ job_uuid: uuid, task_name: "next", signal });
+    assertEquals(await next("info", [{}], signal), null);
+  });
+});
+
+Deno.test("info() of a job that is gone is refused", async () => {
+  await withHost(async ({ performFor }) => {
+    const perform = performFor({ job_uuid: uuidOf<JobUuid>(404), task_name: "t", signal });
+    const error = await assertRejects(() => perform("info", [{}], signal), AgentError);
+    assertEquals(error.code, "not_found");
+  });
+});
+
+Deno.test("log.*() writes to the agent's log with job and task, and to the info of the job", async () => {
+  await withHost(async ({ store, newJob, lines }) => {
+    const { uuid, perform } = await newJob(1);
+    for (const level of ["debug", "info", "warn", "error"] as const) {
+      lines.length = 0;
+      const name: CapabilityName = `log.${level}`;
+      assertEquals(await perform(name, [`said\n${level}`, { n: 1 }], signal), null);
+      const logged = JSON.parse(lines[0] ?? "{}");
+      assertEquals([logged.level, logged.message, logged.job_uuid, logged.task_name], [
+        level,
+        `said\n${level}`,
+        uuid,
+        "t",
+      ]);
+      assertEquals(lines.join("").includes("\n"), false);
+    }
+    assertEquals((await notesOf(store, uuid))[0], {
+      task: "t",
+      log: "debug",
+      message: "said\ndebug",
+      fields: { n: 1 },
+    });
+  });
+});
+
+Deno.test("log.*() takes any message and cuts a long one", async () => {
+  await withHost(async ({ store, newJob }) => {
+    const { uuid, perform } = await newJob(1);
+    await perform("log.info", [{ a: 1 }], signal);
+    await perform("log.info", ["x".repeat(100_000)], signal);
+    const [first, second] = await notesOf(store, uuid);
+    assertEquals(first?.message, '{"a":1}');
+    assert(String(second?.message).length < 10_000);
+    const missing = await assertRejects(() => perform("log.info", [], signal), AgentError);
+    assertEquals(missing.code, "invalid_argument");
+    const fields = await assertRejects(() => perform("log.info", ["x", 5], signal), AgentError);
+    assertEquals(fields.code, "invalid_argument");
+  });
+});
+
+/** The progress entries that finding a file of so many bytes writes, by a clock of such steps. */
+async function progressOf(bytes: number, stepMs: number): Promise<JsonObject[]> {
+  let calls = 0;
+  const found: JsonObject[] = [];
+  await withHost(async ({ store, newJob, mediaDir }) => {
+    const { uuid, perform } = await newJob(1);
+    const path = join(mediaDir, "large.iso");
+    await Deno.writeFile(path, new Uint8Array(bytes));
+    await perform("media.find", [{ path }], signal);
+    for (const { task, progress } of await store.info.list(uuid) ?? []) {
+      assertEquals(task, "t");
+      assert(isJsonObject(progress));
+      found.push(progress);
+    }
+  }, { now: () => instantAfter(T0, stepMs * calls++) });
+  return found;
+}
+
+const MIB = 1024 * 1024;
+
+Deno.test("progress of a call that takes long is written ever more rarely", async () => {
+  let seconds = 0;
+  const now = () => instantAfter(T0, seconds * 1000);
+  await withHost(async ({ store, log, newJob }) => {
+    const { uuid } = await newJob(1);
+    const progress = openProgress({ store, log, now }, uuid, "t");
+    const total = 12 * 3600;
+    for (; seconds < total; seconds += 1) progress.tell("download", seconds, total);
+    progress.tell("download", total, total);
+    await progress.end();
+    const entries = await store.info.list(uuid) ?? [];
+    assert(entries.length > 300 && entries.length < 700, `${entries.length} entries`);
+    const last = { task: "t", progress: { phase: "download", done: total, total } };
+    assertEquals(entries.at(-1), last);
+  });
+});
+
+Deno.test("progress is written once a second, and at the end", async () => {
+  const total = 8 * MIB;
+  const fast = await progressOf(total, 1);
+  assertEquals(fast, [
+    { phase: "verify", done: MIB, total },
+    { phase: "verify", done: total, total },
+  ]);
+  const slow = await progressOf(total, 400);
+  assertEquals(slow.at(-1), { phase: "verify", done: total, total });
+  assertEquals(slow.map(({ done }) => Number(done) / MIB), [1, 4, 7, 8]);
+});

@@ -1,0 +1,164 @@
+// A simulated host with everything that capabilities need: real vmadm calls, a real store, real
+// files, and the sample upstream where a test wants an index.
+
+import { assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { openCapabilities } from "../../src/capabilities/capabilities.ts";
+import type { TaskContext } from "../../src/capabilities/capability.ts";
+import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
+import { type Now, systemNow } from "../../src/domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
+import { type SelfCommand, selfCommand } from "../../src/executable.ts";
+import { runCommand } from "../../src/host/command.ts";
+import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { type Log, openLog } from "../../src/log.ts";
+import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
+import type { Perform } from "../../src/sandbox/run_task.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf } from "../support/job.ts";
+import { withFolder } from "../support/until.ts";
+
+const CALL_DEADLINE_MS = 60_000;
+
+export interface SimulatedHost {
+  readonly folder: string;
+  /** Where media may be taken from; it holds `install.iso`. */
+  readonly mediaDir: string;
+  readonly iso: string;
+  readonly store: Store;
+  readonly transport: Transport;
+  readonly vmadm: Vmadm;
+  readonly mirror: Mirror;
+  readonly self: SelfCommand;
+  readonly log: Log;
+  /** Lines of the log. */
+  readonly lines: string[];
+  readonly performFor: (context: TaskContext) => Perform;
+  /** Makes a job, and what a task of it may call. */
+  newJob(number: number): Promise<{ uuid: JobUuid; perform: Perform }>;
+  /** Runs the simulator's own commands, such as `fault`. */
+  simulate(...args: string[]): Promise<{ code: number; stdout: string }>;
+  /** Lets the installation of a zone take so long. */
+  slowInstall(ms: number): Promise<void>;
+  /** Fails unless the host holds exactly these machines, and nothing else. */
+  assertHolds(...uuids: string[]): Promise<void>;
+}
+
+export interface HostOptions {
+  readonly policy?: Policy;
+  /** Address of an index. */
+  readonly upstream?: string;
+  readonly now?: Now;
+}
+
+export const ISO_BYTES = 300 * 1024;
+
+/** Runs with a new host, and ends its machines and removes its folder whatever happens. */
+export async function withHost(
+  run: (host: SimulatedHost) => Promise<void>,
+  options: HostOptions = {},
+): Promise<void> {
+  await withFolder(async (temporary) => {
+    // Paths of a job's media must not depend on links in the system's temporary folder.
+    const folder = await Deno.realPath(temporary);
+    const store = await openSqliteStore(join(folder, "store.db"));
+    const host = await openHost(folder, store, options);
+    try {
+      await run(host);
+    } finally {
+      await host.simulate("stop-all");
+      await store.close();
+    }
+  });
+}
+
+async function openHost(
+  folder: string,
+  store: Store,
+  { policy = DEFAULT_POLICY, upstream, now = systemNow }: HostOptions,
+): Promise<SimulatedHost> {
+  const lines: string[] = [];
+  const log = openLog({ level: "debug", format: "json", write: (line) => lines.push(line), now });
+  const self = selfCommand();
+  const stateDir = join(folder, "host");
+  const mediaDir = join(folder, "media");
+  await Deno.mkdir(stateDir);
+  await Deno.mkdir(mediaDir);
+  const iso = join(mediaDir, "install.iso");
+  await Deno.writeFile(iso, new Uint8Array(ISO_BYTES).fill(7));
+  const transport = simulatedTransport({ self, stateDir });
+  const vmadm = openVmadm(transport);
+  const mirror = openMirror({
+    store: store.index,
+    upstream: upstream ?? null,
+    allowHttp: true,
+    cacheDir: join(folder, "cache"),
+    log,
+    now,
+    userAgent: "zonewright/test",
+  });
+  const performFor = openCapabilities({
+    vmadm,
+    transport,
+    mirror,
+    store,
+    policy,
+    mediaDirs: [mediaDir],
+    log,
+    now,
+  });
+  const simulate = async (...args: string[]) => {
+    const words = [...self.args, "simulate", "--state", stateDir, ...args];
+    const options = { deadlineMs: CALL_DEADLINE_MS, env: { ...self.env } };
+    return await runCommand(self.program, words, options);
+  };
+  return {
+    folder,
+    mediaDir,
+    iso,
+    store,
+    transport,
+    vmadm,
+    mirror,
+    self,
+    log,
+    lines,
+    performFor,
+    simulate,
+    async newJob(number) {
+      const job = jobOf(number);
+      await store.jobs.create(job);
+      const { signal } = new AbortController();
+      return {
+        uuid: job.uuid,
+        perform: performFor({ job_uuid: job.uuid, task_name: "t", signal }),
+      };
+    },
+    async slowInstall(ms) {
+      const file = join(stateDir, "host.json");
+      const facts = JSON.parse(await Deno.readTextFile(file));
+      facts.delays.install = ms;
+      await Deno.writeTextFile(file, JSON.stringify(facts));
+    },
+    async assertHolds(...uuids) {
+      const { stdout } = await simulate("audit");
+      assertEquals(JSON.parse(stdout), { leftovers: [] });
+      const machines = await vmadm.list();
+      assertEquals(machines.map(({ uuid }) => uuid).sort(), uuids.toSorted());
+    },
+  };
+}
+
+/** The info of a job, without entries about progress. */
+export async function notesOf(store: Store, job: JobUuid): Promise<JsonObject[]> {
+  return (await store.info.list(job) ?? []).filter((entry) => !isJsonObject(entry.progress));
+}
+
+/** A uuid for a machine that ends in a number. */
+export function machineUuidOf(number: number): MachineUuid {
+  // The text has the form of a uuid, which is what the brand stands for.
+  return `aaaaaaaa-0000-4000-8000-${String(number).padStart(12, "0")}` as MachineUuid;
+}

@@ -1,0 +1,193 @@
+// Runs jobs of the built-in workflow as the agent does: real guests, real capabilities, a simulated
+// host, and the job's rows in a real store. A test may step in before and after every task.
+
+import { assertEquals } from "@std/assert";
+import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../src/domain/id.ts";
+import { randomUuid } from "../../src/domain/id.ts";
+import { systemNow } from "../../src/domain/instant.ts";
+import type { Job } from "../../src/domain/job.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
+import { runTask } from "../../src/sandbox/run_task.ts";
+import { runJob, type RunningJob } from "../../src/runner/run_job.ts";
+import { watchCalls } from "../../src/runner/task_calls.ts";
+import { openCapabilities } from "../../src/capabilities/capabilities.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { PROVISION_MACHINE } from "../../src/workflows/provision_machine/workflow.ts";
+import { notesOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
+
+/** What a test does around tasks. */
+export interface Steps {
+  /** Before an execution of a body of this task begins. */
+  before?(task: string, times: number): Promise<void> | void;
+  /** Instead of recording the end of a task, whose body has run: the agent dies. */
+  diesAfter?(task: string, times: number): boolean;
+  /** Before a capability is performed. */
+  calling?(name: CapabilityName, running: RunningJob): Promise<void> | void;
+}
+
+export interface Provisioning {
+  readonly host: SimulatedHost;
+  readonly workflow: Workflow;
+  /** Runs a job of a body of POST /workflows; a job that waits is resumed at once. */
+  runWorkflow(body: JsonObject, params: JsonObject): Promise<Job>;
+  /** Makes a job and runs it to its end, as often as the agent has to be started for that. */
+  provision(params: JsonObject, steps?: Steps): Promise<Job>;
+}
+
+const LIMITS = {
+  tasksMax: 100,
+  sourceCharsMax: 65_536,
+  retryMax: 100,
+  timeoutSecondsMax: 7 * 86_400,
+};
+/** Starts of the agent in one test. */
+const STARTS_MAX = 10;
+
+/** The workflow as the agent keeps it. */
+export function provisionWorkflow(): Workflow {
+  const { uuid, definition } = PROVISION_MACHINE;
+  const workflow = parseWorkflow(definition, uuid, randomUuid, LIMITS);
+  // Pauses between tries are for hosts that are busy.
+  const hasty = workflow.onerror.map((task) => ({ ...task, retry_delay: 0 }));
+  return { ...workflow, onerror: hasty, oncancel: hasty };
+}
+
+export async function withProvisioning(
+  run: (provisioning: Provisioning) => Promise<void>,
+  options: { upstream?: string } = {},
+): Promise<void> {
+  await withHost(async (host) => {
+    const pool = await openPool({
+      self: host.self,
+      slots: 1,
+      runtimeDir: host.folder,
+      log: host.log,
+    });
+    try {
+      const workflow = provisionWorkflow();
+      const provision = (params: JsonObject, steps: Steps = {}) =>
+        provisionOnce({ host, pool, workflow }, params, steps);
+      const runWorkflow = (body: JsonObject, params: JsonObject) => {
+        const other = parseWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, LIMITS);
+        return provisionOnce({ host, pool, workflow: other }, params, {});
+      };
+      await run({ host, workflow, provision, runWorkflow });
+    } finally {
+      await pool.close();
+    }
+  }, options);
+}
+
+interface Ground {
+  readonly host: SimulatedHost;
+  readonly pool: GuestPool;
+  readonly workflow: Workflow;
+}
+
+async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): Promise<Job> {
+  const { store } = ground.host;
+  const uuid = randomUuid<JobUuid>();
+  const now = systemNow();
+  const { workflow } = ground;
+  await store.jobs.create({
+    uuid,
+    workflow,
+    params,
+    target: null,
+    exec_after: now,
+    created_at: now,
+  });
+  const times = new Map<string, number>();
+  for (let start = 1; start <= STARTS_MAX; start += 1) {
+    await runClaimed(ground, steps, times);
+    const job = await store.jobs.get(uuid);
+    if (job === undefined) throw new Error("The job is gone");
+    if (job.finished_at !== null && job.runner_id === null) return job;
+    if (job.execution === "waiting") {
+      await store.jobs.resume(uuid, { kind: "result", result: "OK" }, systemNow());
+    }
+  }
+  throw new Error(`The job is not finished after ${STARTS_MAX} starts of the agent`);
+}
+
+/** One life of the agent: it claims the job and runs it until it is done or the agent dies. */
+async function runClaimed(
+  { host, pool }: Ground,
+  steps: Steps,
+  times: Map<string, number>,
+): Promise<void> {
+  const { store, log } = host;
+  const runner_id = randomUuid<RunnerId>();
+  const [job] = await store.jobs.claim(runner_id, 1, systemNow());
+  if (job === undefined) throw new Error("There is no job to claim");
+  // What the capabilities remember is lost with the agent.
+  const performFor = openCapabilities({
+    ...host,
+    policy: DEFAULT_POLICY,
+    mediaDirs: [host.mediaDir],
+    now: systemNow,
+  });
+  const running: RunningJob = runJob(job, {
+    store,
+    runner_id,
+    runTask: async (run, { job_uuid, task }, signal) => {
+      const name = task.name ?? task.uuid;
+      times.set(name, (times.get(name) ?? 0) + 1);
+      await steps.before?.(name, times.get(name) ?? 0);
+      const calls = watchCalls(performFor({ job_uuid, task_name: name, signal }));
+      const outcome = await runTask(pool, run, async (capability, args, over) => {
+        await steps.calling?.(capability, running);
+        return await calls.perform(capability, args, over);
+      }, signal);
+      await calls.settled();
+      if (!steps.diesAfter?.(name, times.get(name) ?? 0)) return outcome;
+      running.stop("shutdown");
+      return { kind: "aborted" };
+    },
+    now: systemNow,
+    monotonicMs: () => performance.now(),
+    newUuid: randomUuid,
+    log,
+  });
+  await running.done;
+}
+
+/** The params of a machine that boots from the ISO of the host. */
+export function paramsFor(
+  host: SimulatedHost,
+  uuid: MachineUuid,
+  machine: JsonObject = {},
+): JsonObject {
+  return {
+    uuid,
+    machine: {
+      brand: "kvm",
+      ram: 512,
+      vcpus: 1,
+      autoboot: false,
+      disks: [{ boot: true, model: "virtio", size: 1024 }],
+      nics: [{ nic_tag: "admin", model: "virtio", ip: "dhcp", primary: true }],
+      ...machine,
+    },
+    media: { path: host.iso },
+    boot: "cd",
+  };
+}
+
+/** The sentences for people in the info of a job, with their tasks. */
+export async function messagesOf(host: SimulatedHost, job: Job): Promise<string[]> {
+  const notes = await notesOf(host.store, job.uuid);
+  return notes.map(({ task, message }) => `${task}: ${message}`);
+}
+
+/** Fails unless the console at the job's address speaks RFB. */
+export async function assertConsole(job: Job): Promise<void> {
+  const { host, port } = job.props.vnc as { host: string; port: number };
+  using connection = await Deno.connect({ hostname: host, port });
+  const banner = new Uint8Array(12);
+  await connection.read(banner);
+  assertEquals(new TextDecoder().decode(banner).slice(0, 8), "RFB 003.");
+}
