@@ -1,0 +1,62 @@
+// `zonewright api`: one request of the HTTP interface, with the address, the quoting and the exit
+// codes of the other commands.
+
+import { answerError } from "./answer.ts";
+import { usageError } from "./arguments.ts";
+import type { Noun } from "./command.ts";
+import { curlLine } from "./curl.ts";
+import { EXIT } from "./exit_code.ts";
+import { readJsonArgument } from "./json_text.ts";
+
+const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE"];
+
+/** The whole interface for scripts. */
+export const API: Noun = {
+  kind: "command",
+  command: {
+    summary: "send one request to the agent",
+    operands: "METHOD PATH",
+    operandsMin: 2,
+    operandsMax: 2,
+    examples: [
+      ["api GET /jobs?execution=running", "the answer as JSON"],
+      ['api POST /jobs/$JOB/info -d \'{"message":{"10%":"copied"}}\'', "with a body"],
+      ["api POST /workflows -d @hello.json", "with a body from a file; - is standard input"],
+    ],
+    flags: [{
+      name: "data",
+      short: "d",
+      placeholder: "JSON",
+      help: "the body: JSON, @FILE, or - for standard input",
+    }],
+    shared: "agent",
+    async run({ args, client, printer, terminal }) {
+      const [word = "", path = ""] = args.operands;
+      const method = word.toUpperCase();
+      if (!METHODS.includes(method)) {
+        throw usageError(`${JSON.stringify(word)} is none of ${METHODS.join(", ")}`);
+      }
+      if (!path.startsWith("/")) {
+        throw usageError(`${JSON.stringify(path)} is not a path: expected one such as /jobs`);
+      }
+      const data = args.text("data");
+      if (data !== undefined && (method === "GET" || method === "HEAD")) {
+        throw usageError(`--data means nothing to ${method}: expected POST, PUT or DELETE`);
+      }
+      const call = {
+        method,
+        path,
+        ...(data === undefined ? {} : { body: await readJsonArgument(data, terminal) }),
+      };
+      if (args.has("curl")) {
+        printer.data(curlLine(client.address, call));
+        return EXIT.ok;
+      }
+      const answer = await client.exchange(call);
+      if (answer.body !== undefined) printer.document(answer.body);
+      else if (answer.text !== "") terminal.out(answer.text);
+      if (answer.status < 200 || answer.status > 299) throw answerError(call, answer);
+      return EXIT.ok;
+    },
+  },
+};

@@ -1,0 +1,203 @@
+// The command line: finds the command that the words name, runs it, and turns whatever goes wrong
+// into one sentence, a hint and an exit code. Every noun is a file of its own and loaded when it is
+// asked for. Rules of its voice: data on standard output, everything else on standard error, each
+// error begins with `zonewright:` and is followed by the command that helps.
+
+import { resolve } from "@std/path";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { nearest } from "../domain/near_word.ts";
+import type { AgentAddress } from "./api_call.ts";
+import { parseArguments, usageError } from "./arguments.ts";
+import { openClient } from "./client.ts";
+import { type Call, type Command, flagsOf, type Noun } from "./command.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "./exit_code.ts";
+import { openPrinter } from "./printer.ts";
+import { printable, processTerminal, type Terminal } from "./terminal.ts";
+
+const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
+  serve: async () => (await import("./serve.ts")).SERVE,
+  machine: async () => (await import("./machine.ts")).MACHINE,
+  job: async () => (await import("./job.ts")).JOB,
+  workflow: async () => (await import("./workflow.ts")).WORKFLOW,
+  image: async () => (await import("./image.ts")).IMAGE,
+  status: async () => (await import("./status.ts")).STATUS,
+  api: async () => (await import("./api.ts")).API,
+  config: async () => (await import("./config.ts")).CONFIG,
+  version: async () => (await import("./version.ts")).VERSION_NOUN,
+};
+const NOUN_NAMES = Object.keys(NOUNS);
+
+export const DEFAULT_URL = "http://127.0.0.1:8780";
+
+/** A command with the words that are left for it, or a text that was asked for. */
+type Found =
+  | { readonly kind: "command"; name: string; command: Command; rest: readonly string[] }
+  | { readonly kind: "help"; text: string };
+
+/** Runs one command line. @returns the exit code, see exit_code.ts */
+export async function runCli(
+  args: readonly string[],
+  terminal: Terminal = processTerminal(),
+): Promise<ExitCode> {
+  let name = args[0] ?? "";
+  try {
+    const found = await findCommand(args);
+    if (found.kind === "help") {
+      terminal.out(found.text);
+      return EXIT.ok;
+    }
+    name = found.name;
+    return await runCommand(found.name, found.command, found.rest, terminal);
+  } catch (error) {
+    // The reader of our output has seen enough, as `head` does.
+    if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
+    reportError(terminal, error, name);
+    return exitCodeOf(error);
+  }
+}
+
+async function findCommand(args: readonly string[]): Promise<Found> {
+  const asked = args[0] === "help" || args[0] === "--help" || args[0] === "-h";
+  const [nounName, ...rest] = asked ? args.slice(1) : args;
+  if (nounName === undefined && asked) return { kind: "help", text: await overviewText() };
+  if (nounName === undefined) throw usageError(`expected one of ${NOUN_NAMES.join(", ")}`);
+  if (nounName === "--version") return await findCommand(["version", ...rest]);
+  const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
+  if (load === undefined) {
+    const why = nounName.startsWith("-") ? "flags stand after the command" : "unknown command";
+    throw usageError(`${why} ${JSON.stringify(nounName)}${nearest(nounName, NOUN_NAMES)}`);
+  }
+  const noun = await load();
+  if (noun.kind === "command") return await found(nounName, noun.command, rest, asked);
+  const [verb, ...words] = rest;
+  if (verb === "--help" || verb === "-h" || (asked && verb === undefined)) {
+    const { nounHelp } = await import("./help.ts");
+    return { kind: "help", text: nounHelp(nounName, noun) };
+  }
+  const command = verb !== undefined && Object.hasOwn(noun.verbs, verb)
+    ? noun.verbs[verb]
+    : undefined;
+  if (command === undefined) {
+    const full = Object.keys(noun.verbs).map((one) => `${nounName} ${one}`);
+    if (verb === undefined) throw usageError(`expected one of ${full.join(", ")}`);
+    const typed = `${nounName} ${verb}`;
+    throw usageError(`unknown command ${JSON.stringify(typed)}${nearest(typed, full)}`);
+  }
+  return await found(`${nounName} ${verb}`, command, words, asked);
+}
+
+async function found(
+  name: string,
+  command: Command,
+  rest: readonly string[],
+  asked: boolean,
+): Promise<Found> {
+  const end = rest.indexOf("--");
+  const words = end < 0 ? rest : rest.slice(0, end);
+  if (!asked && !words.includes("--help") && !words.includes("-h")) {
+    return { kind: "command", name, command, rest };
+  }
+  const { commandHelp } = await import("./help.ts");
+  return { kind: "help", text: commandHelp(name, command) };
+}
+
+async function overviewText(): Promise<string> {
+  const { overview } = await import("./help.ts");
+  return overview(
+    await Promise.all(
+      Object.entries(NOUNS).map(async ([name, load]) => {
+        const noun = await load();
+        return [name, noun.kind === "command" ? noun.command.summary : noun.summary] as const;
+      }),
+    ),
+  );
+}
+
+async function runCommand(
+  name: string,
+  command: Command,
+  words: readonly string[],
+  terminal: Terminal,
+): Promise<ExitCode> {
+  const args = parseArguments(words, flagsOf(command));
+  const count = args.operands.length;
+  if (count < command.operandsMin || count > command.operandsMax) {
+    const wanted = `${name} ${command.operands}`.trim();
+    throw usageError(
+      count > command.operandsMax
+        ? `${JSON.stringify(args.operands[command.operandsMax])} is too much for ${wanted}`
+        : `${wanted} needs more`,
+    );
+  }
+  const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;
+  const plain = { ...terminal, env };
+  const client = openClient({
+    address: agentAddress(args.text("url"), args.text("socket"), terminal),
+    printCurl: args.has("curl") ? (line) => terminal.out(`${line}\n`) : undefined,
+  });
+  const call: Call = {
+    args,
+    terminal: plain,
+    printer: openPrinter(plain, args.has("json")),
+    client,
+  };
+  try {
+    return await command.run(call);
+  } finally {
+    client.close();
+  }
+}
+
+/** Flags beat the environment; in the environment a socket beats a URL. */
+function agentAddress(
+  url: string | undefined,
+  socket: string | undefined,
+  { env, cwd }: Terminal,
+): AgentAddress {
+  if (url !== undefined && socket !== undefined) {
+    throw usageError("--url and --socket name two agents: expected one of them");
+  }
+  const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
+  if (path !== "") return { kind: "socket", path: resolve(cwd, path) };
+  const text = url ?? env.ZONEWRIGHT_URL ?? DEFAULT_URL;
+  const base = URL.canParse(text) ? new URL(text) : undefined;
+  if (
+    base === undefined || !/^https?:$/.test(base.protocol) || base.search !== "" ||
+    base.hash !== "" || base.username !== ""
+  ) {
+    throw usageError(`${JSON.stringify(text)} is not an address such as ${DEFAULT_URL}`);
+  }
+  return { kind: "url", base: base.href.replace(/\/+$/, "") };
+}
+
+const LISTS: readonly string[] = ["job", "workflow", "machine", "image"];
+
+function reportError(terminal: Terminal, error: unknown, name: string): void {
+  const line = (text: string) => terminal.err(`zonewright: ${printable(text)}\n`);
+  if (!(error instanceof AgentError)) return line(`internal error: ${messageOf(error)}`);
+  line(error.message);
+  if (error.errors.length > 1) {
+    for (const one of error.errors) terminal.err(`  ${printable(one.message)}\n`);
+  }
+  const hint = hintFor(error, name);
+  if (hint !== undefined) terminal.err(`hint: ${hint}\n`);
+}
+
+/** The next useful command after an error. */
+function hintFor(error: AgentError, name: string): string | undefined {
+  const [noun = ""] = name.split(" ");
+  const known = Object.hasOwn(NOUNS, noun);
+  switch (error.code) {
+    case "unreachable":
+      return "start an agent with zonewright serve --dev, or name yours with --url or --socket";
+    case "invalid_argument":
+      return known ? `zonewright ${name} --help` : "zonewright --help";
+    case "not_found":
+    case "conflict":
+      return LISTS.includes(noun) ? `zonewright ${noun} list` : undefined;
+    case "overloaded":
+      return `try again in ${error.retryAfterSeconds ?? 1} s`;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+// `zonewright config`: what an agent that was started here and now would be configured with.
+
+import { LIMITS, type Setting, SETTINGS } from "../config.ts";
+import { loadConfig, originText } from "../config_sources.ts";
+import type { Call, Command, Noun } from "./command.ts";
+import { EXIT } from "./exit_code.ts";
+import { configFlags, configSources, valueText } from "./serve_flags.ts";
+
+/** One setting with the name that it has in the file. */
+interface Row {
+  readonly name: string;
+  readonly setting: Setting<unknown>;
+}
+
+async function rowsOf(call: Call): Promise<Row[]> {
+  const config = await loadConfig(configSources(call));
+  const limits: Readonly<Record<string, Setting<unknown>>> = config.limits;
+  const settings: Readonly<Record<string, unknown>> = { ...config };
+  return [
+    ...Object.entries(SETTINGS).map(([name, { key }]) => ({
+      name: key,
+      setting: settings[name] as Setting<unknown>,
+    })),
+    ...Object.entries(LIMITS).map(([name, { key }]) => ({
+      name: `limits.${key}`,
+      setting: limits[name] as Setting<unknown>,
+    })),
+  ];
+}
+
+const SHOW: Command = {
+  summary: "print every setting, and where it comes from",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [
+    ["config show --origin", "flag, variable, file or default"],
+    ["config show --config ./zonewright.toml --json", "what this file would mean"],
+  ],
+  flags: [{ name: "origin", help: "where each value comes from" }, ...configFlags()],
+  shared: "output",
+  async run(call) {
+    const rows = await rowsOf(call);
+    const origin = call.args.has("origin");
+    if (call.printer.json) {
+      call.printer.document(Object.fromEntries(rows.map(({ name, setting }) => [
+        name,
+        origin ? { value: setting.value, origin: originText(setting.origin) } : setting.value,
+      ])));
+      return EXIT.ok;
+    }
+    call.printer.table(
+      [{ head: "SETTING" }, { head: "VALUE" }, ...(origin ? [{ head: "ORIGIN" }] : [])],
+      rows.map(({ name, setting }) => [
+        name,
+        valueText(setting.value),
+        originText(setting.origin),
+      ]),
+    );
+    return EXIT.ok;
+  },
+};
+
+const CHECK: Command = {
+  summary: "tell whether the configuration can be read; exits 2 when not",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["config check --config ./zonewright.toml", "before the agent is started with it"]],
+  flags: configFlags(),
+  shared: "output",
+  async run(call) {
+    const rows = await rowsOf(call);
+    const set = rows.filter(({ setting }) => setting.origin.kind !== "default").length;
+    if (call.printer.json) call.printer.document({ ok: true, settings: rows.length, set });
+    else call.printer.data(`ok: ${rows.length} settings, ${set} of them not the default`);
+    return EXIT.ok;
+  },
+};
+
+export const CONFIG: Noun = {
+  kind: "verbs",
+  summary: "show and check the settings of the agent",
+  verbs: { show: SHOW, check: CHECK },
+};

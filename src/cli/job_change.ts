@@ -1,0 +1,60 @@
+// `zonewright job cancel` and `job resume`: the two changes that a caller may make to a job.
+
+import type { JsonObject } from "../domain/json.ts";
+import { usageError } from "./arguments.ts";
+import type { Call, Command } from "./command.ts";
+import { EXIT, type ExitCode } from "./exit_code.ts";
+import { readJob } from "./job_answer.ts";
+import { jobPath } from "./job_path.ts";
+import { parseJsonText } from "./json_text.ts";
+
+export const CANCEL: Command = {
+  summary: "stop a job that has not ended",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [['job cancel "$JOB"', "its running task is stopped, later ones do not run"]],
+  flags: [],
+  shared: "agent",
+  run: (call) => change(call, "cancel", {}),
+};
+
+export const RESUME: Command = {
+  summary: "report the outcome of the task that set its job to waiting",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [
+    ['job resume "$JOB" --result "disk is ready"', "the job goes on"],
+    ['job resume "$JOB" --error "no disk"', "the job fails"],
+  ],
+  flags: [
+    { name: "result", placeholder: "TEXT", help: "the result; OK when left out" },
+    { name: "result-json", placeholder: "JSON", help: "the result as a JSON value" },
+    { name: "error", placeholder: "TEXT", help: "let the job fail with this" },
+  ],
+  shared: "agent",
+  run(call) {
+    const { args } = call;
+    if (args.has("result") && args.has("result-json")) {
+      throw usageError("--result and --result-json both name a result");
+    }
+    const result = args.text("result");
+    const json = args.text("result-json");
+    const error = args.text("error");
+    return change(call, "resume", {
+      ...(result === undefined ? {} : { result }),
+      ...(json === undefined ? {} : { result: parseJsonText(json, "--result-json") }),
+      ...(error === undefined ? {} : { error }),
+    });
+  },
+};
+
+async function change(call: Call, verb: string, body: JsonObject): Promise<ExitCode> {
+  const sent = await call.client.send({ method: "POST", path: `${jobPath(call)}/${verb}`, body });
+  if (sent.kind === "printed") return EXIT.ok;
+  const job = readJob(sent.body);
+  if (call.printer.json) call.printer.document(job.raw);
+  else call.printer.data(`${job.uuid} ${job.execution}`);
+  return EXIT.ok;
+}

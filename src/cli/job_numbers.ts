@@ -1,0 +1,69 @@
+// `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
+
+import { numberIn, readObject, readObjects } from "./answer.ts";
+import type { Command } from "./command.ts";
+import { EXIT } from "./exit_code.ts";
+import { jobPath } from "./job_path.ts";
+import { isJsonObject } from "../domain/json.ts";
+import type { Column } from "./table.ts";
+import { printable } from "./terminal.ts";
+
+export const INFO: Command = {
+  summary: "print the info of a job, one JSON object a line",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [['job info "$JOB"', "everything that was told about its progress"]],
+  flags: [],
+  shared: "agent",
+  async run(call) {
+    const sent = await call.client.send({ method: "GET", path: `${jobPath(call)}/info` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const entries = readObjects(sent.body, "the info");
+    if (call.printer.json) call.printer.document(entries);
+    else for (const entry of entries) call.printer.data(printable(JSON.stringify(entry)));
+    return EXIT.ok;
+  },
+};
+
+const WINDOWS = ["current", "past_hour", "past_24h", "all_time"] as const;
+const COUNTERS = [
+  "queued",
+  "running",
+  "waiting",
+  "succeeded",
+  "failed",
+  "canceled",
+  "retried",
+] as const;
+
+export const STATS: Command = {
+  summary: "count jobs by state and age",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["job stats", "every job is counted in one row"]],
+  flags: [],
+  shared: "agent",
+  async run({ client, printer }) {
+    const sent = await client.send({ method: "GET", path: "/stats" });
+    if (sent.kind === "printed") return EXIT.ok;
+    const stats = readObject(sent.body, "the stats");
+    if (printer.json) {
+      printer.document(stats);
+      return EXIT.ok;
+    }
+    printer.table(
+      [
+        { head: "CREATED" },
+        ...COUNTERS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
+      ],
+      WINDOWS.map((window) => {
+        const counters = stats[window];
+        const row = isJsonObject(counters) ? counters : {};
+        return [window, ...COUNTERS.map((name) => String(numberIn(row, name) ?? 0))];
+      }),
+    );
+    return EXIT.ok;
+  },
+};

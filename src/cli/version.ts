@@ -1,0 +1,49 @@
+// `zonewright version`: what this program is made of.
+
+import { selfCommand } from "../executable.ts";
+import { VERSION } from "../version.ts";
+import type { Noun } from "./command.ts";
+import { EXIT } from "./exit_code.ts";
+
+async function sqliteVersion(): Promise<string> {
+  const { Database } = await import("@db/sqlite");
+  const database = new Database(":memory:");
+  try {
+    const row = database.prepare("SELECT sqlite_version() AS version").get();
+    return String(row?.version ?? "unknown");
+  } finally {
+    database.close();
+  }
+}
+
+/** The version of this program, not of the agent that it talks to. */
+export const VERSION_NOUN: Noun = {
+  kind: "command",
+  command: {
+    summary: "print the version of this program and of what it is made of",
+    operands: "",
+    operandsMin: 0,
+    operandsMax: 0,
+    examples: [["version --json", "for bug reports"]],
+    flags: [],
+    shared: "output",
+    async run({ printer }) {
+      const { compiled } = selfCommand();
+      const parts = {
+        version: VERSION,
+        deno: Deno.version.deno,
+        v8: Deno.version.v8,
+        typescript: Deno.version.typescript,
+        sqlite: await sqliteVersion(),
+        form: compiled ? "compiled" : "source",
+        target: Deno.build.target,
+      };
+      if (printer.json) printer.document(parts);
+      else {
+        printer.data(`zonewright ${VERSION}`);
+        printer.pairs(Object.entries(parts).filter(([name]) => name !== "version"));
+      }
+      return EXIT.ok;
+    },
+  },
+};

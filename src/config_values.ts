@@ -1,0 +1,157 @@
+// Reads one value of the configuration: the text of a flag or of a variable, or what TOML made of
+// it. Every reader takes `unknown`, returns the named type, and says in words what it wanted.
+
+import { isAbsolute, normalize, resolve } from "@std/path";
+import { durationSeconds } from "./domain/duration.ts";
+import { nearest } from "./domain/near_word.ts";
+
+/** What a reader may know: the folder against which relative paths are resolved. */
+export interface Place {
+  readonly folder: string;
+}
+
+/** Reads a raw value, or throws an Error whose message says what was wanted. */
+export type Read<T> = (raw: unknown, place: Place) => T;
+
+/** A raw value as an error shows it. */
+function shown(raw: unknown): string {
+  return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
+}
+
+function wanted(raw: unknown, what: string): Error {
+  return new Error(`${shown(raw)} is not ${what}`);
+}
+
+export const readSwitch: Read<boolean> = (raw) => {
+  if (raw === true || raw === "true" || raw === "1") return true;
+  if (raw === false || raw === "false" || raw === "0") return false;
+  throw wanted(raw, "true or false");
+};
+
+/** An integer within limits, both included. */
+export function readInteger(min: number, max: number): Read<number> {
+  return (raw) => {
+    const number = typeof raw === "string" && /^\d+$/.test(raw) ? Number(raw) : raw;
+    if (typeof number !== "number" || !Number.isInteger(number) || number < min || number > max) {
+      throw wanted(raw, `an integer from ${min} to ${max}`);
+    }
+    return number;
+  };
+}
+
+/** One of a closed list of words. */
+export function readChoice<T extends string>(choices: readonly T[]): Read<T> {
+  return (raw) => {
+    const found = choices.find((choice) => choice === raw);
+    if (found !== undefined) return found;
+    const near = typeof raw === "string" ? nearest(raw, choices) : "";
+    throw new Error(`${shown(raw)} is none of ${choices.join(", ")}${near}`);
+  };
+}
+
+/** An absolute path; a relative one is resolved where it was written. */
+export const readPath: Read<string> = (raw, place) => {
+  if (typeof raw !== "string" || raw === "" || raw.includes("\0")) throw wanted(raw, "a path");
+  return isAbsolute(raw) ? normalize(raw) : resolve(place.folder, raw);
+};
+
+/** A list of paths, or one text with colons between them. */
+export const readPaths: Read<readonly string[]> = (raw, place) => {
+  const parts = typeof raw === "string" ? raw.split(":").filter((part) => part !== "") : raw;
+  if (!Array.isArray(parts)) throw wanted(raw, "a list of paths");
+  return parts.map((part) => readPath(part, place));
+};
+
+const HOST_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
+
+/** A list of host names without ports, or one text with commas between them. */
+export const readHostNames: Read<readonly string[]> = (raw) => {
+  const names = typeof raw === "string" ? raw.split(",").filter((name) => name !== "") : raw;
+  const plain = Array.isArray(names) &&
+    names.every((name) => typeof name === "string" && HOST_NAME.test(name));
+  if (!plain) throw wanted(raw, "a list of host names without ports");
+  return names;
+};
+
+/** Seconds between two runs; `off` is 0 and means never. */
+export function readInterval(minSeconds: number, maxSeconds: number): Read<number> {
+  return (raw) => {
+    if (raw === "off" || raw === 0 || raw === "0") return 0;
+    const seconds = typeof raw === "number" ? raw : durationSeconds(String(raw));
+    if (
+      seconds === undefined || !Number.isInteger(seconds) || seconds < minSeconds ||
+      seconds > maxSeconds
+    ) {
+      throw wanted(
+        raw,
+        `a time such as 90s, 10m, 6h or 7d, from ${minSeconds} to ${maxSeconds} seconds, or off`,
+      );
+    }
+    return seconds;
+  };
+}
+
+/** A TCP address on which the agent listens. */
+export interface ListenAddress {
+  readonly hostname: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+}
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
+const PORT_MAX = 65_535;
+
+/**
+ * `host:port` or `[::1]:port`, or `off` to listen on the socket alone. Only loopback: everyone who
+ * reaches the port could run code as root, and there are no accounts to tell callers apart.
+ */
+export const readListen: Read<ListenAddress | null> = (raw) => {
+  if (raw === "off") return null;
+  const match = typeof raw === "string" ? /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(raw) : null;
+  const hostname = match?.[1] ?? match?.[2] ?? "";
+  const port = Number(match?.[3] ?? Number.NaN);
+  if (match === null || hostname === "" || !(port <= PORT_MAX)) {
+    throw wanted(raw, "an address such as 127.0.0.1:8780, or off");
+  }
+  if (!LOOPBACK.test(hostname)) {
+    throw new Error(
+      `${shown(raw)} is not a loopback address: the agent has no accounts, use 127.0.0.1 or ` +
+        "--socket, and ssh to reach it from elsewhere",
+    );
+  }
+  return { hostname, port };
+};
+
+/** Which host the agent manages. */
+export type HostSetting =
+  | { readonly kind: "local" }
+  | { readonly kind: "simulated" }
+  | { readonly kind: "ssh"; readonly destination: string; readonly port: number };
+
+const SSH_PORT = 22;
+
+export const readHost: Read<HostSetting> = (raw) => {
+  if (raw === "local" || raw === "simulated") return { kind: raw };
+  const ssh = typeof raw === "string"
+    ? /^ssh:\/\/((?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?$/.exec(raw)
+    : null;
+  if (ssh === null) {
+    const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
+    throw new Error(`${shown(raw)} is none of local, simulated, ssh://user@host${near}`);
+  }
+  return { kind: "ssh", destination: ssh[1] as string, port: Number(ssh[2] ?? SSH_PORT) };
+};
+
+/** The upstream of the index: a URL without the `/v1`, or a folder that holds `v1/`. */
+export const readUpstream: Read<string> = (raw, place) => {
+  if (typeof raw !== "string" || raw === "") throw wanted(raw, "a URL or a folder");
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(raw)) return readPath(raw, place);
+  const url = URL.canParse(raw) ? new URL(raw) : undefined;
+  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
+    throw wanted(raw, "an https URL or a folder");
+  }
+  if (url.username !== "" || url.search !== "" || url.hash !== "") {
+    throw wanted(raw, "a URL without user, query and fragment");
+  }
+  return url.href.replace(/\/+$/, "");
+};

@@ -1,0 +1,249 @@
+// Following jobs: the real HTTP application and store; the test does what a runner would do, and
+// waits for what a person would see.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { endOf, readJob } from "../../src/cli/job_answer.ts";
+import {
+  BODY,
+  claimAll,
+  endTask,
+  type HttpAgent,
+  newWorkflow,
+  withHttpAgent,
+} from "../http/http_agent.ts";
+import { until } from "../support/until.ts";
+import { type Screen, screenFor, type ScreenOptions } from "./screen.ts";
+
+const MIB = 1_048_576;
+
+/** A followed job, under way. */
+interface Following {
+  readonly agent: HttpAgent;
+  readonly screen: Screen;
+  readonly uuid: JobUuid;
+  readonly ended: Promise<number>;
+  info(entry: Record<string, unknown>): Promise<void>;
+  /** Waits until standard error holds this. */
+  sees(text: string): Promise<unknown>;
+}
+
+/** Runs a function beside `job run` with these flags, on a workflow of two tasks. */
+function following(
+  flags: readonly string[],
+  run: (following: Following) => Promise<void>,
+  options: ScreenOptions = {},
+): Promise<void> {
+  return withHttpAgent(async (agent) => {
+    const chain = [{ name: "place", body: BODY }, { name: "boot", body: BODY }];
+    const workflow = await newWorkflow(agent, { name: "provision", chain });
+    const screen = screenFor(agent.url, options);
+    const ended = screen.run("job", "run", workflow, ...flags);
+    const { uuid } = await until("the job", async () => (await agent.store.jobs.list({}))[0]);
+    await run({
+      agent,
+      screen,
+      uuid,
+      ended,
+      info: async (entry) => {
+        // What a test tells is JSON.
+        await agent.store.info.append(uuid, JSON.parse(JSON.stringify(entry)), agent.clock.now);
+      },
+      sees: (text) => until(JSON.stringify(text), () => screen.err().includes(text)),
+    });
+    await ended;
+  });
+}
+
+/** Records the end of a task that took some milliseconds. */
+async function end(
+  { agent, uuid }: Following,
+  name: string,
+  next: Parameters<typeof endTask>[2],
+  ms: number,
+  error = "",
+): Promise<void> {
+  const finished_at = new Date(Date.parse(agent.clock.now) + ms).toISOString();
+  await endTask(agent, uuid, next, { name, error, finished_at });
+}
+
+const SUCCEEDED = { kind: "finished", execution: "succeeded" } as const;
+const FAILED = { kind: "finished", execution: "failed" } as const;
+
+Deno.test("--follow off a terminal prints one line per step, message and quarter", () =>
+  following(["--follow"], async (job) => {
+    await job.sees("queued\n");
+    await claimAll(job.agent);
+    for (const share of [1, 10, 26, 30, 51, 99, 100]) {
+      await job.info({
+        task: "place",
+        progress: { phase: "copy", done: share * MIB, total: 100 * MIB },
+      });
+    }
+    await job.info({ task: "place", message: "sees the medium as /a.iso\x1b[2J" });
+    await job.sees("sees the medium");
+    await end(job, "place", { kind: "continue" }, 1_500);
+    await job.info({ task: "boot", message: "booting" });
+    await job.sees("booting\n");
+    await end(job, "boot", SUCCEEDED, 100);
+    assertEquals(await job.ended, 0);
+    assertEquals(job.screen.err().split("\n"), [
+      "queued",
+      "place: copy 26 MiB / 100 MiB (26 %)",
+      "place: copy 51 MiB / 100 MiB (51 %)",
+      "place: copy 99 MiB / 100 MiB (99 %)",
+      "place: copy 100 MiB / 100 MiB (100 %)",
+      "place: sees the medium as /a.iso\\x1b[2J",
+      "place ok 1.5 s",
+      "boot: booting",
+      "boot ok 0.1 s",
+      "",
+    ]);
+    assertEquals(job.screen.out(), `${job.uuid}\n`);
+  }));
+
+Deno.test("--follow exits 5 and says which task failed with what", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    await end(job, "place", FAILED, 40, "no space");
+    assertEquals(await job.ended, 5);
+    assertStringIncludes(job.screen.err(), "place failed 0.0 s: no space\n");
+    assertStringIncludes(
+      job.screen.err(),
+      `zonewright: Job ${job.uuid} failed in place: no space\n` +
+        `hint: zonewright job get ${job.uuid} --json\n`,
+    );
+  }));
+
+Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () =>
+  following(["--wait", "--json"], async (job) => {
+    await claimAll(job.agent);
+    await job.agent.call("POST", `/jobs/${job.uuid}/cancel`, {});
+    assertEquals(await job.ended, 7);
+    assertEquals(JSON.parse(job.screen.out()).execution, "canceled");
+    assertEquals(job.screen.err(), `zonewright: Job ${job.uuid} was canceled\n`);
+  }));
+
+Deno.test("--timeout exits 124, tells how to go on, and leaves the job alone", () =>
+  following(["--wait", "--timeout", "1s"], async (job) => {
+    assertEquals(await job.ended, 124);
+    assertStringIncludes(job.screen.err(), `Gave up waiting for job ${job.uuid}`);
+    assertStringIncludes(job.screen.err(), `hint: zonewright job tail ${job.uuid}`);
+    assertEquals((await job.agent.store.jobs.get(job.uuid))?.execution, "queued");
+  }));
+
+Deno.test("Ctrl-C exits 130, tells how to go on, and leaves the job alone", () =>
+  following(["--follow"], async (job) => {
+    await job.sees("queued\n");
+    job.screen.interrupt();
+    assertEquals(await job.ended, 130);
+    assertStringIncludes(job.screen.err(), `Stopped watching job ${job.uuid}: it goes on`);
+    assertStringIncludes(job.screen.err(), `hint: zonewright job cancel ${job.uuid}`);
+    assertEquals((await job.agent.store.jobs.get(job.uuid))?.execution, "queued");
+  }));
+
+Deno.test("--follow shows a job that waits, and its steps after it was resumed", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    await end(job, "place", { kind: "waiting" }, 10, "wait");
+    await job.sees("waiting for zonewright job resume\n");
+    assertEquals(job.screen.err().includes("place ok"), false);
+    await job.agent.call("POST", `/jobs/${job.uuid}/resume`, {});
+    await job.sees("place ok");
+    await claimAll(job.agent);
+    await end(job, "boot", SUCCEEDED, 100);
+    assertEquals(await job.ended, 0);
+  }));
+
+Deno.test("--follow on a terminal keeps ended steps and moves one line", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    for (const done of [100, 412]) {
+      await job.info({
+        task: "place",
+        progress: { phase: "copy", done: done * MIB, total: 631 * MIB },
+      });
+      await job.sees(`copy ${done} MiB / 631 MiB`);
+    }
+    await job.sees("65 %");
+    await job.info({ task: "place", message: "631 MiB" });
+    await end(job, "place", { kind: "continue" }, 2_100);
+    await job.sees("boot");
+    await end(job, "boot", FAILED, 300, "no such device");
+    assertEquals(await job.ended, 5);
+    const lines = job.screen.err().split("\n").map((line) => line.split("\r\x1b[2K").at(-1) ?? "");
+    assertEquals(lines.slice(0, 2).map((line) => line.replace(/ {3,}/g, "   ")), [
+      "✓ place   631 MiB   2.1 s",
+      "✗ boot   no such device   0.3 s",
+    ]);
+    // Every line fits into the window of 101 columns, so that none is broken.
+    assert(lines.slice(0, 2).every((line) => [...line].length === 100));
+    const moving = job.screen.err().split("\r\x1b[2K").filter((line) => !line.endsWith("\n"));
+    assert(moving.every((line) => [...line].length <= 100));
+    assert(job.screen.err().includes("eta "));
+  }, { isTerminal: true, columns: 101, env: { NO_COLOR: "1" } }));
+
+Deno.test("--follow with TERM=dumb moves nothing", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    await end(job, "place", { kind: "continue" }, 10);
+    await end(job, "boot", SUCCEEDED, 10);
+    assertEquals(await job.ended, 0);
+    assertEquals(job.screen.err().includes("\x1b"), false);
+    assertStringIncludes(job.screen.err(), "boot ok 0.0 s\n");
+  }, { isTerminal: true, columns: 60, env: { TERM: "dumb" } }));
+
+Deno.test("job tail prints a job that has ended as it prints one that runs", () =>
+  withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const run = screenFor(agent.url);
+    await run.run("job", "run", workflow);
+    const uuid = run.out().trim() as JobUuid;
+    await claimAll(agent);
+    await agent.store.info.append(uuid, { "10%": "copied" }, agent.clock.now);
+    await endTask(agent, uuid, SUCCEEDED);
+    const tail = screenFor(agent.url);
+    assertEquals(await tail.run("job", "tail", uuid), 0);
+    assertEquals(tail.out(), '{"10%":"copied"}\nfirst ok 0.0 s\n');
+    const wait = screenFor(agent.url);
+    assertEquals([await wait.run("job", "wait", uuid), wait.out()], [0, "success\n"]);
+  }));
+
+Deno.test("job wait and job tail exit 4 for a job that is not there", () =>
+  withHttpAgent(async (agent) => {
+    for (const verb of ["wait", "tail"]) {
+      assertEquals(await screenFor(agent.url).run("job", verb, "nothing"), 4);
+    }
+  }));
+
+Deno.test("endOf() knows the words of both wordings", () => {
+  const end = (execution: string) => endOf(readJob({ execution }));
+  assertEquals(["success", "succeeded", "failure", "failed", "canceled", "retried"].map(end), [
+    "success",
+    "success",
+    "failure",
+    "failure",
+    "canceled",
+    "retried",
+  ]);
+  assertEquals(["queued", "running", "waiting", "later"].map(end), [
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+Deno.test("readJob() shows the running step of a fallback chain, and errors that are objects", () => {
+  const job = readJob({
+    execution: "running",
+    chain: [{ name: "a" }, { name: "b" }],
+    chain_results: [{ name: "a", error: { name: "Error", message: "no disk" } }],
+    onerror: [{ name: "undo" }],
+    onerror_results: [],
+  });
+  assertEquals(job.steps.map(({ name, state, error }) => [name, state, error]), [
+    ["a", "failed", "no disk"],
+    ["undo", "running", undefined],
+  ]);
+});

@@ -1,0 +1,173 @@
+// `image` and `status` against a small server that answers as documents 1 and 2 say.
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { until } from "../support/until.ts";
+import { openScreen, type Screen, screenFor } from "./screen.ts";
+
+const SYNC = {
+  started_at: "2026-01-01T11:00:00.000Z",
+  finished_at: "2026-01-01T11:00:10.000Z",
+  upstream: "https://images.example",
+  outcome: "partial",
+  added: 1,
+  changed: 2,
+  removed: 0,
+  unchanged: 9,
+  problems: [{ document: "v1/distros/a/index.json", message: "expected an object\x1b[2J" }],
+};
+const BUILDS = {
+  distro: "omnios",
+  release: "r151058",
+  builds: [{
+    build: "20261001",
+    artifacts: [{
+      arch: "x86_64",
+      format: "raw",
+      compression: "zstd",
+      variant: "cloud",
+      size: 631 * 1_048_576,
+      locations: [{ url: "https://a.example/o.raw.zst", kind: "primary" }],
+      integrity: { digests: [{ algorithm: "sha256", value: "ab" }] },
+    }],
+  }],
+};
+
+const TREE: Readonly<Record<string, unknown>> = {
+  "GET /v1/index.json": {
+    distros: [{ id: "omnios", name: "OmniOS", os_family: "illumos" }, {
+      id: "b",
+      os_family: "bsd",
+    }],
+  },
+  "GET /v1/distros/omnios/index.json": {
+    id: "omnios",
+    releases: [{ id: "r151058", title: "OmniOS r151058", aliases: ["latest", "lts"] }],
+  },
+  "GET /v1/distros/omnios/releases/r151058/index.json": BUILDS,
+  "GET /v1/distros/omnios/aliases/latest.json": BUILDS,
+  "GET /agent/v1/index": {
+    upstream: SYNC.upstream,
+    syncing: true,
+    last_sync: SYNC,
+    documents: 12,
+  },
+  "POST /agent/v1/index/sync": { syncing: true },
+  "POST /agent/v1/index/sync?wait=true": SYNC,
+  "GET /ping": { pid: 7, backend: "sqlite" },
+  "GET /stats": { all_time: { queued: 1, failed: 2 }, current: { queued: 3, running: 4 } },
+};
+
+/** Answers from a table of `METHOD path`. */
+function serveTree(
+  tree: Readonly<Record<string, unknown>>,
+  port = 0,
+): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, ({ method, url }) => {
+    const { pathname, search } = new URL(url);
+    const body = tree[`${method} ${pathname}${search}`];
+    return body === undefined
+      ? Response.json({ message: "Cannot find it", request_id: "1" }, { status: 404 })
+      : Response.json(body);
+  });
+}
+
+async function said(...args: string[]): Promise<Screen & { readonly code: number }> {
+  const server = serveTree(TREE);
+  try {
+    const nowMs = () => Date.parse("2026-01-01T14:00:10Z");
+    const screen = screenFor(`http://127.0.0.1:${server.addr.port}`, { nowMs });
+    return { ...screen, code: await screen.run(...args) };
+  } finally {
+    await server.shutdown();
+  }
+}
+
+Deno.test("image list shows distros, releases and files", async () => {
+  assertEquals(
+    (await said("image", "list")).out(),
+    [
+      "DISTRO  NAME    FAMILY",
+      "omnios  OmniOS  illumos",
+      "b       -       bsd",
+      "",
+    ].join("\n"),
+  );
+  assertMatch((await said("image", "list", "omnios")).out(), /^r151058 .* latest, lts +-$/m);
+  const files = await said("image", "list", "omnios/r151058");
+  assertMatch(files.out(), /^20261001 +cloud +x86_64 +raw +zstd +631 MiB$/m);
+});
+
+Deno.test("image list and show take an alias for a release", async () => {
+  assertEquals((await said("image", "list", "omnios/latest")).code, 0);
+  const { out } = await said("image", "show", "omnios/latest");
+  assertStringIncludes(out(), "https://a.example/o.raw.zst");
+  assertMatch(out(), /^sha256 +ab$/m);
+});
+
+Deno.test("image list --json is the document as it is served", async () => {
+  const { out } = await said("image", "list", "omnios/r151058", "--json");
+  assertEquals(JSON.parse(out()), BUILDS);
+});
+
+Deno.test("image exits 4 for what is not there and 2 for what names nothing", async () => {
+  assertEquals((await said("image", "list", "none")).code, 4);
+  assertEquals((await said("image", "list", "omnios/lts")).code, 4);
+  for (const operand of ["a/b/c", "a/", "/b"]) {
+    assertEquals((await said("image", "list", operand)).code, 2, operand);
+  }
+  assertEquals((await said("image", "show", "omnios")).code, 2);
+});
+
+Deno.test("image sync starts a sync, and with --wait tells what it did and what was wrong", async () => {
+  const started = await said("image", "sync");
+  assertEquals([started.code, started.out()], [0, ""]);
+  const { code, out, err } = await said("image", "sync", "--wait");
+  assertEquals([code, out()], [
+    0,
+    "partial, 3 h ago: 1 added, 2 changed, 0 removed, 9 unchanged\n",
+  ]);
+  assertEquals(err(), "zonewright: v1/distros/a/index.json: expected an object\\x1b[2J\n");
+});
+
+Deno.test("image status tells the upstream and the last sync", async () => {
+  const { out } = await said("image", "status");
+  assertMatch(out(), /^index +https:\/\/images\.example$/m);
+  assertMatch(out(), /^last sync +partial, 3 h ago/m);
+  assertMatch(out(), /^syncing +now$/m);
+});
+
+Deno.test("status counts the jobs of all windows", async () => {
+  const { code, out } = await said("status");
+  assertEquals(code, 0);
+  assertMatch(out(), /^jobs +4 queued, 4 running, 0 waiting, 2 failed$/m);
+  assertMatch(out(), /^agent +http:.*, pid 7$/m);
+});
+
+Deno.test("status --curl prints every request that it would send", async () => {
+  const screen = openScreen();
+  assertEquals(await screen.run("status", "--curl"), 0);
+  assertEquals(screen.out().trim().split("\n").length, 3);
+});
+
+Deno.test("a job is followed over a restart of the agent", async () => {
+  const job = (execution: string) => ({ uuid: "j", name: "n", execution, chain: [] });
+  const asked: string[] = [];
+  const first = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, ({ url }) => {
+    asked.push(url);
+    return Response.json(url.includes("/info") ? [] : job("running"));
+  });
+  const { port } = first.addr;
+  const screen = screenFor(`http://127.0.0.1:${port}`);
+  const ended = screen.run("job", "wait", "j");
+  await until("a poll", () => asked.filter((url) => url.includes("/info")).length >= 2);
+  await first.shutdown();
+  const second = serveTree({
+    "GET /jobs/j": job("success"),
+    "GET /jobs/j/info?after=0": [],
+  }, port);
+  try {
+    assertEquals(await ended, 0);
+  } finally {
+    await second.shutdown();
+  }
+});

@@ -1,0 +1,158 @@
+// `machine create`: what it sends for what was typed, against a server that keeps it; and `machine
+// list`, `get` and `vnc` against the HTTP application with a host of one machine.
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { PROVISION, withHttpAgent } from "../http/http_agent.ts";
+import { openScreen, screenFor } from "./screen.ts";
+
+const MACHINE = { brand: "kvm", ram: 1024 };
+const INPUT = JSON.stringify(MACHINE);
+const HEX = "ab".repeat(32);
+const UUID = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
+
+/** The body that a command line sends. */
+async function sent(...flags: string[]): Promise<JsonObject> {
+  const screen = openScreen({ input: INPUT, cwd: "/here" });
+  const code = await screen.run("machine", "create", "-f", "-", ...flags, "--curl");
+  assertEquals([code, screen.err()], [0, ""], flags.join(" "));
+  const body = /--data-raw '(.*)' http/.exec(screen.out())?.[1];
+  return JSON.parse(body ?? "");
+}
+
+async function refused(...flags: string[]): Promise<string> {
+  const screen = openScreen({ input: INPUT });
+  const code = await screen.run("machine", "create", "-f", "-", ...flags, "--curl");
+  assertEquals([code, screen.out()], [2, ""], flags.join(" "));
+  return screen.err();
+}
+
+Deno.test("--iso tells a name, a path, an address and an artifact apart by their looks", async () => {
+  const media = async (...flags: string[]) => (await sent(...flags)).media;
+  assertEquals(await media("--iso", "debian.iso"), { path: "debian.iso" });
+  assertEquals(await media("--iso", "/media/debian.iso"), { path: "/media/debian.iso" });
+  assertEquals(await media("--iso", "./debian.iso"), { path: "/here/debian.iso" });
+  assertEquals(await media("--iso", "../debian.iso"), { path: "/debian.iso" });
+  assertEquals(await media("--iso", "debian/13"), {
+    artifact: { distro: "debian", release: "13" },
+  });
+  assertEquals(await media("--iso", "https://a.example/b.iso", "--sha256", HEX.toUpperCase()), {
+    url: "https://a.example/b.iso",
+    digest: `sha256:${HEX}`,
+  });
+  assertEquals(await media("--iso", "/a.iso", "--sha512", HEX + HEX), {
+    path: "/a.iso",
+    digest: `sha512:${HEX}${HEX}`,
+  });
+});
+
+Deno.test("--artifact names build, variant, architecture and format", async () => {
+  const ref = "omnios/r151058:20261001?variant=cloud&arch=x86_64&format=raw";
+  assertEquals((await sent("--artifact", ref)).media, {
+    artifact: {
+      distro: "omnios",
+      release: "r151058",
+      build: "20261001",
+      variant: "cloud",
+      arch: "x86_64",
+      format: "raw",
+    },
+  });
+});
+
+Deno.test("boot is what the flag says, and is left to the agent for artifacts", async () => {
+  assertEquals((await sent("--iso", "a.iso")).boot, "cd");
+  assertEquals((await sent("--disk", "a.img")).boot, "disk");
+  assertEquals((await sent("--artifact", "a/b")).boot, undefined);
+  assertEquals((await sent("--artifact", "a/b", "--boot", "cd")).boot, "cd");
+  assertEquals((await sent("--iso", "a.img", "--boot", "disk")).boot, "disk");
+});
+
+Deno.test("--brand and --uuid are sent beside the description, which stays as it is", async () => {
+  const body = await sent("--iso", "a.iso", "--brand", "bhyve", "--uuid", UUID.toUpperCase());
+  assertEquals(body.machine, { ...MACHINE, brand: "bhyve" });
+  assertEquals(body.uuid, UUID);
+});
+
+Deno.test("media that cannot be told or trusted are refused with a sentence of their own", async () => {
+  assertStringIncludes(await refused(), "--iso MEDIUM is missing");
+  assertStringIncludes(
+    await refused("--iso", "a", "--disk", "b"),
+    "--iso and --disk name two media",
+  );
+  assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
+  assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "no address of http or https");
+  assertStringIncludes(await refused("--iso", "file:///b.iso"), "named by its path");
+  assertStringIncludes(await refused("--iso", ""), "--iso is empty");
+  assertStringIncludes(await refused("--iso", "a.iso", "--sha256", "abc"), "64 hexadecimal digits");
+  assertStringIncludes(await refused("--iso", "a.iso", "--sha256", HEX, "--sha512", HEX), "both");
+  assertStringIncludes(await refused("--iso", "a.iso", "--boot", "net"), "neither cd nor disk");
+  assertStringIncludes(await refused("--iso", "a.iso", "--uuid", "x"), "is not a uuid");
+  assertStringIncludes(await refused("--artifact", "debian"), "is not DISTRO/RELEASE");
+  assertStringIncludes(
+    await refused("--artifact", "debian/13?formt=raw"),
+    '"formt" names no part of an artifact: did you mean "format"?',
+  );
+});
+
+Deno.test("machine create without a description exits 2", async () => {
+  const screen = openScreen();
+  assertEquals(await screen.run("machine", "create", "--iso", "a.iso"), 2);
+  assertStringIncludes(screen.err(), "-f FILE is missing");
+});
+
+const VNC = { host: "127.0.0.1", port: 5901, display: 1 };
+
+/** A host with one machine that runs and one that does not. */
+const HOST = {
+  policy: DEFAULT_POLICY,
+  provisionWorkflow: PROVISION,
+  vmadm: {
+    list: () => Promise.resolve([machine(UUID, "running"), machine(OTHER, "stopped")]),
+    get: (uuid: string) =>
+      Promise.resolve(
+        uuid === UUID
+          ? machine(UUID, "running")
+          : uuid === OTHER
+          ? machine(OTHER, "stopped")
+          : null,
+      ),
+    infoVnc: (uuid: string) => Promise.resolve(uuid === UUID ? VNC : null),
+  },
+};
+const OTHER = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a12";
+
+function machine(uuid: string, state: string): JsonObject {
+  return { uuid, state, alias: "web\x1b[2J", brand: "kvm", ram: 1024 };
+}
+
+Deno.test("machine list shows every machine, and its name cannot move the cursor", () =>
+  withHttpAgent(async (agent) => {
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "list"), 0);
+    assertStringIncludes(screen.out(), `${UUID}  web\\x1b[2J  kvm    running     1024  -\n`);
+    const json = screenFor(agent.url);
+    await json.run("machine", "list", "--json");
+    assertEquals(JSON.parse(json.out()).length, 2);
+  }, { machines: HOST }));
+
+Deno.test("machine get shows the console of a machine that runs", () =>
+  withHttpAgent(async (agent) => {
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "get", UUID), 0);
+    assertMatch(screen.out(), /^vnc +127\.0\.0\.1:5901 \(display 1\)$/m);
+    assertEquals(await screenFor(agent.url).run("machine", "get", UUID.replace("6c", "7c")), 4);
+  }, { machines: HOST }));
+
+Deno.test("machine vnc prints the address alone, and exits 6 when there is none", () =>
+  withHttpAgent(async (agent) => {
+    const screen = screenFor(agent.url);
+    assertEquals([await screen.run("machine", "vnc", UUID), screen.out()], [0, "127.0.0.1:5901\n"]);
+    const json = screenFor(agent.url);
+    await json.run("machine", "vnc", UUID, "--json");
+    assertEquals(JSON.parse(json.out()), VNC);
+    const stopped = screenFor(agent.url);
+    assertEquals(await stopped.run("machine", "vnc", OTHER), 6);
+    assertStringIncludes(stopped.err(), 'its state is "stopped", expected "running"');
+  }, { machines: HOST }));

@@ -1,0 +1,127 @@
+// The command line as a program: streams, exit codes and signals that only a process has.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { selfCommand } from "../../src/executable.ts";
+import { newJob, withHttpAgent } from "../http/http_agent.ts";
+import { until, withFolder } from "../support/until.ts";
+
+const SELF = selfCommand();
+
+interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function command(args: readonly string[], env: Record<string, string> = {}): Deno.Command {
+  return new Deno.Command(SELF.program, {
+    args: [...SELF.args, ...args],
+    clearEnv: true,
+    env: { ...SELF.env, HOME: Deno.env.get("HOME") ?? "/", ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+}
+
+async function run(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  const { code, stdout, stderr } = await command(args, env).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code, out: text(stdout), err: text(stderr) };
+}
+
+Deno.test("the program exits with the code of its table and keeps its streams apart", () =>
+  withHttpAgent(async (agent) => {
+    const env = { ZONEWRIGHT_URL: agent.url };
+    const uuid = await newJob(agent);
+    const list = await run(["job", "list", "--json"], env);
+    assertEquals([list.code, list.err], [0, ""]);
+    assertEquals(JSON.parse(list.out)[0].uuid, uuid);
+    const usage = await run(["job", "lsit"], env);
+    assertEquals([usage.code, usage.out], [2, ""]);
+    assert(usage.err.startsWith("zonewright: "), usage.err);
+    assertEquals((await run(["job", "get", "none"], env)).code, 4);
+  }));
+
+Deno.test("the program speaks over a unix socket", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/agent.sock`;
+    const server = Deno.serve({ path, onListen: () => {} }, () => Response.json([]));
+    try {
+      const env = { ZONEWRIGHT_SOCKET: path };
+      assertEquals(await run(["job", "list", "--json"], env), { code: 0, out: "[]\n", err: "" });
+    } finally {
+      await server.shutdown();
+    }
+  }));
+
+Deno.test("the program ends quietly when its reader has gone", () =>
+  withHttpAgent(async (agent) => {
+    await newJob(agent, { text: "x".repeat(1_000_000) });
+    const child = command(["job", "list", "--json"], { ZONEWRIGHT_URL: agent.url }).spawn();
+    await child.stdout.cancel();
+    const err = await new Response(child.stderr).text();
+    assertEquals([(await child.status).code, err], [0, ""]);
+  }));
+
+Deno.test("Ctrl-C while a job is followed exits 130, and the job goes on", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await newJob(agent);
+    const child = command(["job", "wait", uuid], { ZONEWRIGHT_URL: agent.url }).spawn();
+    // It listens for Ctrl-C before it asks for the first time.
+    await until(
+      "the first request",
+      () => agent.log.some((line) => /\/info$/.test(String(line.path))),
+    );
+    child.kill("SIGINT");
+    const { code, stderr } = await child.output();
+    assertEquals(code, 130);
+    assertStringIncludes(new TextDecoder().decode(stderr), "it goes on");
+    assertEquals((await agent.store.jobs.get(uuid))?.execution, "queued");
+  }));
+
+Deno.test("serve with a wrong configuration exits 2 before anything is opened", () =>
+  withFolder(async (folder) => {
+    const { code, out, err } = await run(["serve", "--listen", "0.0.0.0:1", "--state-dir", folder]);
+    assertEquals([code, out], [2, ""]);
+    assertStringIncludes(err, "is not a loopback address");
+    assertEquals(Array.from(Deno.readDirSync(folder)), []);
+  }));
+
+Deno.test("serve answers, ignores SIGUSR1, and stops in order on SIGTERM", () =>
+  withFolder(async (folder) => {
+    const socket = `${folder}/agent.sock`;
+    const flags = [
+      "--dev",
+      "--listen",
+      "off",
+      "--socket",
+      socket,
+      "--state-dir",
+      `${folder}/state`,
+    ];
+    const child = command(["serve", ...flags]).spawn();
+    let log = "";
+    const reading = (async () => {
+      const decoder = new TextDecoder();
+      for await (const part of child.stderr) log += decoder.decode(part, { stream: true });
+    })();
+    try {
+      await until("the agent", () => {
+        assert(!log.includes("rror: "), log);
+        return log.includes("agent started");
+      });
+      child.kill("SIGUSR1");
+      await until("the ignored signal", () => log.includes("signal ignored"));
+      const status = await run(["status", "--json"], { ZONEWRIGHT_SOCKET: socket });
+      assertEquals(status.code, 0, status.err);
+    } finally {
+      child.kill("SIGTERM");
+    }
+    assertEquals((await child.status).code, 0);
+    await reading;
+    await child.stdout.cancel();
+    // Off a terminal every line is JSON.
+    for (const line of log.trim().split("\n")) JSON.parse(line);
+    assertStringIncludes(log, '"msg":"agent asked to stop","signal":"SIGTERM"');
+  }));

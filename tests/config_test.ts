@@ -1,0 +1,211 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { type Config, LIMITS, SETTINGS, variableOf } from "../src/config.ts";
+import { type ConfigSources, loadConfig, originText, readConfig } from "../src/config_sources.ts";
+import { AgentError } from "../src/domain/error.ts";
+import { VERSION } from "../src/version.ts";
+import { withFolder } from "./support/until.ts";
+
+function read(sources: Partial<ConfigSources> = {}): Config {
+  return readConfig({ flags: {}, env: {}, cwd: "/here", os: "linux", ...sources });
+}
+
+function file(text: string): ConfigSources["file"] {
+  return { path: "/etc/zonewright/zonewright.toml", text };
+}
+
+/** The messages of a configuration that is refused. */
+function problems(sources: Partial<ConfigSources>): string[] {
+  const error = assertThrows(() => read(sources), AgentError);
+  assertEquals(error.code, "invalid_argument");
+  return error.errors.map((one) => one.message);
+}
+
+Deno.test("readConfig() fills in the defaults of a Linux host", () => {
+  const config = read();
+  assertEquals(config.state_dir, {
+    value: "/var/lib/zonewright",
+    origin: { kind: "default" },
+  });
+  assertEquals(config.listen.value, { hostname: "127.0.0.1", port: 8780 });
+  assertEquals(config.host.value, { kind: "local" });
+  assertEquals(config.vmadm.value, "/usr/sbin/vmadm");
+  assertEquals([config.socket.value, config.index.value], [null, null]);
+  assertEquals(config.compat.value, "document");
+  assert(config.limits.body_bytes_max.value >= 1_048_576 + 1024);
+});
+
+Deno.test("readConfig() keeps state where illumos keeps files over a reboot", () => {
+  assertEquals(read({ os: "illumos" }).state_dir.value, "/opt/custom/zonewright");
+});
+
+Deno.test("readConfig() with dev simulates the host and works below the present folder", () => {
+  const config = read({ flags: { dev: true } });
+  assertEquals(config.host, { value: { kind: "simulated" }, origin: { kind: "default" } });
+  assertEquals(config.state_dir.value, "/here/run");
+});
+
+Deno.test("readConfig() lets flags beat variables, variables the file, the file the default", () => {
+  const toml = file('slots = 5\nlog_level = "debug"\nvmadm = "/file/vmadm"\n');
+  const env = { ZONEWRIGHT_SLOTS: "6", ZONEWRIGHT_LOG_LEVEL: "warn" };
+  const config = read({ flags: { slots: "7" }, env, file: toml });
+  assertEquals([config.slots.value, originText(config.slots.origin)], [7, "--slots"]);
+  assertEquals(
+    [config.log_level.value, originText(config.log_level.origin)],
+    ["warn", "ZONEWRIGHT_LOG_LEVEL"],
+  );
+  assertEquals(
+    [config.vmadm.value, originText(config.vmadm.origin)],
+    ["/file/vmadm", "/etc/zonewright/zonewright.toml"],
+  );
+  assertEquals(originText(config.zones.origin), "default");
+});
+
+Deno.test("readConfig() reads limits from their table, their flags and their variables", () => {
+  const config = read({
+    flags: { "tasks-max": "11" },
+    env: { ZONEWRIGHT_RETRY_MAX: "12" },
+    file: file("[limits]\nbody_bytes_max = 4096\ntasks_max = 10\n"),
+  });
+  assertEquals(config.limits.tasks_max.value, 11);
+  assertEquals(config.limits.retry_max.value, 12);
+  assertEquals(config.limits.body_bytes_max.value, 4096);
+});
+
+Deno.test("readConfig() resolves a relative path where it was written", () => {
+  const config = read({
+    flags: { "media-dir": ["iso", "/other"] },
+    file: file('state_dir = "state"\n'),
+  });
+  assertEquals(config.media_dirs.value, ["/here/iso", "/other"]);
+  assertEquals(config.state_dir.value, "/etc/zonewright/state");
+});
+
+Deno.test("readConfig() cuts lists in variables", () => {
+  const env = { ZONEWRIGHT_MEDIA_DIR: "/a:/b", ZONEWRIGHT_ALLOW_HOST: "one.example,two.example" };
+  const config = read({ env });
+  assertEquals(config.media_dirs.value, ["/a", "/b"]);
+  assertEquals(config.allowed_hosts.value, ["one.example", "two.example"]);
+});
+
+Deno.test("readConfig() reads hosts, addresses and times", () => {
+  assertEquals(read({ flags: { host: "ssh://root@gz:2222" } }).host.value, {
+    kind: "ssh",
+    destination: "root@gz",
+    port: 2222,
+  });
+  assertEquals(read({ flags: { listen: "[::1]:0" } }).listen.value, { hostname: "::1", port: 0 });
+  assertEquals(read({ flags: { listen: "off", socket: "/s" } }).listen.value, null);
+  assertEquals(read({ flags: { "index-interval": "2h" } }).index_interval.value, 7200);
+  assertEquals(read({ flags: { "index-interval": "off" } }).index_interval.value, 0);
+  assertEquals(read({ flags: { index: "https://a.example/" } }).index.value, "https://a.example");
+  assertEquals(read({ flags: { index: "tree" } }).index.value, "/here/tree");
+});
+
+Deno.test("readConfig() names the nearest key, variable and flag for an unknown one", () => {
+  assertEquals(problems({ file: file("lisen = 1\n") }), [
+    '/etc/zonewright/zonewright.toml: unknown key "lisen": did you mean "listen"?',
+  ]);
+  assertEquals(problems({ file: file("[limits]\ntask_max = 1\n") }), [
+    '/etc/zonewright/zonewright.toml [limits]: unknown key "task_max": did you mean "tasks_max"?',
+  ]);
+  assertEquals(problems({ env: { ZONEWRIGHT_STATEDIR: "/x" } }), [
+    'unknown variable "ZONEWRIGHT_STATEDIR": did you mean "ZONEWRIGHT_STATE_DIR"?',
+  ]);
+  assertEquals(problems({ flags: { slot: "1" } }), [
+    'unknown flag "--slot": did you mean "--slots"?',
+  ]);
+  assertEquals(problems({ flags: { host: "simulate" } }), [
+    '--host: host: "simulate" is none of local, simulated, ssh://user@host: ' +
+    'did you mean "simulated"?',
+  ]);
+});
+
+Deno.test("readConfig() refuses values with where they came from and what was wanted", () => {
+  assertEquals(problems({ flags: { slots: "0" } }), [
+    '--slots: slots: "0" is not an integer from 1 to 64',
+  ]);
+  assertEquals(problems({ env: { ZONEWRIGHT_DEV: "yes" } }), [
+    'ZONEWRIGHT_DEV: dev: "yes" is not true or false',
+  ]);
+  assertEquals(problems({ file: file("slots = 1.5\n") }), [
+    "/etc/zonewright/zonewright.toml: slots: 1.5 is not an integer from 1 to 64",
+  ]);
+  for (
+    const flags of [
+      { listen: "8780" },
+      { listen: "127.0.0.1:70000" },
+      { "log-level": "loud" },
+      { index: "ftp://a.example" },
+      { index: "https://user:word@a.example" },
+      { "index-interval": "5s" },
+      { "state-dir": "" },
+      { compat: "restify" },
+      { "allow-host": ["a.example:80"] },
+    ]
+  ) assertEquals(problems({ flags }).length, 1);
+});
+
+Deno.test("readConfig() refuses to listen beyond loopback", () => {
+  for (const listen of ["0.0.0.0:8780", "[::]:8780", "192.0.2.7:8780", "gz.example:8780"]) {
+    const [message] = problems({ flags: { listen } });
+    assert(message?.includes("is not a loopback address"), message);
+  }
+});
+
+Deno.test("readConfig() refuses an index without TLS unless it is allowed", () => {
+  const index = "http://a.example";
+  assertEquals(problems({ flags: { index } }).length, 1);
+  const config = read({ flags: { index, "allow-http-index": true } });
+  assertEquals(config.index.value, index);
+});
+
+Deno.test("readConfig() refuses an agent that nobody could reach", () => {
+  assertEquals(problems({ flags: { listen: "off" } }).length, 1);
+});
+
+Deno.test("readConfig() reports every problem at once, each one time", () => {
+  const found = problems({
+    flags: { slots: "many", dev: "perhaps" },
+    env: { ZONEWRIGHT_X: "1" },
+    file: file('limits = 3\nlog_format = "xml"\n'),
+  });
+  assertEquals(found.length, 5);
+});
+
+Deno.test("readConfig() names the line where TOML breaks", () => {
+  const [message] = problems({ file: file("slots = \n") });
+  assert(message?.startsWith("/etc/zonewright/zonewright.toml: "), message);
+});
+
+Deno.test("readConfig() takes no key of the prototype for a setting", () => {
+  assertEquals(problems({ file: file("constructor = 1\n") }).length, 1);
+  assertEquals(read({ flags: Object.create({ slots: "0" }) }).slots.value, 4);
+});
+
+Deno.test("every setting has a flag and a key of its own", () => {
+  const all = [...Object.values(SETTINGS), ...Object.values(LIMITS)];
+  assertEquals(new Set(all.map((one) => one.flag)).size, all.length);
+  assertEquals(new Set(all.map((one) => variableOf(one.flag))).size, all.length);
+});
+
+Deno.test("loadConfig() reads the file that a flag or a variable names", () =>
+  withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/z.toml`, "slots = 9\n");
+    const base = { env: {}, cwd: folder, os: "linux" };
+    const byFlag = await loadConfig({ ...base, flags: { config: "z.toml" } });
+    assertEquals(byFlag.slots, { value: 9, origin: { kind: "file", path: `${folder}/z.toml` } });
+    const env = { ZONEWRIGHT_CONFIG: `${folder}/z.toml` };
+    assertEquals((await loadConfig({ ...base, flags: { dev: true }, env })).slots.value, 9);
+  }));
+
+Deno.test("loadConfig() refuses a named file that is not there", () =>
+  withFolder(async (folder) => {
+    const sources = { flags: { config: "none.toml" }, env: {}, cwd: folder, os: "linux" };
+    const error = await assertRejects(() => loadConfig(sources), AgentError);
+    assertEquals(error.code, "not_found");
+  }));
+
+Deno.test("VERSION is the version of deno.json", async () => {
+  const text = await Deno.readTextFile(new URL("../deno.json", import.meta.url));
+  assertEquals(JSON.parse(text).version, VERSION);
+});
