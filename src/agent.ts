@@ -45,23 +45,15 @@ export interface RunningAgent {
   stop(reason: string): Promise<void>;
 }
 
-export interface AgentOptions {
-  readonly log: Log;
-  /** Called when the agent listens. */
-  readonly onReady?: (info: { urls: readonly string[] }) => void;
-}
-
 /**
  * Starts an agent. It listens as soon as its store is open; guests and the index follow.
  * @throws {AgentError} `conflict` when another agent uses the state folder
  */
-export async function startAgent(config: Config, options: AgentOptions): Promise<RunningAgent> {
-  const { log } = options;
+export async function startAgent(config: Config, { log }: { log: Log }): Promise<RunningAgent> {
   const parts: Closer[] = [];
   try {
     const agent = await assemble(config, log, parts);
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
-    options.onReady?.({ urls: agent.urls });
     const stopped = Promise.withResolvers<void>();
     let stopping: Promise<void> | undefined;
     const stop = (reason: string) =>
@@ -142,7 +134,7 @@ async function assemble(
     wording: config.compat.value,
     log,
     machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: uuid },
-    allowedHosts: [],
+    allowedHosts: config.allowed_hosts.value,
     routes: [
       indexTreeRoutes({ index: store.index, generation: () => mirror.generation, now: ground.now }),
       indexSyncRoutes({ index: store.index, mirror, log }),

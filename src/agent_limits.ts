@@ -1,15 +1,15 @@
 // The configured limits, under the names that the HTTP room gives them.
 
 import type { Config } from "./config.ts";
-import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "./http/app_deps.ts";
+import type { HttpLimits } from "./http/app_deps.ts";
 
 /** What requests may be at the largest. */
 export function httpLimits({ limits }: Config): HttpLimits {
   return {
-    ...DEFAULT_HTTP_LIMITS,
     bodyBytesMax: limits.body_bytes_max.value,
     jsonDepthMax: limits.json_depth_max.value,
     requestsMax: limits.requests_max.value,
+    waitsMax: limits.waits_max.value,
     tasksMax: limits.tasks_max.value,
     sourceCharsMax: limits.source_chars_max.value,
     retryMax: limits.retry_max.value,

@@ -14,7 +14,7 @@ const PERMISSIONS = ["read", "write", "net", "env", "run", "sys"].map((name) => 
  * A compiled binary ignores flags of V8 from outside, so they are baked in, for agent and guests
  * alike: no code is ever made from strings, and no heap grows beyond this.
  */
-const V8_FLAGS = "--disallow-code-generation-from-strings,--max-old-space-size=512";
+const V8_FLAGS = "--disallow-code-generation-from-strings,--max-old-space-size=256";
 
 async function run(
   program: string,

@@ -2,41 +2,7 @@
 // job is seen by later tasks and in GET /jobs/:job_uuid, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import type { Job } from "../domain/job.ts";
-
-/** Fields that the engine sets; what a body does to them is forgotten. */
-const ENGINE_FIELDS: ReadonlySet<string> = new Set([
-  "uuid",
-  "workflow",
-  "workflow_uuid",
-  "name",
-  "execution",
-  "chain",
-  "chain_results",
-  "onerror",
-  "onerror_results",
-  "oncancel",
-  "oncancel_results",
-  "exec_after",
-  "timeout",
-  "elapsed",
-  "target",
-  "locks",
-  "attempt",
-  "created_at",
-  "started",
-  "started_at",
-  "finished_at",
-  "runner_id",
-  "log",
-  "timeToDie",
-  "num_attempts",
-  "max_attempts",
-  "initial_delay",
-  "max_delay",
-  "prev_attempt",
-  "next_attempt",
-]);
+import { ENGINE_FIELDS, type Job } from "../domain/job.ts";
 
 /** What a task may change. */
 export interface JobData {

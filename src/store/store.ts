@@ -72,7 +72,11 @@ export type NextStep =
   | { readonly kind: "onerror" }
   | { readonly kind: "queued"; readonly claimable_at: Instant }
   | { readonly kind: "waiting" }
-  | { readonly kind: "finished"; readonly execution: "succeeded" | "failed" | "retried" }
+  | { readonly kind: "finished"; readonly execution: "succeeded" | "failed" }
+  /** The whole job is made anew: this one ends as retried, and its successor is written with it. */
+  | { readonly kind: "retried"; readonly successor: NewJob | null }
+  /** A task canceled its own job; with an oncancel chain the runner keeps the job. */
+  | { readonly kind: "canceled"; readonly oncancel: boolean }
   /** The oncancel chain of a canceled job is done. */
   | { readonly kind: "cancel_done" };
 

@@ -10,13 +10,23 @@ import { decide, type JobEvent } from "../../domain/job_state.ts";
 import type { ChangeOutcome, NextStep, TaskRecord } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
-import { selectJob } from "./jobs.ts";
+import { insertJob, selectJob } from "./jobs.ts";
 
 /** Records the end of a task and the job's next state, or nothing when the runner lost the job. */
-export function recordTask(db: Connection, record: TaskRecord): boolean {
-  const id = advanceJob(db, record);
+export function recordTask(
+  db: Connection,
+  record: TaskRecord,
+  successorParamsSha256: string | null,
+): boolean {
+  const { next, entry } = record;
+  const successor = next.kind === "retried" ? next.successor : null;
+  const props = successor === null
+    ? record.props
+    : { ...record.props, next_attempt: successor.uuid };
+  const id = advanceJob(db, { ...record, props });
   if (id === undefined) return false;
-  if (record.entry !== undefined) insertResult(db, id, record.phase, record.entry);
+  if (entry !== undefined) insertResult(db, id, record.phase, entry);
+  if (successor !== null) insertJob(db, successor, successorParamsSha256);
   return true;
 }
 
@@ -46,6 +56,16 @@ function columnsOf(next: NextStep, phase: Phase): {
       return { execution: "waiting", phase, owned: false, claimable_at: null, starts: 0 };
     case "finished":
       return { execution: next.execution, phase, owned: false, claimable_at: null, starts: 0 };
+    case "retried":
+      return { execution: "retried", phase, owned: false, claimable_at: null, starts: 0 };
+    case "canceled":
+      return {
+        execution: "canceled",
+        phase: next.oncancel ? "oncancel" : phase,
+        owned: next.oncancel,
+        claimable_at: null,
+        starts: next.oncancel ? 1 : 0,
+      };
     case "cancel_done":
       return { execution: null, phase, owned: false, claimable_at: null, starts: 0 };
     default:
@@ -60,7 +80,7 @@ function advanceJob(db: Connection, record: TaskRecord): number | undefined {
         SET execution = coalesce(?1, execution), phase = ?2,
             runner_id = CASE ?3 WHEN 1 THEN runner_id END,
             claimable_at = ?4, starts = ?5, params = ?6, props = ?7, elapsed_ms = ?8,
-            finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried') THEN ?9
+            finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried', 'canceled') THEN ?9
                           ELSE finished_at END
       WHERE uuid = ?10 AND runner_id = ?11 AND phase = ?12
         AND (execution = 'running' OR (execution = 'canceled' AND phase = 'oncancel'))
@@ -72,7 +92,8 @@ function advanceJob(db: Connection, record: TaskRecord): number | undefined {
     columns.starts,
     JSON.stringify(record.params),
     JSON.stringify(record.props),
-    record.next.kind === "onerror" ? 0 : Math.round(record.elapsed_ms),
+    // A phase that follows begins with a budget of its own.
+    columns.phase === record.phase ? Math.round(record.elapsed_ms) : 0,
     record.now,
     record.job_uuid,
     record.runner_id,

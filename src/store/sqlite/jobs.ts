@@ -17,7 +17,7 @@ export function insertJob(
     `INSERT INTO jobs (
        uuid, workflow_uuid, name, execution, phase, chain, onerror, oncancel, timeout, exec_after,
        claimable_at, target, params, params_sha256, props, created_at, elapsed_ms, starts)
-     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, '{}', ?12, 0, 0)
+     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, 0, 0)
      ON CONFLICT (target, params_sha256)
        WHERE target IS NOT NULL AND execution IN ('queued', 'running', 'waiting')
        DO NOTHING
@@ -33,6 +33,7 @@ export function insertJob(
     job.target,
     JSON.stringify(job.params),
     paramsSha256,
+    JSON.stringify(job.props ?? {}),
     job.created_at,
   );
   if (row !== undefined) return { kind: "created", job: jobFromRow(row) };

@@ -85,7 +85,13 @@ function jobStore(db: Connection): JobStore {
     count: (filter) => answer(() => countJobs(db, filter)),
     claim: (runner, limit, now) => db.write(() => claimJobs(db, runner, limit, now)),
     nextDue: () => answer(() => selectNextDue(db)),
-    recordTask: (record) => db.write(() => recordTask(db, record)),
+    recordTask: async (record) => {
+      const successor = record.next.kind === "retried" ? record.next.successor : null;
+      const digest = successor === null || successor.target === null
+        ? null
+        : await paramsDigest(successor.params);
+      return db.write(() => recordTask(db, record, digest));
+    },
     release: (uuid, runner, now) => db.write(() => releaseJob(db, uuid, runner, now)),
     rescue: (runner, now) => db.write(() => rescueJobs(db, runner, now)),
     cancel: (uuid, now) => db.write(() => cancelJob(db, uuid, now)),
