@@ -13,7 +13,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: .toolchain/ready ## start a development agent and create a first machine on it
-	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo --state-dir run
+	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
 
 test: .toolchain/ready check ## run the checks and every test; names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts

@@ -16,33 +16,38 @@ const PERMISSIONS = ["read", "write", "net", "env", "run", "sys"].map((name) => 
  */
 const V8_FLAGS = "--disallow-code-generation-from-strings,--max-old-space-size=256";
 
+interface Ran {
+  readonly success: boolean;
+  /** What the program said when it failed. */
+  readonly words: string;
+}
+
 async function run(
   program: string,
   args: string[],
   env: Record<string, string> = {},
-): Promise<boolean> {
+): Promise<Ran> {
   const command = new Deno.Command(program, {
     args,
     cwd: root,
-    env,
+    env: { ...env, NO_COLOR: "1" },
     stdout: "null",
-    stderr: "piped",
   });
   const { success, stderr } = await command.output();
-  if (!success) console.error(new TextDecoder().decode(stderr).trim());
-  return success;
+  return { success, words: new TextDecoder().decode(stderr).trim() };
 }
 
 async function bundleSources(): Promise<void> {
   await Deno.remove(bundle, { recursive: true }).catch(() => {});
   const args = ["bundle", "--quiet", "--minify", "--code-splitting", "--outdir", bundle, "main.ts"];
-  if (!await run(Deno.execPath(), args)) throw new Error("Cannot bundle main.ts");
+  const { success, words } = await run(Deno.execPath(), args);
+  if (!success) throw new Error(`Cannot bundle main.ts: ${words}`);
 }
 
 async function compile(
   compiler: string,
   env: Record<string, string>,
-): Promise<boolean> {
+): Promise<Ran> {
   return await run(compiler, [
     "compile",
     "--quiet",
@@ -66,19 +71,18 @@ async function build(): Promise<string> {
   await bundleSources();
   const given = Deno.env.get("DENORT_BIN");
   if (given !== undefined) {
-    if (!await compile(Deno.execPath(), { DENORT_BIN: given })) {
-      throw new Error(`Cannot compile with the runtime that DENORT_BIN names: ${given}`);
-    }
+    const { success, words } = await compile(Deno.execPath(), { DENORT_BIN: given });
+    if (!success) throw new Error(`Cannot compile with DENORT_BIN=${given}: ${words}`);
     return `given by DENORT_BIN: ${given}`;
   }
-  if (await compile(Deno.execPath(), {})) return Deno.version.deno;
-  console.error(
-    `build: the runtime of Deno ${Deno.version.deno} cannot be downloaded; falling back to a pinned one`,
-  );
+  const own = await compile(Deno.execPath(), {});
+  if (own.success) return Deno.version.deno;
+  const why = /^ *\d+: (error sending.*|.*http status.*)$/m.exec(own.words)?.[1] ?? own.words;
+  console.error(`build: cannot compile with the runtime of Deno ${Deno.version.deno}: ${why}`);
+  console.error("build: falling back to the pinned runtime, see vendors/README.md");
   const tools: CompileTools = await fallbackTools(join(root, ".toolchain/fallback"));
-  if (!await compile(tools.compiler, { DENORT_BIN: tools.runtime })) {
-    throw new Error("Cannot compile with the fallback runtime");
-  }
+  const { success, words } = await compile(tools.compiler, { DENORT_BIN: tools.runtime });
+  if (!success) throw new Error(`Cannot compile with the fallback runtime: ${words}`);
   return tools.label;
 }
 

@@ -15,6 +15,7 @@ import { openPrinter } from "./printer.ts";
 import { printable, processTerminal, type Terminal } from "./terminal.ts";
 
 const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
+  demo: async () => (await import("./demo.ts")).DEMO,
   serve: async () => (await import("./serve.ts")).SERVE,
   machine: async () => (await import("./machine.ts")).MACHINE,
   job: async () => (await import("./job.ts")).JOB,

@@ -62,7 +62,7 @@ function formatOf(config: Config, terminal: Terminal): "text" | "json" {
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /** Listens for the signals that end the agent, until it is closed. */
-function listenForStop(log: Log): { readonly asked: Promise<string>; close(): void } {
+export function listenForStop(log: Log): { readonly asked: Promise<string>; close(): void } {
   const { promise: asked, resolve } = Promise.withResolvers<string>();
   let stopping = false;
   const onStop = STOP_SIGNALS.map((signal) => {

@@ -1,7 +1,7 @@
 // `zonewright version`: what this program is made of.
 
 import { selfCommand } from "../executable.ts";
-import { VERSION } from "../version.ts";
+import { runtimeLabel, VERSION } from "../version.ts";
 import type { Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
 
@@ -35,6 +35,7 @@ export const VERSION_NOUN: Noun = {
         v8: Deno.version.v8,
         typescript: Deno.version.typescript,
         sqlite: await sqliteVersion(),
+        runtime: runtimeLabel(Deno.version.deno),
         form: compiled ? "compiled" : "source",
         target: Deno.build.target,
       };

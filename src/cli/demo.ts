@@ -1,0 +1,147 @@
+// `zonewright demo`: a development agent in a folder of its own, on which a first machine is made
+// while you watch. It is what `make run` runs: nothing of this machine is touched, and nothing is
+// left when it ends.
+
+import { join } from "@std/path";
+import { closing } from "../closing.ts";
+import type { Config } from "../config.ts";
+import { loadConfig } from "../config_sources.ts";
+import { AgentError } from "../domain/error.ts";
+import { systemNow } from "../domain/instant.ts";
+import type { JsonObject } from "../domain/json.ts";
+import { selfCommand } from "../executable.ts";
+import { openLog } from "../log.ts";
+import type { Call, Noun } from "./command.ts";
+import { EXIT, type ExitCode } from "./exit_code.ts";
+import { listenForStop } from "./serve.ts";
+import { configSources } from "./serve_flags.ts";
+
+/** The machine of document 3, with addresses of the documentation network. */
+const MACHINE: JsonObject = {
+  brand: "kvm",
+  alias: "first-machine",
+  vcpus: 1,
+  autoboot: false,
+  ram: 1024,
+  resolvers: ["192.0.2.53"],
+  disks: [{ boot: true, model: "virtio", size: 10_240 }],
+  nics: [{
+    nic_tag: "external",
+    model: "virtio",
+    ip: "192.0.2.10",
+    netmask: "255.255.255.0",
+    gateway: "192.0.2.1",
+    primary: 1,
+  }],
+};
+const MEDIUM = "zonewright-sample/latest?format=iso";
+
+/** The demonstration as a command. */
+export const DEMO: Noun = {
+  kind: "command",
+  command: {
+    summary: "try it: a simulated host, a first machine made while you watch",
+    operands: "",
+    operandsMin: 0,
+    operandsMax: 0,
+    examples: [["demo", "everything in a temporary folder, until Ctrl-C"]],
+    flags: [
+      {
+        name: "listen",
+        placeholder: "HOST:PORT",
+        help: "loopback address [127.0.0.1:8780, or a free port when that is taken]",
+      },
+    ],
+    shared: "help",
+    run: demo,
+  },
+};
+
+async function demo(call: Call): Promise<ExitCode> {
+  const folder = await Deno.makeTempDir({ prefix: "zonewright-demo-" });
+  try {
+    return await demoIn(folder, call);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function demoIn(folder: string, call: Call): Promise<ExitCode> {
+  const { terminal } = call;
+  const log = openLog({
+    level: "error",
+    format: "text",
+    write: (line) => terminal.err(`${line}\n`),
+    now: systemNow,
+  });
+  const stop = listenForStop(log);
+  return await closing({ [Symbol.dispose]: stop.close }, async () => {
+    const { startAgent } = await import("../agent.ts");
+    const start = async (listen?: string) =>
+      await startAgent(await configOf(call, join(folder, "state"), listen), { log });
+    const agent = await start().catch((error: unknown) => {
+      const taken = error instanceof AgentError && error.code === "conflict";
+      if (!taken || call.args.has("listen")) throw error;
+      return start("127.0.0.1:0");
+    });
+    try {
+      const url = agent.urls[0] ?? "";
+      terminal.err(`The agent answers at ${url}; its host is simulated.\n\n`);
+      const code = await firstMachine(folder, url, call);
+      if (code !== EXIT.ok) return code === EXIT.interrupted ? EXIT.interrupted : EXIT.failure;
+      terminal.err(tour(url, terminal.errIsTerminal));
+      await stop.asked;
+      return EXIT.ok;
+    } finally {
+      await agent.stop("the demonstration ends");
+    }
+  });
+}
+
+/** The settings of a development agent, whatever the environment says. */
+async function configOf(call: Call, stateDir: string, listen?: string): Promise<Config> {
+  const sources = configSources(call);
+  const flags = {
+    ...sources.flags,
+    dev: true,
+    "state-dir": stateDir,
+    ...(listen === undefined ? {} : { listen }),
+  };
+  return await loadConfig({ ...sources, flags, env: {} });
+}
+
+async function firstMachine(folder: string, url: string, call: Call): Promise<number> {
+  const { terminal } = call;
+  const file = join(folder, "machine.json");
+  await Deno.writeTextFile(file, JSON.stringify(MACHINE, null, 2));
+  terminal.err("$ zonewright image sync --wait\n");
+  const synced = await runSelf(["image", "sync", "--wait", "--url", url]);
+  if (synced !== EXIT.ok) return synced;
+  terminal.err(`\n$ zonewright machine create -f machine.json --artifact '${MEDIUM}' --follow\n`);
+  const create = ["machine", "create", "-f", file, "--artifact", MEDIUM, "--follow"];
+  return await runSelf([...create, "--url", url]);
+}
+
+/** Runs a command of this program as the operator would, on the same terminal. */
+async function runSelf(args: readonly string[]): Promise<number> {
+  const self = selfCommand();
+  const child = new Deno.Command(self.program, {
+    args: [...self.args, ...args],
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+  });
+  return (await child.spawn().status).code;
+}
+
+/** What to look at next. */
+function tour(url: string, isTerminal: boolean): string {
+  return `
+The address above is a VNC console that any VNC client can open. Look around:
+  curl ${url}/agent/v1/machines
+  curl ${url}/jobs
+  curl ${url}/v1/index.json
+  curl ${url}/stats
+  zonewright status --url ${url}
+${isTerminal ? "\nCtrl-C ends the agent and its machines.\n" : ""}`;
+}

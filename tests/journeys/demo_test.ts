@@ -1,0 +1,66 @@
+// What a newcomer sees first: one command from nothing to a console, and nothing left afterwards.
+
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { RfbClient } from "../host/simulator/rfb_client.ts";
+import type { Program } from "../support/agent_process.ts";
+import { until, withFolder } from "../support/until.ts";
+import { journey } from "./programs.ts";
+
+/** The binary copied alone into an empty folder; from source, the sources where they are. */
+async function aloneIn(folder: string, program: Program): Promise<Program> {
+  if (program.name === "source") return program;
+  const copy = join(folder, "zonewright");
+  await Deno.copyFile(program.program, copy);
+  return { ...program, program: copy };
+}
+
+journey(
+  "demo makes a first machine in an empty folder, and leaves nothing after Ctrl-C",
+  (program) =>
+    withFolder(async (folder) => {
+      const { program: path, args, env } = await aloneIn(folder, program);
+      const temporary = join(folder, "tmp");
+      const cwd = join(folder, "cwd");
+      await Deno.mkdir(temporary);
+      await Deno.mkdir(cwd);
+      const process = new Deno.Command(path, {
+        args: [...args, "demo", "--listen", "127.0.0.1:0"],
+        clearEnv: true,
+        env: { ...env, TMPDIR: temporary },
+        cwd,
+        stdin: "null",
+        stdout: "piped",
+        stderr: "piped",
+      }).spawn();
+      let shown = "";
+      const sink = () => new WritableStream<string>({ write: (text) => void (shown += text) });
+      const reading = Promise.all([
+        process.stdout.pipeThrough(new TextDecoderStream()).pipeTo(sink()),
+        process.stderr.pipeThrough(new TextDecoderStream()).pipeTo(sink()),
+      ]);
+      try {
+        await until("the tour", () => shown.includes("Look around"), 60_000).catch((error) => {
+          throw new Error(`${error}\n${shown}`);
+        });
+        const port = Number(/^vnc +127\.0\.0\.1:(\d+)/m.exec(shown)?.[1]);
+        using client = await RfbClient.connect(port);
+        await client.handshake("3.8");
+        const url = /curl (http:\S+)\/stats/.exec(shown)?.[1];
+        const stats = await (await fetch(`${url}/stats`)).json();
+        assertEquals(stats.current.succeeded, 1);
+      } finally {
+        process.kill("SIGINT");
+      }
+      assertEquals((await process.status).code, 0);
+      await reading;
+      const port = Number(/^vnc +127\.0\.0\.1:(\d+)/m.exec(shown)?.[1]);
+      const gone = await RfbClient.connect(port).then(
+        (client) => client[Symbol.dispose](),
+        () => true,
+      );
+      assert(gone === true, "the machine goes on after its host has ended");
+      assertEquals(Array.from(Deno.readDirSync(temporary), ({ name }) => name), []);
+      assertEquals(Array.from(Deno.readDirSync(cwd), ({ name }) => name), []);
+    }),
+);
