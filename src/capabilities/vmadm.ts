@@ -32,7 +32,9 @@ export function vmadmCapabilities(vmadm: Vmadm, policy: Policy): CapabilitiesOf<
     "vmadm.create": within(CREATE_DEADLINE_MS, (call, [payload]) => {
       return create(vmadm, policy, call, payload);
     }),
-    "vmadm.get": within(READ_DEADLINE_MS, async ({ signal }, [uuid]) => {
+    "vmadm.get": within(CREATE_DEADLINE_MS, async ({ signal }, [uuid]) => {
+      // A canceled job's create goes on. What undoes it must not find that nothing is there yet.
+      await vmadm.settled(machineUuid(uuid), { signal });
       const machine = await vmadm.get(machineUuid(uuid), { signal });
       return machine === null ? null : withoutInternals(machine);
     }),

@@ -11,6 +11,11 @@ export interface CommandOptions {
   /** Milliseconds after which the program and its children are killed. */
   deadlineMs: number;
   signal?: AbortSignal;
+  /**
+   * For a program that must not be cut off: when it fires, the program goes on to its end or its
+   * deadline, but no longer keeps this process alive, and goes on alone when this process ends.
+   */
+  released?: AbortSignal;
   /** Largest size of standard output and standard error together, bytes. */
   outputBytesMax?: number;
   /** Variables beside `LC_ALL` and `PATH`; nothing else of the agent's environment is handed on. */
@@ -64,6 +69,12 @@ export async function runCommand(
     killGroup(child.pid);
     for (const stream of streams) stream.abandon();
   };
+  const release = () => {
+    child.unref();
+    watch.unref();
+  };
+  if (options.released?.aborted) release();
+  options.released?.addEventListener("abort", release, { once: true });
   let grace: ReturnType<typeof setTimeout> | undefined;
   try {
     const status = await Promise.race([child.status, watch.lost]);
@@ -83,6 +94,7 @@ export async function runCommand(
     throw error;
   } finally {
     clearTimeout(grace);
+    options.released?.removeEventListener("abort", release);
     watch.end();
   }
 }
@@ -126,6 +138,8 @@ interface Watch {
   check(): void;
   /** Rejects when a killed program does not go away. */
   readonly lost: Promise<never>;
+  /** Lets this process end before the program's deadline. */
+  unref(): void;
   end(): void;
 }
 
@@ -159,6 +173,7 @@ function watchGroup(pid: number, program: string, options: CommandOptions): Watc
     check() {
       if (failure !== undefined) throw failure;
     },
+    unref: () => Deno.unrefTimer(deadline),
     end() {
       clearTimeout(deadline);
       clearTimeout(killWait);

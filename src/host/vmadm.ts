@@ -4,6 +4,7 @@
 
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
+import { orAborted } from "./abort.ts";
 import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
 import { withoutSecrets } from "./secret_text.ts";
 import type { Transport } from "./transport.ts";
@@ -38,9 +39,12 @@ export interface Vmadm {
   validateCreate(payload: JsonObject, o?: CallOptions): Promise<void>;
   /**
    * Creates the machine that the payload describes, under the payload's own `uuid`.
+   * A caller that gives up is answered at once, but vmadm goes on; see settled().
    * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
    */
   create(payload: JsonObject, o?: CallOptions): Promise<MachineUuid>;
+  /** Waits until a create of this machine that its caller gave up has come to its end. */
+  settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without its console's password; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
   /** All machines: uuid, alias, brand, state, ram, vcpus, quota, autoboot and zonepath of each. */
@@ -74,12 +78,28 @@ export function openVmadm(
   const host: VmadmHost = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs } };
   const alone = async <T>(uuid: MachineUuid, o: CallOptions, run: () => Promise<T>) =>
     await transport.locks.hold(`machine ${checked(uuid)}`, o.signal, run);
+  const givenUp = new Map<MachineUuid, Promise<void>>();
   return {
     validateCreate: (payload, o = {}) => operation.validateCreate(host, payload, o.signal),
     create: async (payload, o = {}) => {
       const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
-      await alone(uuid, o, () => operation.create(host, uuid, payload, o.signal));
+      const creating = alone(uuid, o, () => operation.create(host, uuid, payload, o.signal));
+      try {
+        await orAborted(`Cannot create machine ${uuid}`, creating, o.signal);
+      } catch (error) {
+        if (o.signal?.aborted) {
+          const end: Promise<void> = creating.then(() => {}, () => {}).then(() => {
+            if (givenUp.get(uuid) === end) givenUp.delete(uuid);
+          });
+          givenUp.set(uuid, end);
+        }
+        throw error;
+      }
       return uuid;
+    },
+    settled: async (uuid, o = {}) => {
+      const end = givenUp.get(checked(uuid)) ?? Promise.resolve();
+      await orAborted(`Cannot wait for machine ${uuid}`, end, o.signal);
     },
     get: async (uuid, o = {}) => {
       const machine = await operation.lookUp(host, checked(uuid), o.signal);

@@ -39,6 +39,8 @@ export interface VmadmCall {
   /** Sent as JSON on standard input. */
   readonly payload?: JsonObject;
   readonly signal?: AbortSignal | undefined;
+  /** Instead of `signal`: the call goes on when it fires, see CommandOptions. */
+  readonly released?: AbortSignal | undefined;
 }
 
 /**
@@ -51,6 +53,7 @@ export async function callVmadm(host: VmadmHost, call: VmadmCall): Promise<Comma
       deadlineMs: host.deadlinesMs[call.operation],
       ...(call.payload === undefined ? {} : { stdin: JSON.stringify(call.payload) }),
       ...(call.signal === undefined ? {} : { signal: call.signal }),
+      ...(call.released === undefined ? {} : { released: call.released }),
     });
   } catch (cause) {
     if (!(cause instanceof AgentError)) throw cause;
@@ -74,6 +77,8 @@ function codeOf({ code, stderr }: CommandResult): ErrorCode {
   const text = code === 0 ? "" : messageOfOutput(stderr);
   if (/out of space|no space left|quota exceeded/i.test(text)) return "storage_full";
   if (/^VM with UUID \S+ already exists/m.test(text)) return "conflict";
+  // Of this uuid there is a volume or a zone already, by a create that goes on or that died.
+  if (/(?:dataset|zone) already exists$/m.test(text)) return "conflict";
   if (/^Conflict detected with another vm/m.test(text)) return "conflict";
   return "host";
 }

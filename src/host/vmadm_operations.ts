@@ -42,12 +42,16 @@ export async function validateCreate(
   throw new AgentError("invalid_argument", message, { errors });
 }
 
-/** @throws {AgentError} `conflict`, `storage_full`, `host` */
+/**
+ * Goes on when `released` fires: a create that is cut off leaves volumes which no call of vmadm can
+ * remove.
+ * @throws {AgentError} `conflict`, `storage_full`, `host`
+ */
 export async function create(
   host: VmadmHost,
   uuid: MachineUuid,
   payload: JsonObject,
-  signal: Signal,
+  released: Signal,
 ): Promise<void> {
   const action = `Cannot create machine ${uuid}`;
   const call: VmadmCall = {
@@ -55,7 +59,7 @@ export async function create(
     action,
     args: ["create"],
     payload: { ...payload, uuid },
-    signal,
+    released,
   };
   const result = await callVmadm(host, call);
   const created = createdUuid(result);
@@ -66,7 +70,7 @@ export async function create(
       `${action}: vmadm says that it created ${JSON.stringify(created)}`,
     );
   }
-  if (await lookUp(host, uuid, signal) === null) {
+  if (await lookUp(host, uuid, undefined) === null) {
     const message = `${action}: vmadm says that it did, and that there is no such machine`;
     throw new AgentError("host", message);
   }

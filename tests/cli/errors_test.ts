@@ -153,7 +153,7 @@ Deno.test("help lists every command, and every command has help with examples fi
     screen.out().matchAll(/^ {2}([a-z]+) {2,}\S/gm),
     ([, noun]) => noun ?? "",
   );
-  assertEquals(nouns.length, 9);
+  assertEquals(nouns.length, 10);
   for (const noun of nouns) {
     const own = openScreen();
     assertEquals(await own.run(noun, "--help"), 0);

@@ -8,17 +8,20 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   const UNSETTLED = ["configured", "incomplete", "provisioning"];
   const QUIET_SECONDS = 10;
   const SETTLE_SECONDS = 120;
+  const APPEAR_SECONDS = 60;
 
-  // The machine as a create that is under way leaves it, or as one that died has left it.
-  const settled = async () => {
+  // The machine as a create that is under way leaves it, or as one that died has left it. There is
+  // no machine yet while its volumes are being made: then it may still appear.
+  const settled = async (appear_seconds) => {
     let machine = await vmadm.get(uuid);
     let quiet = 0;
-    for (let waited = 0; waited < SETTLE_SECONDS && quiet < QUIET_SECONDS; waited += 1) {
-      if (machine === null || !UNSETTLED.includes(machine.state)) return machine;
-      const before = machine.state;
+    for (let waited = 0; waited < SETTLE_SECONDS; waited += 1) {
+      if (machine !== null && !UNSETTLED.includes(machine.state)) return machine;
+      if (quiet >= (machine === null ? appear_seconds : QUIET_SECONDS)) return machine;
+      const before = machine && machine.state;
       await sleep(1000);
       machine = await vmadm.get(uuid);
-      quiet = machine !== null && machine.state === before ? quiet + 1 : 0;
+      quiet = (machine && machine.state) === before ? quiet + 1 : 0;
     }
     return machine;
   };
@@ -30,7 +33,7 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
 
-  const found = await settled();
+  const found = await settled(0);
   if (found !== null && isForeign(found)) {
     return cb("Cannot create machine " + uuid + ": another machine took its uuid");
   }
@@ -60,7 +63,15 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   } catch (error) {
     // What counts is what is there: an answer may be lost, and a create of a run before this one
     // may have come first.
-    made = error.code === "conflict" ? await settled() : await vmadm.get(uuid);
+    const begun = error.code === "conflict" && error.message.includes("already exists");
+    if (begun) {
+      const message = "Waiting for machine " + uuid + ", which was begun before";
+      await info({ task: "create_machine", message });
+    }
+    made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
+    if (begun && made === null) {
+      return cb(error.message + ": a create that died has left it; remove it with zfs destroy");
+    }
     if (!isMade(made)) throw error;
   }
   if (!isMade(made)) {
