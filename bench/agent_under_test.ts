@@ -12,7 +12,7 @@ export interface AgentUnderTest {
   stop(): Promise<void>;
 }
 
-/** Starts `serve --dev` with these further flags and waits until it says where it listens. */
+/** Starts `serve` with a simulated host and waits until it says where it listens. */
 export async function startAgentUnderTest(
   folder: string,
   flags: readonly string[] = [],
@@ -42,7 +42,7 @@ export async function startAgentUnderTest(
     const { value, done } = await reader.read();
     if (done) throw new Error(`The agent ended before it listened:\n${text}`);
     text += value;
-    url = /http:\/\/127\.0\.0\.1:\d+/.exec(text.includes("agent started") ? text : "")?.[0];
+    url = /"agent started".*"urls":"(http:[^" ]+)/.exec(text)?.[1];
     listeningMs = performance.now() - began;
   }
   reader.releaseLock();

@@ -60,18 +60,24 @@ function formatOf(config: Config, terminal: Terminal): "text" | "json" {
 }
 
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
+/**
+ * Signals that come so soon after the first are the same wish: a terminal and a wrapper such as
+ * `timeout` or `make` each send one. Milliseconds.
+ */
+const SAME_WISH_MS = 500;
 
 /** Listens for the signals that end the agent, until it is closed. */
 export function listenForStop(log: Log): { readonly asked: Promise<string>; close(): void } {
   const { promise: asked, resolve } = Promise.withResolvers<string>();
-  let stopping = false;
+  let stoppingSinceMs: number | undefined;
   const onStop = STOP_SIGNALS.map((signal) => {
     const listener = () => {
-      if (stopping) {
+      if (stoppingSinceMs !== undefined) {
+        if (performance.now() - stoppingSinceMs < SAME_WISH_MS) return;
         log.warn("agent killed by a second signal", { signal });
         Deno.exit(EXIT.interrupted);
       }
-      stopping = true;
+      stoppingSinceMs = performance.now();
       log.info("agent asked to stop", { signal });
       resolve(signal);
     };
