@@ -14,6 +14,7 @@ import { jsonOnly } from "./json_body.ts";
 import { localOnly } from "./local_only.ts";
 import { openMachineJobs } from "./machine_jobs.ts";
 import { machineRoutes } from "./machines.ts";
+import { openapiRoutes } from "./openapi.ts";
 import { identified } from "./request_id.ts";
 import { statsRoutes } from "./stats.ts";
 import { workflowRoutes } from "./workflows.ts";
@@ -31,6 +32,7 @@ export function createApp(deps: AppDeps): Hono<HttpEnv> {
   app.use(jsonOnly);
   const machineJobs = openMachineJobs(deps);
   app.route("/", healthRoutes());
+  app.route("/", openapiRoutes(deps));
   app.route("/", workflowRoutes(deps));
   app.route("/", jobRoutes(deps, machineJobs));
   app.route("/", jobInfoRoutes(deps));

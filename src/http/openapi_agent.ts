@@ -1,0 +1,98 @@
+// The part of the description about the agent itself.
+
+import type { JsonObject } from "../domain/json.ts";
+import { STATS_WINDOWS } from "../store/store.ts";
+import { refusals } from "./openapi_errors.ts";
+import { CONDITIONS } from "./openapi_headers.ts";
+import {
+  COUNT,
+  emptyAnswer,
+  jsonAnswer,
+  objectOf,
+  type OpenapiPart,
+  schemaRef,
+} from "./openapi_operation.ts";
+
+const COUNTERS = ["queued", "failed", "succeeded", "canceled", "running", "retried", "waiting"];
+const NONE: JsonObject = Object.fromEntries(COUNTERS.map((counter) => [counter, 0]));
+const STATS: JsonObject = {
+  all_time: { ...NONE, succeeded: 310, failed: 4 },
+  past_24h: { ...NONE, succeeded: 12 },
+  past_hour: { ...NONE, succeeded: 1 },
+  current: { ...NONE, running: 2, waiting: 1 },
+};
+
+const SCHEMAS: JsonObject = {
+  Stats: objectOf(
+    "Numbers of jobs per execution. The windows are disjoint: `all_time` leaves out what " +
+      "`past_24h` counts, and that leaves out what `past_hour` counts.",
+    STATS_WINDOWS,
+    Object.fromEntries(STATS_WINDOWS.map((window) => [window, schemaRef("Counters")])),
+  ),
+  Counters: objectOf(
+    "Numbers of jobs of one window.",
+    COUNTERS,
+    Object.fromEntries(COUNTERS.map((counter) => [counter, COUNT])),
+  ),
+  Health: objectOf("A sign of life.", ["status"], { status: { const: "ok" } }),
+  Ping: objectOf("A sign of life.", ["pid", "backend"], {
+    pid: { type: "integer", minimum: 1, description: "The agent's process." },
+    backend: { type: "string", description: "Where jobs are kept." },
+  }),
+};
+
+/** Numbers, signs of life, and this description. */
+export const AGENT: OpenapiPart = {
+  tag: { name: "Agent", description: "The agent itself." },
+  parameters: {},
+  schemas: SCHEMAS,
+  paths: {
+    "/stats": {
+      get: {
+        operationId: "stats",
+        summary: "Numbers of jobs",
+        responses: {
+          "200": jsonAnswer("The numbers.", schemaRef("Stats"), STATS),
+          ...refusals(),
+        },
+      },
+    },
+    "/healthz": {
+      get: {
+        operationId: "health",
+        summary: "Whether the agent answers",
+        responses: {
+          "200": jsonAnswer("It does.", schemaRef("Health"), { status: "ok" }),
+          ...refusals(),
+        },
+      },
+    },
+    "/ping": {
+      get: {
+        operationId: "ping",
+        summary: "Whether the agent answers, as clients of node-workflow ask",
+        responses: {
+          "200": jsonAnswer("It does.", schemaRef("Ping"), { pid: 4711, backend: "sqlite" }),
+          ...refusals(),
+        },
+      },
+    },
+    "/openapi.json": {
+      get: {
+        operationId: "agent_openapi",
+        summary: "This description",
+        parameters: CONDITIONS,
+        responses: {
+          "200": jsonAnswer(
+            "An OpenAPI 3.1 document.",
+            { type: "object", additionalProperties: true },
+            { openapi: "3.1.0", info: { title: "zonewright", version: "0.1.0" }, paths: {} },
+            ["ETag", "Last-Modified"],
+          ),
+          "304": emptyAnswer("The caller has it already.", ["ETag", "Last-Modified"]),
+          ...refusals(),
+        },
+      },
+    },
+  },
+};

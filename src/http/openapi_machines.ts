@@ -1,0 +1,89 @@
+// The part of the description about machines.
+
+import type { JsonObject } from "../domain/json.ts";
+import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
+import { MACHINE_REQUEST_SCHEMAS } from "./openapi_machine_request.ts";
+import {
+  DESCRIPTION,
+  LISTED_MACHINE,
+  MACHINE_SCHEMAS,
+  MACHINE_UUID,
+  STARTED,
+} from "./openapi_machine_schemas.ts";
+import {
+  inPath,
+  jsonAnswer,
+  jsonBody,
+  listOf,
+  type OpenapiPart,
+  parameterRef,
+  schemaRef,
+  UUID,
+} from "./openapi_operation.ts";
+
+const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+const REQUESTS: Record<string, JsonObject> = {
+  path: {
+    uuid: MACHINE_UUID,
+    machine: DESCRIPTION,
+    media: { path: "/media/installer.iso" },
+    boot: "cd",
+  },
+  artifact: {
+    machine: DESCRIPTION,
+    media: { artifact: { distro: "zonewright-sample", release: "latest", format: "iso" } },
+  },
+  url: {
+    machine: { brand: "bhyve", ram: 2048, bootrom: "uefi" },
+    media: { url: "https://images.example.com/installer.iso", digest: `sha256:${SHA256}` },
+  },
+};
+
+/** Machines of document 3. */
+export const MACHINES: OpenapiPart = {
+  tag: {
+    name: "Machines",
+    description: "Virtual machines that boot from installation media. Making one is a job of the " +
+      "built-in workflow `provision-machine`: it ends with a running machine, or leaves nothing.",
+  },
+  parameters: { MachineUuid: inPath("uuid", "The machine's uuid.", UUID, MACHINE_UUID) },
+  schemas: { ...MACHINE_REQUEST_SCHEMAS, ...MACHINE_SCHEMAS },
+  paths: {
+    "/agent/v1/machines": {
+      get: {
+        operationId: "machine_list",
+        summary: "Every machine of the host, and those that a job is about to make",
+        responses: {
+          "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE]),
+          ...refusals("502", "504"),
+        },
+      },
+      post: {
+        operationId: "machine_create",
+        summary: "Make a machine that boots from a medium",
+        description: "Answered once the job is kept; `GET /jobs/{job_uuid}/wait` tells its end. " +
+          "Another request for a machine whose job is not finished answers 409 naming that job.",
+        requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
+        responses: {
+          "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, ["Location"]),
+          ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
+        },
+      },
+    },
+    "/agent/v1/machines/{uuid}": {
+      get: {
+        operationId: "machine_get",
+        summary: "One machine, with the address of its console",
+        parameters: [parameterRef("MachineUuid")],
+        responses: {
+          "200": jsonAnswer("The machine.", schemaRef("MachineRead"), {
+            ...LISTED_MACHINE,
+            vnc: { host: "127.0.0.1", port: 5901, display: 1 },
+          }),
+          ...refusals("404", "502", "504"),
+        },
+      },
+    },
+  },
+};

@@ -1,0 +1,162 @@
+// The part of the description about the mirror of the image index: how fresh it is, bringing it up
+// to date, and which file a reference means.
+
+import type { JsonObject } from "../domain/json.ts";
+import { refusals } from "./openapi_errors.ts";
+import { ARTIFACT } from "./openapi_index_examples.ts";
+import { ARTIFACT_WORDS } from "./openapi_machine_request.ts";
+import {
+  COUNT,
+  inQuery,
+  INSTANT,
+  jsonAnswer,
+  jsonBody,
+  listOf,
+  objectOf,
+  type OpenapiPart,
+  schemaRef,
+  TEXT,
+} from "./openapi_operation.ts";
+
+const SYNC: JsonObject = {
+  started_at: "2026-11-20T12:00:00.000Z",
+  finished_at: "2026-11-20T12:00:01.250Z",
+  upstream: "https://index.example.com",
+  outcome: "complete",
+  added: 12,
+  changed: 0,
+  removed: 0,
+  unchanged: 0,
+  problems: [],
+};
+
+const EXAMPLES: Readonly<Record<string, string>> = {
+  distro: "zonewright-sample",
+  release: "latest",
+  build: "20261101",
+  variant: "installer",
+  arch: "x86_64",
+  format: "iso",
+};
+
+const REFERENCE: JsonObject[] = Object.entries(ARTIFACT_WORDS).map(([name, schema]) => ({
+  ...inQuery(name, "", schema, EXAMPLES[name] ?? ""),
+  description: schema.description ?? "",
+  required: name === "distro" || name === "release",
+}));
+
+const SCHEMAS: JsonObject = {
+  IndexStatus: objectOf(
+    "How fresh the mirror is.",
+    ["upstream", "syncing", "last_sync", "documents"],
+    {
+      upstream: { type: ["string", "null"], description: "An address or a folder." },
+      syncing: { type: "boolean" },
+      last_sync: { anyOf: [schemaRef("IndexSync"), { type: "null" }] },
+      documents: { ...COUNT, description: "Documents that the mirror has." },
+    },
+  ),
+  IndexSync: objectOf("What one sync did.", Object.keys(SYNC), {
+    started_at: INSTANT,
+    finished_at: INSTANT,
+    upstream: TEXT,
+    outcome: { type: "string", enum: ["complete", "partial", "failed"] },
+    added: COUNT,
+    changed: COUNT,
+    removed: COUNT,
+    unchanged: COUNT,
+    problems: {
+      ...listOf(
+        objectOf("One document.", ["document", "message"], { document: TEXT, message: TEXT }),
+      ),
+      description: "Documents that were refused or not reached; the last good ones stay.",
+    },
+  }),
+  IndexSyncing: objectOf(
+    "A sync is under way.",
+    ["syncing"],
+    { syncing: { const: true } },
+  ),
+  FoundArtifact: objectOf(
+    "An artifact with its place in the index.",
+    ["distro", "release", "build", "artifact", "name", "label"],
+    {
+      distro: TEXT,
+      release: { type: "string", description: "The release's id, where an alias was asked for." },
+      build: TEXT,
+      artifact: schemaRef("Artifact"),
+      name: { type: "string", description: "A file name that is safe." },
+      label: { type: "string", description: "For people." },
+    },
+  ),
+};
+
+function flag(name: string, description: string, example: boolean): JsonObject {
+  return inQuery(name, description, { type: "boolean", default: false }, example);
+}
+
+/** The mirror, as its operator sees it. */
+export const MIRROR: OpenapiPart = {
+  tag: { name: "Mirror", description: "The agent's copy of the image index." },
+  parameters: {},
+  schemas: SCHEMAS,
+  paths: {
+    "/agent/v1/index": {
+      get: {
+        operationId: "index_status",
+        summary: "How fresh the mirror is",
+        responses: {
+          "200": jsonAnswer("Its state.", schemaRef("IndexStatus"), {
+            upstream: "https://index.example.com",
+            syncing: false,
+            last_sync: SYNC,
+            documents: 12,
+          }),
+          ...refusals(),
+        },
+      },
+    },
+    "/agent/v1/index/artifacts": {
+      get: {
+        operationId: "index_artifact",
+        summary: "The one artifact that a reference means",
+        description:
+          "A reference that fits none answers 404, one that fits several 409; both name " +
+          "the choices.",
+        parameters: REFERENCE,
+        responses: {
+          "200": jsonAnswer("The artifact.", schemaRef("FoundArtifact"), {
+            distro: "zonewright-sample",
+            release: "2.0",
+            build: "20261101",
+            artifact: ARTIFACT,
+            name: "zonewright-sample-2.0-20261101-installer-x86_64.iso",
+            label: "zonewright-sample 2.0 20261101 installer x86_64 iso",
+          }),
+          ...refusals("404", "409", "502"),
+        },
+      },
+    },
+    "/agent/v1/index/sync": {
+      post: {
+        operationId: "index_sync",
+        summary: "Bring the mirror up to date",
+        description:
+          "One sync runs at a time; a second request joins it. A sync that fails is told by its " +
+          "`outcome` and `problems`, not by a status. Without an upstream: 409.",
+        parameters: [
+          flag("wait", "Whether the answer waits for the end of the sync.", true),
+          flag("accept_changed", "Whether files may have other digests than before.", false),
+        ],
+        requestBody: jsonBody("Without meaning, but of a JSON content type.", { type: "object" }, {
+          empty: {},
+        }),
+        responses: {
+          "200": jsonAnswer("With `wait=true`: what it did.", schemaRef("IndexSync"), SYNC),
+          "202": jsonAnswer("It is under way.", schemaRef("IndexSyncing"), { syncing: true }),
+          ...refusals("409", "415", "507"),
+        },
+      },
+    },
+  },
+};

@@ -1,0 +1,130 @@
+// An agent in which everything that the examples of its description name is there, so that each
+// example is a request that succeeds: the sample index, the example's machine on the simulated host,
+// and the example's workflow and job in the state that an operation needs.
+
+import { assertEquals } from "@std/assert";
+import { type SampleFiles, sampleFiles } from "../../src/demo/sample_file.ts";
+import { sampleIndex } from "../../src/demo/sample_index.ts";
+import {
+  type JobUuid,
+  type MachineUuid,
+  randomUuid,
+  type WorkflowUuid,
+} from "../../src/domain/id.ts";
+import type { Wording } from "../../src/domain/job.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { runCommand } from "../../src/host/command.ts";
+import { simulatedTransport } from "../../src/host/transport.ts";
+import { openVmadm } from "../../src/host/vmadm.ts";
+import { waitForVnc } from "../../src/host/vnc.ts";
+import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { indexSyncRoutes } from "../../src/http/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/index_tree.ts";
+import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi_job_schemas.ts";
+import { DESCRIPTION, MACHINE_UUID } from "../../src/http/openapi_machine_schemas.ts";
+import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi_workflows.ts";
+import { silentLog } from "../../src/log.ts";
+import { withMirror } from "../mirror/test_mirror.ts";
+import { T0, taskOf } from "../support/job.ts";
+import { withFolder } from "../support/until.ts";
+import { claimAll, endTask, type HttpAgent, PROVISION, withHttpAgent } from "./http_agent.ts";
+
+const DEADLINE_MS = 30_000;
+// The size of the medium is of no interest here: nothing is downloaded.
+const FILES: SampleFiles = await sampleFiles({ isoBytes: 1 << 20 });
+
+/** What the agents of one test share, since it takes long to make. */
+export interface World {
+  /** The routes of the index, whose mirror has been synced. */
+  readonly routes: AppDeps["routes"];
+  readonly machines: AppDeps["machines"];
+  /** Settles when no sync is under way. */
+  settled(): Promise<void>;
+}
+
+/** Runs a test in a world with the sample index and the example's machine, running. */
+export async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
+  await withIndex((routes, settled) =>
+    withFolder(async (stateDir) => {
+      const self = selfCommand();
+      const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
+      const uuid = MACHINE_UUID as MachineUuid;
+      try {
+        await vmadm.create({ ...DESCRIPTION, uuid });
+        await vmadm.boot(uuid, {});
+        await waitForVnc(vmadm, uuid, { deadlineMs: DEADLINE_MS });
+        const machines = { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION };
+        await run({ routes, machines, settled });
+      } finally {
+        const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
+        const options = { deadlineMs: DEADLINE_MS, env: { ...self.env } };
+        assertEquals((await runCommand(self.program, args, options)).code, 0);
+      }
+    })
+  );
+}
+
+/** Runs a test with the routes of the index, synced with the sample index. */
+export async function withIndex(
+  run: (routes: AppDeps["routes"], settled: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  await withMirror(async ({ mirror, store, server, clock }) => {
+    server.files.clear();
+    const documents = await sampleIndex({ baseUrl: "https://images.example.com", files: FILES });
+    for (const [path, body] of documents) server.files.set(path, { body });
+    await mirror.sync();
+    const generation = () => mirror.generation;
+    const routes = [
+      indexTreeRoutes({ index: store.index, generation, now: () => clock.now }),
+      indexSyncRoutes({ mirror, index: store.index, log: silentLog }),
+    ];
+    // A sync that is under way is joined.
+    await run(routes, async () => void await mirror.sync());
+  });
+}
+
+/** Runs a test with an agent of that world and the rows that an operation's examples name. */
+export async function withExample(
+  world: Partial<World>,
+  wording: Wording,
+  operation: string,
+  run: (agent: HttpAgent) => Promise<void>,
+): Promise<void> {
+  const { routes = [], machines } = world;
+  const changes = { wording, routes, ...(machines === undefined ? {} : { machines }) };
+  await withHttpAgent(async (agent) => {
+    const { workflows, jobs, info } = agent.store;
+    const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
+    await workflows.putBuiltin({ uuid: PROVISION, ...provision }, T0);
+    const workflow = exampleWorkflow();
+    // With compat no two workflows have one name.
+    if (operation !== "workflow_create") await workflows.create(workflow, T0);
+    if (operation !== "job_create" && operation !== "machine_create") {
+      const uuid = JOB_UUID as JobUuid;
+      const target = String(JOB_REQUEST.target);
+      const params = { machine: MACHINE_UUID };
+      await jobs.create({ uuid, workflow, exec_after: T0, target, params, created_at: T0 });
+      await info.append(uuid, { message: "seen" }, T0);
+      await bringTo(agent, operation, uuid);
+    }
+    await run(agent);
+  }, changes);
+}
+
+/** The workflow of the examples as it is kept. */
+function exampleWorkflow(): Workflow {
+  return parseWorkflow(WORKFLOW, WORKFLOW_UUID as WorkflowUuid, randomUuid, DEFAULT_HTTP_LIMITS);
+}
+
+/** Brings the example's job to where an operation succeeds, and shows the most. */
+async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Promise<void> {
+  const finished = operation === "job_get" || operation === "job_wait";
+  if (!finished && operation !== "job_resume") return;
+  await claimAll(agent);
+  const next = finished
+    ? { kind: "finished", execution: "succeeded" } as const
+    : { kind: "waiting" } as const;
+  await endTask(agent, uuid, next);
+}

@@ -1,0 +1,142 @@
+// The agent's description as tests read it: its operations, with what they refer to in place.
+
+import { assert, assertEquals } from "@std/assert";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
+import { OPENAPI } from "../../src/http/openapi_document.ts";
+import { resolved, schemaProblems } from "../support/json_schema.ts";
+import type { Answer } from "./http_agent.ts";
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required: boolean;
+  readonly schema: JsonObject;
+  readonly example: JsonValue;
+}
+
+export interface Operation {
+  readonly id: string;
+  /** In capitals. */
+  readonly method: string;
+  /** With its parts in braces. */
+  readonly path: string;
+  readonly tags: JsonValue;
+  readonly parameters: readonly Parameter[];
+  /** Schema and examples of the body, where the operation has one. */
+  readonly body:
+    | { readonly schema: JsonObject; readonly examples: readonly JsonValue[] }
+    | undefined;
+  /** By status. */
+  readonly responses: ReadonlyMap<string, JsonObject>;
+}
+
+const METHODS = ["get", "put", "post", "delete"];
+
+/** An object of the document, or what it refers to. */
+export function inPlace(value: JsonValue | undefined): JsonObject {
+  const found = isJsonObject(value) && value.$ref !== undefined
+    ? resolved(OPENAPI, value.$ref)
+    : value;
+  assert(isJsonObject(found), `${JSON.stringify(value)} leads to no object`);
+  return found;
+}
+
+/** The members of an object of the document; none when it is absent. */
+export function membersOf(value: JsonValue | undefined): [string, JsonObject][] {
+  if (value === undefined) return [];
+  return Object.entries(inPlace(value)).map(([name, inner]) => [name, inPlace(inner)]);
+}
+
+function listOf(value: JsonValue | undefined): JsonValue[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The examples of a parameter, a body or an answer. */
+export function examplesOf(value: JsonObject): JsonValue[] {
+  const single = value.example === undefined ? [] : [value.example];
+  return [...single, ...membersOf(value.examples).map(([, example]) => example.value ?? null)];
+}
+
+/** Schema and examples of JSON content; undefined without any. */
+export function contentOf(value: JsonObject): Operation["body"] {
+  if (value.content === undefined) return undefined;
+  const json = inPlace(inPlace(value.content)["application/json"]);
+  return { schema: inPlace(json.schema), examples: examplesOf(json) };
+}
+
+function operationOf(
+  path: string,
+  method: string,
+  shared: JsonValue[],
+  value: JsonObject,
+): Operation {
+  const parameters = [...shared, ...listOf(value.parameters)].map((parameter) => {
+    const { name, in: place, required, schema, example } = inPlace(parameter);
+    return {
+      name: String(name),
+      in: String(place),
+      required: required === true,
+      schema: inPlace(schema),
+      example: example ?? null,
+    };
+  });
+  return {
+    id: String(value.operationId),
+    method: method.toUpperCase(),
+    path,
+    tags: value.tags ?? null,
+    parameters,
+    body: value.requestBody === undefined ? undefined : contentOf(inPlace(value.requestBody)),
+    responses: new Map(membersOf(value.responses)),
+  };
+}
+
+/** Every operation of the document. */
+export const OPERATIONS: readonly Operation[] = membersOf(OPENAPI.paths).flatMap(([path, item]) =>
+  METHODS.filter((method) => item[method] !== undefined).map((method) =>
+    operationOf(path, method, listOf(item.parameters), inPlace(item[method]))
+  )
+);
+
+/** Whether the document has the operation only to say that there is none. */
+export function isRefused({ responses }: Operation): boolean {
+  return [...responses.keys()].join() === "405";
+}
+
+/** The operation of this name. */
+export function operation(id: string): Operation {
+  const found = OPERATIONS.find((one) => one.id === id);
+  assert(found !== undefined, `there is an operation ${id}`);
+  return found;
+}
+
+/** The path of an operation with these values, or else its examples, in place of its parts. */
+export function pathOf(
+  { path, parameters }: Operation,
+  values: Record<string, string> = {},
+): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const example = parameters.find((one) => one.in === "path" && one.name === name)?.example;
+    return encodeURIComponent(values[name] ?? String(example));
+  });
+}
+
+/** Asserts that an answer is one that the operation has in the document, in every field. */
+export function assertDescribed(one: Operation, answer: Answer): void {
+  const { status, headers, text, body } = answer;
+  const response = one.responses.get(String(status));
+  const place = `${one.id}, status ${status}: ${text.slice(0, 500)}`;
+  assert(response !== undefined, `${place} is not described`);
+  for (const [name, header] of membersOf(response.headers)) {
+    const value = headers.get(name);
+    assert(value !== null || header.required !== true, `${place} has no ${name}`);
+    if (value === null) continue;
+    const { schema } = header;
+    const typed = inPlace(schema).type === "integer" ? Number(value) : value;
+    assertEquals(schemaProblems(typed, schema, OPENAPI), [], `${place}, ${name}`);
+  }
+  const content = contentOf(response);
+  if (content === undefined) return assertEquals(text, "", place);
+  assertEquals(headers.get("content-type"), "application/json", place);
+  assertEquals(schemaProblems(body, content.schema, OPENAPI, { named: true }), [], place);
+}

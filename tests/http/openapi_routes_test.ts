@@ -1,0 +1,115 @@
+// The description beside the routes that the application has: neither has one more than the other.
+
+import { assertEquals } from "@std/assert";
+import { fromFileUrl, join } from "@std/path";
+import { randomUuid } from "../../src/domain/id.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { createApp } from "../../src/http/app.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { silentLog } from "../../src/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { T0 } from "../support/job.ts";
+import { PROVISION, withHttpAgent } from "./http_agent.ts";
+import { withIndex } from "./openapi_agent.ts";
+import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
+
+/** The routes of an application with everything that agent.ts mounts. */
+async function routesOfApp(): Promise<string[]> {
+  const store = await openSqliteStore(":memory:");
+  const found: string[] = [];
+  try {
+    await withIndex((routes) => {
+      const app = createApp({
+        store,
+        wake: () => {},
+        cancelRunning: () => {},
+        now: () => T0,
+        newUuid: randomUuid,
+        limits: DEFAULT_HTTP_LIMITS,
+        wording: "document",
+        log: silentLog,
+        machines: {
+          vmadm: {
+            get: () => Promise.resolve(null),
+            list: () => Promise.resolve([]),
+            infoVnc: () => Promise.resolve(null),
+          },
+          policy: DEFAULT_POLICY,
+          provisionWorkflow: PROVISION,
+        },
+        allowedHosts: [],
+        routes,
+        closing: new AbortController().signal,
+      });
+      for (const { method, path } of app.routes) {
+        // Middleware is registered for all methods.
+        if (method !== "ALL") found.push(`${method} ${path.replaceAll(/:(\w+)/g, "{$1}")}`);
+      }
+      return Promise.resolve();
+    });
+  } finally {
+    await store.close();
+  }
+  return found;
+}
+
+Deno.test("every route is described, and everything described is a route", async () => {
+  const described = OPERATIONS.filter((one) => !isRefused(one));
+  assertEquals(
+    described.map(({ method, path }) => `${method} ${path}`).sort(),
+    (await routesOfApp()).sort(),
+  );
+});
+
+Deno.test("what is described as refused is no route, and is answered so", async () => {
+  const refused = OPERATIONS.filter(isRefused);
+  assertEquals(refused.map(({ method, path }) => `${method} ${path}`), [
+    "PUT /jobs/{job_uuid}",
+    "DELETE /jobs/{job_uuid}",
+    "PUT /jobs/{job_uuid}/info",
+    "DELETE /jobs/{job_uuid}/info",
+  ]);
+  await withHttpAgent(async (agent) => {
+    for (const one of refused) {
+      for (const body of [undefined, {}]) {
+        const answer = await agent.call(one.method, pathOf(one), body);
+        assertEquals([one.id, answer.status], [one.id, 405]);
+        assertDescribed(one, answer);
+      }
+    }
+  });
+});
+
+Deno.test("a described path answers every other method with 405 and those it has", async () => {
+  const refusal = OPERATIONS.find(isRefused);
+  const paths = new Set(OPERATIONS.map(({ path }) => path));
+  await withIndex((routes) =>
+    withHttpAgent(async (agent) => {
+      for (const path of paths) {
+        const here = OPERATIONS.filter((one) => one.path === path && !isRefused(one));
+        const methods = here.map(({ method }) => method);
+        const allowed = methods.flatMap((one) => one === "GET" ? ["GET", "HEAD"] : [one]);
+        const [first] = here;
+        for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"]) {
+          if (first === undefined || refusal === undefined || methods.includes(method)) continue;
+          const answer = await agent.call(method, pathOf(first), undefined);
+          assertEquals([method, path, answer.status], [method, path, 405]);
+          assertDescribed(refusal, answer);
+          const allow = answer.headers.get("allow")?.split(", ") ?? [];
+          assertEquals([path, allow.sort()], [path, allowed.sort()]);
+        }
+      }
+    }, { routes })
+  );
+});
+
+Deno.test("no source loads the description before it is asked for", async () => {
+  const folder = fromFileUrl(new URL("../../src/http", import.meta.url));
+  const loading: string[] = [];
+  for await (const { name } of Deno.readDir(folder)) {
+    if (name.startsWith("openapi_")) continue;
+    const text = await Deno.readTextFile(join(folder, name));
+    if (/from "\.\/openapi_/.test(text)) loading.push(name);
+  }
+  assertEquals(loading, []);
+});
