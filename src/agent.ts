@@ -15,6 +15,7 @@ import { powerOffSimulator } from "./host/simulated_host.ts";
 import { localTransport, simulatedTransport, type Transport } from "./host/transport.ts";
 import { openVmadm, type Vmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
+import { CONVENTIONS } from "./http/compat.ts";
 import { indexSyncRoutes } from "./http/index_sync.ts";
 import { indexTreeRoutes } from "./http/index_tree.ts";
 import { listen } from "./http/server.ts";
@@ -146,9 +147,10 @@ async function assemble(
     socketPath: config.socket.value,
     log,
   });
-  ground.opened("http", () => {
+  ground.opened("http", async () => {
     closing.abort();
-    return server.shutdown();
+    // At the same time: the runner must claim nothing more while callers take their answers.
+    await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
   });
   const syncing = syncRegularly(mirror, config.index_interval.value, log);
   ground.opened("index sync", () => syncing.stop());
@@ -239,6 +241,7 @@ async function openRunner(ground: Ground, rooms: Rooms, stateDir: string): Promi
     now,
     monotonicMs: () => performance.now(),
     newUuid,
+    retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
     log,
   });
   await runner.start();

@@ -27,17 +27,24 @@ export interface LogOptions {
 
 const FIELD_CHARS_MAX = 2000;
 
-/** Opens a log. Control characters in values are escaped, so that no value can forge a line. */
+/**
+ * Opens a log. Control characters in values are escaped, so that no value can forge a line. A line
+ * that cannot be written is lost; logging never throws.
+ */
 export function openLog(options: LogOptions, base: LogFields = {}): Log {
   const lowest = LEVELS.indexOf(options.level);
   const line = (level: LogLevel, message: string, fields: LogFields = {}) => {
     if (LEVELS.indexOf(level) < lowest) return;
     const all = { ...base, ...fields };
-    options.write(
-      options.format === "json"
-        ? JSON.stringify({ ts: options.now(), level, msg: message, ...bounded(all) })
-        : textLine(options.now(), level, message, all),
-    );
+    try {
+      options.write(
+        options.format === "json"
+          ? JSON.stringify({ ts: options.now(), level, msg: message, ...bounded(all) })
+          : textLine(options.now(), level, message, all),
+      );
+    } catch {
+      // Its reader is gone or its disk is full: what a line tells of must not fail for it.
+    }
   };
   return {
     debug: (message, fields) => line("debug", message, fields),

@@ -17,9 +17,10 @@ export class Bell {
   async wait(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#rung && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, Math.min(Math.max(ms, 0), TIMER_MS_MAX));
+        const timer = setTimeout(() => done(), Math.min(Math.max(ms, 0), TIMER_MS_MAX));
         const done = () => {
           clearTimeout(timer);
+          signal.removeEventListener("abort", done);
           resolve();
         };
         this.#answer = done;

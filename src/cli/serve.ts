@@ -47,7 +47,8 @@ async function serve(call: Call): Promise<ExitCode> {
     const reason = await Promise.race([stop.asked, agent.done.then(() => undefined)]);
     if (reason !== undefined) await agent.stop(reason);
     await agent.done;
-    return EXIT.ok;
+    // Callers that never finish their requests would keep the process: Deno cannot cut them off.
+    Deno.exit(EXIT.ok);
   } finally {
     stop.close();
   }

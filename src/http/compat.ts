@@ -17,6 +17,8 @@ export interface Conventions {
   /** Whether a job may be made of a workflow without tasks; it succeeds at once. */
   readonly emptyChain: boolean;
   readonly resume: ResumeRules;
+  /** Whether a task's `retry` counts its first execution too. */
+  readonly retryCountsFirst: boolean;
 }
 
 export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
@@ -27,6 +29,7 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     uniqueNames: false,
     emptyChain: true,
     resume: DOCUMENT_RESUME,
+    retryCountsFirst: false,
   },
   "node-workflow": {
     putStatus: 200,
@@ -35,5 +38,6 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     uniqueNames: true,
     emptyChain: false,
     resume: { defaultResult: "External task: OK", falsyErrorFails: false },
+    retryCountsFirst: true,
   },
 };

@@ -5,6 +5,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import { errorResponse } from "./error_response.ts";
+import { keepServing, type LastingServer } from "./lasting_server.ts";
 
 /** What is served: createApp() makes one. */
 export interface App {
@@ -48,18 +49,20 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
     const message = `Cannot listen on ${tcp.hostname}: expected a loopback address`;
     throw new AgentError("forbidden", message);
   }
-  const servers: Deno.HttpServer[] = [];
+  const servers: LastingServer[] = [];
   const urls: string[] = [];
   let port: number | undefined;
   try {
     if (tcp !== null) {
       const server = serveTcp(app, tcp, log);
-      servers.push(server);
-      port = server.addr.port;
+      const taken = { ...tcp, port: server.addr.port };
+      servers.push(keepServing(server, () => serveTcp(app, taken, log), log));
+      port = taken.port;
       urls.push(urlOf(tcp.hostname, port));
     }
     if (socketPath !== null) {
-      servers.push(await serveSocket(app, socketPath, log));
+      const server = await serveSocket(app, socketPath, log);
+      servers.push(keepServing(server, () => serveSocket(app, socketPath, log), log));
       urls.push(`unix:${socketPath}`);
     }
   } catch (error) {
@@ -145,7 +148,7 @@ function failed(error: unknown, log: Log): Response {
 }
 
 async function shutdown(
-  servers: readonly Deno.HttpServer[],
+  servers: readonly LastingServer[],
   socketPath: string | null,
   graceMs: number,
 ): Promise<void> {

@@ -25,6 +25,8 @@ export interface AttemptDeps {
   readonly run: (run: TaskRun, signal: AbortSignal) => Promise<TaskOutcome>;
   /** Milliseconds that are left of the workflow's time. */
   readonly leftMs: () => number;
+  /** Whether `retry` counts the first execution too. */
+  readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -45,7 +47,7 @@ export async function runAttempts(
   before: JobData,
   deps: AttemptDeps,
 ): Promise<Attempts> {
-  const executionsMax = (task.retry ?? 0) + 1;
+  const executionsMax = Math.max((task.retry ?? 0) + (deps.retryCountsFirst ? 0 : 1), 1);
   let data = before;
   let end: TaskEnd = { kind: "failure", error: "" };
   let attempts = 0;
@@ -54,12 +56,24 @@ export async function runAttempts(
     ({ end, data } = await execute(job, task, "body", data, attempts, deps));
     if (end.kind !== "failure") return { end, data, attempts };
     const delayMs = (task.retry_delay ?? 0) * 1000;
-    if (attempts < executionsMax && delayMs > 0) await pause(delayMs, deps.signal);
+    if (attempts < executionsMax && delayMs > 0) {
+      await pause(Math.min(delayMs, deps.leftMs()), deps.signal);
+    }
     if (deps.signal.aborted) return { end: { kind: "aborted" }, data, attempts };
   }
-  if (task.fallback === undefined) return { end, data, attempts };
-  const last = await execute(job, task, "fallback", data, attempts, deps, end.error);
-  return { ...last, attempts };
+  return await runFallback(job, task, { end, data, attempts }, deps);
+}
+
+/** Runs the fallback, when there is one, of a task that has failed. */
+export async function runFallback(
+  job: Job,
+  task: Task,
+  failed: Attempts & { readonly end: { readonly kind: "failure" } },
+  deps: AttemptDeps,
+): Promise<Attempts> {
+  if (task.fallback === undefined) return failed;
+  const { data, attempts, end } = failed;
+  return { ...await execute(job, task, "fallback", data, attempts, deps, end.error), attempts };
 }
 
 async function execute(

@@ -2,8 +2,8 @@
 // next task starts. Claims nothing; see runner.ts.
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
-import { type Instant, instantAfter, type Now } from "../domain/instant.ts";
-import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job.ts";
+import type { Now } from "../domain/instant.ts";
+import { type Job, phaseOf, type TaskResult } from "../domain/job.ts";
 import { isFinal } from "../domain/job_state.ts";
 import type { Task } from "../domain/workflow.ts";
 import type { Log } from "../log.ts";
@@ -12,16 +12,16 @@ import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { NextStep, Store } from "../store/store.ts";
 import type { JobData } from "./job_view.ts";
 import { endOfPhase, entryOf, nextStep, type RecordedEnd } from "./next_step.ts";
-import { runAttempts } from "./run_attempts.ts";
+import { type AttemptDeps, runAttempts, runFallback } from "./run_attempts.ts";
+import { successorOf } from "./successor.ts";
 
 /** Starts of a task without a recorded result after which it fails: no poison pills (P5). */
 export const STARTS_MAX = 3;
 /** Error of a task that was started so often. */
 export const INTERRUPTED = "interrupted";
 
-const RECORD_RETRY_FIRST_MS = 100;
-const RECORD_RETRY_LONGEST_MS = 5_000;
-const ATTEMPTS_OF_A_JOB = 10;
+const WRITE_AGAIN_FIRST_MS = 100;
+const WRITE_AGAIN_LONGEST_MS = 5_000;
 
 /**
  * Why a running job is told to stop: it was canceled; the agent ends and lets the present task come
@@ -42,6 +42,8 @@ export interface JobDeps {
   /** Milliseconds that never go backwards. */
   readonly monotonicMs: () => number;
   readonly newUuid: NewUuid;
+  /** Whether `retry` counts the first execution too, as node-workflow does. */
+  readonly retryCountsFirst: boolean;
   readonly log: Log;
 }
 
@@ -61,10 +63,8 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
     drain: new AbortController(),
     shutdown: new AbortController(),
   };
-  const done = new JobRun(job, deps, stops).run().catch((error: unknown) => {
-    // A defect of ours: the row still names this runner, so the next start takes the job up again.
-    deps.log.error("job lost", { job_uuid: job.uuid, error });
-  });
+  const run = new JobRun(job, deps, stops);
+  const done = run.run().catch((error: unknown) => run.abandon(error));
   return { uuid: job.uuid, stop: (reason) => stops[reason].abort(), done };
 }
 
@@ -98,6 +98,14 @@ class JobRun {
     }
   }
 
+  /** After a defect of ours: the job goes back, its start counted, so that it comes to an end. */
+  async abandon(error: unknown): Promise<void> {
+    const { store, runner_id, now, log } = this.#deps;
+    const { uuid } = this.#job;
+    log.error("job lost", { job_uuid: uuid, error });
+    await this.#insist(() => store.jobs.abandon(uuid, runner_id, now()), "job not given back");
+  }
+
   async #runTask(task: Task, last: boolean): Promise<"goes_on" | "left" | "stopped"> {
     const started_at = this.#deps.now();
     const { end, attempts, data } = await this.#attempt(task);
@@ -111,24 +119,32 @@ class JobRun {
       finished_at: now,
       attempts,
     };
-    const successor = end.kind === "signal" && end.word === "retry"
-      ? await this.#successor(now)
-      : null;
-    return await this.#record(nextStep(this.#job, end, last, now, () => successor), entry);
+    const retried = end.kind === "signal" && end.word === "retry"
+      ? await this.#deps.store.workflows.get(this.#job.workflow_uuid)
+      : undefined;
+    const successor = () =>
+      retried === undefined
+        ? null
+        : successorOf(this.#job, retried.workflow, this.#deps.newUuid<JobUuid>(), now);
+    return await this.#record(nextStep(this.#job, end, last, now, successor), entry);
   }
 
   async #attempt(task: Task): Promise<
     { end: RecordedEnd | { kind: "aborted" }; attempts: number; data: JobData }
   > {
-    if (this.#job.starts > STARTS_MAX) {
-      return { end: { kind: "failure", error: INTERRUPTED }, attempts: 0, data: this.#data };
-    }
     const of = { job_uuid: this.#job.uuid, task };
-    return await runAttempts(this.#job, task, this.#data, {
+    const deps: AttemptDeps = {
       run: (run, signal) => this.#deps.runTask(run, of, signal),
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
+      retryCountsFirst: this.#deps.retryCountsFirst,
       signal: this.#signal(),
-    });
+    };
+    const { starts } = this.#job;
+    if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
+    const end = { kind: "failure", error: INTERRUPTED } as const;
+    // The fallback has one start: it may be what ends the agent.
+    if (starts > STARTS_MAX + 1) return { end, attempts: 0, data: this.#data };
+    return await runFallback(this.#job, task, { end, attempts: 0, data: this.#data }, deps);
   }
 
   /** A canceled job's own chain is not ended by the cancel that began it. */
@@ -155,27 +171,20 @@ class JobRun {
 
   /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
   async #record(next: NextStep, entry?: TaskResult): Promise<"goes_on" | "left" | "stopped"> {
-    const { store, runner_id, now, log } = this.#deps;
+    const { store, runner_id, now } = this.#deps;
     const { uuid, phase } = this.#job;
-    const owned = await untilDone(
-      () =>
-        store.jobs.recordTask({
-          job_uuid: uuid,
-          runner_id,
-          phase,
-          ...(entry === undefined ? {} : { entry }),
-          ...this.#data,
-          elapsed_ms: this.#elapsedMs(),
-          next,
-          now: now(),
-        }),
-      {
-        firstMs: RECORD_RETRY_FIRST_MS,
-        longestMs: RECORD_RETRY_LONGEST_MS,
-        signal: this.#stops.shutdown.signal,
-        onFailure: (error) => log.error("task result not written", { job_uuid: uuid, error }),
-      },
-    );
+    const write = () =>
+      store.jobs.recordTask({
+        job_uuid: uuid,
+        runner_id,
+        phase,
+        ...(entry === undefined ? {} : { entry }),
+        ...this.#data,
+        elapsed_ms: this.#elapsedMs(),
+        next,
+        now: now(),
+      });
+    const owned = await this.#insist(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
     if (entry !== undefined) this.#logTask(entry);
@@ -214,27 +223,14 @@ class JobRun {
     return true;
   }
 
-  /** The job that takes this one's place after `cb('retry')`, or null when it was the last one. */
-  async #successor(now: Instant): Promise<NewJob | null> {
-    const job = this.#job;
-    const stored = await this.#deps.store.workflows.get(job.workflow_uuid);
-    if (stored === undefined) return null;
-    const { workflow } = stored;
-    const attempt = numberOr(job.props.num_attempts, 0);
-    if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) return null;
-    const delayMs = Math.min(
-      numberOr(workflow.initial_delay, 0) * 2 ** attempt,
-      numberOr(workflow.max_delay, Number.POSITIVE_INFINITY),
-    );
-    return {
-      uuid: this.#deps.newUuid<JobUuid>(),
-      workflow,
-      exec_after: instantAfter(now, delayMs),
-      target: job.target,
-      params: job.params,
-      props: { num_attempts: attempt + 1, prev_attempt: job.uuid },
-      created_at: now,
-    };
+  /** Writes again and again until the store takes it, or the agent ends. */
+  async #insist<T>(write: () => Promise<T>, failure: string): Promise<T | undefined> {
+    return await untilDone(write, {
+      firstMs: WRITE_AGAIN_FIRST_MS,
+      longestMs: WRITE_AGAIN_LONGEST_MS,
+      signal: this.#stops.shutdown.signal,
+      onFailure: (error) => this.#deps.log.error(failure, { job_uuid: this.#job.uuid, error }),
+    });
   }
 
   #logTask(entry: TaskResult): void {
@@ -242,8 +238,4 @@ class JobRun {
     const failed = entry.error === "" ? {} : { error: JSON.stringify(entry.error) };
     this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
   }
-}
-
-function numberOr(value: unknown, otherwise: number): number {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : otherwise;
 }

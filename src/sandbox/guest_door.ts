@@ -2,6 +2,7 @@
 // started processes it is; whoever shows none, or an unknown one, is turned away.
 
 import { join } from "@std/path";
+import { pause } from "../loop.ts";
 import type { GuestUser } from "./guest_command.ts";
 import type { GuestProcess } from "./guest_process.ts";
 import { readLines } from "./lines.ts";
@@ -11,6 +12,8 @@ import { MESSAGE_BYTES_MAX, TOKEN_BYTES_MAX } from "./protocol.ts";
 const SOCKET_PATH_BYTES_MAX = 108;
 /** Time for a connection to show its token, milliseconds. */
 const TOKEN_DEADLINE_MS = 10_000;
+/** Time until the next attempt after a connection could not be accepted, milliseconds. */
+const ACCEPT_AGAIN_MS = 100;
 
 export interface GuestDoor {
   readonly path: string;
@@ -49,12 +52,14 @@ export async function openGuestDoor(
     expected.delete(token);
     guest.connect(socket, lines);
   };
-  const listening = listen(listener, admit);
+  const closing = new AbortController();
+  const listening = listen(listener, admit, closing.signal);
   return {
     path,
     expect: (token, guest) => void expected.set(token, guest),
     forget: (token) => void expected.delete(token),
     async close() {
+      closing.abort();
       listener.close();
       for (const socket of unknown) turnAway(unknown, socket);
       await listening;
@@ -77,12 +82,21 @@ async function makeFolder(runtimeDir: string, user: GuestUser | undefined): Prom
   return folder;
 }
 
+/** Admits those who knock until the listener is closed. Never rejects. */
 async function listen(
   listener: Deno.Listener,
   admit: (socket: Deno.Conn) => Promise<void>,
+  closing: AbortSignal,
 ): Promise<void> {
-  // Ends when the listener is closed.
-  for await (const socket of listener) admit(socket);
+  while (!closing.aborted) {
+    try {
+      for await (const socket of listener) admit(socket);
+      return;
+    } catch {
+      // Out of file descriptors: whoever knocks waits in line until one is free.
+      await pause(ACCEPT_AGAIN_MS, closing);
+    }
+  }
 }
 
 async function firstLine(lines: AsyncGenerator<string>): Promise<string | undefined> {

@@ -26,9 +26,16 @@ export function openSourceCheck(): SourceCheck {
   };
 }
 
-/** What is wrong with a function that uses `import()`. The text must have parsed before. */
+/** What is wrong with a function that uses `import()`, or that this parse cannot see through. */
 export function importProblem(source: string): string | undefined {
-  const open: unknown[] = [parse(`(${source}\n)`, { ecmaVersion: 2024, locations: true })];
+  let program: Node;
+  try {
+    program = parse(`(${source}\n)`, { ecmaVersion: 2024, locations: true });
+  } catch {
+    // It has parsed before, but with locations, or from here, the parser needs more stack.
+    return "is nested too deeply";
+  }
+  const open: unknown[] = [program];
   while (open.length > 0) {
     const node = open.pop();
     if (Array.isArray(node)) open.push(...node);

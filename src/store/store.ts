@@ -104,6 +104,8 @@ export interface JobStore {
   recordTask(record: TaskRecord): Promise<boolean>;
   /** Gives a claimed job back unrun, its start not counted. @returns whether it was owned */
   release(uuid: JobUuid, runner_id: RunnerId, now: Instant): Promise<boolean>;
+  /** Gives a job back whose run broke off in the agent; its start stays counted. */
+  abandon(uuid: JobUuid, runner_id: RunnerId, now: Instant): Promise<boolean>;
   /** Queues again what other runners left behind when they died. @returns how many jobs */
   rescue(runner_id: RunnerId, now: Instant): Promise<number>;
   /** A job with an oncancel chain that had started is canceled, and that chain becomes due. */

@@ -1,10 +1,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
-import { OTHER_RUNNER } from "../support/job.ts";
-import { until, withFolder } from "../support/until.ts";
+import { until } from "../support/until.ts";
 import { withPool, withRunner } from "./runner_under_test.ts";
 
 const OK = "function (job, cb) { cb(); }";
@@ -71,6 +69,24 @@ test("retry: 2 runs a failing body three times, then its fallback with the last 
     );
     assertEquals(job.execution, "succeeded");
     assertEquals([job.chain_results[0]?.attempts, job.chain_results[0]?.result], [3, "run 3 of 3"]);
+  }));
+
+test("for clients of node-workflow retry: 2 is two executions in all, and 0 is one", (pool) =>
+  withRunner(pool, { retryCountsFirst: true }, async ({ post, finished }) => {
+    for (const [retry, executions] of [[2, 2], [1, 1], [0, 1]]) {
+      const job = await finished(
+        await post({ chain: [{ name: "f", retry: retry ?? 0, body: FAIL }] }),
+      );
+      assertEquals(job.chain_results[0]?.attempts, executions);
+    }
+  }));
+
+test("the workflow's timeout also ends the pause before another execution", (pool) =>
+  withRunner(pool, {}, async ({ post, finished }) => {
+    const job = await finished(
+      await post({ timeout: 1, chain: [{ name: "f", retry: 1, retry_delay: 60, body: FAIL }] }),
+    );
+    assertEquals([job.execution, job.chain_results[0]?.error], ["failed", "workflow timeout"]);
   }));
 
 test("a body that never answers ends at its own timeout, and the slot goes on", (pool) =>
@@ -188,57 +204,6 @@ test("a job is not run before its exec_after, and others go before it", (pool) =
     assertEquals((await store.jobs.get(later))?.execution, "queued");
     const started = (await finished(later)).started_at ?? "";
     assert(started >= exec_after, `${started} is before ${exec_after}`);
-  }));
-
-test("a runner takes up what a dead one left, at the task that was not recorded", (pool) =>
-  withFolder(async (folder) => {
-    const store = await openSqliteStore(`${folder}/store.db`);
-    try {
-      let left = "" as Job["uuid"];
-      await withRunner(pool, { store }, async ({ post, runner, jobWhen }) => {
-        left = await post({
-          chain: [{ name: "count", body: "function (job, cb) { cb(null, job.attempt); }" }],
-        }, { exec_after: "2999-01-01T00:00:00.000Z" });
-        await jobWhen(left, "queued", (job) => job.execution === "queued");
-        await runner.stop(0);
-      });
-      await store.jobs.claim(OTHER_RUNNER, 1, "2999-01-01T00:00:00.000Z");
-      await withRunner(pool, { store }, async ({ finished, messages }) => {
-        const job = await finished(left);
-        assertEquals([job.execution, job.chain_results[0]?.result], ["succeeded", 2]);
-        assert(messages.includes("jobs rescued"));
-      });
-    } finally {
-      await store.close();
-    }
-  }));
-
-test("a task that was started three times without a result fails as interrupted", (pool) =>
-  withFolder(async (folder) => {
-    const store = await openSqliteStore(`${folder}/store.db`);
-    try {
-      let poison = "" as Job["uuid"];
-      const far = "2999-01-01T00:00:00.000Z";
-      await withRunner(pool, { store }, async ({ post }) => {
-        poison = await post({
-          chain: [{ name: "poison", body: OK }],
-          onerror: [{ name: "undo", body: OK }],
-        }, { exec_after: far });
-      });
-      for (let start = 1; start <= 3; start++) {
-        await store.jobs.claim(OTHER_RUNNER, 1, far);
-        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
-      }
-      await store.jobs.claim(OTHER_RUNNER, 1, far);
-      await withRunner(pool, { store }, async ({ finished }) => {
-        const job = await finished(poison);
-        assertEquals(job.execution, "failed");
-        assertEquals(job.chain_results[0]?.error, "interrupted");
-        assertEquals(job.onerror_results[0]?.result, "OK");
-      });
-    } finally {
-      await store.close();
-    }
   }));
 
 test("stop() gives running jobs back to the queue, their start not counted", (pool) =>

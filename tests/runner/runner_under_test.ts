@@ -32,6 +32,7 @@ export interface RunnerSetting {
   readonly slots?: number;
   readonly perform?: Perform;
   readonly store?: Store;
+  readonly retryCountsFirst?: boolean;
 }
 
 const LIMITS = { tasksMax: 100, sourceCharsMax: 100_000, retryMax: 100, timeoutSecondsMax: 86_400 };
@@ -94,6 +95,7 @@ function openRunner(
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
+    retryCountsFirst: setting.retryCountsFirst ?? false,
     log: openLog({
       level: "debug",
       format: "json",

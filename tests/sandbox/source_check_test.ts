@@ -1,7 +1,7 @@
 // The last look at a source before a guest gets it.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { openSourceCheck } from "../../src/sandbox/source_check.ts";
+import { importProblem, openSourceCheck } from "../../src/sandbox/source_check.ts";
 
 const IMPORTS = [
   "() => import('x')",
@@ -50,4 +50,9 @@ Deno.test("a source check answers the same after it has forgotten", () => {
   const check = openSourceCheck();
   for (let count = 0; count < 600; count++) assertEquals(check(`() => ${count}`), undefined);
   assertMatch(check("() => import('x')") ?? "", /uses import\(\)/);
+});
+
+Deno.test("a look for imports that runs out of stack refuses the source, and never throws", () => {
+  assertEquals(importProblem(`() => ${"!".repeat(100_000)}1`), "is nested too deeply");
+  assertEquals(importProblem(`() => ${"!".repeat(100)}1`), undefined);
 });

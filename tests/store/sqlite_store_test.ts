@@ -5,6 +5,7 @@ import { EXECUTIONS } from "../../src/domain/job_state.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, RUNNER, T0 } from "../support/job.ts";
+import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 import { storeSuite } from "./store_suite.ts";
 
@@ -80,3 +81,30 @@ Deno.test("sqlite: a closed store refuses writes", async () => {
   await store.close();
   await assertRejects(() => store.jobs.create(jobOf(1)), AgentError, "closed");
 });
+
+smallDiskTest(
+  "sqlite: a full disk refuses writes as storage_full, and loses nothing",
+  () =>
+    withFolder((folder) =>
+      withSmallDisk(folder, 1, async () => {
+        const store = await openSqliteStore(`${folder}/store.db`);
+        try {
+          const kept: string[] = [];
+          const fill = async () => {
+            for (let number = 1; number < 1000; number++) {
+              const pad = "x".repeat(20_000);
+              await store.jobs.create(jobOf(number, { params: { pad } }));
+              kept.push(jobOf(number).uuid);
+            }
+          };
+          const error = await assertRejects(fill, AgentError, "full");
+          assertEquals(error.code, "storage_full");
+          const jobs = await store.jobs.list({});
+          assertEquals(jobs.map(({ uuid }) => `${uuid}`).reverse(), kept);
+          assertEquals((await store.jobs.stats(T0)).current.queued, kept.length);
+        } finally {
+          await store.close();
+        }
+      })
+    ),
+);

@@ -45,6 +45,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   workflowTests(test);
   claimTests(test);
   recordTests(test);
+  retryTests(test);
   cancelTests(test);
   resumeTests(test);
   targetTests(test);
@@ -129,6 +130,14 @@ function claimTests(test: Test): void {
     assertEquals((await store.jobs.get(JOB))?.execution, "queued");
     assertEquals((await store.jobs.get(JOB))?.starts, 0);
   });
+  test("abandon() queues one job of its runner, the start of its claim counted", async (store) => {
+    await store.jobs.create(jobOf(1));
+    await store.jobs.claim(RUNNER, 1, T0);
+    assertFalse(await store.jobs.abandon(JOB, OTHER_RUNNER, T0));
+    assert(await store.jobs.abandon(JOB, RUNNER, T0));
+    const job = await store.jobs.get(JOB);
+    assertEquals([job?.execution, job?.starts, job?.runner_id], ["queued", 1, null]);
+  });
   test("rescue() queues what other runners left, its starts counted, and spares its own", async (store) => {
     await store.jobs.create(jobOf(1));
     await store.jobs.claim(OTHER_RUNNER, 1, T0);
@@ -176,6 +185,29 @@ function recordTests(test: Test): void {
     const waiting = await store.jobs.get(JOB);
     assertEquals([waiting?.execution, waiting?.runner_id], ["waiting", null]);
     assertEquals(waiting?.onerror_results.length, 1);
+  });
+}
+
+function retryTests(test: Test): void {
+  const retry = recordOf({
+    kind: "retried",
+    successor: jobOf(2, { target: "/t", params: { a: 2 }, props: { num_attempts: 1 } }),
+  });
+  test("a retried job names its successor, which has its target", async (store) => {
+    await store.jobs.create(jobOf(1, { target: "/t", params: { a: 2 } }));
+    await store.jobs.claim(RUNNER, 1, T0);
+    assert(await store.jobs.recordTask(retry));
+    const [successor, retried] = await store.jobs.list({});
+    assertEquals([retried?.execution, retried?.props], ["retried", { next_attempt: uuidOf(2) }]);
+    assertEquals([successor?.execution, successor?.target], ["queued", "/t"]);
+  });
+  test("a retried job names the one that has taken its target and params meanwhile", async (store) => {
+    await store.jobs.create(jobOf(1, { target: "/t", params: { a: 1 } }));
+    await store.jobs.claim(RUNNER, 1, T0);
+    await store.jobs.create(jobOf(3, { target: "/t", params: { a: 2 } }));
+    assert(await store.jobs.recordTask(retry));
+    assertEquals((await store.jobs.get(JOB))?.props, { next_attempt: uuidOf(3) });
+    assertEquals(await store.jobs.get(uuidOf<JobUuid>(2)), undefined);
   });
 }
 

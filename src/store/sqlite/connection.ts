@@ -148,6 +148,8 @@ export class Connection {
 /** SQLite's primary result codes (sqlite.org/rescode.html) after which nothing may be acknowledged. */
 const SQLITE_IOERR = 10;
 const SQLITE_FULL = 13;
+/** SQLite's words for the two. Deno's exec(), by which a transaction commits, tells no code. */
+const STORAGE_WORDS = ["disk I/O error", "database or disk is full"];
 
 function primaryCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error)) return undefined;
@@ -156,7 +158,8 @@ function primaryCode(error: unknown): number | undefined {
 
 function isStorageFailure(error: unknown): boolean {
   const code = primaryCode(error);
-  return code === SQLITE_IOERR || code === SQLITE_FULL;
+  return code === SQLITE_IOERR || code === SQLITE_FULL ||
+    (code === undefined && error instanceof Error && STORAGE_WORDS.includes(error.message));
 }
 
 function storageError(error: unknown): unknown {

@@ -19,15 +19,20 @@ export function recordTask(
   successorParamsSha256: string | null,
 ): boolean {
   const { next, entry } = record;
-  const successor = next.kind === "retried" ? next.successor : null;
-  const props = successor === null
-    ? record.props
-    : { ...record.props, next_attempt: successor.uuid };
-  const id = advanceJob(db, { ...record, props });
+  const id = advanceJob(db, record);
   if (id === undefined) return false;
   if (entry !== undefined) insertResult(db, id, record.phase, entry);
-  if (successor !== null) insertJob(db, successor, successorParamsSha256);
+  if (next.kind === "retried" && next.successor !== null) {
+    // The job is final by now, so that its successor may have its target.
+    const outcome = insertJob(db, next.successor, successorParamsSha256);
+    nameNextAttempt(db, id, outcome.kind === "created" ? outcome.job.uuid : outcome.job_uuid);
+  }
   return true;
+}
+
+/** The job that goes on: the successor, or the unfinished one that has its target and params. */
+function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
+  db.run("UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2) WHERE id = ?1", id, next);
 }
 
 /** How a next step is written into the columns of the job. */
@@ -112,21 +117,23 @@ function insertResult(db: Connection, id: number, phase: Phase, entry: TaskResul
   );
 }
 
-/** Gives a claimed job back unrun: the start that its claim counted is taken off again. */
-export function releaseJob(
+/** Makes a claimed job claimable again; so many of its counted starts are taken off. */
+export function giveBackJob(
   db: Connection,
   uuid: JobUuid,
   runner: RunnerId,
   now: Instant,
+  startsOff: 0 | 1,
 ): boolean {
   return db.run(
     `UPDATE jobs
         SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
-            runner_id = NULL, claimable_at = ?3, starts = max(starts - 1, 0)
+            runner_id = NULL, claimable_at = ?3, starts = max(starts - ?4, 0)
       WHERE uuid = ?1 AND runner_id = ?2`,
     uuid,
     runner,
     now,
+    startsOff,
   ) > 0;
 }
 

@@ -13,7 +13,7 @@ import {
   selectLastSync,
   upsertDocument,
 } from "./index_documents.ts";
-import { cancelJob, recordTask, releaseJob, rescueJobs, resumeJob } from "./job_changes.ts";
+import { cancelJob, giveBackJob, recordTask, rescueJobs, resumeJob } from "./job_changes.ts";
 import { insertInfo, selectInfo } from "./job_info.ts";
 import { selectStats } from "./job_stats.ts";
 import {
@@ -92,7 +92,8 @@ function jobStore(db: Connection): JobStore {
         : await paramsDigest(successor.params);
       return db.write(() => recordTask(db, record, digest));
     },
-    release: (uuid, runner, now) => db.write(() => releaseJob(db, uuid, runner, now)),
+    release: (uuid, runner, now) => db.write(() => giveBackJob(db, uuid, runner, now, 1)),
+    abandon: (uuid, runner, now) => db.write(() => giveBackJob(db, uuid, runner, now, 0)),
     rescue: (runner, now) => db.write(() => rescueJobs(db, runner, now)),
     cancel: (uuid, now) => db.write(() => cancelJob(db, uuid, now)),
     resume: (uuid, resume, now) => db.write(() => resumeJob(db, uuid, resume, now)),

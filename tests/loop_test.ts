@@ -1,0 +1,50 @@
+import { assert, assertEquals } from "@std/assert";
+import { Bell, pause } from "../src/loop.ts";
+
+/** A signal that tells how many listeners it has. */
+function countedSignal(): { signal: AbortSignal; listeners: () => number } {
+  const { signal } = new AbortController();
+  const listeners = new Set<unknown>();
+  const add = signal.addEventListener.bind(signal);
+  const remove = signal.removeEventListener.bind(signal);
+  signal.addEventListener = (type: string, listener: EventListener, options?: unknown) => {
+    listeners.add(listener);
+    add(type, listener, options as AddEventListenerOptions);
+  };
+  signal.removeEventListener = (type: string, listener: EventListener) => {
+    listeners.delete(listener);
+    remove(type, listener);
+  };
+  return { signal, listeners: () => listeners.size };
+}
+
+Deno.test("a bell leaves nothing behind on a signal that outlives its waits", async () => {
+  const { signal, listeners } = countedSignal();
+  const bell = new Bell();
+  for (let wait = 0; wait < 10; wait++) {
+    const waited = bell.wait(60_000, signal);
+    assertEquals(listeners(), 1);
+    bell.ring();
+    await waited;
+  }
+  await pause(1, signal);
+  assertEquals(listeners(), 0);
+});
+
+Deno.test("a ring that comes while nobody waits ends the next wait at once, and only that", async () => {
+  const bell = new Bell();
+  const { signal } = new AbortController();
+  bell.ring();
+  await bell.wait(60_000, signal);
+  const startMs = performance.now();
+  await bell.wait(20, signal);
+  assert(performance.now() - startMs >= 15);
+});
+
+Deno.test("pause() ends with its signal", async () => {
+  const controller = new AbortController();
+  const paused = pause(60_000, controller.signal);
+  controller.abort();
+  await paused;
+  await pause(60_000, controller.signal);
+});

@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { successorOf } from "../../src/runner/successor.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
+
+/** When the job after this attempt is due, or null when there is none. */
+async function dueAfter(attempt: number, rules: JsonObject): Promise<string | null> {
+  const store = await openSqliteStore(":memory:");
+  try {
+    const made = await store.jobs.create(jobOf(1, { props: { num_attempts: attempt } }));
+    if (made.kind !== "created") throw new Error("The job was not created");
+    const workflow = { ...workflowOf(), ...rules };
+    return successorOf(made.job, workflow, uuidOf<JobUuid>(2), T0)?.exec_after ?? null;
+  } finally {
+    await store.close();
+  }
+}
+
+Deno.test("the delay doubles with each attempt up to max_delay", async () => {
+  const rules = { initial_delay: 100, max_delay: 1000 };
+  const dues = await Promise.all([0, 1, 2, 3, 4, 8].map((attempt) => dueAfter(attempt, rules)));
+  assertEquals(dues, [100, 200, 400, 800, 1000, 1000].map((ms) => instantAfter(T0, ms)));
+  assertEquals(await dueAfter(9, rules), null);
+});
+
+Deno.test("no delay that a workflow names leaves the range of dates", async () => {
+  const tenYears = instantAfter(T0, 10 * 365 * 86_400_000);
+  for (const initial_delay of [1e14, 1e16, 1e308]) {
+    assertEquals(await dueAfter(0, { initial_delay }), tenYears);
+    assertEquals(await dueAfter(9, { initial_delay, max_attempts: 1e9 }), tenYears);
+  }
+  assertEquals(await dueAfter(5000, { max_attempts: 1e9 }), T0);
+  assertEquals(await dueAfter(0, { initial_delay: "soon", max_attempts: -1 }), T0);
+});
