@@ -86,13 +86,14 @@ async function findAnew(deps: MediaDeps, call: Call, request: MediaRequest): Pro
 }
 
 async function place(
-  { vmadm, transport, policy, found }: MediaDeps,
+  { vmadm, transport, policy, found, mirror }: MediaDeps,
   call: Call,
   uuidValue: JsonValue | undefined,
   value: JsonValue | undefined,
 ): Promise<JsonObject> {
   const uuid = machineUuid(uuidValue);
-  const { path, name, size, sha256 } = found.claim(call.job_uuid, value);
+  const medium = found.claim(call.job_uuid, value);
+  const { path, name, size, sha256 } = medium;
   const machine = await existingMachine(vmadm, uuid, call.signal);
   // While it runs, the machine's own hypervisor may exchange what is in its root.
   if (machine.state !== "stopped") {
@@ -110,6 +111,12 @@ async function place(
     sha256,
     onProgress: (done, total) => call.progress("copy", done, total),
     signal: call.signal,
+  }).catch(async (error: unknown) => {
+    // The cache knows its files by size only: a damaged one would fail every later machine too.
+    if (error instanceof AgentError && error.code === "digest_mismatch") {
+      await mirror.discard(medium);
+    }
+    throw error;
   });
   return { ...placed };
 }

@@ -11,6 +11,7 @@ import {
   bodyText,
   urlOf,
 } from "./api_call.ts";
+import { usageError } from "./arguments.ts";
 import { curlLine } from "./curl.ts";
 
 /** What became of the call of a command. */
@@ -37,12 +38,19 @@ export interface ClientOptions {
 }
 
 const DEADLINE_MS = 30_000;
+/** Longest path with its query; the agent's own bound on a request's head is about as large. */
+const PATH_CHARS_MAX = 16_384;
 const ANSWER_BYTES_MAX = 256 * 1_048_576;
 
 /** Opens a client. Nothing is connected before the first call. */
 export function openClient({ address, printCurl }: ClientOptions): Client {
   let socket: Deno.HttpClient | undefined;
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
+    if (call.path.length > PATH_CHARS_MAX) {
+      throw usageError(
+        `a name or path of over ${PATH_CHARS_MAX} characters is too long to ask for`,
+      );
+    }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
     if (address.kind === "socket") {

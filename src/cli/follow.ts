@@ -22,7 +22,7 @@ import {
   readInfo,
   readJob,
 } from "./job_answer.ts";
-import { canMove, printable } from "./terminal.ts";
+import { canMove } from "./terminal.ts";
 
 /** Flags of every command that can follow a job. */
 export const FOLLOW_FLAGS: readonly Flag[] = [
@@ -101,6 +101,7 @@ async function watch(
   const startMs = nowMs();
   let answeredMs = startMs;
   let seen = 0;
+  let away = false;
   // Ends with the job, the deadline, Ctrl-C, or an agent that stays away.
   for (let pollMs = POLL_MS_MIN;; pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX)) {
     try {
@@ -112,13 +113,17 @@ async function watch(
       view.update(job, [...news, ...last], nowMs());
       seen += news.length + last.length;
       answeredMs = nowMs();
+      away = false;
       if (ended) return { kind: "ended", job };
     } catch (error) {
       if (signal.aborted) return { kind: "interrupted" };
-      const away = error instanceof AgentError &&
+      const passing = error instanceof AgentError &&
         (error.code === "unreachable" || error.code === "overloaded");
-      if (!away || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
-      if (pollMs === POLL_MS_MAX) view.note("the agent does not answer, trying again");
+      if (!passing || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
+      if (pollMs === POLL_MS_MAX && !away) {
+        away = true;
+        view.note("the agent does not answer, trying again");
+      }
     }
     const leftMs = timeoutMs === undefined ? pollMs : startMs + timeoutMs - nowMs();
     if (leftMs <= 0) return { kind: "timeout" };
@@ -142,7 +147,7 @@ async function readNews(
  * printed here; what a success yields is the command's own matter.
  */
 export function followedExit(call: Call, job_uuid: string, followed: Followed): ExitCode {
-  const err = (line: string) => call.terminal.err(`${line}\n`);
+  const err = (line: string) => call.printer.note(line);
   switch (followed.kind) {
     case "ended":
       return endedExit(followed.job, endOf(followed.job), err);
@@ -172,7 +177,7 @@ function endedExit(job: JobAnswer, end: JobEnd, err: (line: string) => void): Ex
     case "failure": {
       const step = failedStep(job);
       const why = step === undefined ? "" : ` in ${step.name}: ${step.error}`;
-      err(`zonewright: ${printable(`Job ${job.uuid} failed${why}`)}`);
+      err(`zonewright: Job ${job.uuid} failed${why}`);
       err(`hint: zonewright job get ${job.uuid} --json`);
       return EXIT.job_failed;
     }

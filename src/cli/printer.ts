@@ -1,8 +1,9 @@
 // What a command says, and on which stream: data on standard output, words about it on standard
-// error. With --json standard output holds one JSON document and nothing else.
+// error. With --json standard output holds one JSON document and nothing else. Whatever a line was
+// made of, it is made printable here: what an agent answers may be meant for the terminal.
 
 import { type Column, tableLines } from "./table.ts";
-import { canMove, type Paint, paintFor, type Terminal } from "./terminal.ts";
+import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
 
 export interface Printer {
   /** Whether a JSON document is wanted instead of text. */
@@ -24,26 +25,35 @@ export interface Printer {
 
 /** Opens the printer of one command. */
 export function openPrinter(terminal: Terminal, json: boolean): Printer {
-  const data = (line: string) => terminal.out(`${line}\n`);
+  const data = (line: string) => terminal.out(`${printable(line)}\n`);
   const paint = paintFor(terminal, "out");
   return {
     json,
     paint,
     data,
-    document: (value) => data(JSON.stringify(value, null, 2)),
+    document: (value) => terminal.out(`${jsonText(value)}\n`),
     table(columns, rows) {
       const width = terminal.outIsTerminal ? terminal.columns() : undefined;
       const [head, ...lines] = tableLines(columns, rows, width);
-      data(paint("bold", head ?? ""));
+      terminal.out(`${paint("bold", head ?? "")}\n`);
       lines.forEach(data);
     },
     pairs(pairs) {
       const width = Math.max(...pairs.map(([name]) => name.length));
       for (const [name, value] of pairs) data(`${name.padEnd(width)}  ${value}`);
     },
-    note: (line) => terminal.err(`${line}\n`),
+    note: (line) => terminal.err(`${printable(line)}\n`),
     next(command, does) {
-      if (canMove(terminal)) terminal.err(`next: zonewright ${command}  (${does})\n`);
+      if (!canMove(terminal)) return;
+      terminal.err(`${printable(`next: zonewright ${command}  (${does})`)}\n`);
     },
   };
+}
+
+/** JSON leaves control characters above ASCII as they are, and some begin a sequence as ESC does. */
+function jsonText(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(
+    /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

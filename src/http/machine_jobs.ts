@@ -32,6 +32,9 @@ export interface MachineJobs {
   create(job: NewJob): Promise<CreateJobOutcome>;
 }
 
+/** Newest jobs of a machine among which the one that made it is looked for. */
+const JOBS_LOOKED_AT = 16;
+
 /** The target of every job that makes this machine. */
 export function machineTarget(uuid: string): string {
   return `/machines/${uuid}`;
@@ -84,16 +87,20 @@ async function jobToJoin(
   uuid: MachineUuid,
   { store, machines }: AppDeps,
 ): Promise<Job | undefined> {
-  const [job] = await store.jobs.ofTarget(target, 1);
-  if (job === undefined) return undefined;
-  const equal = sameRequest(job.params, params);
-  if (!isFinal(job.execution)) {
-    if (equal) return job;
-    throw otherJob(job, target);
+  const jobs = await store.jobs.ofTarget(target, JOBS_LOOKED_AT);
+  const [newest] = jobs;
+  if (newest !== undefined && !isFinal(newest.execution)) {
+    if (sameRequest(newest.params, params)) return newest;
+    throw otherJob(newest, target);
   }
-  if (!equal || job.execution !== "succeeded") return undefined;
+  // Jobs that failed since, because the machine is there, and jobs of other workflows on the same
+  // target do not change which request made it.
+  const made = jobs.find(({ execution, workflow_uuid }) =>
+    execution === "succeeded" && workflow_uuid === machines.provisionWorkflow
+  );
+  if (made === undefined || !sameRequest(made.params, params)) return undefined;
   // A machine that was deleted since can be made again by the request that made it.
-  return await machines.vmadm.get(uuid) === null ? undefined : job;
+  return await machines.vmadm.get(uuid) === null ? undefined : made;
 }
 
 async function createMachineJob(

@@ -11,7 +11,7 @@ import { findArtifact, type FoundArtifact } from "./find_artifact.ts";
 import { type FreeBytes, systemFreeBytes } from "./free_space.ts";
 import { type ObtainDependencies, obtainFile, type Progress } from "./obtain_file.ts";
 import { openUpstream } from "./open_upstream.ts";
-import { sweepPartials } from "./partial.ts";
+import { removeFile, sweepPartials } from "./partial.ts";
 import { type Resolve, systemResolve } from "./public_address.ts";
 import { openSharedWork } from "./shared_work.ts";
 import { syncIndex } from "./sync.ts";
@@ -67,6 +67,8 @@ export interface Mirror {
   download(found: FoundArtifact, options?: DownloadOptions): Promise<Medium>;
   /** A file of any address, as it is. @throws {AgentError} as obtainFile */
   downloadUrl(url: string, digest: Digest, options?: DownloadOptions): Promise<Medium>;
+  /** Forgets a file of the cache that turned out to be damaged; it is downloaded anew when asked. */
+  discard(medium: Medium): Promise<void>;
 }
 
 export interface MirrorDependencies {
@@ -136,6 +138,12 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     async downloadUrl(url, digest, o = {}) {
       const wanted = wantedUrl(url, digest, o.digest, deps.allowHttp);
       return medium("url", wanted, await downloads(wanted, o));
+    },
+    discard: async ({ source, path, label }) => {
+      // A file of a media folder is the operator's.
+      if (source === "path") return;
+      await removeFile(path);
+      log.warn("damaged file discarded", { label });
     },
   };
 }

@@ -43,6 +43,12 @@ export interface SimulatedHost {
   simulate(...args: string[]): Promise<{ code: number; stdout: string }>;
   /** Lets the installation of a zone take so long. */
   slowInstall(ms: number): Promise<void>;
+  /** Lets a create wait so long with its volumes made and no zone yet. */
+  slowVolumes(ms: number): Promise<void>;
+  /** Lets a machine be ready so long before it runs. */
+  slowBoot(ms: number): Promise<void>;
+  /** Names of the datasets in the pool. */
+  datasets(): Promise<string[]>;
   /** Fails unless the host holds exactly these machines, and nothing else. */
   assertHolds(...uuids: string[]): Promise<void>;
 }
@@ -137,11 +143,12 @@ async function openHost(
         perform: performFor({ job_uuid: job.uuid, task_name: "t", signal }),
       };
     },
-    async slowInstall(ms) {
-      const file = join(stateDir, "host.json");
-      const facts = JSON.parse(await Deno.readTextFile(file));
-      facts.delays.install = ms;
-      await Deno.writeTextFile(file, JSON.stringify(facts));
+    slowInstall: (ms) => delay(stateDir, "install", ms),
+    slowVolumes: (ms) => delay(stateDir, "volumes", ms),
+    slowBoot: (ms) => delay(stateDir, "boot", ms),
+    async datasets() {
+      const file = join(stateDir, "datasets.json");
+      return Object.keys(JSON.parse(await Deno.readTextFile(file).catch(() => "{}")));
     },
     async assertHolds(...uuids) {
       const { stdout } = await simulate("audit");
@@ -150,6 +157,13 @@ async function openHost(
       assertEquals(machines.map(({ uuid }) => uuid).sort(), uuids.toSorted());
     },
   };
+}
+
+async function delay(stateDir: string, phase: string, ms: number): Promise<void> {
+  const file = join(stateDir, "host.json");
+  const facts = JSON.parse(await Deno.readTextFile(file));
+  facts.delays[phase] = ms;
+  await Deno.writeTextFile(file, JSON.stringify(facts));
 }
 
 /** The info of a job, without entries about progress. */

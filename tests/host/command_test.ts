@@ -209,3 +209,26 @@ Deno.test("runCommand() leaves a child that let go of the streams alone", async 
     Deno.kill(pid, "SIGKILL");
   });
 });
+
+Deno.test("a released program goes on alone when the process that started it ends", async () => {
+  await withFolder(async (folder) => {
+    const module = new URL("../../src/host/command.ts", import.meta.url).href;
+    const wait = 'until [ -e "$0/go" ]; do sleep 0.02; done; echo done > "$0/made"';
+    const body = `import { runCommand } from ${JSON.stringify(module)};
+      const stop = new AbortController();
+      runCommand("/bin/sh", ["-c", ${JSON.stringify(wait)}, ${JSON.stringify(folder)}], {
+        deadlineMs: ${DEADLINE_MS}, released: stop.signal,
+      }).catch(() => {});
+      stop.abort();`;
+    const config = new URL("../../deno.json", import.meta.url).pathname;
+    await Deno.writeTextFile(`${folder}/starter.ts`, body);
+    const args = ["run", "-A", "--quiet", "--cached-only", "--config", config];
+    const result = await runCommand(Deno.execPath(), [...args, `${folder}/starter.ts`], {
+      deadlineMs: DEADLINE_MS,
+      env: { DENO_DIR: Deno.env.get("DENO_DIR") ?? "" },
+    });
+    assertEquals([result.code, result.stderr], [0, ""]);
+    await Deno.writeTextFile(`${folder}/go`, "");
+    await until("the program's end", () => Deno.stat(`${folder}/made`).catch(() => null));
+  });
+});

@@ -108,6 +108,16 @@ Deno.test("create() tells a uuid that is taken as a conflict", async () => {
   });
 });
 
+Deno.test("create() tells a volume or a zone that is there already as a conflict", async () => {
+  await withVmadm(async (vmadm, fake) => {
+    for (const what of [`cannot create 'zones/${UUID}-disk0': dataset`, `${UUID}: zone`]) {
+      const text = `Command failed: ${what} already exists`;
+      await fake.answer("create", `cat >&2 <<'TEXT'\n${text}\n\nTEXT\nexit 1`);
+      await refused(() => vmadm.create(PAYLOAD), "conflict", text);
+    }
+  });
+});
+
 Deno.test("create() does not show the payload's password in its failure", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", 'cat "$dir/input" >&2; echo "bad: pass1234" >&2; exit 1');
@@ -126,14 +136,37 @@ Deno.test("create() gives up at its deadline and names the command", async () =>
   });
 });
 
-Deno.test("create() ends when the caller gives up", async () => {
+Deno.test("create() answers a caller that gives up, and settled() waits until vmadm is done", async () => {
   await withVmadm(async (vmadm, fake) => {
-    await fake.answer("create", "exec sleep 600");
+    const wait = 'until [ -e "$dir/go" ]; do sleep 0.02; done; echo done > "$dir/made"';
+    await fake.answer("create", `${wait}\n${prints("create_success.txt", 2)}`);
+    await fake.answer("lookup", THERE);
     const giveUp = new AbortController();
     const failing = refused(() => vmadm.create(PAYLOAD, { signal: giveUp.signal }), "aborted");
     await until("the call", async () => (await fake.calls()).length === 1);
     giveUp.abort();
     await failing;
+    const impatient = new AbortController();
+    const waiting = refused(() => vmadm.settled(UUID, { signal: impatient.signal }), "aborted");
+    impatient.abort();
+    await waiting;
+    await vmadm.settled(OTHER);
+    // What goes on no longer keeps this process alive, as the listener of an agent does.
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const accepting = listener.accept().catch(() => {});
+    await Deno.writeTextFile(`${fake.folder}/go`, "");
+    await vmadm.settled(UUID);
+    assertEquals(await Deno.readTextFile(`${fake.folder}/made`), "done\n");
+    listener.close();
+    await accepting;
+  });
+});
+
+Deno.test("create() calls nothing when the caller has given up before", async () => {
+  await withVmadm(async (vmadm, fake) => {
+    await refused(() => vmadm.create(PAYLOAD, { signal: AbortSignal.abort() }), "aborted");
+    await vmadm.settled(UUID);
+    assertEquals(await fake.calls(), []);
   });
 });
 

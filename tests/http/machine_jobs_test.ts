@@ -12,6 +12,7 @@ import {
   claimAll,
   fieldsOf,
   listOf,
+  newWorkflow,
   objectOf,
   PROVISION,
   withHttpAgent,
@@ -141,5 +142,22 @@ Deno.test("an equal request is answered with a succeeded job only while its mach
     assertEquals(await start(agent, body), first);
     await vmadm.delete(MACHINE);
     assertNotEquals((await start(agent, body)).job_uuid, first.job_uuid);
+  });
+});
+
+Deno.test("jobs that came after the one that made a machine do not hide it from a repeat", async () => {
+  await withHost(async (agent, vmadm) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
+    await end(agent, first.job_uuid, "succeeded");
+    const other = { ...body, machine: { ...description, ram: 2048 } };
+    await end(agent, (await start(agent, other)).job_uuid, "failed");
+    const workflow = await newWorkflow(agent);
+    const target = `/machines/${MACHINE}`;
+    const job = objectOf(await agent.call("POST", "/jobs", { workflow, target }));
+    await end(agent, job.uuid, "succeeded");
+    assertEquals(await start(agent, body), first);
+    assertNotEquals((await start(agent, other)).job_uuid, first.job_uuid);
   });
 });

@@ -54,6 +54,23 @@ Deno.test("the image of a disk among the artifacts is booted as a disk, whatever
   });
 });
 
+Deno.test("a damaged file of the cache fails one machine, and is downloaded anew for the next", async () => {
+  await withIndex(async ({ host, provision }) => {
+    const params = { ...paramsFor(host, UUID), media: { artifact: SAMPLE } };
+    const found = await host.mirror.findArtifact(SAMPLE);
+    const { path } = await host.mirror.download(found);
+    await Deno.chmod(path, 0o600);
+    await Deno.writeFile(path, new Uint8Array(ISO_BYTES).fill(9));
+    const failed = await provision(params);
+    assertEquals(failed.chain_results.at(-1)?.name, "place_medium");
+    const error = JSON.stringify(failed.chain_results.at(-1)?.error);
+    assert(error.includes("its sha256 is"), error);
+    await host.assertHolds();
+    assertEquals((await provision(params)).execution, "succeeded");
+    await host.assertHolds(UUID);
+  });
+});
+
 Deno.test("a bhyve machine refuses the image of a disk before it is made", async () => {
   await withIndex(async ({ host, provision }) => {
     const media = { artifact: { ...SAMPLE, format: "raw", variant: "disk" } };

@@ -150,6 +150,8 @@ async function runClaimed(
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
+    retryCountsFirst: false,
+    changed: () => {},
     log,
   });
   await running.done;

@@ -5,6 +5,12 @@ export const PLACE_MEDIUM = `async function place_medium(job, cb) {
   const uuid = job.machine_uuid;
   // Answered from memory, unless the agent was restarted since: then the medium is verified again.
   const medium = await media.find(job.params.media);
+  if (medium.sha256 !== job.medium.sha256) {
+    return cb(
+      "Cannot place " + medium.name + ": it was changed after it had been verified, its sha256 is " +
+        medium.sha256 + ", expected " + job.medium.sha256,
+    );
+  }
   await info({
     task: "place_medium",
     message: "Copying " + medium.name + " into the zone of machine " + uuid,
