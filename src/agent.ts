@@ -2,31 +2,26 @@
 // all of them; it decides nothing that a room could decide.
 
 import { join } from "@std/path";
-import { openCapabilities } from "./capabilities/capabilities.ts";
 import { httpLimits } from "./agent_limits.ts";
+import { type Ground, openRunner } from "./agent_runner.ts";
 import type { Config } from "./config.ts";
 import { AgentError, unreachable } from "./domain/error.ts";
-import { type NewUuid, randomUuid, type RunnerId } from "./domain/id.ts";
-import { type Now, systemNow } from "./domain/instant.ts";
+import { type JobUuid, randomUuid } from "./domain/id.ts";
+import { systemNow } from "./domain/instant.ts";
 import { DEFAULT_POLICY } from "./domain/policy.ts";
 import { parseWorkflow } from "./domain/workflow.ts";
-import { type SelfCommand, selfCommand } from "./executable.ts";
+import { selfCommand } from "./executable.ts";
 import { powerOffSimulator } from "./host/simulated_host.ts";
 import { localTransport, simulatedTransport, type Transport } from "./host/transport.ts";
-import { openVmadm, type Vmadm } from "./host/vmadm.ts";
+import { openVmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
-import { CONVENTIONS } from "./http/compat.ts";
 import { indexSyncRoutes } from "./http/index_sync.ts";
 import { indexTreeRoutes } from "./http/index_tree.ts";
 import { listen } from "./http/server.ts";
 import type { Log } from "./log.ts";
+import { Bells } from "./loop.ts";
 import { type Mirror, openMirror } from "./mirror/mirror.ts";
 import { syncRegularly } from "./mirror/sync_loop.ts";
-import { Runner } from "./runner/runner.ts";
-import { watchCalls } from "./runner/task_calls.ts";
-import { findGuestUser } from "./sandbox/guest_user.ts";
-import { openPool } from "./sandbox/pool.ts";
-import { runTask } from "./sandbox/run_task.ts";
 import { takeStateDir } from "./state_dir.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite_store.ts";
 import type { Store } from "./store/store.ts";
@@ -87,18 +82,6 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
   }
 }
 
-type Opened = (name: string, close: Closer["close"]) => void;
-
-/** What every part is given. */
-interface Ground {
-  readonly config: Config;
-  readonly log: Log;
-  readonly now: Now;
-  readonly newUuid: NewUuid;
-  readonly self: SelfCommand;
-  readonly opened: Opened;
-}
-
 async function assemble(
   config: Config,
   log: Log,
@@ -123,11 +106,15 @@ async function assemble(
   const transport = openTransport(ground, state.path);
   const vmadm = openVmadm(transport);
   const mirror = await openIndex(ground, store, state.path);
-  const runner = await openRunner(ground, { store, transport, vmadm, mirror }, state.path);
+  const changes = new Bells<JobUuid>();
+  const rooms = { store, transport, vmadm, mirror, changes };
+  const runner = await openRunner(ground, rooms, state.path);
+  ground.opened("runner", () => runner.stop(DRAIN_MS));
   const closing = new AbortController();
   const app = createApp({
     store,
     wake: () => runner.wake(),
+    changes,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
     now: ground.now,
     newUuid: ground.newUuid,
@@ -199,52 +186,4 @@ async function openIndex(ground: Ground, store: Store, stateDir: string): Promis
     now,
     userAgent: `zonewright/${VERSION}`,
   });
-}
-
-interface Rooms {
-  readonly store: Store;
-  readonly transport: Transport;
-  readonly vmadm: Vmadm;
-  readonly mirror: Mirror;
-}
-
-/** Guests warm up while the agent listens already; the first tasks wait for them. */
-async function openRunner(ground: Ground, rooms: Rooms, stateDir: string): Promise<Runner> {
-  const { config, log, now, newUuid, self, opened } = ground;
-  const user = await findGuestUser(self, log);
-  const pool = await openPool({
-    self,
-    slots: config.slots.value,
-    runtimeDir: stateDir,
-    log,
-    ...(user === undefined ? {} : { user }),
-  });
-  opened("guests", () => pool.close());
-  const performFor = openCapabilities({
-    ...rooms,
-    policy: DEFAULT_POLICY,
-    mediaDirs: config.media_dirs.value,
-    log,
-    now,
-  });
-  const runner = new Runner({
-    store: rooms.store,
-    runner_id: newUuid<RunnerId>(),
-    slots: config.slots.value,
-    runTask: async (run, { job_uuid, task }, signal) => {
-      const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
-      const calls = watchCalls(performFor(context));
-      const outcome = await runTask(pool, run, calls.perform, signal);
-      if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
-      return outcome;
-    },
-    now,
-    monotonicMs: () => performance.now(),
-    newUuid,
-    retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
-    log,
-  });
-  await runner.start();
-  opened("runner", () => runner.stop(DRAIN_MS));
-  return runner;
 }

@@ -32,6 +32,34 @@ export class Bell {
   }
 }
 
+/** Somebody who listens for the rings of one key. */
+export interface Listener extends Disposable {
+  /** As Bell.wait; rings since the listener was made are kept. */
+  wait(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+/** Bells by key: a ring is heard by all who listen for its key at that time. */
+export class Bells<Key> {
+  readonly #listening = new Map<Key, Set<Bell>>();
+
+  ring(key: Key): void {
+    for (const bell of this.#listening.get(key) ?? []) bell.ring();
+  }
+
+  listen(key: Key): Listener {
+    const bell = new Bell();
+    const bells = this.#listening.get(key) ?? new Set();
+    this.#listening.set(key, bells.add(bell));
+    return {
+      wait: (ms, signal) => bell.wait(ms, signal),
+      [Symbol.dispose]: () => {
+        bells.delete(bell);
+        if (bells.size === 0 && this.#listening.get(key) === bells) this.#listening.delete(key);
+      },
+    };
+  }
+}
+
 /** Waits so many milliseconds, or until the signal ends the wait. Never rejects. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Bell().wait(ms, signal);

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Bell, pause } from "../src/loop.ts";
+import { Bell, Bells, pause } from "../src/loop.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {
@@ -47,4 +47,21 @@ Deno.test("pause() ends with its signal", async () => {
   controller.abort();
   await paused;
   await pause(60_000, controller.signal);
+});
+
+Deno.test("a ring of Bells is heard by everybody who listens for its key, also before they wait", async () => {
+  const bells = new Bells<string>();
+  const { signal } = new AbortController();
+  const [first, second, other] = [bells.listen("a"), bells.listen("a"), bells.listen("b")];
+  bells.ring("a");
+  await Promise.all([first.wait(60_000, signal), second.wait(60_000, signal)]);
+  let heard = false;
+  const waiting = other.wait(60_000, signal).then(() => heard = true);
+  bells.ring("a");
+  await Promise.resolve();
+  assertEquals(heard, false);
+  bells.ring("b");
+  await waiting;
+  for (const listener of [first, second, other]) listener[Symbol.dispose]();
+  bells.ring("a");
 });

@@ -8,6 +8,7 @@ import type { JsonObject } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { WorkflowLimits } from "../domain/workflow.ts";
 import type { Log } from "../log.ts";
+import type { Bells } from "../loop.ts";
 import type { Store } from "../store/store.ts";
 
 /** Everything that the routes need. */
@@ -17,6 +18,8 @@ export interface AppDeps {
   readonly wake: () => void;
   /** Tells the runner to stop a job that was canceled at once; a hint too. */
   readonly cancelRunning: (uuid: JobUuid) => void;
+  /** Rung when a job has changed, for requests that wait for one. */
+  readonly changes: Bells<JobUuid>;
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;

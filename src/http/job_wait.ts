@@ -2,6 +2,7 @@
 // job as it is then. It spares clients the polling that node-workflow's had to do.
 
 import type { Context } from "hono";
+import { closing } from "../closing.ts";
 import { AgentError } from "../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../domain/id.ts";
 import { type Job, jobOnWire } from "../domain/job.ts";
@@ -11,9 +12,8 @@ import { integerOf, readQuery } from "./query.ts";
 
 const TIMEOUT_SECONDS = 30;
 const TIMEOUT_SECONDS_MAX = 60;
-/** The row is read again after this time, then after longer ones: most jobs end soon or late. */
-const POLL_MS_MIN = 25;
-const POLL_MS_MAX = 500;
+/** The row is read again after this time although nobody told of a change: hints may be lost. */
+const LOOK_MS_MAX = 1_000;
 
 /** Makes the handler, which counts how many requests wait. */
 export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
@@ -41,34 +41,22 @@ export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Res
 /** @throws {AgentError} `not_found` */
 async function settledJob(
   c: Context<HttpEnv>,
-  { store, closing }: AppDeps,
+  { store, closing: ending, changes }: AppDeps,
   uuid: JobUuid,
   deadlineMs: number,
 ): Promise<Job> {
-  let gone: AbortSignal | undefined;
-  let pollMs = POLL_MS_MIN;
-  for (;;) {
-    const job = await store.jobs.get(uuid);
-    if (job === undefined) throw new AgentError("not_found", `Cannot find job ${uuid}`);
-    const leftMs = deadlineMs - performance.now();
-    // Ends by the job, by the time, or by the caller or the agent going away.
-    if (isFinal(job.execution) || job.execution === "waiting" || leftMs <= 0) return job;
-    gone ??= AbortSignal.any([c.req.raw.signal, closing]);
-    if (gone.aborted) return job;
-    await pause(Math.min(pollMs, leftMs), gone);
-    pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX);
-  }
-}
-
-/** Resolves after a time, or as soon as the signal is aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end, { once: true });
+  // Before the first look at the row, so that no change can come in between unheard.
+  return await closing(changes.listen(uuid), async (listener) => {
+    let gone: AbortSignal | undefined;
+    for (;;) {
+      const job = await store.jobs.get(uuid);
+      if (job === undefined) throw new AgentError("not_found", `Cannot find job ${uuid}`);
+      const leftMs = deadlineMs - performance.now();
+      // Ends by the job, by the time, or by the caller or the agent going away.
+      if (isFinal(job.execution) || job.execution === "waiting" || leftMs <= 0) return job;
+      gone ??= AbortSignal.any([c.req.raw.signal, ending]);
+      if (gone.aborted) return job;
+      await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
+    }
   });
 }

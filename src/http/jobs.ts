@@ -91,6 +91,7 @@ async function cancelJob(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> 
   await readJson(c.req.raw, deps.limits); // The body has no meaning, but it must be JSON.
   const job = changedJob(await deps.store.jobs.cancel(uuid, deps.now()), "cancel", uuid);
   deps.cancelRunning(uuid);
+  deps.changes.ring(uuid);
   deps.wake(); // Its oncancel chain may be due.
   return c.json(jobOnWire(job, deps.wording));
 }

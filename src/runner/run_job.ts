@@ -44,6 +44,8 @@ export interface JobDeps {
   readonly newUuid: NewUuid;
   /** Whether `retry` counts the first execution too, as node-workflow does. */
   readonly retryCountsFirst: boolean;
+  /** Told that a job has changed; a hint for whoever waits for it. */
+  readonly changed: (uuid: JobUuid) => void;
   readonly log: Log;
 }
 
@@ -187,6 +189,7 @@ class JobRun {
     const owned = await this.#insist(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
+    this.#deps.changed(uuid);
     if (entry !== undefined) this.#logTask(entry);
     return await this.#follow(next);
   }

@@ -10,6 +10,7 @@ import { createApp } from "../../src/http/app.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
 import { listen } from "../../src/http/server.ts";
 import { openLog } from "../../src/log.ts";
+import { Bells } from "../../src/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { NextStep, Store } from "../../src/store/store.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
@@ -69,6 +70,7 @@ export async function withHttpAgent(
   const deps: AppDeps = {
     store,
     wake: () => hints.push("wake"),
+    changes: new Bells(),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,

@@ -7,6 +7,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { silentLog } from "../../src/log.ts";
+import { Bells } from "../../src/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { PROVISION, withHttpAgent } from "./http_agent.ts";
@@ -22,6 +23,7 @@ async function routesOfApp(): Promise<string[]> {
       const app = createApp({
         store,
         wake: () => {},
+        changes: new Bells(),
         cancelRunning: () => {},
         now: () => T0,
         newUuid: randomUuid,

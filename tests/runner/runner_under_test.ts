@@ -96,6 +96,7 @@ function openRunner(
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
     retryCountsFirst: setting.retryCountsFirst ?? false,
+    changed: () => {},
     log: openLog({
       level: "debug",
       format: "json",
