@@ -4,6 +4,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { placeFile } from "../../src/host/zone_root.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
+import { until } from "../support/until.ts";
 import { namesIn, withZone } from "./zone.ts";
 
 smallDiskTest(
@@ -27,6 +28,9 @@ smallDiskTest(
         assertStringIncludes(error.message, "bytes are free there");
         assertEquals(await namesIn(root), ["other"]);
         await Deno.remove(`${root}/other`);
+        // The kernel gives the room of removed files back in its own time.
+        const { size } = placement;
+        await until("the room", async () => await transport.files.freeBytes(root) >= size);
         assertEquals((await placeFile(transport, placement)).file, "/install.iso");
       })
     ),

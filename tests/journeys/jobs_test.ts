@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { startAgentProcess } from "../support/agent_process.ts";
-import { withFolder } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 import { journey } from "./programs.ts";
 
 const WORKFLOW = {
@@ -71,7 +71,7 @@ journey(
               name: "during",
               body:
                 "async function (job, cb) { if (job.attempt > 1) return cb(null, job.before); " +
-                "await info({ begun: true }); }",
+                "await info({ begun: true }); await sleep(600000); }",
             },
           ],
         });
@@ -79,10 +79,10 @@ journey(
           (await first.post("/jobs", { workflow: workflow.body.uuid ?? "" })).body.uuid,
         );
         await first.job(uuid, "running");
-        for (let asked = 0; asked < 1000; asked++) {
+        await until("the task to have begun", async () => {
           const { items } = (await first.get(`/jobs/${uuid}/info`)).body;
-          if (Array.isArray(items) && items.length > 0) break;
-        }
+          return Array.isArray(items) && items.length > 0;
+        });
       } finally {
         await first.kill();
       }
