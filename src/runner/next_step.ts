@@ -2,8 +2,10 @@
 
 import { unreachable } from "../domain/error.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Job, NewJob, TaskResult } from "../domain/job.ts";
+import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job.ts";
+import type { Execution } from "../domain/job_state.ts";
 import type { NextStep } from "../store/store.ts";
+import type { JobData } from "./job_view.ts";
 import type { TaskEnd } from "./run_attempts.ts";
 
 /** Words of a chain that ran out of its workflow's time. */
@@ -79,5 +81,39 @@ export function endOfPhase(job: Job, how: "done" | "failed"): NextStep {
       return { kind: "cancel_done" };
     default:
       return unreachable(job.phase);
+  }
+}
+
+/** Whether the runner goes on with the job after this step. */
+export function keepsSlot(next: NextStep): boolean {
+  return next.kind === "continue" || next.kind === "onerror" ||
+    (next.kind === "canceled" && next.oncancel);
+}
+
+/** The job as it is once this step is written, for the runner that goes on with it. */
+export function jobAfter(job: Job, next: NextStep, data: JobData, entry?: TaskResult): Job {
+  const results = entry === undefined
+    ? {}
+    : { [`${job.phase}_results`]: [...phaseOf(job).results, entry] };
+  const written = { ...job, ...data, ...results, starts: 1, execution: executionAfter(job, next) };
+  if (next.kind === "onerror") return { ...written, phase: "onerror" };
+  return next.kind === "canceled" && next.oncancel ? { ...written, phase: "oncancel" } : written;
+}
+
+function executionAfter(job: Job, next: NextStep): Execution {
+  switch (next.kind) {
+    case "continue":
+    case "onerror":
+    case "cancel_done":
+      return job.execution;
+    case "finished":
+      return next.execution;
+    case "queued":
+    case "waiting":
+    case "retried":
+    case "canceled":
+      return next.kind;
+    default:
+      return unreachable(next);
   }
 }

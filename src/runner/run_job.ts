@@ -11,14 +11,20 @@ import { untilDone } from "../loop.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { NextStep, Store } from "../store/store.ts";
 import type { JobData } from "./job_view.ts";
-import { endOfPhase, entryOf, nextStep, type RecordedEnd } from "./next_step.ts";
+import {
+  endOfPhase,
+  entryOf,
+  jobAfter,
+  keepsSlot,
+  nextStep,
+  type RecordedEnd,
+} from "./next_step.ts";
 import { type AttemptDeps, runAttempts, runFallback } from "./run_attempts.ts";
 import { successorOf } from "./successor.ts";
 
-/** Starts of a task without a recorded result after which it fails: no poison pills (P5). */
-export const STARTS_MAX = 3;
-/** Error of a task that was started so often. */
-export const INTERRUPTED = "interrupted";
+/** Starts of a task without a recorded result after which it fails so: no poison pills (P5). */
+const STARTS_MAX = 3;
+const INTERRUPTED = "interrupted";
 
 const WRITE_AGAIN_FIRST_MS = 100;
 const WRITE_AGAIN_LONGEST_MS = 5_000;
@@ -44,6 +50,11 @@ export interface JobDeps {
   readonly newUuid: NewUuid;
   /** Whether `retry` counts the first execution too, as node-workflow does. */
   readonly retryCountsFirst: boolean;
+  /**
+   * Told that a job leaves its slot, before that is written, so that a claim can share the commit;
+   * or that it stays after all.
+   */
+  readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
   /** Told that a job has changed; a hint for whoever waits for it. */
   readonly changed: (uuid: JobUuid) => void;
   readonly log: Log;
@@ -186,41 +197,32 @@ class JobRun {
         next,
         now: now(),
       });
+    if (!keepsSlot(next)) this.#deps.leaving(uuid, true);
     const owned = await this.#insist(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
     this.#deps.changed(uuid);
     if (entry !== undefined) this.#logTask(entry);
-    return await this.#follow(next);
+    return this.#follow(next, entry);
   }
 
-  async #follow(next: NextStep): Promise<"goes_on" | "left"> {
-    const { store, log } = this.#deps;
+  /** Brings what is known of the job to what was written. */
+  #follow(next: NextStep, entry?: TaskResult): "goes_on" | "left" {
     const before = this.#job;
-    const job = await store.jobs.get(before.uuid);
-    if (job === undefined) return "left";
+    const job = jobAfter(before, next, this.#data, entry);
     this.#job = job;
-    if (isFinal(job.execution) && !isFinal(before.execution)) {
-      log.info("job finished", {
-        job_uuid: job.uuid,
-        workflow: job.name,
-        execution: job.execution,
-      });
-    }
+    if (isFinal(job.execution) && !isFinal(before.execution)) this.#logEnd(job);
     if (job.phase !== before.phase) this.#phaseBeganMs = this.#deps.monotonicMs();
-    const goesOn = next.kind === "continue" || next.kind === "onerror" ||
-      (next.kind === "canceled" && next.oncancel);
-    return goesOn ? "goes_on" : "left";
+    return keepsSlot(next) ? "goes_on" : "left";
   }
 
   /** After the job was lost: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
-    const { store, runner_id, log } = this.#deps;
+    const { store, runner_id } = this.#deps;
     const job = await store.jobs.get(this.#job.uuid);
-    if (job?.execution === "canceled") {
-      log.info("job finished", { job_uuid: job.uuid, workflow: job.name, execution: "canceled" });
-    }
+    if (job?.execution === "canceled") this.#logEnd(job);
     if (job === undefined || job.phase !== "oncancel" || job.runner_id !== runner_id) return false;
+    this.#deps.leaving(job.uuid, false);
     this.#job = job;
     this.#phaseBeganMs = this.#deps.monotonicMs();
     return true;
@@ -234,6 +236,10 @@ class JobRun {
       signal: this.#stops.shutdown.signal,
       onFailure: (error) => this.#deps.log.error(failure, { job_uuid: this.#job.uuid, error }),
     });
+  }
+
+  #logEnd({ uuid: job_uuid, name: workflow, execution }: Job): void {
+    this.#deps.log.info("job finished", { job_uuid, workflow, execution });
   }
 
   #logTask(entry: TaskResult): void {

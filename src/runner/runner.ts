@@ -3,6 +3,7 @@
 
 import type { JobUuid } from "../domain/id.ts";
 import { msBetween } from "../domain/instant.ts";
+import type { Job } from "../domain/job.ts";
 import { Bell } from "../loop.ts";
 import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
 
@@ -11,7 +12,7 @@ const LOOK_MS_MAX = 10_000;
 /** Wait after the store did not answer a claim. */
 const CLAIM_RETRY_MS = 1_000;
 
-export interface RunnerOptions extends JobDeps {
+export interface RunnerOptions extends Omit<JobDeps, "leaving"> {
   /** Jobs that run at the same time. */
   readonly slots: number;
 }
@@ -20,6 +21,8 @@ export class Runner {
   readonly #options: RunnerOptions;
   readonly #bell = new Bell();
   readonly #running = new Map<JobUuid, RunningJob>();
+  /** Running jobs whose last write is under way: their slots are as good as free. */
+  readonly #leaving = new Set<JobUuid>();
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
 
@@ -83,20 +86,36 @@ export class Runner {
   /** Fills the free slots. @returns milliseconds until another look is worth while */
   async #claim(): Promise<number> {
     const { store, runner_id, now, slots } = this.#options;
-    const free = slots - this.#running.size;
+    const free = slots - this.#running.size + this.#leaving.size;
     if (free <= 0) return LOOK_MS_MAX;
     const due = await store.jobs.nextDue();
     if (due === undefined) return LOOK_MS_MAX;
     const untilDueMs = msBetween(now(), due);
     if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
     for (const job of await store.jobs.claim(runner_id, free, now())) {
-      const running = runJob(job, this.#options);
-      this.#running.set(job.uuid, running);
-      void running.done.then(() => {
-        this.#running.delete(job.uuid);
-        this.#bell.ring();
-      });
+      this.#run(job);
     }
     return 0;
+  }
+
+  #run(job: Job): void {
+    const running = runJob(job, {
+      ...this.#options,
+      leaving: (uuid, leaves) => this.#leave(uuid, leaves),
+    });
+    this.#running.set(job.uuid, running);
+    void running.done.then(() => {
+      this.#leaving.delete(job.uuid);
+      // A job that came back at once, as after cb('queue'), may run here anew already.
+      if (this.#running.get(job.uuid) === running) this.#running.delete(job.uuid);
+      this.#bell.ring();
+    });
+  }
+
+  /** The claim that this ring sets off is queued before the store begins its next commit. */
+  #leave(uuid: JobUuid, leaves: boolean): void {
+    if (leaves) this.#leaving.add(uuid);
+    else this.#leaving.delete(uuid);
+    this.#bell.ring();
   }
 }

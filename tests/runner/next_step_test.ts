@@ -2,7 +2,14 @@ import { assertEquals } from "@std/assert";
 import { type Job, PHASES } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobData, jobView } from "../../src/runner/job_view.ts";
-import { endOfPhase, entryOf, nextStep, type RecordedEnd } from "../../src/runner/next_step.ts";
+import {
+  endOfPhase,
+  entryOf,
+  jobAfter,
+  keepsSlot,
+  nextStep,
+  type RecordedEnd,
+} from "../../src/runner/next_step.ts";
 import { OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, uuidOf } from "../support/job.ts";
 
 function runningJob(fields: Partial<Job> = {}): Job {
@@ -123,4 +130,32 @@ Deno.test("onerror tasks see the error of the chain unless a task has set its ow
   const job = runningJob({ phase: "onerror", chain_results });
   assertEquals(jobView(job, { params: {}, props: {} }, 1).error, "disk died");
   assertEquals(jobView(job, { params: {}, props: { error: "mine" } }, 1).error, "mine");
+});
+
+Deno.test("jobAfter() is what the store has written", () => {
+  const job = runningJob({ onerror: [taskOf("undo")], starts: 2 });
+  const entry = resultOf("first");
+  const data = { params: { a: 1 }, props: { b: 2 } };
+  const continued = jobAfter(job, { kind: "continue" }, data, entry);
+  assertEquals([continued.chain_results, continued.starts, continued.params], [[entry], 1, {
+    a: 1,
+  }]);
+  const failed = jobAfter(job, { kind: "onerror" }, data, entry);
+  assertEquals([failed.phase, failed.execution, failed.onerror_results], [
+    "onerror",
+    "running",
+    [],
+  ]);
+  const canceled = jobAfter(job, { kind: "canceled", oncancel: true }, data, entry);
+  assertEquals([canceled.phase, canceled.execution], ["oncancel", "canceled"]);
+});
+
+Deno.test("a job keeps its slot for the next task and for onerror, and for nothing else", () => {
+  assertEquals(keepsSlot({ kind: "continue" }), true);
+  assertEquals(keepsSlot({ kind: "onerror" }), true);
+  assertEquals(keepsSlot({ kind: "canceled", oncancel: true }), true);
+  assertEquals(keepsSlot({ kind: "canceled", oncancel: false }), false);
+  assertEquals(keepsSlot({ kind: "queued", claimable_at: T0 }), false);
+  assertEquals(keepsSlot({ kind: "waiting" }), false);
+  assertEquals(keepsSlot({ kind: "finished", execution: "succeeded" }), false);
 });

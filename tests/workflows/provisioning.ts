@@ -152,6 +152,7 @@ async function runClaimed(
     newUuid: randomUuid,
     retryCountsFirst: false,
     changed: () => {},
+    leaving: () => {},
     log,
   });
   await running.done;

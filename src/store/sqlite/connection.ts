@@ -120,7 +120,10 @@ export class Connection {
     const settled: Settled[] = [];
     try {
       this.#db.transaction(() => {
-        for (const { run } of batch) settled.push(this.#attempt(run));
+        // Alone, a write that throws undoes itself with the transaction: no savepoint is needed.
+        const [only, ...more] = batch;
+        if (only !== undefined && more.length === 0) settled.push({ ok: true, value: only.run() });
+        else for (const { run } of batch) settled.push(this.#attempt(run));
       })();
     } catch (error) {
       const failure = storageError(error);
