@@ -7,10 +7,12 @@ import { usageError } from "./arguments.ts";
 import type { Call, Command } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
 import { follow, FOLLOW_FLAGS, followedExit, stays, timeoutMsOf, viewFor } from "./follow.ts";
+import { failedStep, type JobAnswer } from "./job_answer.ts";
 import { readJsonFile } from "./json_text.ts";
 import { MEDIA_FLAGS, MEDIA_NOTES, mediaOf } from "./machine_media.ts";
 import { vncOf, vncText } from "./machine_vnc.ts";
 
+/** `zonewright machine create`. */
 export const CREATE: Command = {
   summary: "create a machine, boot it from a medium and tell its VNC address",
   operands: "",
@@ -56,9 +58,20 @@ export const CREATE: Command = {
     if (call.args.has("follow")) printer.note(`machine ${uuid}, job ${job_uuid}`);
     const followed = await follow(call, job_uuid, viewFor(call));
     const code = followedExit(call, job_uuid, followed);
-    return code === EXIT.ok ? await showMachine(call, uuid) : code;
+    if (code === EXIT.ok) return await showMachine(call, uuid);
+    if (followed.kind === "ended" && printer.json) {
+      printer.document({ uuid, job_uuid, ...endOfJob(followed.job) });
+    }
+    return code;
   },
 };
+
+/** How a job ended that has not made its machine; `error` is null when no task of it failed. */
+function endOfJob(job: JobAnswer): JsonObject {
+  const step = failedStep(job);
+  const error = step === undefined ? null : { task: step.name, message: step.error ?? "" };
+  return { execution: job.execution, error };
+}
 
 /** The body of POST /agent/v1/machines. @throws {AgentError} `invalid_argument`, `not_found` */
 async function requestOf({ args, terminal }: Call): Promise<JsonObject> {

@@ -10,6 +10,7 @@ import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.t
 import { type MachineRequest, parseMachineRequest } from "../domain/machine.ts";
 import type { CreateJobOutcome } from "../store/store.ts";
 import type { AppDeps } from "./app_deps.ts";
+import { jobsOf, MACHINE_TARGET, machineTarget } from "./machine_history.ts";
 
 /** What a caller of POST /agent/v1/machines is told. */
 export interface StartedMachine {
@@ -30,14 +31,6 @@ export interface MachineJobs {
    * @throws {AgentError} `invalid_argument`; `conflict` as above
    */
   create(job: NewJob): Promise<CreateJobOutcome>;
-}
-
-/** Newest jobs of a machine among which the one that made it is looked for. */
-const JOBS_LOOKED_AT = 16;
-
-/** The target of every job that makes this machine. */
-export function machineTarget(uuid: string): string {
-  return `/machines/${uuid}`;
 }
 
 export function openMachineJobs(deps: AppDeps): MachineJobs {
@@ -85,13 +78,14 @@ async function jobToJoin(
   target: string,
   params: JsonObject,
   uuid: MachineUuid,
-  { store, machines }: AppDeps,
+  deps: AppDeps,
 ): Promise<Job | undefined> {
-  const jobs = await store.jobs.ofTarget(target, JOBS_LOOKED_AT);
-  const [newest] = jobs;
-  if (newest !== undefined && !isFinal(newest.execution)) {
-    if (sameRequest(newest.params, params)) return newest;
-    throw otherJob(newest, target);
+  const { machines } = deps;
+  const jobs = await jobsOf(target, deps);
+  const unfinished = unfinishedOf(jobs, deps);
+  if (unfinished !== undefined) {
+    if (mayJoin(unfinished, params, deps)) return unfinished;
+    throw otherJob(unfinished, target);
   }
   // Jobs that failed since, because the machine is there, and jobs of other workflows on the same
   // target do not change which request made it.
@@ -103,24 +97,38 @@ async function jobToJoin(
   return await machines.vmadm.get(uuid) === null ? undefined : made;
 }
 
-async function createMachineJob(
-  job: NewJob,
-  { store, machines }: AppDeps,
-): Promise<CreateJobOutcome> {
+async function createMachineJob(job: NewJob, deps: AppDeps): Promise<CreateJobOutcome> {
+  const { store, machines } = deps;
   const { uuid } = parseMachineRequest(requestOf(job.params), machines.policy);
   const target = machineTarget(uuid ?? job.uuid);
-  if (uuid === undefined) return await store.jobs.create({ ...job, target: job.target ?? target });
-  if (job.target !== null && job.target !== target) {
-    const message = `Cannot accept target: a job for machine ${uuid} has target ${target}`;
+  // Without a uuid any other target will do, but not that of a machine which this job does not make.
+  const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
+  if (claims && job.target !== null && job.target !== target) {
+    const message = uuid === undefined
+      ? `Cannot accept target: ${MACHINE_TARGET} is for the machine of params.uuid, which is missing`
+      : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
     throw invalidArgument("target", message);
   }
+  if (uuid === undefined) return await store.jobs.create({ ...job, target: job.target ?? target });
   const params = { ...job.params, uuid };
-  const [newest] = await store.jobs.ofTarget(target, 1);
-  if (newest !== undefined && !isFinal(newest.execution)) {
-    if (!sameRequest(newest.params, params)) throw otherJob(newest, target);
-    return { kind: "duplicate", job_uuid: newest.uuid };
+  const unfinished = unfinishedOf(await jobsOf(target, deps), deps);
+  if (unfinished !== undefined) {
+    if (!mayJoin(unfinished, params, deps)) throw otherJob(unfinished, target);
+    return { kind: "duplicate", job_uuid: unfinished.uuid };
   }
   return await store.jobs.create({ ...job, target, params });
+}
+
+/** The unfinished job that holds a machine; one that makes it comes before those of other workflows. */
+function unfinishedOf(jobs: readonly Job[], { machines }: AppDeps): Job | undefined {
+  const unfinished = jobs.filter(({ execution }) => !isFinal(execution));
+  const making = unfinished.find((job) => job.workflow_uuid === machines.provisionWorkflow);
+  return making ?? unfinished[0];
+}
+
+/** Whether an unfinished job does what a request asks for. */
+function mayJoin(job: Job, params: JsonObject, { machines }: AppDeps): boolean {
+  return job.workflow_uuid === machines.provisionWorkflow && sameRequest(job.params, params);
 }
 
 const REQUEST_KEYS = ["uuid", "machine", "media", "boot"] as const;
@@ -142,7 +150,8 @@ function paramsOf({ machine, media, boot }: MachineRequest, uuid: MachineUuid): 
   return { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
 }
 
-function otherJob({ uuid }: Job, target: string): AgentError {
-  const message = `Cannot start another job for ${target}: job ${uuid} is not finished`;
+function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
+  const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
+    `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;
   return new AgentError("conflict", message);
 }

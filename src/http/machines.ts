@@ -1,5 +1,5 @@
 // /agent/v1/machines: making machines, and looking at them. Making one is a job of the built-in
-// workflow; what is shown is what vmadm says, beside the newest of the machine's jobs.
+// workflow; what is shown is what vmadm says, beside the job that stands for the machine.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
@@ -10,7 +10,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts
 import { parseMachineRequest } from "../domain/machine.ts";
 import type { AppDeps, HttpEnv, MachineReader } from "./app_deps.ts";
 import { readJson } from "./json_body.ts";
-import { type MachineJobs, machineTarget } from "./machine_jobs.ts";
+import { jobOfMachine, MACHINE_TARGET } from "./machine_history.ts";
+import type { MachineJobs } from "./machine_jobs.ts";
 
 /** @see design, part 4, Machines */
 export function machineRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
@@ -38,7 +39,7 @@ async function getMachine(c: Context<HttpEnv>, deps: AppDeps): Promise<Response>
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
   const { vmadm } = deps.machines;
   const machine = await vmadm.get(uuid);
-  const [job] = await deps.store.jobs.ofTarget(machineTarget(uuid), 1);
+  const job = await jobOfMachine(uuid, machine !== null, deps);
   if (machine === null && job === undefined) {
     throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   }
@@ -67,7 +68,7 @@ async function listMachines(c: Context<HttpEnv>, deps: AppDeps): Promise<Respons
   const found = new Map<string, { machine: JsonObject | null; job?: Job }>();
   for (const machine of await vmadm.list()) {
     const job = typeof machine.uuid === "string"
-      ? (await store.jobs.ofTarget(machineTarget(machine.uuid), 1))[0]
+      ? await jobOfMachine(machine.uuid, true, deps)
       : undefined;
     found.set(String(machine.uuid), { machine, ...(job === undefined ? {} : { job }) });
   }
@@ -112,6 +113,6 @@ function isRunningHvm({ brand, state }: JsonObject): boolean {
 
 /** The machine that a provisioning job makes. */
 function machineUuidOf({ target }: Job): string | undefined {
-  const uuid = target?.startsWith("/machines/") ? target.slice("/machines/".length) : undefined;
+  const uuid = target?.startsWith(MACHINE_TARGET) ? target.slice(MACHINE_TARGET.length) : undefined;
   return isUuid(uuid) ? uuid : undefined;
 }

@@ -55,9 +55,13 @@ const FIELDS: JsonObject = {
   vcpus: { type: ["integer", "null"] },
   media: {
     anyOf: [schemaRef("Media"), { type: "null" }],
-    description: "What that job installs from; null when it is another kind of job.",
+    description: "What that job installs from; null when there is no such job.",
   },
-  job_uuid: { ...NULLABLE_UUID, description: "The newest job whose target is `/machines/<uuid>`." },
+  job_uuid: {
+    ...NULLABLE_UUID,
+    description: "The newest provisioning job of this machine; while the machine is there, " +
+      "requests that failed later are passed over.",
+  },
   job_execution: { anyOf: [schemaRef("Execution"), { type: "null" }] },
 };
 const NAMES = Object.keys(FIELDS);

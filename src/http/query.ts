@@ -30,7 +30,8 @@ export function integerOf(
 ): number | undefined {
   const text = query.get(name);
   if (text === undefined) return undefined;
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  // Sixteen digits hold every integer that a number holds exactly, and few that it does not.
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= min && value <= max)) {
     throw invalidArgument(name, `Cannot read ${name}: expected an integer from ${min} to ${max}`);
   }

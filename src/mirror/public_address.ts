@@ -8,6 +8,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isIpv4 } from "../domain/ip_address.ts";
+import { transientError } from "./retry.ts";
 
 /** Every address of a host name, as the system resolves it. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
@@ -78,7 +79,7 @@ async function resolved(host: string, resolve: Resolve): Promise<readonly string
     addresses = await resolve(host);
   } catch (cause) {
     const message = `Cannot ask ${host}: its name has no address`;
-    throw new AgentError("upstream", message, { cause, retryAfterSeconds: 0 });
+    throw transientError(message, 0, cause);
   }
   if (addresses.length === 0) {
     throw new AgentError("upstream", `Cannot ask ${host}: its name has no address`);

@@ -19,20 +19,29 @@ export interface RetryOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Upstream failures that may pass although the server did not say when. */
+const passing = new WeakSet<AgentError>();
+
 /** A failure that may pass by itself: the code `timeout`, or `upstream` marked as such. */
 export function isTransient(error: unknown): boolean {
-  return error instanceof AgentError &&
-    (error.code === "timeout" ||
-      error.code === "upstream" && error.retryAfterSeconds !== undefined);
+  if (!(error instanceof AgentError)) return false;
+  if (error.code === "timeout") return true;
+  return error.code === "upstream" && (passing.has(error) || error.retryAfterSeconds !== undefined);
 }
 
-/** Makes an upstream failure that may pass; `retryAfterSeconds` is the server's own word. */
+/**
+ * Makes an upstream failure that may pass. `retryAfterSeconds` is the server's own word, 0 when it
+ * gave none: that must not reach our own callers, who would try again at once.
+ */
 export function transientError(
   message: string,
   retryAfterSeconds = 0,
   cause?: unknown,
 ): AgentError {
-  return new AgentError("upstream", message, { retryAfterSeconds, cause });
+  const asked = retryAfterSeconds > 0 ? { retryAfterSeconds } : {};
+  const error = new AgentError("upstream", message, { ...asked, cause });
+  passing.add(error);
+  return error;
 }
 
 /**

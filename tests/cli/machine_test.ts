@@ -4,7 +4,9 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { PROVISION, withHttpAgent } from "../http/http_agent.ts";
+import { claimAll, endTask, PROVISION, withHttpAgent } from "../http/http_agent.ts";
+import { withMachines } from "../http/machine_agent.ts";
+import { until } from "../support/until.ts";
 import { openScreen, screenFor } from "./screen.ts";
 
 const MACHINE = { brand: "kvm", ram: 1024 };
@@ -101,6 +103,37 @@ Deno.test("machine create without a description exits 2", async () => {
   assertEquals(await screen.run("machine", "create", "--iso", "a.iso"), 2);
   assertStringIncludes(screen.err(), "-f FILE is missing");
 });
+
+const CREATE = ["machine", "create", "-f", "-", "--iso", "/a.iso", "--wait"];
+
+Deno.test("machine create --wait --json prints one document when its job fails, and exits 5", () =>
+  withMachines(async (agent) => {
+    const screen = screenFor(agent.url, { input: INPUT });
+    const ended = screen.run(...CREATE, "--json");
+    const { uuid, params } = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    await claimAll(agent);
+    const failed = { kind: "finished", execution: "failed" } as const;
+    await endTask(agent, uuid, failed, { error: "no such file" }, params);
+    assertEquals(await ended, 5);
+    assertEquals(JSON.parse(screen.out()), {
+      uuid: params.uuid,
+      job_uuid: uuid,
+      execution: "failure",
+      error: { task: "first", message: "no such file" },
+    });
+    assertStringIncludes(screen.err(), `Job ${uuid} failed in first: no such file\n`);
+  }));
+
+Deno.test("machine create --wait --json prints one document when its job is canceled", () =>
+  withMachines(async (agent) => {
+    const screen = screenFor(agent.url, { input: INPUT });
+    const ended = screen.run(...CREATE, "--json");
+    const { uuid, params } = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+    assertEquals(await ended, 7);
+    const document = { uuid: params.uuid, job_uuid: uuid, execution: "canceled", error: null };
+    assertEquals(JSON.parse(screen.out()), document);
+  }));
 
 const VNC = { host: "127.0.0.1", port: 5901, display: 1 };
 

@@ -82,7 +82,8 @@ Deno.test("another request for a machine whose job is not finished answers 409 n
     const other = { ...REQUEST, uuid: MACHINE, machine: { ...description, ram: 2048 } };
     const answer = await agent.call("POST", "/agent/v1/machines", other);
     const message = assertRefused(answer, 409, "ConflictError");
-    assert(message.includes(String(first.job_uuid)), message);
+    const holder = `job ${first.job_uuid} of workflow "provision-machine" (${PROVISION})`;
+    assert(message.includes(holder), message);
     await agent.call("POST", `/jobs/${first.job_uuid}/cancel`, {});
     assertNotEquals((await start(agent, other)).job_uuid, first.job_uuid);
   });
@@ -127,6 +128,9 @@ Deno.test("POST /jobs of the built-in workflow does the same", async () => {
     const elsewhere = await post({ ...REQUEST, uuid: uuidOf(3), target: "/mine" });
     assertRefused(elsewhere, 409, "InvalidArgument");
     assertEquals(fieldsOf(elsewhere), ["target"]);
+    const foreign = await post({ ...REQUEST, target: `/machines/${uuidOf(4)}` });
+    assertRefused(foreign, 409, "InvalidArgument");
+    assertEquals(fieldsOf(foreign), ["target"]);
     const incorrect = await post({ ...REQUEST, machine: { brand: "lx" } });
     assertRefused(incorrect, 409, "InvalidArgument");
     assertEquals(listOf(await agent.call("GET", "/jobs")).length, 2);
@@ -159,5 +163,44 @@ Deno.test("jobs that came after the one that made a machine do not hide it from 
     await end(agent, job.uuid, "succeeded");
     assertEquals(await start(agent, body), first);
     assertNotEquals((await start(agent, other)).job_uuid, first.job_uuid);
+  });
+});
+
+Deno.test("a job of another workflow holds a machine while it is not finished, and is named", async () => {
+  await withMachines(async (agent) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const { machine } = parseMachineRequest(REQUEST, DEFAULT_POLICY);
+    const params = { uuid: MACHINE, machine, media, boot: "cd" };
+    const workflow = await newWorkflow(agent, { name: "mine" });
+    const target = `/machines/${MACHINE}`;
+    const mine = objectOf(await agent.call("POST", "/jobs", { workflow, target, ...params }));
+    const wants = `job ${mine.uuid} of workflow "mine" (${workflow}) is not finished`;
+    const started = await agent.call("POST", "/agent/v1/machines", body);
+    const posted = await agent.call("POST", "/jobs", { workflow: PROVISION, ...params });
+    for (const answer of [started, posted]) {
+      const message = assertRefused(answer, 409, "ConflictError");
+      assert(message.endsWith(wants), message);
+    }
+    await end(agent, mine.uuid, "succeeded");
+    await start(agent, body);
+  });
+});
+
+Deno.test("a finished job of another workflow does not open a machine that is being made", async () => {
+  await withMachines(async (agent) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    const workflow = await newWorkflow(agent);
+    const target = `/machines/${MACHINE}`;
+    const mine = objectOf(await agent.call("POST", "/jobs", { workflow, target }));
+    await end(agent, mine.uuid, "succeeded");
+    const other = { ...body, machine: { ...description, ram: 2048 } };
+    const started = await agent.call("POST", "/agent/v1/machines", other);
+    const posted = await agent.call("POST", "/jobs", { workflow: PROVISION, ...other });
+    for (const answer of [started, posted]) {
+      const message = assertRefused(answer, 409, "ConflictError");
+      assert(message.includes(String(first.job_uuid)), message);
+    }
+    assertEquals(await start(agent, body), first);
   });
 });

@@ -1,10 +1,25 @@
-// Looking at machines: what vmadm and the newest job of each tell.
+// Looking at machines: what vmadm and the job that stands for each tell.
 
 import { assertEquals } from "@std/assert";
 import { waitForVnc } from "../../src/host/vnc.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
-import { assertRefused, listOf, NO_UUID, objectOf } from "./http_agent.ts";
-import { DEADLINE_MS, MACHINE, REQUEST, start, withHost, withMachines } from "./machine_agent.ts";
+import {
+  assertRefused,
+  type HttpAgent,
+  listOf,
+  newWorkflow,
+  NO_UUID,
+  objectOf,
+} from "./http_agent.ts";
+import {
+  DEADLINE_MS,
+  end,
+  MACHINE,
+  REQUEST,
+  start,
+  withHost,
+  withMachines,
+} from "./machine_agent.ts";
 
 Deno.test("GET of a machine that neither the host nor a job knows answers 404", async () => {
   await withMachines(async (agent) => {
@@ -58,5 +73,50 @@ Deno.test("machines of the host are shown with their state, console and newest j
       [[MACHINE, "running", job_uuid, undefined]],
     );
     assertEquals((running.text + list.text).includes("pass1234"), false);
+  });
+});
+
+/** What one read, and the list, tell of the job of the machine. */
+async function shownJobs(agent: HttpAgent): Promise<unknown[][]> {
+  const one = objectOf(await agent.call("GET", `/agent/v1/machines/${MACHINE}`));
+  const list = listOf(await agent.call("GET", "/agent/v1/machines"));
+  const listed = list.filter(({ uuid }) => uuid === MACHINE);
+  return [one, ...listed].map((it) => [it.job_uuid, it.job_execution, it.media]);
+}
+
+Deno.test("jobs of other workflows do not replace the job that a machine is shown with", async () => {
+  await withMachines(async (agent) => {
+    const target = `/machines/${MACHINE}`;
+    const workflow = await newWorkflow(agent);
+    await agent.call("POST", "/jobs", { workflow, target, number: 0 });
+    const path = `/agent/v1/machines/${MACHINE}`;
+    assertRefused(await agent.call("GET", path), 404, "ResourceNotFound");
+    for (const job of await agent.store.jobs.list({})) await end(agent, job.uuid, "succeeded");
+
+    const { job_uuid } = await start(agent, { ...REQUEST, uuid: MACHINE });
+    // More than are looked at first.
+    for (let number = 1; number <= 20; number += 1) {
+      await agent.call("POST", "/jobs", { workflow, target, number, media: { path: "/mine" } });
+    }
+    const shown = [job_uuid, "queued", media];
+    assertEquals(await shownJobs(agent), [shown, shown]);
+  });
+});
+
+Deno.test("a request that failed later does not replace the job that made a machine", async () => {
+  await withHost(async (agent, vmadm) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
+    await end(agent, first.job_uuid, "succeeded");
+    const other = { ...body, machine: { ...description, ram: 2048 }, media: { path: "/b.iso" } };
+    const second = await start(agent, other);
+    const running = [second.job_uuid, "queued", { path: "/b.iso" }];
+    assertEquals(await shownJobs(agent), [running, running]);
+    await end(agent, second.job_uuid, "failed");
+    const made = [first.job_uuid, "success", media];
+    assertEquals(await shownJobs(agent), [made, made]);
+    await vmadm.delete(MACHINE);
+    assertEquals(await shownJobs(agent), [[second.job_uuid, "failure", { path: "/b.iso" }]]);
   });
 });

@@ -236,9 +236,9 @@ journey("a canceled request leaves nothing", (program) =>
     await agent.simulate("fault", "slow", "400");
     const posted = await agent.post("/agent/v1/machines", { machine: MACHINE, media: SAMPLE });
     const path = `/jobs/${posted.body.job_uuid}`;
+    const made = `/agent/v1/machines/${posted.body.uuid}`;
     await until("the machine to be in the making", async () => {
-      const job = (await agent.get(path)).body;
-      return (job.chain_results as JsonObject[]).length >= 2;
+      return (await agent.get(made)).body.state !== "absent";
     });
     assertEquals((await agent.post(`${path}/cancel`)).body.execution, "canceled");
     await until("the undoing", async () => {

@@ -5,7 +5,7 @@ import { type AgentProcess, startAgentProcess } from "../support/agent_process.t
 import { until, withFolder } from "../support/until.ts";
 import { journey } from "./programs.ts";
 
-/** Seconds in which the agent must have ended (promise P17). */
+/** Seconds in which the agent must have ended: ten for its tasks, and some for the rest. */
 const STOP_SECONDS_MAX = 15;
 
 /** Leaves a request half sent. @returns what closes its connection */

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
+import { errorResponse } from "../../src/http/error_response.ts";
 import {
   BACKOFF_MS_MAX,
   isTransient,
@@ -60,6 +61,14 @@ Deno.test("isTransient() knows time-outs and failures that were marked as passin
   assert(isTransient(transientError("cut")));
   assert(!isTransient(new AgentError("upstream", "403")));
   assert(!isTransient(new Error("cut")));
+});
+
+Deno.test("transientError() tells an answer when to try again only when the server said so", () => {
+  const headerOf = (error: AgentError) => errorResponse(error, "r").headers.get("retry-after");
+  assertEquals(transientError("cut").retryAfterSeconds, undefined);
+  assertEquals(transientError("cut", 0).retryAfterSeconds, undefined);
+  assertEquals([headerOf(transientError("cut")), headerOf(transientError("cut", 0))], [null, null]);
+  assertEquals(headerOf(transientError("busy", 120)), "120");
 });
 
 Deno.test("retryAfterSeconds() reads seconds, and dates by the server's clock", () => {

@@ -162,23 +162,6 @@ Deno.test("every task and the undo may run twice", async () => {
   });
 });
 
-Deno.test("create_machine begins anew when vmadm died with the agent", async () => {
-  await withProvisioning(async ({ host, provision }) => {
-    const job = await provision(paramsFor(host, UUID), {
-      before: async (name, times) => {
-        if (name !== "create_machine" || times > 1) return;
-        await host.simulate("fault", "create_killed_after_install", "1");
-      },
-      diesAfter: (name, times) => name === "create_machine" && times === 1,
-    });
-    assertEquals(job.execution, "succeeded");
-    const messages = await messagesOf(host, job);
-    const left = `create_machine: Deleting machine ${UUID}, which was left provisioning`;
-    assert(messages.includes(left), messages.join("\n"));
-    await host.assertHolds(UUID);
-  });
-});
-
 Deno.test("create_machine goes by what is there when the answer of vmadm is lost", async () => {
   await withProvisioning(async ({ host, provision }) => {
     const job = await provision(paramsFor(host, UUID), {
@@ -216,7 +199,6 @@ Deno.test("create_machine waits for a create that goes on since before the agent
 const CANCELED: readonly CapabilityName[] = [
   "vmadm.validate",
   "media.find",
-  "vmadm.create",
   "media.place",
   "vmadm.boot",
   "vnc.wait",

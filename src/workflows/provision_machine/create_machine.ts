@@ -2,29 +2,13 @@
 // create may still be going on: it is ours, since preflight recorded that the uuid was free and the
 // tag names this job. A half-made one cannot be finished, only deleted.
 
+import { SETTLED_MACHINE } from "./settled_machine.ts";
+
 /** Source of the task. */
 export const CREATE_MACHINE = `async function create_machine(job, cb) {
   const uuid = job.machine_uuid;
-  const UNSETTLED = ["configured", "incomplete", "provisioning"];
-  const QUIET_SECONDS = 10;
-  const SETTLE_SECONDS = 120;
   const APPEAR_SECONDS = 60;
-
-  // The machine as a create that is under way leaves it, or as one that died has left it. There is
-  // no machine yet while its volumes are being made: then it may still appear.
-  const settled = async (appear_seconds) => {
-    let machine = await vmadm.get(uuid);
-    let quiet = 0;
-    for (let waited = 0; waited < SETTLE_SECONDS; waited += 1) {
-      if (machine !== null && !UNSETTLED.includes(machine.state)) return machine;
-      if (quiet >= (machine === null ? appear_seconds : QUIET_SECONDS)) return machine;
-      const before = machine && machine.state;
-      await sleep(1000);
-      machine = await vmadm.get(uuid);
-      quiet = (machine && machine.state) === before ? quiet + 1 : 0;
-    }
-    return machine;
-  };
+  ${SETTLED_MACHINE}
   const isForeign = (machine) => {
     const owner = machine.tags && machine.tags.zonewright_job;
     return owner === undefined ? !UNSETTLED.includes(machine.state) : owner !== job.uuid;

@@ -2,17 +2,32 @@
 // of the medium. Runs after a failure and after a cancel, and may run twice. Never touches a machine
 // that was there before, or that another job made.
 
+import { SETTLED_MACHINE } from "./settled_machine.ts";
+
 /** Source of the task. */
 export const UNDO = `async function undo(job, cb) {
   const uuid = job.machine_uuid;
   if (job.uuid_was_free !== true) return cb(null, { removed: null });
+  const APPEAR_SECONDS = 20;
+  ${SETTLED_MACHINE}
+  // A create that was begun and has no recorded end may have outlived the agent.
+  const entryOf = (task) => job.chain_results.find(({ name }) => name === task);
+  const fetched = entryOf("fetch_medium");
+  const created = entryOf("create_machine");
+  const under_way = fetched !== undefined && fetched.error === "" &&
+    (created === undefined || created.error === "interrupted");
   try {
-    const machine = await vmadm.get(uuid);
+    let machine = await vmadm.get(uuid);
+    if (under_way && (machine === null || UNSETTLED.includes(machine.state))) {
+      const message = "Waiting for machine " + uuid + ", which may be in the making";
+      await info({ task: "undo", message });
+      machine = await settled(APPEAR_SECONDS);
+    }
     if (machine === null) {
       await info({ task: "undo", message: "Machine " + uuid + " is not there: nothing to remove" });
       return cb(null, { removed: null });
     }
-    const half_made = ["configured", "incomplete", "provisioning", "failed"];
+    const half_made = [...UNSETTLED, "failed"];
     const owner = machine.tags && machine.tags.zonewright_job;
     const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
     if (foreign) {

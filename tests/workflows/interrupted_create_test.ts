@@ -1,0 +1,162 @@
+// Creates that go on after the agent died, or that died with it: what the next run of the job, or its
+// undoing, makes of them. The waits are those of the tasks, since nobody can tell how far vmadm is.
+
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { systemNow } from "../../src/domain/instant.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { openLocks } from "../../src/host/locks.ts";
+import { openVmadm } from "../../src/host/vmadm.ts";
+import type { RunningJob } from "../../src/runner/run_job.ts";
+import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
+import { until } from "../support/until.ts";
+import { messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";
+
+const UUID = machineUuidOf(1);
+const WAITING = `undo: Waiting for machine ${UUID}, which may be in the making`;
+const NOTHING = `undo: Machine ${UUID} is not there: nothing to remove`;
+
+/** Begins the create of an agent that dies: nothing of this process knows of it. */
+function beginCreate(host: SimulatedHost, { uuid }: RunningJob): Promise<unknown> {
+  const machine = paramsFor(host, UUID).machine as JsonObject;
+  const other = openVmadm({ ...host.transport, locks: openLocks() });
+  return other.create({ ...machine, uuid: UUID, tags: { zonewright_job: uuid } });
+}
+
+async function cancel(host: SimulatedHost, running: RunningJob): Promise<void> {
+  await host.store.jobs.cancel(running.uuid, systemNow());
+  running.stop("canceled");
+}
+
+const REACHED: readonly {
+  readonly what: string;
+  readonly slow: (host: SimulatedHost) => Promise<void>;
+  readonly reached: (host: SimulatedHost) => Promise<boolean>;
+}[] = [
+  {
+    what: "has made volumes and no zone",
+    slow: (host) => host.slowVolumes(4000),
+    reached: async (host) => (await host.datasets()).length > 0,
+  },
+  {
+    what: "installs the zone",
+    slow: (host) => host.slowInstall(4000),
+    reached: async (host) => (await host.vmadm.get(UUID))?.state === "incomplete",
+  },
+];
+
+for (const { what, slow, reached } of REACHED) {
+  Deno.test(`a cancel after a restart waits for the create that ${what}, and removes its machine`, async () => {
+    await withProvisioning(async ({ host, provision }) => {
+      let earlier: Promise<unknown> | undefined;
+      let canceled = false;
+      const job = await provision(paramsFor(host, UUID), {
+        calling: async (name, running) => {
+          if (earlier !== undefined && !canceled) {
+            canceled = true;
+            await cancel(host, running);
+          }
+          if (earlier !== undefined || name !== "vmadm.create") return;
+          await slow(host);
+          earlier = beginCreate(host, running);
+          await until("the create", () => reached(host));
+          running.stop("shutdown");
+        },
+      });
+      await earlier;
+      assertEquals(job.execution, "canceled");
+      const messages = await messagesOf(host, job);
+      assert(messages.includes(WAITING), messages.join("\n"));
+      assertEquals(job.oncancel_results.map(({ result }) => result), [{ removed: UUID }]);
+      await host.assertHolds();
+    });
+  });
+}
+
+/** Lets vmadm give up a machine that is being provisioned after so long. */
+async function hastyProvisioning(host: SimulatedHost, ms: number): Promise<void> {
+  const file = join(host.folder, "host/host.json");
+  const facts = JSON.parse(await Deno.readTextFile(file));
+  facts.timeouts.provision = ms;
+  await Deno.writeTextFile(file, JSON.stringify(facts));
+}
+
+Deno.test("create_machine begins anew when vmadm died with the agent", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    const job = await provision(paramsFor(host, UUID), {
+      before: async (name, times) => {
+        if (name !== "create_machine" || times > 1) return;
+        await hastyProvisioning(host, 1000);
+        await host.simulate("fault", "create_killed_after_install", "1");
+      },
+      diesAfter: (name, times) => name === "create_machine" && times === 1,
+    });
+    assertEquals(job.execution, "succeeded");
+    const messages = await messagesOf(host, job);
+    const left = `create_machine: Deleting machine ${UUID}, which was left failed`;
+    assert(messages.includes(left), messages.join("\n"));
+    await host.assertHolds(UUID);
+  });
+});
+
+Deno.test("create_machine leaves a slow installation of before its start alone", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    let earlier: Promise<unknown> | undefined;
+    const job = await provision(paramsFor(host, UUID), {
+      calling: async (name, running) => {
+        if (name !== "vmadm.create" || earlier !== undefined) return;
+        await host.slowInstall(14_000);
+        earlier = beginCreate(host, running);
+        await until("the zone", async () => await host.vmadm.get(UUID) !== null);
+        running.stop("shutdown");
+      },
+    });
+    await earlier;
+    assertEquals(job.execution, "succeeded");
+    const messages = await messagesOf(host, job);
+    const found = `create_machine: Machine ${UUID} is there already`;
+    assert(messages.includes(found), messages.join("\n"));
+    await host.assertHolds(UUID);
+  });
+});
+
+Deno.test("undo waits for a create whose task was given up after three starts", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    let earlier: Promise<unknown> | undefined;
+    const job = await provision(paramsFor(host, UUID), {
+      calling: async (name, running) => {
+        const stored = await host.store.jobs.get(running.uuid);
+        if (stored?.phase !== "chain" || stored.runner_id === null) return;
+        if (earlier === undefined && name !== "vmadm.create") return;
+        if (earlier === undefined) {
+          await host.slowVolumes(6000);
+          earlier = beginCreate(host, running);
+          await until("the volume", async () => (await host.datasets()).length > 0);
+        }
+        // As a crash does, and unlike a stop, this counts the start.
+        await host.store.jobs.abandon(running.uuid, stored.runner_id, systemNow());
+        running.stop("shutdown");
+      },
+    });
+    await earlier;
+    assertEquals([job.execution, job.chain_results.at(-1)?.error], ["failed", "interrupted"]);
+    const messages = await messagesOf(host, job);
+    assert(messages.includes(WAITING), messages.join("\n"));
+    assertEquals(job.onerror_results.map(({ result }) => result), [{ removed: UUID }]);
+    await host.assertHolds();
+  });
+});
+
+Deno.test("undo reports that nothing is there when no machine has appeared", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    const job = await provision(paramsFor(host, UUID), {
+      calling: async (name, running) => {
+        if (name === "vmadm.create") await cancel(host, running);
+      },
+    });
+    assertEquals(job.execution, "canceled");
+    assertEquals(job.oncancel_results.map(({ result }) => result), [{ removed: null }]);
+    assertEquals((await messagesOf(host, job)).slice(-2), [WAITING, NOTHING]);
+    await host.assertHolds();
+  });
+});
