@@ -3,6 +3,8 @@
 DENO := .toolchain/bin/deno
 export DENO_DIR := $(CURDIR)/.toolchain/cache
 export DENO_NO_UPDATE_CHECK := 1
+# The certificates of the system count too, as they do for npm.
+export DENO_TLS_CA_STORE ?= mozilla,system
 ALLOW := --allow-read --allow-write --allow-net --allow-env --allow-run --allow-sys
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 

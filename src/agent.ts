@@ -28,7 +28,7 @@ import type { Store } from "./store/store.ts";
 import { VERSION } from "./version.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine/workflow.ts";
 
-/** Milliseconds that running tasks get to end by themselves when the agent stops (P17). */
+/** Milliseconds that running tasks get to end by themselves when the agent stops. */
 const DRAIN_MS = 10_000;
 
 /** An agent that answers. */

@@ -81,7 +81,7 @@ function fill<Table extends Readonly<Record<string, Definition<unknown>>>>(
       try {
         return [name, { value: definition.read(found.raw, found), origin }];
       } catch (error) {
-        const message = `${originText(origin)}: ${definition.key}: ${messageOf(error)}`;
+        const message = `${settingText(origin, definition.key)}: ${messageOf(error)}`;
         errors.push({ field: definition.key, code: "Invalid", message });
       }
     }
@@ -94,15 +94,20 @@ function fill<Table extends Readonly<Record<string, Definition<unknown>>>>(
 /** Settings that are fine alone and wrong together. */
 function checkTogether(config: Config, errors: FieldError[]): void {
   if (config.index.value?.startsWith("http://") && !config.allow_http_index.value) {
-    const message = `${originText(config.index.origin)}: index: ${config.index.value} has no ` +
+    const message = `${settingText(config.index.origin, "index")}: ${config.index.value} has no ` +
       "TLS: expected https, or allow_http_index as well";
     errors.push({ field: "index", code: "Invalid", message });
   }
   if (config.listen.value === null && config.socket.value === null) {
-    const message = `${originText(config.listen.origin)}: listen: off leaves no way in: ` +
+    const message = `${settingText(config.listen.origin, "listen")}: off leaves no way in: ` +
       "expected a socket as well";
     errors.push({ field: "listen", code: "Invalid", message });
   }
+}
+
+/** A setting as the one who wrote it would find it: the flag, the variable, or file and key. */
+function settingText(origin: Origin, key: string): string {
+  return origin.kind === "file" ? `${origin.path}: ${key}` : originText(origin);
 }
 
 function configError(errors: readonly FieldError[]): AgentError {

@@ -22,6 +22,7 @@ function wanted(raw: unknown, what: string): Error {
   return new Error(`${shown(raw)} is not ${what}`);
 }
 
+/** A boolean, or one of the words `true`, `1`, `false`, `0`. */
 export const readSwitch: Read<boolean> = (raw) => {
   if (raw === true || raw === "true" || raw === "1") return true;
   if (raw === false || raw === "false" || raw === "0") return false;
@@ -130,6 +131,7 @@ export type HostSetting =
 
 const SSH_PORT = 22;
 
+/** The host that is managed. An ssh address is read so that it can be refused by name. */
 export const readHost: Read<HostSetting> = (raw) => {
   if (raw === "local" || raw === "simulated") return { kind: raw };
   const ssh = typeof raw === "string"
@@ -137,7 +139,7 @@ export const readHost: Read<HostSetting> = (raw) => {
     : null;
   if (ssh === null) {
     const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
-    throw new Error(`${shown(raw)} is none of local, simulated, ssh://user@host${near}`);
+    throw new Error(`${shown(raw)} is none of local, simulated${near}`);
   }
   return { kind: "ssh", destination: ssh[1] as string, port: Number(ssh[2] ?? SSH_PORT) };
 };

@@ -22,6 +22,7 @@ const PERMISSIONS = [
   "--allow-sys",
 ] as const;
 
+/** How this process was started, as far as another of its kind needs it. */
 export function selfCommand(): SelfCommand {
   const program = Deno.execPath();
   if (Deno.build.standalone) return { program, args: [], env: {}, compiled: true };

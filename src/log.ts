@@ -10,13 +10,16 @@ export interface Log {
   with(fields: LogFields): Log;
 }
 
+/** Values of an event by their names; an error is shown by its message. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 /** Lines below the level are left out. */
 export type LogLevel = typeof LEVELS[number];
+/** How a line looks. */
 export type LogFormat = "text" | "json";
 
+/** Which lines are written, how, and whereto. */
 export interface LogOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
@@ -55,7 +58,7 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
   };
 }
 
-/** A log that goes nowhere, for programs that speak to people instead. */
+/** A log that goes nowhere. */
 export const silentLog: Log = {
   debug: () => {},
   info: () => {},

@@ -65,6 +65,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Bell().wait(ms, signal);
 }
 
+/** How long the pauses between attempts are, and who is told of failures. */
 export interface BackoffOptions {
   /** Milliseconds before the second attempt; doubled before each further one. */
   readonly firstMs: number;

@@ -22,8 +22,9 @@ import { vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
 /** Calls of one execution of a task. Polling once a second for a day needs as many. */
-export const CALLS_MAX = 100_000;
+const CALLS_MAX = 100_000;
 
+/** What the capabilities work with; the same for every task. */
 export interface CapabilityDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;

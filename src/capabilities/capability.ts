@@ -27,6 +27,7 @@ export interface Call {
   readonly progress: (phase: ProgressPhase, done: number, total: number | null) => void;
 }
 
+/** What a long call is doing. @see docs/tasks.md, info and log */
 export type ProgressPhase = "download" | "verify" | "copy";
 
 /** What a capability does, and how long it may take. */

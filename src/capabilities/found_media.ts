@@ -14,7 +14,7 @@ const JOBS_MAX = 512;
 const MEDIA_PER_JOB_MAX = 16;
 
 /** What tells one version of a file from another without reading it. */
-export interface FileVersion {
+interface FileVersion {
   readonly size: number;
   readonly modified_ms: number;
   readonly inode: number;
@@ -25,6 +25,7 @@ interface Entry {
   readonly version: FileVersion;
 }
 
+/** The media that each job has found, so that no job can place one that it only names. */
 export interface FoundMedia {
   remember(job: JobUuid, request: string, medium: Medium): Promise<void>;
   /** The medium that the same request found before, while its file is the same version. */
@@ -36,6 +37,7 @@ export interface FoundMedia {
   claim(job: JobUuid, value: JsonValue | undefined): Medium;
 }
 
+/** Opens an empty record; a restart of the agent forgets it. */
 export function openFoundMedia(): FoundMedia {
   const jobs = new Map<JobUuid, Map<string, Entry>>();
   return {

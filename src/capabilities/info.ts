@@ -15,9 +15,9 @@ export const INFO_ENTRIES_MAX = 1000;
 /** Characters of one entry as JSON text. */
 export const INFO_CHARS_MAX = 16 * 1024;
 /** Milliseconds between two entries about the progress of one call; grows with their number. */
-export const PROGRESS_INTERVAL_MS = 1000;
+const PROGRESS_INTERVAL_MS = 1000;
 /** Entries of one call after which the interval doubles: half a day of download is 600 of them. */
-export const PROGRESS_DOUBLES_AFTER = 60;
+const PROGRESS_DOUBLES_AFTER = 60;
 
 const INFO_DEADLINE_MS = 30_000;
 

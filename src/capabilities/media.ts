@@ -23,6 +23,7 @@ const FIND_DEADLINE_MS = 12 * HOUR_MS;
 const PLACE_DEADLINE_MS = 2 * HOUR_MS;
 const REMOVE_DEADLINE_MS = 60_000;
 
+/** What the media capabilities work with. */
 export interface MediaDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;

@@ -8,6 +8,7 @@ import { parseMediaName, safeMediaName } from "../domain/media.ts";
 import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
 import type { Medium } from "../mirror/mirror.ts";
 
+/** How a file is read: until the signal fires, telling bytes done and bytes in total. */
 export interface ReadOptions {
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number) => void;

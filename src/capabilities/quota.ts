@@ -12,7 +12,7 @@ const GIB = 1024 ** 3;
 const ROOM_GIB = 1;
 
 /** GiB that a zone's quota must have for a medium of so many bytes. */
-export function quotaFor(bytes: number): number {
+function quotaFor(bytes: number): number {
   return Math.ceil(bytes / GIB) + ROOM_GIB;
 }
 

@@ -28,7 +28,7 @@ const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
 };
 const NOUN_NAMES = Object.keys(NOUNS);
 
-export const DEFAULT_URL = "http://127.0.0.1:8780";
+const DEFAULT_URL = "http://127.0.0.1:8780";
 
 /** A command with the words that are left for it, or a text that was asked for. */
 type Found =
@@ -127,7 +127,7 @@ async function runCommand(
     throw usageError(
       count > command.operandsMax
         ? `${JSON.stringify(args.operands[command.operandsMax])} is too much for ${wanted}`
-        : `${wanted} needs more`,
+        : `too few words, expected ${wanted}`,
     );
   }
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;

@@ -20,6 +20,7 @@ export type Sent =
   /** With --curl nothing is called; the command has nothing left to do. */
   | { readonly kind: "printed" };
 
+/** The agent as a command sees it: one call, one answer. */
 export interface Client {
   readonly address: AgentAddress;
   /** Calls and answers whatever the status is. @throws {AgentError} `unreachable`, `aborted` */
@@ -31,6 +32,7 @@ export interface Client {
   close(): void;
 }
 
+/** Which agent is called, and whether calls are printed instead. */
 export interface ClientOptions {
   readonly address: AgentAddress;
   /** Takes a curl command; then `send` prints and does not call. */

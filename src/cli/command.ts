@@ -16,6 +16,7 @@ export interface Call {
   readonly client: Client;
 }
 
+/** One command: its lines in the help, and what it does. */
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string;

@@ -78,6 +78,7 @@ const CHECK: Command = {
   },
 };
 
+/** `zonewright config`. */
 export const CONFIG: Noun = {
   kind: "verbs",
   summary: "show and check the settings of the agent",

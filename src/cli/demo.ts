@@ -16,7 +16,10 @@ import { EXIT, type ExitCode } from "./exit_code.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./serve_flags.ts";
 
-/** The machine of document 3, with addresses of the documentation network. */
+/**
+ * The machine of document 3, with addresses of the documentation network. Its `ip` is not the one of
+ * README.md, whose machine can then be made beside it.
+ */
 const MACHINE: JsonObject = {
   brand: "kvm",
   alias: "first-machine",
@@ -28,7 +31,7 @@ const MACHINE: JsonObject = {
   nics: [{
     nic_tag: "external",
     model: "virtio",
-    ip: "192.0.2.10",
+    ip: "192.0.2.11",
     netmask: "255.255.255.0",
     gateway: "192.0.2.1",
     primary: 1,
@@ -59,11 +62,14 @@ export const DEMO: Noun = {
 
 async function demo(call: Call): Promise<ExitCode> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-demo-" });
+  let code: ExitCode;
   try {
-    return await demoIn(folder, call);
+    code = await demoIn(folder, call);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+  if (code === EXIT.ok) call.terminal.err("The agent and its machines have ended.\n");
+  return code;
 }
 
 async function demoIn(folder: string, call: Call): Promise<ExitCode> {
@@ -134,6 +140,13 @@ async function runSelf(args: readonly string[]): Promise<number> {
   return (await child.spawn().status).code;
 }
 
+/** From source there is no `zonewright` to type before it is built. */
+function statusLine(url: string): string {
+  return selfCommand().compiled
+    ? `  zonewright status --url ${url}`
+    : `  make build && dist/zonewright status --url ${url}`;
+}
+
 /** What to look at next. */
 function tour(url: string, isTerminal: boolean): string {
   return `
@@ -142,6 +155,6 @@ The address above is a VNC console that any VNC client can open. Look around:
   curl ${url}/jobs
   curl ${url}/v1/index.json
   curl ${url}/stats
-  zonewright status --url ${url}
+${statusLine(url)}
 ${isTerminal ? "\nCtrl-C ends the agent and its machines.\n" : ""}`;
 }

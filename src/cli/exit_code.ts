@@ -2,6 +2,7 @@
 
 import { AgentError, type ErrorCode, unreachable } from "../domain/error.ts";
 
+/** Every exit code by its meaning; `zonewright --help` prints them. */
 export const EXIT = {
   ok: 0,
   failure: 1,
@@ -21,6 +22,7 @@ export const EXIT = {
   /** Ctrl-C; 128 plus the number of SIGINT. */
   interrupted: 130,
 } as const;
+/** One of the exit codes. */
 export type ExitCode = typeof EXIT[keyof typeof EXIT];
 
 /** The exit code for anything that was thrown. */
@@ -38,8 +40,6 @@ function exitCodeFor(code: ErrorCode): ExitCode {
       return EXIT.not_found;
     case "conflict":
       return EXIT.conflict;
-    case "task":
-      return EXIT.job_failed;
     case "timeout":
       return EXIT.timeout;
     case "aborted":
@@ -55,7 +55,6 @@ function exitCodeFor(code: ErrorCode): ExitCode {
     case "host":
     case "upstream":
     case "digest_mismatch":
-    case "interrupted":
     case "internal":
       return EXIT.failure;
     default:

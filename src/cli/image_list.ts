@@ -40,6 +40,7 @@ async function read(client: Client, wanted: Wanted): Promise<Sent> {
   return await client.send({ method: "GET", path: pathOf(wanted) });
 }
 
+/** `zonewright image list`. */
 export const LIST: Command = {
   summary: "list distros, the releases of one, or the files of a release",
   operands: "[DISTRO[/RELEASE]]",
@@ -116,6 +117,7 @@ function fileTable(printer: Printer, document: JsonObject): void {
   );
 }
 
+/** `zonewright image show`. */
 export const SHOW: Command = {
   summary: "show where the files of a release are and what they hash to",
   operands: "DISTRO/RELEASE",

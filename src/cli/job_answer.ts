@@ -15,6 +15,7 @@ export interface JobAnswer {
   readonly raw: JsonObject;
 }
 
+/** Where a task of a job is, told from its entry and from the job's execution. */
 export type StepState = "pending" | "running" | "waiting" | "done" | "failed";
 
 /** Whether a step has come to its end, good or bad. */

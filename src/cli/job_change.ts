@@ -8,6 +8,7 @@ import { readJob } from "./job_answer.ts";
 import { jobPath } from "./job_path.ts";
 import { parseJsonText } from "./json_text.ts";
 
+/** `zonewright job cancel`. */
 export const CANCEL: Command = {
   summary: "stop a job that has not ended",
   operands: "JOB",
@@ -19,6 +20,7 @@ export const CANCEL: Command = {
   run: (call) => change(call, "cancel", {}),
 };
 
+/** `zonewright job resume`. */
 export const RESUME: Command = {
   summary: "report the outcome of the task that set its job to waiting",
   operands: "JOB",

@@ -8,6 +8,7 @@ import { isJsonObject } from "../domain/json.ts";
 import type { Column } from "./table.ts";
 import { printable } from "./terminal.ts";
 
+/** `zonewright job info`. */
 export const INFO: Command = {
   summary: "print the info of a job, one JSON object a line",
   operands: "JOB",
@@ -37,6 +38,7 @@ const COUNTERS = [
   "retried",
 ] as const;
 
+/** `zonewright job stats`. */
 export const STATS: Command = {
   summary: "count jobs by state and age",
   operands: "",

@@ -11,6 +11,7 @@ import { readJob } from "./job_answer.ts";
 import { parseJsonText } from "./json_text.ts";
 import { workflowUuid } from "./workflow_name.ts";
 
+/** `zonewright job run`. */
 export const RUN: Command = {
   summary: "create a job of a workflow",
   operands: "WORKFLOW",

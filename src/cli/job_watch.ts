@@ -13,6 +13,7 @@ const TIMEOUT_FLAG = {
   help: "give up after 90s, 10m, 2h; exits 124",
 } as const;
 
+/** `zonewright job wait`. */
 export const WAIT: Command = {
   summary: "wait until a job has ended; the exit code tells how",
   operands: "JOB",
@@ -37,6 +38,7 @@ export const WAIT: Command = {
   },
 };
 
+/** `zonewright job tail`. */
 export const TAIL: Command = {
   summary: "print what a job does, step by step, until it has ended",
   operands: "JOB",

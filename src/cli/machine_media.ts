@@ -11,6 +11,7 @@ import type { ArtifactRef, MediaRequest } from "../domain/media.ts";
 import { nearest } from "../domain/near_word.ts";
 import { type Arguments, type Flag, usageError } from "./arguments.ts";
 
+/** The flags that name a medium; exactly one of them is given. */
 export const MEDIA_FLAGS: readonly Flag[] = [
   { name: "iso", placeholder: "MEDIUM", help: "boot from this ISO: NAME, PATH or URL" },
   { name: "disk", placeholder: "MEDIUM", help: "boot from this raw disk image instead (kvm)" },
@@ -24,6 +25,7 @@ export const MEDIA_FLAGS: readonly Flag[] = [
   { name: "boot", placeholder: "cd|disk", help: "what the medium is, when its name does not tell" },
 ];
 
+/** What is said of media below the flags. */
 export const MEDIA_NOTES: readonly string[] = [
   "A MEDIUM is a URL (https://host/debian.iso, with --sha256), a path on the agent's host\n" +
   "(/media/debian.iso, or ./debian.iso), DISTRO/RELEASE of the image index (debian/13), or the\n" +

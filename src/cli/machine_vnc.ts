@@ -25,7 +25,7 @@ export function vncOf(machine: JsonObject): Vnc | undefined {
 }
 
 /** `10.99.99.7:45465`, as VNC viewers take it. */
-export function vncAddress({ host, port }: Vnc): string {
+function vncAddress({ host, port }: Vnc): string {
   return printable(host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
 }
 
@@ -40,6 +40,7 @@ export function machinePath(uuid: string): string {
   return `/agent/v1/machines/${encodeURIComponent(uuid)}`;
 }
 
+/** `zonewright machine vnc`. */
 export const VNC: Command = {
   summary: "print the VNC address of a running machine",
   operands: "MACHINE",

@@ -5,6 +5,7 @@
 import { type Column, tableLines } from "./table.ts";
 import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
 
+/** Writes what a command found, as text or as one JSON document. */
 export interface Printer {
   /** Whether a JSON document is wanted instead of text. */
   readonly json: boolean;

@@ -4,6 +4,7 @@
 import { format as formatBytes } from "@std/fmt/bytes";
 import { printable } from "./terminal.ts";
 
+/** One column: its head, and how its cells are laid out. */
 export interface Column {
   readonly head: string;
   /** May be cut when the window is too narrow. */

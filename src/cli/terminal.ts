@@ -4,6 +4,7 @@
 
 import { AgentError } from "../domain/error.ts";
 
+/** The streams, the environment and the clock of one run of the program. */
 export interface Terminal {
   /** Writes to standard output. */
   out(text: string): void;
@@ -82,6 +83,7 @@ export function canMove(terminal: Terminal): boolean {
 }
 
 const STYLES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33" } as const;
+/** A style by its name, as ECMA-48 numbers it. */
 export type Style = keyof typeof STYLES;
 /** Puts a text in a style, or leaves it alone. */
 export type Paint = (style: Style, text: string) => string;

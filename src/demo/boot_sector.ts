@@ -5,11 +5,11 @@
 import { AgentError } from "../domain/error.ts";
 
 /** Size of a boot sector, bytes. */
-export const BOOT_SECTOR_BYTES = 512;
+const BOOT_SECTOR_BYTES = 512;
 /** Columns of the text screen that the program selects. */
-export const SCREEN_COLUMNS = 80;
+const SCREEN_COLUMNS = 80;
 /** Lines of the text screen that the program selects. */
-export const SCREEN_LINES = 25;
+const SCREEN_LINES = 25;
 
 /** Where a BIOS loads a boot sector, and where it jumps to. */
 const LOAD_ADDRESS = 0x7c00;

@@ -29,6 +29,7 @@ export interface FolderEntry {
   readonly extent: Extent;
 }
 
+/** One folder of the image. */
 export interface Folder {
   readonly name: string;
   readonly extent: Extent;
@@ -36,6 +37,7 @@ export interface Folder {
   readonly entries: readonly FolderEntry[];
 }
 
+/** Where everything lies in an image. */
 export interface IsoLayout {
   /** Size of the whole image, sectors. */
   readonly sectors: number;

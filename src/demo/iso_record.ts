@@ -15,6 +15,7 @@ export interface Extent {
 
 /** The names of root and of its parent in a directory: single bytes, not text (6.8.2.2). */
 export const SELF_NAME = "\x00";
+/** The name of the parent; see {@linkcode SELF_NAME}. */
 export const PARENT_NAME = "\x01";
 
 /** Size of a directory record with a name of this many characters (9.1), bytes; always even. */

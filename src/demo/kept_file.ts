@@ -7,6 +7,7 @@ import { type Content, digestsOf } from "./content.ts";
 /** Bytes read at a time. */
 const READ_BYTES = 256 << 10; // 256 KiB
 
+/** An open file with the promised bytes. */
 export interface KeptFile {
   readonly file: Deno.FsFile;
   /** Whether it was written now: it was missing, or its bytes were others. */

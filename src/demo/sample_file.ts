@@ -19,6 +19,7 @@ const DISKS = {
   "vault/zonewright-preview-2.0.raw.gz": "zonewright preview disk 2.0, from the archive",
 } as const;
 
+/** Where a sample file lies below the address of the sample upstream. */
 export type SamplePath = typeof SAMPLE_ISO | keyof typeof DISKS;
 
 /** A file as it is downloaded. */
@@ -27,10 +28,11 @@ export interface SampleFile {
   readonly digests: ContentDigests;
 }
 
+/** Every sample file by its path. */
 export type SampleFiles = Readonly<Record<SamplePath, SampleFile>>;
 
 /** Size of the ISO image unless told otherwise, bytes: its copying can be watched, briefly. */
-export const ISO_BYTES_DEFAULT = 8 << 20; // 8 MiB
+const ISO_BYTES_DEFAULT = 8 << 20; // 8 MiB
 const ISO_BYTES_MIN = 1 << 20; // 1 MiB
 const ISO_BYTES_MAX = 2 ** 32 - SECTOR_BYTES; // nearly 4 GiB: the padding is one file of one extent
 

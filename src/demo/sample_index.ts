@@ -8,6 +8,7 @@ import { SAMPLE_OPENAPI } from "./sample_openapi.ts";
 /** The day on which all files are said to have been published. */
 export const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 
+/** What the documents of the sample index are made from. */
 export interface SampleIndexOptions {
   /** What the documents' addresses begin with, without a slash at the end. */
   readonly baseUrl: string;

@@ -11,6 +11,7 @@ import { openKeptFile } from "./kept_file.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles } from "./sample_file.ts";
 import { entityTag, PUBLISHED_AT, sampleIndex } from "./sample_index.ts";
 
+/** Where the sample upstream keeps its file, and how large that is. */
 export interface SampleUpstreamOptions {
   /** Folder in which the ISO image is kept; made when missing. */
   readonly cacheDir: string;
@@ -21,6 +22,7 @@ export interface SampleUpstreamOptions {
   readonly isoBytes?: number;
 }
 
+/** A running upstream with the sample index. */
 export interface SampleUpstream {
   /** Address of the index, such as `http://127.0.0.1:40123`. */
   readonly url: string;

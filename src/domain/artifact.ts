@@ -35,9 +35,13 @@ export type Compression =
   | "zstd"
   | "bzip2"
   | (string & Record<never, never>);
-export const FIRMWARES = ["bios", "uefi"] as const;
+/** What an image can be started by. @see document 1, Artifact */
+const FIRMWARES = ["bios", "uefi"] as const;
+/** One of the firmwares. */
 export type Firmware = typeof FIRMWARES[number];
-export const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
+/** What a location is to the vendor. @see document 1, Location */
+const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
+/** One of the kinds of location. */
 export type LocationKind = typeof LOCATION_KINDS[number];
 
 /** @see document 1, BuildList */

@@ -4,6 +4,7 @@ import { type Check, type Findings, flag, integer, oneOf, readObject } from "./f
 import { isJsonObject, type JsonObject } from "./json.ts";
 import { OTHER_DISK_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
 
+/** A brand that the policy knows. */
 export type Brand = Policy["brands"][number];
 
 /** @see vmadm(8), disks.*.model */

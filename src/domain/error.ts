@@ -20,8 +20,6 @@ export type ErrorCode =
   | "digest_mismatch" // bytes are not the ones that were promised
   | "timeout" // a deadline of ours passed
   | "aborted" // the caller gave up: canceled job, closed connection, shutdown
-  | "interrupted" // the agent died too often while this was running
-  | "task" // a task body failed by itself
   | "unreachable" // the agent does not answer (command line only)
   | "internal";
 
@@ -32,6 +30,7 @@ export interface FieldError {
   readonly message: string;
 }
 
+/** What an error may carry besides its code and its message. */
 export interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];

@@ -27,6 +27,7 @@ export interface Shape {
   readonly refused?: (name: string) => string | undefined;
 }
 
+/** An empty collection of findings. */
 export function openFindings(): Findings {
   const list: FieldError[] = [];
   return {
@@ -125,6 +126,7 @@ export function oneOf(words: readonly string[]): Check {
   };
 }
 
+/** A boolean. */
 export const flag: Check = (value, field, findings) => {
   if (typeof value === "boolean") return value;
   findings.add(field, "Invalid", "must be true or false");

@@ -6,9 +6,13 @@ import { AgentError, invalidArgument } from "./error.ts";
 declare const brand: unique symbol;
 type Id<Name extends string> = string & { readonly [brand]: Name };
 
+/** Names a workflow. */
 export type WorkflowUuid = Id<"workflow">;
+/** Names a task of a workflow. */
 export type TaskUuid = Id<"task">;
+/** Names a job. */
 export type JobUuid = Id<"job">;
+/** Names a machine, to this agent and to vmadm. */
 export type MachineUuid = Id<"machine">;
 /** Names one agent process as the owner of running jobs. */
 export type RunnerId = Id<"runner">;

@@ -22,7 +22,8 @@ import {
 import { DISTRO_LIST_PATH, distroPath, isIndexName, OPENAPI_PATH } from "./index_path.ts";
 import type { JsonObject } from "./json.ts";
 
-export const OS_FAMILIES = ["linux", "bsd", "illumos"] as const;
+/** The families of systems. @see document 1, DistroSummary */
+const OS_FAMILIES = ["linux", "bsd", "illumos"] as const;
 /** A closed enumeration: a new value would be a breaking change of the interface. */
 export type OsFamily = typeof OS_FAMILIES[number];
 

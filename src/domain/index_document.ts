@@ -8,7 +8,7 @@ import { isJsonObject, jsonDepth, type JsonObject } from "./json.ts";
 /** Largest document of the index, bytes. The largest known one has under 100 kB. */
 export const DOCUMENT_BYTES_MAX = 64 * 1024 * 1024;
 /** Deepest nesting of a document; the specification needs 7. */
-export const DOCUMENT_DEPTH_MAX = 64;
+const DOCUMENT_DEPTH_MAX = 64;
 /** Members of any one list of a document. */
 export const DOCUMENT_LIST_MAX = 10_000;
 /** Characters of any one text of a document. */

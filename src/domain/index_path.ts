@@ -3,9 +3,12 @@
 
 /** The aliases that have an operation of their own. A release may hold others too. */
 export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;
+/** One of the aliases with an operation. */
 export type ServedAlias = typeof SERVED_ALIASES[number];
 
+/** Path of the list of distros. */
 export const DISTRO_LIST_PATH = "v1/index.json";
+/** Path of the description of the index. */
 export const OPENAPI_PATH = "v1/openapi.json";
 
 /** Path of a distro's document. Ids must have passed {@linkcode isIndexName}. */

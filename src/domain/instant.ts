@@ -9,6 +9,7 @@ export type Instant = string;
 /** The present instant; handed in as an argument so that tests decide it. */
 export type Now = () => Instant;
 
+/** The clock of the system. */
 export const systemNow: Now = () => new Date().toISOString();
 
 /** An instant some milliseconds later (or earlier, when negative). */

@@ -55,7 +55,7 @@ export interface Job {
   /** Milliseconds spent running the present phase before the present claim. */
   readonly elapsed_ms: number;
   readonly runner_id: RunnerId | null;
-  /** Claims of the present task without a recorded result; see promise P5 in docs/architecture.md. */
+  /** Claims of the present task without a recorded result; see STARTS_MAX in run_job.ts. */
   readonly starts: number;
 }
 

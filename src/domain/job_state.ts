@@ -13,6 +13,7 @@
 
 import { unreachable } from "./error.ts";
 
+/** Every state of a job. */
 export const EXECUTIONS = [
   "queued",
   "running",
@@ -25,6 +26,7 @@ export const EXECUTIONS = [
 /** Where a job is. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
 
+/** Everything that can happen to a job. */
 export const JOB_EVENTS = [
   "claim", // a runner takes the job
   "queue", // a task puts its job back to the queue
@@ -37,11 +39,13 @@ export const JOB_EVENTS = [
   "resume_failed", // the same, with an error
   "cancel",
 ] as const;
+/** One of the events. */
 export type JobEvent = typeof JOB_EVENTS[number];
 
 /** Why an event is refused. */
 export type DenialReason = "finalized" | "not_running" | "not_waiting" | "not_queued";
 
+/** What an event does to a job: a move, or a refusal with its reason. */
 export type Decision =
   | { readonly kind: "move"; readonly to: Execution }
   | { readonly kind: "denied"; readonly reason: DenialReason };

@@ -1,6 +1,8 @@
 // JSON values as types, and the canonical text by which two of them are compared.
 
+/** Whatever JSON can say. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+/** A JSON object. */
 export interface JsonObject {
   [key: string]: JsonValue;
 }

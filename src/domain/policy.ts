@@ -22,6 +22,7 @@ export interface Policy {
   readonly nicProperties: readonly string[];
 }
 
+/** The policy of this version; it is not configurable. */
 export const DEFAULT_POLICY: Policy = {
   brands: ["kvm", "bhyve"],
   vcpusMax: 64,

@@ -5,6 +5,7 @@
 import { AgentError } from "../domain/error.ts";
 import { abortedError, checkAborted } from "./abort.ts";
 
+/** How a program is run. */
 export interface CommandOptions {
   /** Written to the program's standard input, which is empty otherwise. */
   stdin?: Uint8Array | string;
@@ -24,6 +25,7 @@ export interface CommandOptions {
   cwd?: string;
 }
 
+/** How a program ended and what it wrote. */
 export interface CommandResult {
   /** Exit code, or 128 plus the signal's number. */
   code: number;
@@ -35,7 +37,7 @@ export interface CommandResult {
 }
 
 /** Bytes read from one program when the caller names no other bound. */
-export const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
+const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 /** How long streams may stay open after the program ended, held by some child of it. */
 const OUTPUT_GRACE_MS = 2_000;

@@ -3,6 +3,7 @@
 
 import { orAborted } from "./abort.ts";
 
+/** A set of locks by name. */
 export interface Locks {
   /**
    * Runs a function while holding the lock of this name, after everyone who asked before.

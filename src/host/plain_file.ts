@@ -4,7 +4,7 @@
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
 /** Bytes per read: large enough to be fast, small enough to answer an abort at once. */
-export const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
 
 /** A plain file that is open for reading. */
 export interface PlainFile {

@@ -11,6 +11,7 @@ import type { Transport } from "./transport.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./vmadm_call.ts";
 import * as operation from "./vmadm_operations.ts";
 
+/** How one call is made: it ends early when the signal fires. */
 export interface CallOptions {
   signal?: AbortSignal;
 }

@@ -22,6 +22,7 @@ export const VMADM_DEADLINES_MS = {
   info: 30_000,
 } as const;
 
+/** Milliseconds by operation. */
 export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, number>>;
 
 /** The vmadm of one host, and how long its operations may take. */

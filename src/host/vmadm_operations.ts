@@ -147,6 +147,7 @@ export async function stop(
   throw await explained(host, uuid, call, result);
 }
 
+/** Changes properties of a machine. @see vmadm(8), update */
 export async function update(
   host: VmadmHost,
   uuid: MachineUuid,

@@ -21,6 +21,7 @@ export interface Conventions {
   readonly retryCountsFirst: boolean;
 }
 
+/** The two columns of the table. */
 export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
   document: {
     putStatus: 201,

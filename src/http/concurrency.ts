@@ -1,5 +1,5 @@
 // How many requests are answered at the same time. More would only wait in memory; they are told to
-// come back instead (promise P16).
+// come back instead.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../domain/error.ts";

@@ -6,10 +6,11 @@ import type { Instant } from "../domain/instant.ts";
 import type { IndexDocument, IndexStore } from "../store/store.ts";
 
 /** Bytes of documents kept in memory, compressed copies included. */
-export const CACHED_BYTES_MAX = 64 * 1024 * 1024;
+const CACHED_BYTES_MAX = 64 * 1024 * 1024;
 /** Below so many bytes compression gains nothing. */
 const GZIP_BYTES_MIN = 1024;
 
+/** The encodings in which a document is kept. */
 export type Encoding = "identity" | "gzip";
 
 /** A document ready to be served. */
@@ -31,6 +32,7 @@ export interface Freshness {
   readonly failed: boolean;
 }
 
+/** The documents of the tree, ready to be served. */
 export interface DocumentCache {
   get(path: string): Promise<ServedDocument | undefined>;
   freshness(): Promise<Freshness>;

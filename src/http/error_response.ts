@@ -28,8 +28,6 @@ const ANSWERS: Readonly<Record<ErrorCode, Answer>> = {
   digest_mismatch: { status: 502, code: "BadGateway" },
   timeout: { status: 504, code: "GatewayTimeout" },
   aborted: { status: 503, code: "ServiceUnavailable" },
-  interrupted: { status: 500, code: "InternalError" },
-  task: { status: 500, code: "InternalError" },
   unreachable: { status: 503, code: "ServiceUnavailable" },
   internal: { status: 500, code: "InternalError" },
 };

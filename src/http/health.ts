@@ -3,6 +3,7 @@
 import { Hono } from "hono";
 import type { HttpEnv } from "./app_deps.ts";
 
+/** The two routes; neither asks the store, so a stuck disk does not hide the agent. */
 export function healthRoutes(): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/healthz", (c) => c.json({ status: "ok" }));

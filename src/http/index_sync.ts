@@ -9,6 +9,7 @@ import type { Mirror } from "../mirror/mirror.ts";
 import type { IndexStore } from "../store/store.ts";
 import { readQuery } from "./query.ts";
 
+/** What the routes of the mirror work with. */
 export interface IndexSyncDependencies {
   readonly mirror: Pick<Mirror, "upstream" | "syncing" | "sync" | "findArtifact">;
   readonly index: IndexStore;

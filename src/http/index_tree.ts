@@ -31,6 +31,7 @@ export const STALE_MS = 24 * 3600 * 1000;
 /** Carries the age of a stale tree, whole seconds since it was last compared with its upstream. */
 export const AGE_HEADER = "x-index-age";
 
+/** What the routes of the tree work with. */
 export interface IndexTreeDependencies {
   readonly index: IndexStore;
   /** Grows with every sync that is recorded; what is kept in memory is then read again. */

@@ -44,7 +44,7 @@ async function appendInfo(c: Context<HttpEnv>, { store, limits, now }: AppDeps):
  * that exactly `{"message": {...}}`, the form of document 2, stands for the object inside.
  * @throws {AgentError} `invalid_argument`, `too_large`
  */
-export function parseInfoEntry(
+function parseInfoEntry(
   body: unknown,
   limits: Pick<HttpLimits, "infoEntryBytesMax">,
 ): JsonObject {

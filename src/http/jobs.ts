@@ -5,6 +5,7 @@ import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../domain/id.ts";
 import {
+  executionOnWire,
   type Job,
   jobOnWire,
   type JobRequest,
@@ -89,7 +90,7 @@ async function getJob(c: Context<HttpEnv>, { store, wording }: AppDeps): Promise
 async function cancelJob(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const uuid = jobUuidOf(c);
   await readJson(c.req.raw, deps.limits); // The body has no meaning, but it must be JSON.
-  const job = changedJob(await deps.store.jobs.cancel(uuid, deps.now()), "cancel", uuid);
+  const job = changedJob(await deps.store.jobs.cancel(uuid, deps.now()), "cancel", uuid, deps);
   deps.cancelRunning(uuid);
   deps.changes.ring(uuid);
   deps.wake(); // Its oncancel chain may be due.
@@ -100,16 +101,22 @@ async function resumeJob(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> 
   const uuid = jobUuidOf(c);
   const body = await readJson(c.req.raw, deps.limits);
   const resume = parseResume(body, CONVENTIONS[deps.wording].resume);
-  const job = changedJob(await deps.store.jobs.resume(uuid, resume, deps.now()), "resume", uuid);
+  const outcome = await deps.store.jobs.resume(uuid, resume, deps.now());
+  const job = changedJob(outcome, "resume", uuid, deps);
   deps.wake();
   return c.json(jobOnWire(job, deps.wording));
 }
 
 /** @throws {AgentError} `not_found`, `conflict` */
-function changedJob(outcome: ChangeOutcome, verb: "cancel" | "resume", uuid: JobUuid): Job {
+function changedJob(
+  outcome: ChangeOutcome,
+  verb: "cancel" | "resume",
+  uuid: JobUuid,
+  { wording }: AppDeps,
+): Job {
   if (outcome.kind === "changed") return outcome.job;
   if (outcome.kind === "not_found") throw notFound(uuid);
-  const { execution } = outcome.job;
+  const execution = executionOnWire(outcome.job.execution, wording);
   const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";
   const message = `Cannot ${verb} job ${uuid}: execution is "${execution}", expected ${wanted}`;
   throw new AgentError("conflict", message);

@@ -18,7 +18,7 @@ import { BUILDS, DISTRO, DISTROS } from "./openapi_index_examples.ts";
 /**
  * A schema of OpenAPI 3.0 in the words of 3.1, where `nullable` is gone: null is a type of its own.
  */
-export function withNullType(schema: JsonValue): JsonValue {
+function withNullType(schema: JsonValue): JsonValue {
   if (Array.isArray(schema)) return schema.map(withNullType);
   if (!isJsonObject(schema)) return schema;
   const { nullable, ...rest } = Object.fromEntries(

@@ -12,8 +12,11 @@ export interface OpenapiPart {
   readonly parameters: JsonObject;
 }
 
+/** Any text. */
 export const TEXT: JsonObject = { type: "string" };
+/** A uuid. */
 export const UUID: JsonObject = { type: "string", format: "uuid" };
+/** A uuid, or null. */
 export const NULLABLE_UUID: JsonObject = { type: ["string", "null"], format: "uuid" };
 /** An instant as responses show it. */
 export const INSTANT: JsonObject = {
@@ -21,20 +24,25 @@ export const INSTANT: JsonObject = {
   format: "date-time",
   description: "ISO 8601 in UTC with milliseconds.",
 };
+/** A number of things. */
 export const COUNT: JsonObject = { type: "integer", minimum: 0 };
 
+/** A reference to a schema of the description. */
 export function schemaRef(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
+/** A reference to a parameter of the description. */
 export function parameterRef(name: string): JsonObject {
   return { $ref: `#/components/parameters/${name}` };
 }
 
+/** A reference to a header of the description. */
 export function headerRef(name: string): JsonObject {
   return { $ref: `#/components/headers/${name}` };
 }
 
+/** A list of such items. */
 export function listOf(items: JsonObject): JsonObject {
   return { type: "array", items };
 }

@@ -40,6 +40,7 @@ const TELL: JsonObject = {
 
 /** The tasks of the examples as responses show them. */
 export const CHAIN: JsonObject[] = [{ ...STOP, uuid: TASK_UUID }];
+/** The onerror tasks of the examples as responses show them. */
 export const ONERROR: JsonObject[] = [{ ...TELL, uuid: ONERROR_UUID }];
 
 const REQUEST: JsonObject = { name: "stop-machine", chain: [STOP], onerror: [TELL], timeout: 600 };

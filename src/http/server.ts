@@ -12,6 +12,7 @@ export interface App {
   fetch(request: Request, env: HttpEnv["Bindings"]): Response | Promise<Response>;
 }
 
+/** Where the server listens. */
 export interface ListenOptions {
   /** Loopback address and port (0 for any free one), or null for none. */
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
@@ -20,6 +21,7 @@ export interface ListenOptions {
   readonly log: Log;
 }
 
+/** A server that listens. */
 export interface Server {
   /** Where it listens: `http://127.0.0.1:8780`, `unix:/run/zonewright/zonewright.sock`. */
   readonly urls: readonly string[];

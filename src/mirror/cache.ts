@@ -22,6 +22,7 @@ export interface CachedFile {
   readonly downloaded: Hashes;
 }
 
+/** The verified files, by what was asked for. */
 export interface Cache {
   readonly partialFolder: string;
   /** Makes the folders. */

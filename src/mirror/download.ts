@@ -13,14 +13,16 @@ import { ask, failure, shown, type Web } from "./web_request.ts";
 import { closing } from "../closing.ts";
 
 /** Largest file, bytes as downloaded. */
-export const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
+const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
 
+/** What a download works with. */
 export interface DownloadDependencies {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
 }
 
+/** What is downloaded, and whereto. */
 export interface DownloadRequest {
   readonly url: string;
   readonly partial: Partial;

@@ -7,6 +7,7 @@ import type { Hasher } from "./hash.ts";
 /** Bytes after which the room on the disk is looked at again. */
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 
+/** Which file is written, and how large it may become. */
 export interface FileWriterOptions {
   readonly path: string;
   readonly hasher: Hasher;
@@ -18,7 +19,7 @@ export interface FileWriterOptions {
   readonly what: string;
 }
 
-/** An open file; `using` closes it. */
+/** An open file; its disposal closes it. */
 export interface FileWriter extends Disposable {
   /** @throws {AgentError} `too_large` or `storage_full` */
   write(part: Uint8Array): Promise<void>;

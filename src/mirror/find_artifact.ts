@@ -16,7 +16,7 @@ import { type ArtifactRef, safeMediaName } from "../domain/media.ts";
 import type { IndexStore } from "../store/store.ts";
 
 /** The architecture of a reference that names none, in the words of the OS information database. */
-export const ARCH_DEFAULT = "x86_64";
+const ARCH_DEFAULT = "x86_64";
 /** Choices that an error names. */
 const CHOICES_MAX = 20;
 
@@ -43,7 +43,7 @@ export async function findArtifact(index: IndexStore, ref: ArtifactRef): Promise
     distro.releases.find((one) => one.id === ref.release)?.id;
   if (release === undefined) {
     const choices = distro.releases.flatMap((one) => [...one.aliases, one.id]);
-    throw unknown(`release ${quote(ref.release)} of ${distro.id}`, choices);
+    throw noneOf(`release ${quote(ref.release)} of ${distro.id}`, choices);
   }
   const build = await findBuild(index, distro.id, release, ref.build);
   const artifact = selectArtifact(build, ref, `${distro.id} ${release} ${build.build}`);
@@ -69,7 +69,7 @@ async function findDistro(index: IndexStore, id: string): Promise<Distro> {
   const summary = distros.find((one: DistroSummary) => one.id === id);
   const document = summary === undefined ? undefined : await index.get(distroPath(summary.id));
   if (summary === undefined || document === undefined) {
-    throw unknown(`distro ${quote(id)}`, distros.map((one) => one.id));
+    throw noneOf(`distro ${quote(id)}`, distros.map((one) => one.id));
   }
   return parseDistro(decodeDocument(document.body, document.path), summary);
 }
@@ -92,7 +92,7 @@ async function findBuild(
   const archived = archive?.builds.find((build) => build.build === wanted);
   if (archived !== undefined) return archived;
   const choices = [...current.builds, ...archive?.builds ?? []].map((build) => build.build);
-  throw unknown(`build ${quote(wanted)} of ${distro} ${release}`, choices);
+  throw noneOf(`build ${quote(wanted)} of ${distro} ${release}`, choices);
 }
 
 async function readBuilds(
@@ -127,7 +127,7 @@ function selectArtifact(build: Build, ref: ArtifactRef, label: string): Artifact
   const [only] = chosen;
   if (only !== undefined && chosen.length === 1) return only;
   const wanted = [ref.variant ?? "default variant", arch, ref.format ?? "any format"].join(" ");
-  if (only === undefined) throw unknown(`${wanted} of ${label}`, build.artifacts.map(choice));
+  if (only === undefined) throw noneOf(`${wanted} of ${label}`, build.artifacts.map(choice));
   const message = `Cannot choose an artifact of ${label}: ${wanted} fits ` +
     chosen.slice(0, CHOICES_MAX).map(choice).join(", ");
   const field = chosen.every((one) => one.variant === only.variant) ? "format" : "variant";
@@ -138,7 +138,7 @@ function choice(artifact: Artifact): string {
   return [artifact.variant ?? "-", artifact.arch, artifact.format].join("/");
 }
 
-function unknown(what: string, choices: readonly string[]): AgentError {
+function noneOf(what: string, choices: readonly string[]): AgentError {
   const named = choices.slice(0, CHOICES_MAX).join(", ");
   const more = choices.length > CHOICES_MAX ? ` and ${choices.length - CHOICES_MAX} more` : "";
   return new AgentError("not_found", `Cannot find ${what}: there are ${named || "none"}${more}`);

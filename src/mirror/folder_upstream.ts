@@ -4,6 +4,7 @@
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
+import { fileInfo } from "./file_info.ts";
 import type { Upstream, UpstreamAnswer } from "./upstream.ts";
 
 /** A folder that has the tree below it. A change is seen by its bytes, so there are no validators. */
@@ -40,7 +41,7 @@ async function readPlainFile(
       throw new AgentError("upstream", `Cannot read ${names.join("/")}: it leaves its folder`);
     }
     path = join(path, name);
-    const info = await lstat(path);
+    const info = await fileInfo(path);
     if (info === undefined) return undefined;
     const last = index === names.length - 1;
     if (info.isSymlink || (last ? !info.isFile : !info.isDirectory)) {
@@ -53,13 +54,4 @@ async function readPlainFile(
     }
   }
   return await Deno.readFile(path);
-}
-
-async function lstat(path: string): Promise<Deno.FileInfo | undefined> {
-  try {
-    return await Deno.lstat(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }

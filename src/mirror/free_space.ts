@@ -8,6 +8,7 @@ export const FREE_BYTES_MIN = 256 * 1024 * 1024;
 /** Bytes that may still be written below a folder. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
+/** Asks the file system; infinite where it cannot tell. */
 export const systemFreeBytes: FreeBytes = async (folder) => {
   // Loaded on first use: each node: module costs milliseconds of start.
   const { statfs } = await import("node:fs/promises");

@@ -9,8 +9,9 @@ import { type Hashes, openHasher } from "./hash.ts";
 import { abortedError } from "./time_limits.ts";
 
 /** Largest decompressed file, bytes. */
-export const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
+const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
 
+/** What is decompressed, and whereto. */
 export interface GunzipRequest {
   readonly from: string;
   readonly to: string;

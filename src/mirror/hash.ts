@@ -18,6 +18,7 @@ export interface Hasher {
   finish(): Hashes;
 }
 
+/** Opens a hasher that has seen nothing yet. */
 export async function openHasher(): Promise<Hasher> {
   // Loaded on first use: each node: module costs milliseconds of start.
   const { createHash } = await import("node:crypto");
@@ -37,6 +38,7 @@ export async function openHasher(): Promise<Hasher> {
   };
 }
 
+/** How a file is read. */
 export interface HashFileOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and bytes in total. */
@@ -44,20 +46,9 @@ export interface HashFileOptions {
 }
 
 /**
- * Hashes a file from its start to its end.
- * @returns the hashes and the size in bytes
+ * Feeds a whole file to a hasher, as when a download goes on from what is already here.
  * @throws the reason of the signal, or the error of the file system
  */
-export async function hashFile(
-  path: string,
-  options: HashFileOptions = {},
-): Promise<Hashes & { readonly size: number }> {
-  const hasher = await openHasher();
-  await hashInto(hasher, path, options);
-  return { size: hasher.size, ...hasher.finish() };
-}
-
-/** Feeds a whole file to a hasher, as when a download goes on from what is already here. */
 export async function hashInto(
   hasher: Hasher,
   path: string,

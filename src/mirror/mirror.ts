@@ -32,12 +32,14 @@ export interface Medium {
   readonly label: string;
 }
 
+/** How one sync is made. */
 export interface SyncRequest {
   readonly signal?: AbortSignal;
   /** Takes digests that differ from those of known builds as well; see pins.ts. */
   readonly acceptChanged?: boolean;
 }
 
+/** How one download is made. */
 export interface DownloadOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and, where it is known, bytes in total; decompression counts anew. */
@@ -46,6 +48,7 @@ export interface DownloadOptions {
   readonly digest?: Digest;
 }
 
+/** The mirror of one upstream, and the files it has fetched. */
 export interface Mirror {
   /** As the operator wrote it; null when there is none. */
   readonly upstream: string | null;
@@ -71,6 +74,7 @@ export interface Mirror {
   discard(medium: Medium): Promise<void>;
 }
 
+/** What the mirror works with; what is optional is the system's own unless given. */
 export interface MirrorDependencies {
   readonly store: IndexStore;
   /** `https://...`, `http://...` or a folder; null for none. */

@@ -11,6 +11,7 @@ import { withRetries } from "./retry.ts";
 import type { Wait } from "./time_limits.ts";
 import { keyOf, type WantedFile } from "./wanted_file.ts";
 
+/** What obtaining a file works with. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
   readonly wait: Wait;

@@ -3,6 +3,7 @@
 
 import { join } from "@std/path";
 import { isJsonObject } from "../domain/json.ts";
+import { fileInfo } from "./file_info.ts";
 
 /** Unfinished downloads that are kept for another try. */
 export const PARTIALS_MAX = 8;
@@ -40,7 +41,7 @@ export function openPartial(folder: string, key: string): Partial {
     async resumable(url) {
       const origin = await readOrigin(originPath);
       if (origin?.url !== url || origin.validator === null) return undefined;
-      const info = await lstat(path);
+      const info = await fileInfo(path);
       if (info === undefined || !info.isFile || info.size === 0) return undefined;
       return { size: info.size, validator: origin.validator };
     },
@@ -76,7 +77,7 @@ export async function sweepPartials(
   for await (const entry of Deno.readDir(folder)) {
     const key = entry.name.replace(/\.(json|out)$/, "");
     if (isActive(key)) continue;
-    const info = await lstat(join(folder, entry.name));
+    const info = await fileInfo(join(folder, entry.name));
     // A download that has just ended has taken its files along.
     if (info === undefined) continue;
     idle.set(key, Math.max(info.mtime?.getTime() ?? 0, idle.get(key) ?? 0));
@@ -99,15 +100,6 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
   } catch (error) {
     // A note that was cut by a crash is as good as none.
     if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
-}
-
-async function lstat(path: string): Promise<Deno.FileInfo | undefined> {
-  try {
-    return await Deno.lstat(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
 }

@@ -27,6 +27,7 @@ interface Work<T, P> {
   readonly shares: Set<Share<P>>;
 }
 
+/** Opens it with nothing under way. */
 export function openSharedWork<T, P>(): SharedWork<T, P> {
   const works = new Map<string, Work<T, P>>();
   const start = (

@@ -25,10 +25,11 @@ import { openDeadline } from "./time_limits.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Distros that are read at the same time. */
-export const DISTROS_AT_ONCE = 4;
+const DISTROS_AT_ONCE = 4;
 /** Longest time of one sync; what was not read by then is kept as it was. */
-export const SYNC_MS_MAX = 30 * 60_000;
+const SYNC_MS_MAX = 30 * 60_000;
 
+/** What a sync works with. */
 export interface SyncDependencies {
   readonly index: IndexStore;
   readonly upstream: Upstream;
@@ -36,6 +37,7 @@ export interface SyncDependencies {
   readonly now: Now;
 }
 
+/** How one sync is made. */
 export interface SyncOptions {
   readonly signal?: AbortSignal;
   /** Takes changed digests of known builds as well, see pins.ts. */

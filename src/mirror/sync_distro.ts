@@ -17,11 +17,13 @@ import type { IndexStore } from "../store/store.ts";
 import { weakened } from "./pins.ts";
 import type { SyncReader, TakenDocument } from "./sync_reader.ts";
 
+/** What became of one distro. */
 export type DistroOutcome =
   | { readonly kind: "accepted"; readonly documents: readonly TakenDocument[] }
   /** What the store has of the distro stays as it is. */
   | { readonly kind: "kept"; readonly problem: { document: string; message: string } };
 
+/** What the sync of one distro works with. */
 export interface SyncDistroOptions {
   readonly reader: SyncReader;
   readonly index: IndexStore;

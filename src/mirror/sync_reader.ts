@@ -9,9 +9,9 @@ import { sha256Hex } from "./sha256.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Documents of one tree. The largest known one has 103. */
-export const TREE_DOCUMENTS_MAX = 20_000;
+const TREE_DOCUMENTS_MAX = 20_000;
 /** Bytes of the documents that one sync may bring, all together. */
-export const TREE_BYTES_MAX = 256 * 1024 * 1024;
+const TREE_BYTES_MAX = 256 * 1024 * 1024;
 /** Failures in a row after which the upstream is not asked again in the same sync. */
 export const FAILURES_MAX = 8;
 
@@ -29,6 +29,7 @@ export interface TakenDocument {
   body(): Promise<Uint8Array>;
 }
 
+/** Reads documents for one sync, within its limits. */
 export interface SyncReader {
   /**
    * @returns undefined when the upstream says that there is no such document
@@ -37,6 +38,7 @@ export interface SyncReader {
   take(path: string): Promise<TakenDocument | undefined>;
 }
 
+/** What the documents of a sync are read from and compared with. */
 export interface SyncReaderOptions {
   readonly index: IndexStore;
   readonly upstream: Upstream;
@@ -47,6 +49,7 @@ export interface SyncReaderOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Opens a reader for one sync; its counts begin at zero. */
 export function openSyncReader(options: SyncReaderOptions): SyncReader {
   let documents = 0;
   let bytes = 0;

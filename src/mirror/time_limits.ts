@@ -13,6 +13,7 @@ export interface TimeLimits {
   readonly stallMs: number;
 }
 
+/** The limits of an agent at work. */
 export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stallMs: 60_000 };
 
 /** A download that does not bring so many bytes within `stallMs` is given up for now. */
@@ -21,6 +22,7 @@ export const STALL_BYTES = 64 * 1024;
 /** Waits; rejects with the reason of the signal when that comes first. */
 export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>;
 
+/** Waits by the clock of the system. */
 export const systemWait: Wait = (ms, signal) =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();

@@ -6,6 +6,7 @@ export interface Validators {
   readonly last_modified: string | null;
 }
 
+/** What a source says when it is asked for a document. */
 export type UpstreamAnswer =
   | ({ readonly kind: "document"; readonly body: Uint8Array } & Validators)
   /** The document is the one that the validators belong to. */

@@ -7,7 +7,7 @@ import { retryAfterSeconds, transientError } from "./retry.ts";
 import { abortedError, type Deadline } from "./time_limits.ts";
 
 /** Redirects that one request may go through. */
-export const REDIRECTS_MAX = 5;
+const REDIRECTS_MAX = 5;
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 
@@ -18,6 +18,7 @@ export interface Web {
   readonly userAgent: string;
 }
 
+/** One request. */
 export interface WebRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Also bounds the body: the response ends when it fires. */

@@ -7,14 +7,13 @@ import { openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
 import type { Upstream, UpstreamAnswer, Validators } from "./upstream.ts";
 import { ask, failure, shown, type Web } from "./web_request.ts";
 
+/** How the web server is asked. */
 export interface WebUpstreamOptions {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly wait: Wait;
   /** From 0 up to 1. */
   readonly random: () => number;
-  /** Bytes of one document; the default is that of the domain. */
-  readonly documentBytesMax?: number;
 }
 
 /** @throws {AgentError} `invalid_argument` for an address that may not be the index */
@@ -51,7 +50,7 @@ async function readOnce(
   path: string,
   known: Validators | null,
   signal: AbortSignal | undefined,
-  { web, times, documentBytesMax }: WebUpstreamOptions,
+  { web, times }: WebUpstreamOptions,
 ): Promise<UpstreamAnswer> {
   const address = new URL(path, base).href;
   const deadline = openDeadline(times.answerMs, `read ${shown(address)}`, signal);
@@ -73,10 +72,9 @@ async function readOnce(
       const message = `Cannot read ${shown(address)}: the server answered ${response.status}`;
       throw new AgentError("upstream", message);
     }
-    const limit = documentBytesMax ?? DOCUMENT_BYTES_MAX;
     return {
       kind: "document",
-      body: await readBody(response, limit, times.idleMs, deadline, shown(address)),
+      body: await readBody(response, times.idleMs, deadline, shown(address)),
       etag: response.headers.get("etag"),
       last_modified: response.headers.get("last-modified"),
     };
@@ -96,22 +94,21 @@ type Watch = ReturnType<typeof openDeadline>;
 
 async function readBody(
   response: Response,
-  bytesMax: number,
   idleMs: number,
   deadline: Watch,
   what: string,
 ): Promise<Uint8Array> {
   const tooLarge = () =>
-    new AgentError("too_large", `Cannot read ${what}: it has over ${bytesMax} bytes`);
+    new AgentError("too_large", `Cannot read ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);
   const parts: Uint8Array[] = [];
   let size = 0;
   deadline.extend(idleMs);
   try {
     // The length of a compressed answer says nothing of the document, so bytes are counted as well.
-    if (Number(response.headers.get("content-length") ?? 0) > bytesMax) throw tooLarge();
+    if (Number(response.headers.get("content-length") ?? 0) > DOCUMENT_BYTES_MAX) throw tooLarge();
     for await (const part of response.body ?? []) {
       size += part.byteLength;
-      if (size > bytesMax) throw tooLarge();
+      if (size > DOCUMENT_BYTES_MAX) throw tooLarge();
       parts.push(part);
       deadline.extend(idleMs);
     }

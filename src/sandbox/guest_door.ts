@@ -15,6 +15,11 @@ const TOKEN_DEADLINE_MS = 10_000;
 /** Time until the next attempt after a connection could not be accepted, milliseconds. */
 const ACCEPT_AGAIN_MS = 100;
 
+/** File in the runtime folder that tells where the folder of the socket is. */
+const FOLDER_NOTE = "guests.folder";
+const SOCKET_NAME = "s";
+
+/** The socket, and the guests that are expected at it. */
 export interface GuestDoor {
   readonly path: string;
   /** The guest that will show this token. */
@@ -32,8 +37,11 @@ export interface GuestDoor {
 export async function openGuestDoor(
   { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
 ): Promise<GuestDoor> {
+  const note = join(runtimeDir, FOLDER_NOTE);
+  await removeLeftFolder(note);
   const folder = await makeFolder(runtimeDir, user);
-  const path = join(folder, "s");
+  await Deno.writeTextFile(note, folder);
+  const path = join(folder, SOCKET_NAME);
   const listener = Deno.listen({ transport: "unix", path });
   await Deno.chmod(path, user === undefined ? 0o600 : 0o660);
   if (user !== undefined) await Deno.chown(path, null, user.gid);
@@ -64,14 +72,27 @@ export async function openGuestDoor(
       for (const socket of unknown) turnAway(unknown, socket);
       await listening;
       await Deno.remove(folder, { recursive: true });
+      await Deno.remove(note);
     },
   };
+}
+
+/** Removes the folder of an agent that was killed: nothing else would, since its name is random. */
+async function removeLeftFolder(note: string): Promise<void> {
+  try {
+    const folder = await Deno.readTextFile(note);
+    // Not recursively: meanwhile the folder's name may have come to mean another folder.
+    await Deno.remove(join(folder, SOCKET_NAME)).catch(() => {});
+    await Deno.remove(folder);
+  } catch {
+    // There was none, it is gone, or it is no longer ours: the new folder has another name.
+  }
 }
 
 async function makeFolder(runtimeDir: string, user: GuestUser | undefined): Promise<string> {
   const prefix = "guests-";
   // makeTempDir() adds eight characters or fewer.
-  const path = join(runtimeDir, `${prefix}12345678`, "s");
+  const path = join(runtimeDir, `${prefix}12345678`, SOCKET_NAME);
   const fits = new TextEncoder().encode(path).length < SOCKET_PATH_BYTES_MAX;
   const inside = fits && user === undefined;
   const folder = await Deno.makeTempDir({ prefix, ...(inside ? { dir: runtimeDir } : {}) });

@@ -15,6 +15,7 @@ import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
 import { type GuestListener, GuestProcess } from "./guest_process.ts";
 import { openSourceCheck, type SourceCheck } from "./source_check.ts";
 
+/** What a pool is made from. */
 export interface PoolOptions {
   /** How to start this program again. */
   readonly self: SelfCommand;
@@ -43,7 +44,7 @@ export interface GuestPool {
   readonly checkSource: SourceCheck;
   /** Takes a guest back; one that is no longer alive is replaced. */
   release(guest: GuestProcess): void;
-  /** Process ids of all guests, for `doctor` and tests. */
+  /** Process ids of all guests. */
   pids(): number[];
   /** Kills every guest and waits until all are gone. */
   close(): Promise<void>;

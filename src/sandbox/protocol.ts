@@ -27,13 +27,17 @@ export const CAPABILITIES = [
   "log.warn",
   "log.error",
 ] as const;
+/** One of the capabilities. */
 export type CapabilityName = typeof CAPABILITIES[number];
 
+/** The levels at which a task may log. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+/** One of those levels. */
 export type TaskLogLevel = typeof LOG_LEVELS[number];
 
 /** What a task may say to its callback instead of an error. @see document 2, Tasks */
 export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
+/** One of those words. */
 export type SignalWord = typeof SIGNALS[number];
 
 /** Bytes of one message, either way; every limit in characters below fits into it. */
@@ -94,6 +98,7 @@ export interface CloseMessage {
   readonly run: number;
 }
 
+/** What the agent says to a guest. */
 export type AgentMessage = RunMessage | ReplyMessage | CloseMessage;
 
 /** How an execution ended, as the guest tells it. */
@@ -108,6 +113,7 @@ export type EndOutcome =
     readonly job: JsonObject;
   };
 
+/** What a guest says to the agent. */
 export type GuestMessage =
   /** First of all: what the guest found open that should be closed; empty when all is well. */
   | { readonly type: "ready"; readonly problems: readonly string[] }

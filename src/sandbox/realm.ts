@@ -60,6 +60,7 @@ export function closeDoors(): void {
   Object.defineProperty(globalThis, "Error", { value: Error, ...fixed });
 }
 
+/** Calls the body, or the fallback, with the job and the callback. */
 export function startTask(realm: Realm, define: () => unknown, taskText: string): void {
   try {
     realm.task = realm.parse(taskText) as RealmTask;
@@ -80,6 +81,7 @@ export function startTask(realm: Realm, define: () => unknown, taskText: string)
   }
 }
 
+/** Follows the promise of an async body: its rejection fails the task, its value means nothing. */
 export async function watch(realm: Realm, returned: unknown): Promise<void> {
   try {
     await returned;
@@ -97,12 +99,14 @@ export function sayWhenQuiet(realm: Realm): void {
   if (realm.returned && !realm.ended && pending === 0) realm.send("quiet", 0, "", "");
 }
 
+/** Ends a task that nothing can end any more; the guest asks one turn after `quiet`. */
 export function settle(realm: Realm): void {
   if (realm.ended || realm.calls.size + realm.timers.size > 0) return;
   const name = realm.stringify(realm.task.name);
   fail(realm, `Task ${name} returned without calling cb, and nothing of it is pending`);
 }
 
+/** Hands the agent's answer to the capability call that waits for it. */
 export function takeReply(
   realm: Realm,
   id: number,
@@ -123,6 +127,7 @@ export function takeReply(
   sayWhenQuiet(realm);
 }
 
+/** Runs what a timer of the task was set for. */
 export function fireTimer(realm: Realm, id: number): void {
   const timer = realm.timers.get(id);
   realm.timers.delete(id);
@@ -134,6 +139,7 @@ export function fireTimer(realm: Realm, id: number): void {
   sayWhenQuiet(realm);
 }
 
+/** The callback of the task. @see document 2, Tasks */
 export function takeCallback(realm: Realm, told: unknown, result: unknown): void {
   if (realm.ended) {
     writeLog(realm, "warn", "The callback was called again: only the first call counts", {});
@@ -145,6 +151,7 @@ export function takeCallback(realm: Realm, told: unknown, result: unknown): void
   fail(realm, errorFromCallback(realm, told));
 }
 
+/** Ends the task with a result that is not an error; `head` says of which kind. */
 export function succeed(realm: Realm, head: string, result: unknown): void {
   const { resultCharsMax, jobCharsMax } = realm.settings;
   let resultText: string;
@@ -160,6 +167,7 @@ export function succeed(realm: Realm, head: string, result: unknown): void {
   finish(realm, `{${head},"result":${resultText},"job":${jobText}}`);
 }
 
+/** Ends the task with an error, and with the job where that can be written. */
 export function fail(realm: Realm, error: unknown): void {
   let jobText = "null";
   try {
@@ -192,6 +200,7 @@ export function finish(realm: Realm, outcome: string): void {
   }
 }
 
+/** A value as JSON text. Throws when it is longer than allowed, naming it by `noun`. */
 export function textOf(
   realm: Realm,
   value: unknown,

@@ -40,6 +40,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
+/** An error as it is recorded; `place` follows the message. */
 export function nameAndMessage(
   realm: Realm,
   error: object,
@@ -72,6 +73,7 @@ export function lineOf(realm: Realm, stack: unknown): string {
   return line > 0 ? `, line ${line}` : "";
 }
 
+/** A text within the limit of errors. */
 export function cut(realm: Realm, text: string): string {
   return text.slice(0, realm.settings.errorCharsMax);
 }

@@ -6,6 +6,7 @@ import type { TaskLogLevel } from "./protocol.ts";
 
 type Callback = (...args: unknown[]) => unknown;
 
+/** Sets a global as the language sets its own: writable, and not enumerable. */
 export function setGlobal(name: string, value: unknown): void {
   Object.defineProperty(globalThis, name, {
     value,
@@ -15,6 +16,7 @@ export function setGlobal(name: string, value: unknown): void {
   });
 }
 
+/** Makes `setTimeout`, `clearTimeout` and `sleep`; the guest keeps the time. */
 export function openTimers(realm: Realm): void {
   setGlobal("setTimeout", (callback: Callback, delayMs?: unknown, ...args: unknown[]) => {
     if (typeof callback !== "function") throw new TypeError("setTimeout() takes a function");
@@ -29,6 +31,7 @@ export function openTimers(realm: Realm): void {
     }));
 }
 
+/** Sets a timer and returns its id; the delay is in milliseconds. */
 export function addTimer(realm: Realm, run: () => void, delayMs: unknown): number {
   const { timersMax } = realm.settings;
   if (realm.timers.size >= timersMax) {
@@ -52,6 +55,7 @@ export function openCapabilities(realm: Realm): void {
   for (const [name, group] of groups) setGlobal(name, Object.freeze(group));
 }
 
+/** Calls a capability. Rejects with the agent's refusal, or when a limit of calls is met. */
 export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<unknown> {
   const { callsInFlightMax, argsMax, argsCharsMax } = realm.settings;
   return new Promise((resolve, reject) => {
@@ -73,6 +77,7 @@ export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<
   });
 }
 
+/** Makes `log` and `console`. */
 export function openLog(realm: Realm): void {
   const level = (level: TaskLogLevel) => (message?: unknown, fields?: unknown) => {
     writeLog(realm, level, format([message]), fields);
@@ -162,6 +167,7 @@ export function format(values: readonly unknown[]): string {
   return [words, ...rest.map(shown)].join(" ");
 }
 
+/** A value as `console` writes it. */
 export function shown(value: unknown): string {
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   if (typeof value !== "object" || value === null) return String(value);

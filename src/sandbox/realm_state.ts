@@ -41,6 +41,7 @@ export interface RealmTask {
   readonly error: unknown;
 }
 
+/** A capability call that has no answer yet. */
 export interface PendingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;

@@ -21,6 +21,7 @@ export interface TaskRun {
   readonly timeoutMs: number;
 }
 
+/** How an execution ended. */
 export type TaskOutcome =
   /** `job` is the job object as the task left it. */
   | { readonly kind: "success"; readonly result: JsonValue; readonly job: JsonObject }

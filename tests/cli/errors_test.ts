@@ -26,7 +26,6 @@ Deno.test("exit codes are a closed table", () => {
     ["invalid_argument", 2],
     ["unreachable", 3],
     ["not_found", 4],
-    ["task", 5],
     ["conflict", 6],
     ["timeout", 124],
     ["aborted", 130],
@@ -218,7 +217,7 @@ Deno.test("config check exits 2 and tells every problem", async () => {
     'zonewright: Cannot read the configuration: unknown variable "ZONEWRIGHT_SLOT": ' +
       'did you mean "ZONEWRIGHT_SLOTS"? (and 1 more)\n' +
       '  unknown variable "ZONEWRIGHT_SLOT": did you mean "ZONEWRIGHT_SLOTS"?\n' +
-      '  --slots: slots: "none" is not an integer from 1 to 64\n' +
+      '  --slots: "none" is not an integer from 1 to 64\n' +
       "hint: zonewright config check --help\n",
   );
 });

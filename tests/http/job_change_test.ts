@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { executionOnWire } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { T0 } from "../support/job.ts";
 import {
@@ -36,7 +37,10 @@ Deno.test("cancel of a finalized job answers 409 and changes nothing", async () 
       const before = await agent.call("GET", `/jobs/${uuid}`);
       agent.hints.length = 0;
       const answer = await agent.call("POST", `/jobs/${uuid}/cancel`, {});
-      assertMatch(assertRefused(answer, 409, "ConflictError"), new RegExp(`"${execution}"`));
+      assertMatch(
+        assertRefused(answer, 409, "ConflictError"),
+        new RegExp(`"${executionOnWire(execution, "document")}"`),
+      );
       assertEquals((await agent.call("GET", `/jobs/${uuid}`)).body, before.body);
       assertEquals(agent.hints, []);
     }

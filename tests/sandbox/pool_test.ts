@@ -122,7 +122,7 @@ Deno.test("a pool with too long a folder puts its socket into the temporary fold
     await Deno.mkdir(runtimeDir);
     await withPool(async (run) => {
       assertEquals((await run(OK)).kind, "success");
-      assertEquals([...Deno.readDirSync(runtimeDir)], []);
+      assertEquals(Array.from(Deno.readDirSync(runtimeDir), ({ name }) => name), ["guests.folder"]);
     }, { runtimeDir });
   });
 });
@@ -192,4 +192,16 @@ Deno.test("a guest that breaks the protocol is killed and its task fails in word
       }, { self: hostile(way) });
     });
   }
+});
+
+Deno.test("openPool() removes the folder that a killed agent has left", async () => {
+  await withFolder(async (runtimeDir) => {
+    const left = join(runtimeDir, "guests-left");
+    await Deno.mkdir(left);
+    await Deno.writeTextFile(join(left, "s"), "");
+    await Deno.writeTextFile(join(runtimeDir, "guests.folder"), left);
+    const pool = await openPool({ self: selfCommand(), slots: 1, runtimeDir, log: silentLog });
+    await pool.close();
+    assertEquals([...Deno.readDirSync(runtimeDir)], []);
+  });
 });

@@ -5,6 +5,7 @@ import { refuseDiskModel } from "./device.ts";
 import type { BootFile, Brand } from "./machine.ts";
 import { misuse } from "./outcome.ts";
 
+/** What the words of a start ask for. */
 export interface BootWords {
   /** qemu's -boot text with its keys, such as `order=cd,once=d`; null when no word gave one. */
   readonly order: string | null;

@@ -104,7 +104,7 @@ async function plan(
   };
 }
 
-export function disksOf(vm: JsonObject): JsonObject[] {
+function disksOf(vm: JsonObject): JsonObject[] {
   return Array.isArray(vm.disks) ? vm.disks.filter(isJsonObject) : [];
 }
 

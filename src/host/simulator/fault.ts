@@ -56,6 +56,7 @@ export const FAULTS = {
   no_root: "count",
 } as const satisfies Record<string, FaultValue>;
 
+/** One of the faults. @see docs/simulator.md, Faults */
 export type FaultName = keyof typeof FAULTS;
 
 interface Fault {

@@ -1,7 +1,9 @@
 // The letters of the simulated screen, drawn for it: five columns by seven rows. A glyph is seven
 // digits of base 32, one for each row from the top; its highest bit is the leftmost column.
 
+/** Pixels. */
 export const GLYPH_WIDTH = 5;
+/** Pixels. */
 export const GLYPH_HEIGHT = 7;
 
 /** The character of the first glyph; the others follow in ASCII order up to `~`. */

@@ -11,6 +11,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { isPresent } from "./presence.ts";
 import { locked, namesIn, readJson, type State, writeJson } from "./state.ts";
 
+/** The brands that are simulated. */
 export type Brand = "kvm" | "bhyve";
 /** What users see. @see vmadm(8), states */
 export type MachineState =
@@ -62,6 +63,7 @@ export interface Process {
   readonly port: number | null;
 }
 
+/** A machine as its file has it. */
 export interface Machine {
   readonly uuid: string;
   readonly brand: Brand;
@@ -90,6 +92,7 @@ const READY_MS_MAX = 10_000;
 /** Exit status that a killed hypervisor leaves: the number of the signal. */
 const KILLED = 9;
 
+/** Where the machine is written down. */
 export function machineFile(state: State, uuid: string): string {
   return join(state.dir, "machines", `${uuid}.json`);
 }
@@ -99,6 +102,7 @@ export function processFile(state: State, uuid: string): string {
   return join(state.dir, "processes", `${uuid}.json`);
 }
 
+/** The zonepath of a machine, an absolute path. */
 export function zonepath(state: State, uuid: string): string {
   return join(state.dir, "zones", uuid);
 }

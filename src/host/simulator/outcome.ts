@@ -4,6 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { JsonValue } from "../../domain/json.ts";
 
+/** The streams and the exit code of a call that has ended. */
 export interface Outcome {
   readonly code: number;
   readonly stdout: string;

@@ -7,6 +7,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { refusal } from "./outcome.ts";
 import { locked, readJson, type State, writeJson } from "./state.ts";
 
+/** One dataset, without its children. */
 export interface Dataset {
   readonly name: string;
   readonly kind: "filesystem" | "volume";

@@ -5,6 +5,7 @@
 import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "./machine.ts";
 
+/** What is known of one property. @see vmadm(8), PROPERTIES */
 export interface Property {
   readonly brands: readonly Brand[];
   /** Whether create and update take it. */

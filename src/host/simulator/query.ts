@@ -12,6 +12,7 @@ const LIST_FIELDS = ["uuid", "type", "ram", "state", "alias"];
 const WIDTHS: Readonly<Record<string, number>> = { uuid: 36, type: 4, ram: 8, state: 17, alias: 1 };
 const WIDTH_DEFAULT = 8;
 
+/** What `vmadm lookup` was given. */
 export interface LookupArguments {
   readonly json: boolean;
   readonly unique: boolean;
@@ -21,6 +22,7 @@ export interface LookupArguments {
   readonly filters: readonly string[];
 }
 
+/** What `vmadm list` was given. */
 export interface ListArguments {
   readonly parsable: boolean;
   readonly noHeader: boolean;

@@ -22,6 +22,7 @@ export interface Behaviour {
   readonly delayMs: number;
 }
 
+/** What the console of one machine is made from. */
 export interface VncOptions extends Inputs {
   readonly hostname: string;
   /** 0 lets the system choose. */
@@ -33,6 +34,7 @@ export interface VncOptions extends Inputs {
   readonly behaviour: () => Promise<Behaviour>;
 }
 
+/** A console that listens. */
 export interface VncListener {
   readonly port: number;
   /** Accepts nobody any more; open sessions stay. */

@@ -26,6 +26,7 @@ const GRACE_MS = 300_000;
 const BHYVE_REBOOT_MS = 10_000;
 const KILLED = 9;
 
+/** What `vmadm stop` was given; null leaves the time to the machine. */
 export interface StopArguments {
   readonly force: boolean;
   readonly timeoutMs: number | null;
