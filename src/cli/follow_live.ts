@@ -33,7 +33,7 @@ interface Motion {
 /** Opens the view that moves; it draws by a timer until it is closed. */
 export function openLiveView(terminal: Terminal): FollowView {
   const paint = paintFor(terminal, "err");
-  const motion: Motion = { step: undefined, state: "", samples: [] };
+  const motion: Motion = { step: undefined, state: "starting", samples: [] };
   const messages = new Map<string, string>();
   let printed = 0;
   let frame = 0;
@@ -57,7 +57,7 @@ export function openLiveView(terminal: Terminal): FollowView {
       }
       printed = Math.max(printed, ended.length);
       motion.step = job.steps.find((step) => step.state === "running");
-      motion.state = stateText(job, nowMs);
+      motion.state = stateText(job, nowMs) || (printed === 0 ? "starting" : "ending");
       draw();
     },
     note: keep,
@@ -108,7 +108,7 @@ function endedLine(
 /** `⠹ place media  ██████░░░░  copy 412 MiB / 631 MiB  65 %  210 MiB/s  eta 1 s` */
 function motionLine(motion: Motion, frame: string, width: number): string {
   const { step, state, samples } = motion;
-  if (step === undefined) return `${frame} ${state === "" ? "starting" : state}`;
+  if (step === undefined) return `${frame} ${state}`;
   const name = `${frame} ${step.name.padEnd(NAME_CHARS_MIN)}`;
   const progress = samples.at(-1)?.progress;
   if (progress === undefined || progress.task !== step.name) return name;
