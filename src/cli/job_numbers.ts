@@ -1,5 +1,6 @@
 // `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
 
+import { EXECUTIONS } from "../domain/job_state.ts";
 import { numberIn, readObject, readObjects } from "./answer.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
@@ -28,16 +29,6 @@ export const INFO: Command = {
 };
 
 const WINDOWS = ["current", "past_hour", "past_24h", "all_time"] as const;
-const COUNTERS = [
-  "queued",
-  "running",
-  "waiting",
-  "succeeded",
-  "failed",
-  "canceled",
-  "retried",
-] as const;
-
 /** `zonewright job stats`. */
 export const STATS: Command = {
   summary: "count jobs by state and age",
@@ -58,12 +49,12 @@ export const STATS: Command = {
     printer.table(
       [
         { head: "CREATED" },
-        ...COUNTERS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
+        ...EXECUTIONS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
       ],
       WINDOWS.map((window) => {
         const counters = stats[window];
         const row = isJsonObject(counters) ? counters : {};
-        return [window, ...COUNTERS.map((name) => String(numberIn(row, name) ?? 0))];
+        return [window, ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0))];
       }),
     );
     return EXIT.ok;

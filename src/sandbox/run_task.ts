@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { HEAP_MIB_MAX } from "./guest_command.ts";
 import type { GuestEnd, GuestProcess } from "./guest_process.ts";
 import type { GuestPool } from "./pool.ts";
-import { JOB_CHARS_MAX, type SignalWord } from "./protocol.ts";
+import { type EndOutcome, JOB_CHARS_MAX } from "./protocol.ts";
 import { type Perform, TaskCalls } from "./task_calls.ts";
 
 /** One execution of a body or a fallback. */
@@ -21,18 +21,9 @@ export interface TaskRun {
   readonly timeoutMs: number;
 }
 
-/** How an execution ended. */
+/** How an execution ended: as its guest tells it, or by what the agent did to the guest. */
 export type TaskOutcome =
-  /** `job` is the job object as the task left it. */
-  | { readonly kind: "success"; readonly result: JsonValue; readonly job: JsonObject }
-  /** A text, or `{name, message}`; `job` is null when the guest was lost. */
-  | { readonly kind: "failure"; readonly error: JsonValue; readonly job: JsonObject | null }
-  | {
-    readonly kind: "signal";
-    readonly word: SignalWord;
-    readonly result: JsonValue;
-    readonly job: JsonObject;
-  }
+  | EndOutcome
   | { readonly kind: "timeout" }
   | { readonly kind: "aborted" };
 
