@@ -2,17 +2,18 @@
 // all of them; it decides nothing that a room could decide.
 
 import { join } from "@std/path";
+import { openAgentCallbacks } from "./agent_callbacks.ts";
+import { openTransport, warnOfMissing } from "./agent_host.ts";
 import { httpLimits } from "./agent_limits.ts";
 import { type Ground, openRunner } from "./agent_runner.ts";
+import { openStore } from "./agent_store.ts";
 import type { Config } from "./config.ts";
-import { AgentError, unreachable } from "./domain/error.ts";
+import { AgentError, messageOf } from "./domain/error.ts";
 import { type JobUuid, randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
 import { DEFAULT_POLICY } from "./domain/policy.ts";
 import { parseWorkflow } from "./domain/workflow.ts";
 import { selfCommand } from "./executable.ts";
-import { powerOffSimulator } from "./host/simulated_host.ts";
-import { localTransport, simulatedTransport, type Transport } from "./host/transport.ts";
 import { openVmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
 import { indexSyncRoutes } from "./http/index_sync.ts";
@@ -23,7 +24,6 @@ import { Bells } from "./loop.ts";
 import { type Mirror, openMirror } from "./mirror/mirror.ts";
 import { syncRegularly } from "./mirror/sync_loop.ts";
 import { takeStateDir } from "./state_dir.ts";
-import { openSqliteStore } from "./store/sqlite/sqlite_store.ts";
 import type { Store } from "./store/store.ts";
 import { VERSION } from "./version.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine/workflow.ts";
@@ -35,7 +35,7 @@ const DRAIN_MS = 10_000;
 export interface RunningAgent {
   /** Where it listens. */
   readonly urls: readonly string[];
-  /** Settles when the agent has stopped. */
+  /** Settles when the agent has stopped; rejects at once when it cannot go on. */
   readonly done: Promise<void>;
   /** Stops in order: no new work, running tasks to their end, then everything is closed. */
   stop(reason: string): Promise<void>;
@@ -48,8 +48,6 @@ export interface RunningAgent {
 export async function startAgent(config: Config, { log }: { log: Log }): Promise<RunningAgent> {
   const parts: Closer[] = [];
   try {
-    const agent = await assemble(config, log, parts);
-    log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
     const stopped = Promise.withResolvers<void>();
     let stopping: Promise<void> | undefined;
     const stop = (reason: string) =>
@@ -59,6 +57,20 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
         log.info("agent stopped");
         stopped.resolve();
       })();
+    const broken = (error: unknown) => {
+      const message = `Cannot go on: the disk of the store failed: ${messageOf(error)}`;
+      log.error("store broken", { error });
+      // Nobody knows what the disk holds: only a new process reads it again.
+      stopped.reject(new AgentError("internal", message, { cause: error }));
+    };
+    // Whoever runs the agent hears of it, if anybody does.
+    stopped.promise.catch(() => {});
+    const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
+    const agent = await assemble(
+      { config, log, now: systemNow, newUuid: randomUuid, self: selfCommand(), opened },
+      broken,
+    );
+    log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
     return { urls: agent.urls, done: stopped.promise, stop };
   } catch (error) {
     await closeAll(parts, log);
@@ -83,45 +95,40 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
 }
 
 async function assemble(
-  config: Config,
-  log: Log,
-  parts: Closer[],
+  ground: Ground,
+  broken: (error: unknown) => void,
 ): Promise<{ urls: readonly string[] }> {
-  const ground: Ground = {
-    config,
-    log,
-    now: systemNow,
-    newUuid: randomUuid,
-    self: selfCommand(),
-    opened: (name, close) => parts.push({ name, close }),
-  };
-  const state = await takeStateDir(config.state_dir.value);
+  const { config, log } = ground;
+  const state = await takeStateDir(config.state_dir.value, ground.newUuid);
   ground.opened("state folder", () => state.release());
-  const store = await openSqliteStore(join(state.path, "zonewright.db"));
-  ground.opened("store", () => store.close());
-  const { uuid, definition } = PROVISION_MACHINE;
-  const builtin = parseWorkflow(definition, uuid, ground.newUuid, httpLimits(config));
-  await store.workflows.putBuiltin(builtin, ground.now());
-
+  const store = await openStore(ground, state.path, broken);
+  await putBuiltinWorkflows(ground, store);
+  await warnOfMissing(ground);
   const transport = openTransport(ground, state.path);
   const vmadm = openVmadm(transport);
   const mirror = await openIndex(ground, store, state.path);
+  const callbacks = openAgentCallbacks(ground, store);
   const changes = new Bells<JobUuid>();
-  const rooms = { store, transport, vmadm, mirror, changes };
-  const runner = await openRunner(ground, rooms, state.path);
+  const changed = (uuid: JobUuid) => {
+    changes.ring(uuid);
+    callbacks.wake();
+  };
+  const rooms = { store, transport, vmadm, mirror, changed };
+  const runner = await openRunner(ground, rooms, state);
   ground.opened("runner", () => runner.stop(DRAIN_MS));
   const closing = new AbortController();
   const app = createApp({
     store,
     wake: () => runner.wake(),
     changes,
+    changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
     now: ground.now,
     newUuid: ground.newUuid,
     limits: httpLimits(config),
     wording: config.compat.value,
     log,
-    machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: uuid },
+    machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION_MACHINE.uuid },
     allowedHosts: config.allowed_hosts.value,
     routes: [
       indexTreeRoutes({ index: store.index, generation: () => mirror.generation, now: ground.now }),
@@ -141,28 +148,13 @@ async function assemble(
   });
   const syncing = syncRegularly(mirror, config.index_interval.value, log);
   ground.opened("index sync", () => syncing.stop());
-  return { urls: server.urls };
+  return server;
 }
 
-function openTransport({ config, self, opened, log }: Ground, stateDir: string): Transport {
-  const host = config.host.value;
-  switch (host.kind) {
-    case "local":
-      return localTransport({ vmadm: config.vmadm.value, zonesRoot: config.zones.value });
-    case "simulated": {
-      const simulator = join(stateDir, "simulator");
-      opened("simulated host", () => powerOffSimulator(self, simulator));
-      log.warn("host simulated", { folder: simulator });
-      return simulatedTransport({ self, stateDir: simulator });
-    }
-    case "ssh":
-      throw new AgentError(
-        "invalid_argument",
-        `Cannot manage ${host.destination} over ssh: this version knows local and simulated hosts`,
-      );
-    default:
-      return unreachable(host);
-  }
+async function putBuiltinWorkflows({ config, newUuid, now }: Ground, store: Store): Promise<void> {
+  const { uuid, definition } = PROVISION_MACHINE;
+  const builtin = parseWorkflow(definition, uuid, newUuid, httpLimits(config));
+  await store.workflows.putBuiltin(builtin, now());
 }
 
 /** The mirror, with the sample upstream behind it when a development agent was given none. */

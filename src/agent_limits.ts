@@ -4,7 +4,8 @@ import type { Config } from "./config.ts";
 import type { HttpLimits } from "./http/app_deps.ts";
 
 /** What requests may be at the largest. */
-export function httpLimits({ limits }: Config): HttpLimits {
+export function httpLimits({ limits, callback_hosts }: Config): HttpLimits {
+  const callbackHosts = callback_hosts.value;
   return {
     bodyBytesMax: limits.body_bytes_max.value,
     jsonDepthMax: limits.json_depth_max.value,
@@ -18,5 +19,8 @@ export function httpLimits({ limits }: Config): HttpLimits {
     paramsCharsMax: limits.params_chars_max.value,
     infoEntryBytesMax: limits.info_entry_bytes_max.value,
     infoEntriesMax: limits.info_entries_max.value,
+    unfinishedJobsMax: limits.unfinished_jobs_max.value,
+    workflowsMax: limits.workflows_max.value,
+    callbackHosts,
   };
 }

@@ -2,7 +2,7 @@
 
 import { openCapabilities } from "./capabilities/capabilities.ts";
 import type { Config } from "./config.ts";
-import type { JobUuid, NewUuid, RunnerId } from "./domain/id.ts";
+import type { JobUuid, NewUuid } from "./domain/id.ts";
 import type { Now } from "./domain/instant.ts";
 import { DEFAULT_POLICY } from "./domain/policy.ts";
 import type { SelfCommand } from "./executable.ts";
@@ -10,13 +10,13 @@ import type { Transport } from "./host/transport.ts";
 import type { Vmadm } from "./host/vmadm.ts";
 import { CONVENTIONS } from "./http/compat.ts";
 import type { Log } from "./log.ts";
-import type { Bells } from "./loop.ts";
 import type { Mirror } from "./mirror/mirror.ts";
 import { Runner } from "./runner/runner.ts";
 import { watchCalls } from "./runner/task_calls.ts";
 import { findGuestUser } from "./sandbox/guest_user.ts";
 import { openPool } from "./sandbox/pool.ts";
 import { runTask } from "./sandbox/run_task.ts";
+import type { StateDir } from "./state_dir.ts";
 import type { Store } from "./store/store.ts";
 
 /** What every part of the agent is given. */
@@ -36,21 +36,22 @@ export interface Rooms {
   readonly transport: Transport;
   readonly vmadm: Vmadm;
   readonly mirror: Mirror;
-  readonly changes: Bells<JobUuid>;
+  /** Told that a job has changed. */
+  readonly changed: (uuid: JobUuid) => void;
 }
 
 /** Starts the runner. Guests warm up while the agent listens; the first tasks wait for them. */
 export async function openRunner(
   ground: Ground,
   rooms: Rooms,
-  stateDir: string,
+  state: StateDir,
 ): Promise<Runner> {
   const { config, log, now, newUuid, self, opened } = ground;
   const user = await findGuestUser(self, log);
   const pool = await openPool({
     self,
     slots: config.slots.value,
-    runtimeDir: stateDir,
+    runtimeDir: state.path,
     log,
     ...(user === undefined ? {} : { user }),
   });
@@ -64,7 +65,7 @@ export async function openRunner(
   });
   const runner = new Runner({
     store: rooms.store,
-    runner_id: newUuid<RunnerId>(),
+    runner_id: state.runner_id,
     slots: config.slots.value,
     runTask: async (run, { job_uuid, task }, signal) => {
       const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
@@ -77,7 +78,7 @@ export async function openRunner(
     monotonicMs: () => performance.now(),
     newUuid,
     retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
-    changed: (uuid) => rooms.changes.ring(uuid),
+    changed: rooms.changed,
     log,
   });
   await runner.start();

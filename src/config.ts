@@ -2,13 +2,16 @@
 // the help. The type Config is derived from the table, so a setting cannot be in one and not in the
 // other. config_sources.ts fills it in from flags, environment and file.
 
+import { type DefaultsFor, define, type Definition } from "./config_definition.ts";
+import type { LIMITS } from "./config_limits.ts";
 import {
   type HostSetting,
   type ListenAddress,
-  type Read,
   readChoice,
+  readFailpoint,
   readHost,
   readHostNames,
+  readHosts,
   readInteger,
   readInterval,
   readListen,
@@ -17,7 +20,8 @@ import {
   readSwitch,
   readUpstream,
 } from "./config_values.ts";
-import type { Wording } from "./domain/job.ts";
+import type { Wording } from "./domain/job_wire.ts";
+import type { Failpoint } from "./failpoint.ts";
 import type { LogLevel } from "./log.ts";
 
 /** Where a value came from, the strongest last. */
@@ -33,46 +37,6 @@ export interface Setting<T> {
   readonly origin: Origin;
 }
 
-/** What a default may depend on. */
-export interface DefaultsFor {
-  readonly dev: boolean;
-  readonly cwd: string;
-  /** `Deno.build.os`; illumos has other folders than Linux. */
-  readonly os: string;
-}
-
-/** One row of the table. */
-export interface Definition<T> {
-  /** Without dashes in front. The variable is `ZONEWRIGHT_` and this in capitals. */
-  readonly flag: string;
-  /** The key in the TOML file. */
-  readonly key: string;
-  /** What stands for the value in help; none for a switch. */
-  readonly placeholder?: string;
-  /** May be given several times. */
-  readonly many?: true;
-  readonly help: string;
-  readonly read: Read<T>;
-  readonly fallback: (place: DefaultsFor) => T;
-}
-
-function define<T>(
-  flag: string,
-  fallback: T | ((place: DefaultsFor) => T),
-  read: Read<T>,
-  placeholder: string | undefined,
-  help: string,
-): Definition<T> {
-  return {
-    flag,
-    key: flag.replaceAll("-", "_"),
-    read,
-    help,
-    fallback: fallback instanceof Function ? fallback : () => fallback,
-    ...(placeholder === undefined ? {} : { placeholder }),
-  };
-}
-
 function stateDir({ dev, cwd, os }: DefaultsFor): string {
   if (dev) return `${cwd === "/" ? "" : cwd}/run`;
   return os === "illumos" || os === "solaris" ? "/opt/custom/zonewright" : "/var/lib/zonewright";
@@ -81,7 +45,8 @@ function stateDir({ dev, cwd, os }: DefaultsFor): string {
 const SLOTS_MAX = 64;
 const INTERVAL_SECONDS_MIN = 60;
 const INTERVAL_SECONDS_MAX = 30 * 86_400;
-const MIB = 1_048_576;
+const KEEP_SECONDS_MIN = 60;
+const KEEP_SECONDS_MAX = 100 * 365 * 86_400;
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 const FORMATS = ["auto", "text", "json"] as const;
@@ -150,6 +115,31 @@ export const SETTINGS = {
     ),
     many: true,
   },
+  callback_hosts: {
+    ...define<readonly string[]>(
+      "callback-host",
+      [],
+      readHosts,
+      "HOST[:PORT]",
+      "host that the callback_url of a job may name (repeatable)",
+    ),
+    many: true,
+  },
+  /** Seconds; 0 for ever. */
+  keep_finished: define(
+    "keep-finished",
+    90 * 86_400,
+    readInterval(KEEP_SECONDS_MIN, KEEP_SECONDS_MAX),
+    "TIME",
+    "how long finished jobs are kept: seconds, a time such as 90d, or off for ever",
+  ),
+  failpoint: define<Failpoint | null>(
+    "failpoint",
+    null,
+    readFailpoint,
+    "WRITE:N:WHEN",
+    "with --dev, for tests: die before or after the commit of the n-th write of a name",
+  ),
   slots: define("slots", 4, readInteger(1, SLOTS_MAX), "N", "jobs that run at the same time"),
   compat: define<Wording>(
     "compat",
@@ -167,36 +157,6 @@ export const SETTINGS = {
     "text, json, or auto: text on a terminal",
   ),
 } satisfies Record<string, Definition<unknown>>;
-
-function limit(flag: string, value: number, max: number, help: string): Definition<number> {
-  return define(flag, value, readInteger(1, max), "N", help);
-}
-
-/** The named limits: settings like the others, in the TOML table `[limits]`. */
-export const LIMITS = {
-  body_bytes_max: limit("body-bytes-max", 2 * MIB, 64 * MIB, "bytes of one request body"),
-  json_depth_max: limit("json-depth-max", 64, 1000, "nesting of a request body"),
-  requests_max: limit("requests-max", 256, 65_536, "requests that are answered at the same time"),
-  waits_max: limit("waits-max", 128, 65_536, "requests that wait for a job at the same time"),
-  tasks_max: limit("tasks-max", 1000, 10_000, "tasks in one chain"),
-  source_chars_max: limit("source-chars-max", 256 * 1024, 16 * MIB, "characters of one task"),
-  retry_max: limit("retry-max", 1000, 1_000_000, "retries of one task"),
-  timeout_seconds_max: limit(
-    "timeout-seconds-max",
-    30 * 86_400,
-    366 * 86_400,
-    "seconds of one timeout",
-  ),
-  target_chars_max: limit("target-chars-max", 1024, MIB, "characters of a job's target"),
-  params_chars_max: limit(
-    "params-chars-max",
-    2 * MIB,
-    64 * MIB,
-    "characters of a job's params as JSON",
-  ),
-  info_entry_bytes_max: limit("info-entry-bytes-max", 64 * 1024, 16 * MIB, "bytes of one entry"),
-  info_entries_max: limit("info-entries-max", 10_000, 1_000_000, "info entries of one job"),
-} satisfies Record<string, Definition<number>>;
 
 /** A table of definitions with a value in every row. */
 export type Filled<Table extends Readonly<Record<string, Definition<unknown>>>> = {

@@ -7,14 +7,13 @@ import { parse as parseToml } from "@std/toml/parse";
 import {
   type Config,
   defaultConfigPath,
-  type DefaultsFor,
-  type Definition,
   type Filled,
-  LIMITS,
   type Origin,
   SETTINGS,
   variableOf,
 } from "./config.ts";
+import type { DefaultsFor, Definition } from "./config_definition.ts";
+import { LIMITS } from "./config_limits.ts";
 import { AgentError, type FieldError, messageOf } from "./domain/error.ts";
 import { isJsonObject } from "./domain/json.ts";
 import { nearest } from "./domain/near_word.ts";

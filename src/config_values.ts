@@ -1,6 +1,7 @@
 // Reads one value of the configuration: the text of a flag or of a variable, or what TOML made of
 // it. Every reader takes `unknown`, returns the named type, and says in words what it wanted.
 
+import type { Failpoint } from "./failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
 import { durationSeconds } from "./domain/duration.ts";
 import { nearest } from "./domain/near_word.ts";
@@ -72,6 +73,27 @@ export const readHostNames: Read<readonly string[]> = (raw) => {
     names.every((name) => typeof name === "string" && HOST_NAME.test(name));
   if (!plain) throw wanted(raw, "a list of host names without ports");
   return names;
+};
+
+/** `<write>:<n>:<before|after>`, such as `job_record:2:after`. */
+export const readFailpoint: Read<Failpoint | null> = (raw) => {
+  const [, write, count, when] = /^([a-z_]+):([1-9]\d{0,6}):(before|after)$/.exec(String(raw)) ??
+    [];
+  if (write === undefined || (when !== "before" && when !== "after")) {
+    throw wanted(raw, "a point such as job_record:2:after");
+  }
+  return { write, count: Number(count), when };
+};
+
+/** Hosts as a URL names them: a port is given where it is not the scheme's own. */
+export const readHosts: Read<readonly string[]> = (raw) => {
+  const hosts = typeof raw === "string" ? raw.split(",").filter((host) => host !== "") : raw;
+  const plain = Array.isArray(hosts) && hosts.every((host) =>
+    typeof host === "string" &&
+    URL.canParse(`http://${host}/`) && new URL(`http://${host}/`).host === host
+  );
+  if (!plain) throw wanted(raw, "a list of hosts such as 127.0.0.1:9000 or hooks.example.org");
+  return hosts;
 };
 
 /** Seconds between two runs; `off` is 0 and means never. */

@@ -3,6 +3,7 @@
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { AgentError, messageOf } from "./domain/error.ts";
+import { isUuid, type NewUuid, type RunnerId } from "./domain/id.ts";
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
@@ -11,6 +12,8 @@ const FOLDER_MODE = 0o700;
 /** A state folder that this process holds. */
 export interface StateDir {
   readonly path: string;
+  /** The name of the runner that works here, the same in every life of it. */
+  readonly runner_id: RunnerId;
   /** Lets another agent have it. */
   release(): void;
 }
@@ -20,13 +23,29 @@ export interface StateDir {
  * the process, however it ends.
  * @throws {AgentError} `conflict` when another agent holds it
  */
-export async function takeStateDir(path: string): Promise<StateDir> {
+export async function takeStateDir(path: string, newUuid: NewUuid): Promise<StateDir> {
   Deno.umask(UMASK);
   await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
   await Deno.chmod(path, FOLDER_MODE);
   const lock = await takeLock(path);
   await Deno.writeTextFile(join(path, "agent.pid"), `${Deno.pid}\n`);
-  return { path, release: () => lock.close() };
+  return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
+}
+
+/** A runner that comes back under its name finds the jobs that it held. */
+async function runnerIdOf(path: string, newUuid: NewUuid): Promise<RunnerId> {
+  const file = join(path, "runner_id");
+  const kept = (await Deno.readTextFile(file).catch(absent))?.trim();
+  if (isUuid(kept)) return kept as RunnerId;
+  const runner_id = newUuid<RunnerId>();
+  // Renamed into place: a name that was half written would be another runner's.
+  await Deno.writeTextFile(`${file}.new`, `${runner_id}\n`);
+  await Deno.rename(`${file}.new`, file);
+  return runner_id;
+}
+
+function absent(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 /**

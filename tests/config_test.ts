@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type Config, LIMITS, SETTINGS, variableOf } from "../src/config.ts";
+import { type Config, SETTINGS, variableOf } from "../src/config.ts";
+import { LIMITS } from "../src/config_limits.ts";
 import { type ConfigSources, loadConfig, originText, readConfig } from "../src/config_sources.ts";
 import { AgentError } from "../src/domain/error.ts";
 import { VERSION } from "../src/version.ts";
@@ -207,4 +208,26 @@ Deno.test("loadConfig() refuses a named file that is not there", () =>
 Deno.test("VERSION is the version of deno.json", async () => {
   const text = await Deno.readTextFile(new URL("../deno.json", import.meta.url));
   assertEquals(JSON.parse(text).version, VERSION);
+});
+
+Deno.test("readConfig() reads callback hosts as URLs name them, and refuses what is no host", () => {
+  const config = read({ flags: { "callback-host": ["127.0.0.1:9000", "hooks.example.org"] } });
+  assertEquals(config.callback_hosts.value, ["127.0.0.1:9000", "hooks.example.org"]);
+  for (const host of ["http://a", "a/b", "A.example.org", "user@host", "host:80"]) {
+    assertEquals(problems({ flags: { "callback-host": [host] } }).length, 1, host);
+  }
+});
+
+Deno.test("readConfig() reads a failpoint, and refuses one that names no write", () => {
+  const config = read({ flags: { failpoint: "job_record:2:after" } });
+  assertEquals(config.failpoint.value, { write: "job_record", count: 2, when: "after" });
+  for (const text of ["job_record", "job_record:0:after", "job_record:1:during", "Job:1:before"]) {
+    assertEquals(problems({ flags: { failpoint: text } }).length, 1, text);
+  }
+});
+
+Deno.test("readConfig() reads how long finished jobs are kept", () => {
+  assertEquals(read().keep_finished.value, 90 * 86_400);
+  assertEquals(read({ flags: { "keep-finished": "7d" } }).keep_finished.value, 7 * 86_400);
+  assertEquals(read({ flags: { "keep-finished": "off" } }).keep_finished.value, 0);
 });

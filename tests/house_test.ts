@@ -27,7 +27,14 @@ const ROOMS: Record<string, readonly string[]> = {
   workflows: ["domain/id.ts"],
   http: ["domain", "store", "mirror", "host/vnc.ts", "host/vmadm.ts"],
   demo: ["domain"],
-  cli: ["domain", "agent.ts", "config.ts", "config_sources.ts"],
+  cli: [
+    "domain",
+    "agent.ts",
+    "config.ts",
+    "config_definition.ts",
+    "config_limits.ts",
+    "config_sources.ts",
+  ],
 };
 const BESIDE = ["closing.ts", "log.ts", "loop.ts", "version.ts", "executable.ts"];
 const PURE = ["domain", "workflows"];

@@ -61,7 +61,7 @@ export function openNotes(
       throw new AgentError("too_large", message);
     }
     entries += 1;
-    if (!await store.info.append(job_uuid, entry, now())) {
+    if (await store.info.append(job_uuid, entry, now()) === "not_found") {
       throw new AgentError("not_found", `Cannot append to the info of job ${job_uuid}: it is gone`);
     }
   };

@@ -4,7 +4,7 @@ import { unreachable } from "../domain/error.ts";
 import type { Instant } from "../domain/instant.ts";
 import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job.ts";
 import type { Execution } from "../domain/job_state.ts";
-import type { NextStep } from "../store/store.ts";
+import type { NextStep } from "../store/job_store.ts";
 import type { JobData } from "./job_view.ts";
 import type { TaskEnd } from "./run_attempts.ts";
 

@@ -52,6 +52,7 @@ export async function runAttempts(
   let end: TaskEnd = { kind: "failure", error: "" };
   let attempts = 0;
   while (attempts < executionsMax) {
+    if (deps.leftMs() <= 0) return { end: { kind: "workflow_timeout" }, data, attempts };
     attempts += 1;
     ({ end, data } = await execute(job, task, "body", data, attempts, deps));
     if (end.kind !== "failure") return { end, data, attempts };

@@ -1,15 +1,13 @@
 // Runs one claimed job: the tasks of its phase, one after the other, each end recorded before the
 // next task starts. Claims nothing; see runner.ts.
 
-import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
-import type { Now } from "../domain/instant.ts";
+import type { JobUuid } from "../domain/id.ts";
 import { type Job, phaseOf, type TaskResult } from "../domain/job.ts";
 import { isFinal } from "../domain/job_state.ts";
 import type { Task } from "../domain/workflow.ts";
-import type { Log } from "../log.ts";
 import { untilDone } from "../loop.ts";
-import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
-import type { NextStep, Store } from "../store/store.ts";
+import type { Hold, NextStep } from "../store/job_store.ts";
+import type { JobDeps, RunningJob, StopReason } from "./job_deps.ts";
 import type { JobData } from "./job_view.ts";
 import {
   endOfPhase,
@@ -22,52 +20,12 @@ import {
 import { type AttemptDeps, runAttempts, runFallback } from "./run_attempts.ts";
 import { successorOf } from "./successor.ts";
 
-/** Starts of a task without a recorded result after which it fails so: no poison pills (P5). */
+/** Starts of a task without a recorded result after which it fails so: no poison pills. */
 const STARTS_MAX = 3;
 const INTERRUPTED = "interrupted";
 
 const WRITE_AGAIN_FIRST_MS = 100;
-const WRITE_AGAIN_LONGEST_MS = 5_000;
-
-/**
- * Why a running job is told to stop: it was canceled; the agent ends and lets the present task come
- * to its end; or the time for that is over.
- */
-export type StopReason = "canceled" | "drain" | "shutdown";
-
-export interface JobDeps {
-  readonly store: Store;
-  readonly runner_id: RunnerId;
-  /** Runs one body or fallback behind the wall, with the capabilities of this job and task. */
-  readonly runTask: (
-    run: TaskRun,
-    of: { job_uuid: JobUuid; task: Task },
-    signal: AbortSignal,
-  ) => Promise<TaskOutcome>;
-  readonly now: Now;
-  /** Milliseconds that never go backwards. */
-  readonly monotonicMs: () => number;
-  readonly newUuid: NewUuid;
-  /** Whether `retry` counts the first execution too, as node-workflow does. */
-  readonly retryCountsFirst: boolean;
-  /**
-   * Told that a job leaves its slot, before that is written, so that a claim can share the commit;
-   * or that it stays after all.
-   */
-  readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
-  /** Told that a job has changed; a hint for whoever waits for it. */
-  readonly changed: (uuid: JobUuid) => void;
-  readonly log: Log;
-}
-
-/** The running of one job; `stop` is told from outside. */
-export interface RunningJob {
-  readonly uuid: JobUuid;
-  /** After a cancel the oncancel chain follows, and is not stopped by another. */
-  stop(reason: StopReason): void;
-  /** Settles when the job has left this runner; never rejects. */
-  readonly done: Promise<void>;
-}
+const WRITE_AGAIN_LONGEST_MS = 2_000;
 
 /** Starts to run a job that `runner_id` has claimed. */
 export function runJob(job: Job, deps: JobDeps): RunningJob {
@@ -113,10 +71,9 @@ class JobRun {
 
   /** After a defect of ours: the job goes back, its start counted, so that it comes to an end. */
   async abandon(error: unknown): Promise<void> {
-    const { store, runner_id, now, log } = this.#deps;
-    const { uuid } = this.#job;
-    log.error("job lost", { job_uuid: uuid, error });
-    await this.#insist(() => store.jobs.abandon(uuid, runner_id, now()), "job not given back");
+    const { store, now, log } = this.#deps;
+    log.error("job lost", { job_uuid: this.#job.uuid, error });
+    await this.#insist(() => store.jobs.abandon(this.#hold(), now()), "job not given back");
   }
 
   async #runTask(task: Task, last: boolean): Promise<"goes_on" | "left" | "stopped"> {
@@ -179,17 +136,23 @@ class JobRun {
 
   /** Gives the job back, so that it goes on at its present task when an agent runs again. */
   async #release(): Promise<void> {
-    await this.#deps.store.jobs.release(this.#job.uuid, this.#deps.runner_id, this.#deps.now());
+    const { store, now } = this.#deps;
+    await store.jobs.release(this.#hold(), this.#elapsedMs(), now());
+  }
+
+  /** Under which everything about the job is written. */
+  #hold(): Hold {
+    const { uuid, lease } = this.#job;
+    return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease };
   }
 
   /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
   async #record(next: NextStep, entry?: TaskResult): Promise<"goes_on" | "left" | "stopped"> {
-    const { store, runner_id, now } = this.#deps;
+    const { store, now } = this.#deps;
     const { uuid, phase } = this.#job;
     const write = () =>
       store.jobs.recordTask({
-        job_uuid: uuid,
-        runner_id,
+        ...this.#hold(),
         phase,
         ...(entry === undefined ? {} : { entry }),
         ...this.#data,
@@ -221,9 +184,13 @@ class JobRun {
     const { store, runner_id } = this.#deps;
     const job = await store.jobs.get(this.#job.uuid);
     if (job?.execution === "canceled") this.#logEnd(job);
-    if (job === undefined || job.phase !== "oncancel" || job.runner_id !== runner_id) return false;
+    if (job === undefined || job.phase !== "oncancel") return false;
+    // Under a later lease the chain belongs to another run, maybe of this very runner.
+    if (job.runner_id !== runner_id || job.lease !== this.#job.lease) return false;
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
+    // What the discarded task set goes with it.
+    this.#data = { params: job.params, props: job.props };
     this.#phaseBeganMs = this.#deps.monotonicMs();
     return true;
   }

@@ -2,15 +2,26 @@
 // hint when a job was written, and otherwise by a timer at the next due instant; the rows decide.
 
 import type { JobUuid } from "../domain/id.ts";
-import { msBetween } from "../domain/instant.ts";
+import { instantAfter, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import { Bell } from "../loop.ts";
-import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
+import type { JobDeps, RunningJob } from "./job_deps.ts";
+import { runJob } from "./run_job.ts";
 
 /** Longest wait without a look at the store: a clock that was set is noticed after it. */
 const LOOK_MS_MAX = 10_000;
 /** Wait after the store did not answer a claim. */
 const CLAIM_RETRY_MS = 1_000;
+/**
+ * How long the jobs of a runner are its own although nothing is heard of it. Only where several
+ * agents share a store does another one look.
+ */
+const LEASE_MS = 60_000;
+/**
+ * A lease is renewed when so much of it is over: twice more it may fail. As often the runner looks
+ * for those of others that are over, also while it has nothing to do.
+ */
+const RENEW_MS = LEASE_MS / 3;
 
 export interface RunnerOptions extends Omit<JobDeps, "leaving"> {
   /** Jobs that run at the same time. */
@@ -25,6 +36,10 @@ export class Runner {
   readonly #leaving = new Set<JobUuid>();
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
+  /** Monotonic milliseconds at which the lease is to be renewed. */
+  #renewAtMs = Number.NEGATIVE_INFINITY;
+  /** The same of the leases of others. */
+  #rescueAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -37,9 +52,8 @@ export class Runner {
 
   /** Takes up what an earlier runner left behind, then begins to claim. */
   async start(): Promise<void> {
-    const { store, runner_id, now, log } = this.#options;
-    const rescued = await store.jobs.rescue(runner_id, now());
-    if (rescued > 0) log.warn("jobs rescued", { jobs: rescued });
+    // What this runner held in an earlier life, if it did, nobody else may take.
+    await this.#rescue(true);
     this.#loop = this.#claimUntilStopped();
   }
 
@@ -86,16 +100,38 @@ export class Runner {
   /** Fills the free slots. @returns milliseconds until another look is worth while */
   async #claim(): Promise<number> {
     const { store, runner_id, now, slots } = this.#options;
+    await Promise.all([this.#running.size > 0 && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.size + this.#leaving.size;
     if (free <= 0) return LOOK_MS_MAX;
     const due = await store.jobs.nextDue();
-    if (due === undefined) return LOOK_MS_MAX;
-    const untilDueMs = msBetween(now(), due);
+    if (due.kind === "none") return LOOK_MS_MAX;
+    const untilDueMs = due.kind === "ready" ? 0 : msBetween(now(), due.instant);
     if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
+    await this.#keepLease();
     for (const job of await store.jobs.claim(runner_id, free, now())) {
       this.#run(job);
     }
     return 0;
+  }
+
+  /** Renews the lease when it is time. */
+  async #keepLease(): Promise<void> {
+    const { store, runner_id, now, monotonicMs } = this.#options;
+    if (monotonicMs() < this.#renewAtMs) return;
+    await store.jobs.renew(runner_id, instantAfter(now(), LEASE_MS));
+    this.#renewAtMs = monotonicMs() + RENEW_MS;
+  }
+
+  /**
+   * Takes up what runners left whose lease is over, when it is time.
+   * @param own also what this runner held in an earlier life
+   */
+  async #rescue(own = false): Promise<void> {
+    const { store, runner_id, now, monotonicMs } = this.#options;
+    if (monotonicMs() < this.#rescueAtMs) return;
+    const rescued = await store.jobs.rescue(runner_id, now(), own);
+    this.#rescueAtMs = monotonicMs() + RENEW_MS;
+    if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });
   }
 
   #run(job: Job): void {

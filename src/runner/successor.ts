@@ -32,6 +32,8 @@ export function successorOf(
     workflow,
     exec_after: instantAfter(now, delayMs),
     target: job.target,
+    locks: job.locks,
+    callback_url: job.callback_url,
     params: job.params,
     props: { num_attempts: attempt + 1, prev_attempt: job.uuid },
     created_at: now,

@@ -1,7 +1,7 @@
 // Workflows and jobs for tests.
 
 import type { JobUuid, RunnerId, TaskUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import type { NewJob, TaskResult } from "../../src/domain/job.ts";
+import type { Job, NewJob, TaskResult } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Task, Workflow } from "../../src/domain/workflow.ts";
 
@@ -21,7 +21,8 @@ export function taskOf(name: string, body = "function (job, cb) { cb(); }"): Tas
 }
 
 export function workflowOf(
-  fields: Partial<Pick<Workflow, "chain" | "onerror" | "oncancel" | "timeout">> = {},
+  fields: Partial<Pick<Workflow, "uuid" | "name" | "chain" | "onerror" | "oncancel" | "timeout">> =
+    {},
 ): Workflow {
   return {
     uuid: uuidOf<WorkflowUuid>(1),
@@ -49,4 +50,38 @@ export function jobOf(
 
 export function resultOf(name: string, fields: Partial<TaskResult> = {}): TaskResult {
   return { result: "OK", error: "", name, started_at: T0, finished_at: T0, attempts: 1, ...fields };
+}
+
+/** A job as the store keeps it; queued unless said otherwise. */
+export function storedJob(fields: Partial<Job> = {}): Job {
+  const { workflow, ...job } = jobOf(5);
+  return {
+    uuid: job.uuid,
+    workflow_uuid: workflow.uuid,
+    name: workflow.name,
+    execution: "queued",
+    phase: "chain",
+    chain: workflow.chain,
+    onerror: [],
+    oncancel: [],
+    timeout: 3600,
+    exec_after: job.exec_after,
+    claimable_at: null,
+    target: null,
+    locks: null,
+    callback_url: null,
+    params: {},
+    props: {},
+    chain_results: [],
+    onerror_results: [],
+    oncancel_results: [],
+    created_at: job.created_at,
+    started_at: null,
+    finished_at: null,
+    elapsed_ms: 0,
+    runner_id: null,
+    lease: 0,
+    starts: 0,
+    ...fields,
+  };
 }

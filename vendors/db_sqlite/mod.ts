@@ -48,6 +48,8 @@ export class Statement {
 /** An open database. */
 export class Database {
   readonly #db: DatabaseSync;
+  /** Statements of transactions, prepared: unlike exec(), they tell the code of a failure. */
+  readonly #steps = new Map<string, StatementSync>();
   #depth = 0;
   #open = true;
 
@@ -87,22 +89,32 @@ export class Database {
     return (...args: A): R => {
       const level = this.#depth;
       const savepoint = `nested_${level}`;
-      this.#db.exec(level > 0 ? `SAVEPOINT ${savepoint}` : "BEGIN IMMEDIATE");
+      this.#step(level > 0 ? `SAVEPOINT ${savepoint}` : "BEGIN IMMEDIATE");
       this.#depth = level + 1;
       try {
         const result = fn(...args);
-        this.#db.exec(level > 0 ? `RELEASE ${savepoint}` : "COMMIT");
+        this.#step(level > 0 ? `RELEASE ${savepoint}` : "COMMIT");
         return result;
       } catch (error) {
         // A full disk makes SQLite roll back by itself; a second ROLLBACK would hide the cause.
         if (this.#db.isTransaction) {
-          this.#db.exec(level > 0 ? `ROLLBACK TO ${savepoint}; RELEASE ${savepoint}` : "ROLLBACK");
+          this.#step(level > 0 ? `ROLLBACK TO ${savepoint}` : "ROLLBACK");
+          if (level > 0) this.#step(`RELEASE ${savepoint}`);
         }
         throw error;
       } finally {
         this.#depth = level;
       }
     };
+  }
+
+  #step(sql: string): void {
+    let statement = this.#steps.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#steps.set(sql, statement);
+    }
+    statement.run();
   }
 
   close(): void {

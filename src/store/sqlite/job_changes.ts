@@ -3,14 +3,18 @@
 // lost its job changes nothing).
 
 import { unreachable } from "../../domain/error.ts";
-import type { JobUuid, RunnerId } from "../../domain/id.ts";
+import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import type { Phase, Resume, TaskResult } from "../../domain/job.ts";
+import type { Phase } from "../../domain/job.ts";
+import type { Resume } from "../../domain/job_request.ts";
 import { decide, type JobEvent } from "../../domain/job_state.ts";
-import type { ChangeOutcome, NextStep, TaskRecord } from "../store.ts";
+import type { ChangeOutcome, Hold, NextStep, TaskRecord } from "../job_store.ts";
+import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "./connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
 import { insertJob, selectJob } from "./jobs.ts";
+import { insertResult, updateWaitingResult } from "./task_results.ts";
+import { giveTurn } from "./turns.ts";
 
 /** Records the end of a task and the job's next state, or nothing when the runner lost the job. */
 export function recordTask(
@@ -18,20 +22,24 @@ export function recordTask(
   record: TaskRecord,
   successorParamsSha256: string | null,
 ): boolean {
-  const { next, entry } = record;
-  const id = advanceJob(db, record);
-  if (id === undefined) return false;
+  const { next, entry, now } = record;
+  const row = advanceJob(db, record);
+  if (row === undefined) return false;
+  const { id } = row;
   if (entry !== undefined) insertResult(db, id, record.phase, entry);
+  if (next.kind === "queued" && next.claimable_at <= now) giveTurn(db, id, row.workflow_uuid);
   if (next.kind === "retried" && next.successor !== null) {
     // The job is final by now, so that its successor may have its target.
     const outcome = insertJob(db, next.successor, successorParamsSha256);
     nameNextAttempt(db, id, outcome.kind === "created" ? outcome.job.uuid : outcome.job_uuid);
-  }
+    // The job that goes on instead of a successor was another caller's wish.
+    if (outcome.kind === "duplicate") insertCallback(db, id, now);
+  } else if (next.kind === "retried") insertCallback(db, id, now);
   return true;
 }
 
 /** The job that goes on: the successor, or the unfinished one that has its target and params. */
-function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
+export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
   db.run("UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2) WHERE id = ?1", id, next);
 }
 
@@ -78,18 +86,23 @@ function columnsOf(next: NextStep, phase: Phase): {
   }
 }
 
-function advanceJob(db: Connection, record: TaskRecord): number | undefined {
+interface JobKey {
+  readonly id: number;
+  readonly workflow_uuid: WorkflowUuid;
+}
+
+function advanceJob(db: Connection, record: TaskRecord): JobKey | undefined {
   const columns = columnsOf(record.next, record.phase);
-  const row = db.row<{ id: number }>(
+  return db.row<JobKey>(
     `UPDATE jobs
         SET execution = coalesce(?1, execution), phase = ?2,
             runner_id = CASE ?3 WHEN 1 THEN runner_id END,
             claimable_at = ?4, starts = ?5, params = ?6, props = ?7, elapsed_ms = ?8,
             finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried', 'canceled') THEN ?9
                           ELSE finished_at END
-      WHERE uuid = ?10 AND runner_id = ?11 AND phase = ?12
+      WHERE uuid = ?10 AND runner_id = ?11 AND lease = ?12 AND phase = ?13
         AND (execution = 'running' OR (execution = 'canceled' AND phase = 'oncancel'))
-     RETURNING id`,
+     RETURNING id, workflow_uuid`,
     columns.execution,
     columns.phase,
     columns.owned ? 1 : 0,
@@ -102,51 +115,52 @@ function advanceJob(db: Connection, record: TaskRecord): number | undefined {
     record.now,
     record.job_uuid,
     record.runner_id,
+    record.lease,
     record.phase,
   );
-  return row?.id;
 }
 
-function insertResult(db: Connection, id: number, phase: Phase, entry: TaskResult): void {
-  db.run(
-    `INSERT INTO task_results (job_id, phase, position, entry)
-     VALUES (?1, ?2, (SELECT count(*) FROM task_results WHERE job_id = ?1 AND phase = ?2), ?3)`,
-    id,
-    phase,
-    JSON.stringify(entry),
+/** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
+export function abandonJob(db: Connection, hold: Hold, now: Instant): boolean {
+  return giveBack(
+    db,
+    db.row<JobKey>(
+      `UPDATE jobs
+          SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
+              runner_id = NULL, claimable_at = ?4
+        WHERE uuid = ?1 AND runner_id = ?2 AND lease = ?3
+       RETURNING id, workflow_uuid`,
+      hold.job_uuid,
+      hold.runner_id,
+      hold.lease,
+      now,
+    ),
   );
 }
 
-/** Makes a claimed job claimable again; so many of its counted starts are taken off. */
-export function giveBackJob(
-  db: Connection,
-  uuid: JobUuid,
-  runner: RunnerId,
-  now: Instant,
-  startsOff: 0 | 1,
-): boolean {
-  return db.run(
-    `UPDATE jobs
-        SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
-            runner_id = NULL, claimable_at = ?3, starts = max(starts - ?4, 0)
-      WHERE uuid = ?1 AND runner_id = ?2`,
-    uuid,
-    runner,
-    now,
-    startsOff,
-  ) > 0;
+/** The same for a job whose present task is to start anew as if it had not: its start is taken off. */
+export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: Instant): boolean {
+  return giveBack(
+    db,
+    db.row<JobKey>(
+      `UPDATE jobs
+          SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
+              runner_id = NULL, claimable_at = ?4, starts = max(starts - 1, 0), elapsed_ms = ?5
+        WHERE uuid = ?1 AND runner_id = ?2 AND lease = ?3
+       RETURNING id, workflow_uuid`,
+      hold.job_uuid,
+      hold.runner_id,
+      hold.lease,
+      now,
+      Math.round(elapsedMs),
+    ),
+  );
 }
 
-/** Makes claimable again what runners before this one left behind; their starts stay counted. */
-export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): number {
-  return db.run(
-    `UPDATE jobs
-        SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
-            runner_id = NULL, claimable_at = ?2
-      WHERE runner_id IS NOT NULL AND runner_id <> ?1`,
-    runner,
-    now,
-  );
+function giveBack(db: Connection, row: JobKey | undefined): boolean {
+  if (row === undefined) return false;
+  giveTurn(db, row.id, row.workflow_uuid);
+  return true;
 }
 
 /**
@@ -158,19 +172,18 @@ export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOu
     `UPDATE jobs
         SET execution = 'canceled', finished_at = ?2, elapsed_ms = 0,
             starts = CASE WHEN runner_id IS NULL THEN 0 ELSE 1 END,
-            phase = CASE WHEN oncancel <> '[]' AND started_at IS NOT NULL THEN 'oncancel'
-                    ELSE phase END,
-            runner_id = CASE WHEN oncancel <> '[]' THEN runner_id END,
-            claimable_at = CASE WHEN oncancel <> '[]' AND started_at IS NOT NULL
+            phase = CASE WHEN undoable AND started_at IS NOT NULL THEN 'oncancel' ELSE phase END,
+            runner_id = CASE WHEN undoable THEN runner_id END, turn = NULL,
+            claimable_at = CASE WHEN undoable AND started_at IS NOT NULL
                                  AND runner_id IS NULL THEN ?2 END
       WHERE uuid = ?1 AND execution IN ('queued', 'running', 'waiting')
      RETURNING ${JOB_COLUMNS}`,
     uuid,
     now,
   );
-  return row === undefined
-    ? refusal(db, uuid, "cancel")
-    : { kind: "changed", job: jobFromRow(row) };
+  if (row === undefined) return refusal(db, uuid, "cancel");
+  if (row.claimable_at !== null) giveTurn(db, row.id, row.workflow_uuid);
+  return { kind: "changed", job: jobFromRow(db, row) };
 }
 
 /** Records what became of the waiting task, and queues the job again or ends it as failed. */
@@ -181,18 +194,19 @@ export function resumeJob(
   now: Instant,
 ): ChangeOutcome {
   const failed = resume.kind === "error";
-  const row = db.row<{ id: number; phase: Phase }>(
+  const row = db.row<JobKey & { phase: Phase }>(
     `UPDATE jobs
         SET execution = ?2,
             claimable_at = CASE ?2 WHEN 'queued' THEN ?3 END,
             finished_at = CASE ?2 WHEN 'failed' THEN ?3 END
       WHERE uuid = ?1 AND execution = 'waiting'
-     RETURNING id, phase`,
+     RETURNING id, workflow_uuid, phase`,
     uuid,
     failed ? "failed" : "queued",
     now,
   );
   if (row === undefined) return refusal(db, uuid, failed ? "resume_failed" : "resume");
+  if (!failed) giveTurn(db, row.id, row.workflow_uuid);
   updateWaitingResult(db, row.id, row.phase, {
     result: resume.result,
     error: failed ? resume.error : "",
@@ -200,26 +214,6 @@ export function resumeJob(
   });
   const job = selectJob(db, uuid);
   return job === undefined ? { kind: "not_found" } : { kind: "changed", job };
-}
-
-function updateWaitingResult(
-  db: Connection,
-  id: number,
-  phase: Phase,
-  outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
-): void {
-  db.run(
-    `UPDATE task_results
-        SET entry = json_set(entry, '$.result', json(?3), '$.error', json(?4),
-                             '$.finished_at', ?5)
-      WHERE job_id = ?1 AND phase = ?2
-        AND position = (SELECT max(position) FROM task_results WHERE job_id = ?1 AND phase = ?2)`,
-    id,
-    phase,
-    JSON.stringify(outcome.result),
-    JSON.stringify(outcome.error),
-    outcome.finished_at,
-  );
 }
 
 /** Why the conditional update changed nothing, told from the row as it is. */

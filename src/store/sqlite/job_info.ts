@@ -5,32 +5,47 @@ import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { Connection } from "./connection.ts";
 
-/** @returns whether the job was there */
+/** Appends an entry, unless the job has as many as it may. */
 export function insertInfo(
   db: Connection,
   uuid: JobUuid,
   entry: JsonObject,
   now: Instant,
-): boolean {
-  return db.run(
+  entriesMax: number,
+): "appended" | "full" | "not_found" {
+  const job = selectJobId(db, uuid);
+  if (job === undefined) return "not_found";
+  const appended = db.run(
     `INSERT INTO job_info (job_id, position, entry, created_at)
-     SELECT id,
-            (SELECT coalesce(max(position) + 1, 0) FROM job_info WHERE job_id = jobs.id), ?2, ?3
-       FROM jobs WHERE uuid = ?1`,
-    uuid,
+     SELECT ?1, position, ?2, ?3 FROM (
+       SELECT coalesce(max(position) + 1, 0) AS position FROM job_info WHERE job_id = ?1)
+      WHERE position < ?4`,
+    job,
     JSON.stringify(entry),
     now,
-  ) > 0;
+    entriesMax,
+  );
+  return appended > 0 ? "appended" : "full";
+}
+
+function selectJobId(db: Connection, uuid: JobUuid): number | undefined {
+  return db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid)?.id;
 }
 
 /** Oldest first; undefined when there is no such job. */
-export function selectInfo(db: Connection, uuid: JobUuid, after: number): JsonObject[] | undefined {
-  const job = db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid);
+export function selectInfo(
+  db: Connection,
+  uuid: JobUuid,
+  after: number,
+  limit: number,
+): JsonObject[] | undefined {
+  const job = selectJobId(db, uuid);
   if (job === undefined) return undefined;
   const rows = db.rows<{ entry: string }>(
-    "SELECT entry FROM job_info WHERE job_id = ? AND position >= ? ORDER BY position",
-    job.id,
+    "SELECT entry FROM job_info WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?",
+    job,
     after,
+    limit,
   );
   // The text was made by this store from an object.
   return rows.map(({ entry }) => JSON.parse(entry) as JsonObject);

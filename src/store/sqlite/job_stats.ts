@@ -3,7 +3,7 @@
 
 import { type Instant, instantAfter } from "../../domain/instant.ts";
 import { type Execution, EXECUTIONS } from "../../domain/job_state.ts";
-import type { JobStats } from "../store.ts";
+import type { JobStats } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
 
 const HOUR_MS = 3_600_000;

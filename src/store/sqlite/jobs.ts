@@ -1,43 +1,90 @@
-// Jobs: written, read, listed and claimed. What changes a job afterwards stands in job_changes.ts.
+// Jobs: written, read and claimed. Lists stand in job_lists.ts, what changes a job afterwards in
+// job_changes.ts.
 
 import type { JobUuid, RunnerId } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import { type Job, type NewJob, timeoutOf } from "../../domain/job.ts";
-import type { CreateJobOutcome, JobFilter } from "../store.ts";
+import type { Job, NewJob } from "../../domain/job.ts";
+import type { CreateJobOutcome, NextDue } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
+import { type Definition, definitionFor, definitionOf } from "./definitions.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
+import { insertResult } from "./task_results.ts";
+import { nextTurn, readyDelayedJobs } from "./turns.ts";
+
+/** What became of the row of a new job. */
+export type InsertOutcome = Extract<CreateJobOutcome, { kind: "created" | "duplicate" }>;
 
 /** Writes a queued job, unless an unfinished one has the same target and params. */
 export function insertJob(
   db: Connection,
   job: NewJob,
   paramsSha256: string | null,
-): CreateJobOutcome {
-  const row = db.row<JobRow>(
+): InsertOutcome {
+  const definition = definitionFor(db, job.workflow);
+  const ready = job.exec_after <= job.created_at;
+  const inserted = db.run(
     `INSERT INTO jobs (
-       uuid, workflow_uuid, name, execution, phase, chain, onerror, oncancel, timeout, exec_after,
-       claimable_at, target, params, params_sha256, props, created_at, elapsed_ms, starts)
-     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, 0, 0)
+       uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
+       turn, target, params, params_sha256, locks, callback_url, props, created_at, elapsed_ms,
+       lease, starts)
+     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, 0, 0)
      ON CONFLICT (target, params_sha256)
        WHERE target IS NOT NULL AND execution IN ('queued', 'running', 'waiting')
-       DO NOTHING
-     RETURNING ${JOB_COLUMNS}`,
+       DO NOTHING`,
     job.uuid,
     job.workflow.uuid,
-    job.workflow.name,
-    JSON.stringify(job.workflow.chain),
-    JSON.stringify(job.workflow.onerror),
-    JSON.stringify(job.workflow.oncancel ?? []),
-    timeoutOf(job.workflow),
+    definition,
+    (job.workflow.oncancel ?? []).length > 0 ? 1 : 0,
     job.exec_after,
+    ready ? nextTurn(db, job.workflow.uuid) : null,
     job.target,
     JSON.stringify(job.params),
     paramsSha256,
+    job.locks ?? null,
+    job.callback_url ?? null,
     JSON.stringify(job.props ?? {}),
     job.created_at,
   );
-  if (row !== undefined) return { kind: "created", job: jobFromRow(row) };
-  return { kind: "duplicate", job_uuid: holderOf(db, job.target, paramsSha256) };
+  if (inserted === 0) {
+    return { kind: "duplicate", job_uuid: holderOf(db, job.target, paramsSha256) };
+  }
+  insertFirstResults(db, job);
+  return { kind: "created", job: { ...queuedJob(job), ...definitionOf(db, definition) } };
+}
+
+/** The results that a job brings along from an earlier one. */
+function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob): void {
+  if (chain_results.length === 0) return;
+  const id = selectJobRow(db, uuid)?.id;
+  if (id === undefined) throw new Error("The job was not written");
+  for (const entry of chain_results) insertResult(db, id, "chain", entry);
+}
+
+/** The job as it was written, without what its definition says. */
+function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
+  return {
+    uuid: job.uuid,
+    workflow_uuid: job.workflow.uuid,
+    execution: "queued",
+    phase: "chain",
+    exec_after: job.exec_after,
+    claimable_at: job.exec_after,
+    target: job.target,
+    locks: job.locks ?? null,
+    callback_url: job.callback_url ?? null,
+    params: job.params,
+    props: job.props ?? {},
+    chain_results: job.chain_results ?? [],
+    onerror_results: [],
+    oncancel_results: [],
+    created_at: job.created_at,
+    started_at: null,
+    finished_at: null,
+    elapsed_ms: 0,
+    runner_id: null,
+    lease: 0,
+    starts: 0,
+  };
 }
 
 function holderOf(db: Connection, target: string | null, paramsSha256: string | null): JobUuid {
@@ -52,83 +99,60 @@ function holderOf(db: Connection, target: string | null, paramsSha256: string | 
 }
 
 export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
-  const row = db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
-  return row === undefined ? undefined : jobFromRow(row);
+  const row = selectJobRow(db, uuid);
+  return row === undefined ? undefined : jobFromRow(db, row);
 }
 
-const FILTER = `
-  (?1 IS NULL OR execution = ?1)
-  AND (?2 IS NULL OR target = ?2)
-  AND (?3 IS NULL OR name = ?3)
-  AND (?4 IS NULL OR workflow_uuid = ?4)
-  AND (?5 IS NULL OR created_at >= ?5)
-  AND (?6 IS NULL OR created_at < ?6)`;
-
-function filterParams(filter: JobFilter): (string | null)[] {
-  return [
-    filter.execution ?? null,
-    filter.target ?? null,
-    filter.name ?? null,
-    filter.workflow_uuid ?? null,
-    filter.since ?? null,
-    filter.until ?? null,
-  ];
+/** The row itself, for statements that go on with its id. */
+export function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
+  return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
-/** Newest first. */
-export function selectJobs(db: Connection, filter: JobFilter): Job[] {
-  const rows = db.rows<JobRow>(
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE ${FILTER} ORDER BY id DESC LIMIT ?7 OFFSET ?8`,
-    ...filterParams(filter),
-    filter.limit ?? -1,
-    filter.offset ?? 0,
-  );
-  return rows.map(jobFromRow);
-}
-
-/** The newest jobs of one target, found through their index. */
-export function selectJobsOfTarget(db: Connection, target: string, limit: number): Job[] {
-  const rows = db.rows<JobRow>(
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE target = ? ORDER BY id DESC LIMIT ?`,
-    target,
+/** Takes the jobs whose turn it is. */
+export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
+  readyDelayedJobs(db, now);
+  const turns = db.rows<{ id: number }>(
+    "SELECT id FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?",
     limit,
   );
-  return rows.map(jobFromRow);
-}
-
-export function countJobs(db: Connection, filter: JobFilter): number {
-  const row = db.row<{ jobs: number }>(
-    `SELECT count(*) AS jobs FROM jobs WHERE ${FILTER}`,
-    ...filterParams(filter),
-  );
-  return row?.jobs ?? 0;
+  return turns.flatMap(({ id }) => claimJob(db, id, runner, now) ?? []);
 }
 
 /**
- * Takes the jobs that have been due for longest. A canceled job whose oncancel chain is due stays
- * canceled; every other one becomes running.
+ * Gives a ready job to a runner. A canceled job whose oncancel chain is due stays canceled; every
+ * other one becomes running.
  */
-export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
-  const rows = db.rows<JobRow>(
+function claimJob(db: Connection, id: number, runner: RunnerId, now: Instant): Job | undefined {
+  const row = db.row<JobRow>(
     `UPDATE jobs
         SET execution = CASE execution WHEN 'queued' THEN 'running' ELSE execution END,
-            runner_id = ?1, claimable_at = NULL, starts = starts + 1,
-            started_at = coalesce(started_at, ?3)
-      WHERE id IN (SELECT id FROM jobs WHERE claimable_at <= ?3
-                    ORDER BY claimable_at, id LIMIT ?2)
-        AND claimable_at IS NOT NULL
+            runner_id = ?2, lease = lease + 1, claimable_at = NULL, turn = NULL,
+            starts = starts + 1, started_at = coalesce(started_at, ?3)
+      WHERE id = ?1 AND turn IS NOT NULL
      RETURNING ${JOB_COLUMNS}`,
+    id,
     runner,
-    limit,
     now,
   );
-  return rows.map(jobFromRow);
+  return row === undefined ? undefined : jobFromRow(db, row);
 }
 
-/** When the first job becomes claimable. */
-export function selectNextDue(db: Connection): Instant | undefined {
+/** Whether a job is ready, or when the first one will be. */
+export function selectNextDue(db: Connection): NextDue {
+  const ready = db.row("SELECT 1 FROM jobs WHERE turn IS NOT NULL LIMIT 1");
+  if (ready !== undefined) return { kind: "ready" };
   const row = db.row<{ due: Instant | null }>(
-    "SELECT min(claimable_at) AS due FROM jobs WHERE claimable_at IS NOT NULL",
+    "SELECT min(claimable_at) AS due FROM jobs WHERE claimable_at IS NOT NULL AND turn IS NULL",
   );
-  return row?.due ?? undefined;
+  const instant = row?.due ?? null;
+  return instant === null ? { kind: "none" } : { kind: "at", instant };
+}
+
+/** Jobs that are not final, told by the counters. */
+export function countUnfinished(db: Connection): number {
+  const row = db.row<{ jobs: number | null }>(
+    `SELECT sum(jobs) AS jobs FROM job_counts
+      WHERE minute = '' AND execution IN ('queued', 'running', 'waiting')`,
+  );
+  return row?.jobs ?? 0;
 }

@@ -1,10 +1,18 @@
-// The store on one SQLite file. Reads answer at once from the same connection: since writes never
-// await inside their transaction, a read sees committed rows only (promise P2).
+// The store on one SQLite file. Reads are made at once on the same connection: since writes never
+// await inside their transaction, a read sees committed rows only; it is answered once they are on
+// the disk, so that nothing that was shown is ever lost.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { canonicalJson, type JsonObject } from "../../domain/json.ts";
-import type { IndexStore, InfoStore, JobStore, Store, WorkflowStore } from "../store.ts";
+import type { JobStore } from "../job_store.ts";
+import type { CallbackStore, IndexStore, InfoStore, Store, WorkflowStore } from "../store.ts";
+import {
+  deleteCallback,
+  postponeCallback,
+  selectNextCallback,
+  takeCallbacks,
+} from "./callbacks.ts";
 import { Connection } from "./connection.ts";
+import type { ConnectionWatch } from "./group_commit.ts";
 import {
   deleteDocument,
   insertSync,
@@ -13,18 +21,15 @@ import {
   selectLastSync,
   upsertDocument,
 } from "./index_documents.ts";
-import { cancelJob, giveBackJob, recordTask, rescueJobs, resumeJob } from "./job_changes.ts";
+import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
 import { insertInfo, selectInfo } from "./job_info.ts";
+import { countJobs, listJobs, selectJobsOfTarget } from "./job_lists.ts";
 import { selectStats } from "./job_stats.ts";
-import {
-  claimJobs,
-  countJobs,
-  insertJob,
-  selectJob,
-  selectJobs,
-  selectJobsOfTarget,
-  selectNextDue,
-} from "./jobs.ts";
+import { openJobCreation } from "./job_wishes.ts";
+import { claimJobs, selectJob, selectNextDue } from "./jobs.ts";
+import { paramsDigest } from "./params_digest.ts";
+import { renewLease, rescueJobs } from "./rescue.ts";
+import { prune } from "./retention.ts";
 import {
   deleteWorkflow,
   insertWorkflow,
@@ -39,22 +44,23 @@ import {
  * @param path a file, or `:memory:`
  * @throws {AgentError} `internal` when a newer program wrote the file
  */
-export function openSqliteStore(path: string): Promise<Store> {
+export function openSqliteStore(path: string, watch: ConnectionWatch = {}): Promise<Store> {
   return answer(() => {
-    const db = connect(path);
+    const db = connect(path, watch);
     return {
       workflows: workflowStore(db),
       jobs: jobStore(db),
       info: infoStore(db),
+      callbacks: callbackStore(db),
       index: indexStore(db),
       close: () => db.close(),
     };
   });
 }
 
-function connect(path: string): Connection {
+function connect(path: string, watch: ConnectionWatch): Connection {
   try {
-    return new Connection(path);
+    return new Connection(path, watch);
   } catch (error) {
     if (error instanceof AgentError) throw error;
     const message = `Cannot open the store ${JSON.stringify(path)}: ${messageOf(error)}`;
@@ -64,71 +70,78 @@ function connect(path: string): Connection {
 
 function workflowStore(db: Connection): WorkflowStore {
   return {
-    create: (workflow, now) => db.write(() => insertWorkflow(db, workflow, now)),
-    putBuiltin: (workflow, now) => db.write(() => putBuiltinWorkflow(db, workflow, now)),
-    replace: (workflow) => db.write(() => updateWorkflow(db, workflow)),
-    remove: (uuid) => db.write(() => deleteWorkflow(db, uuid)),
-    get: (uuid) => answer(() => selectWorkflow(db, uuid)),
-    list: ({ name }) => answer(() => selectWorkflows(db, name)),
+    create: (workflow, now, workflowsMax = Number.MAX_SAFE_INTEGER) =>
+      db.write("workflow_create", () => insertWorkflow(db, workflow, now, workflowsMax)),
+    putBuiltin: (workflow, now) =>
+      db.write("workflow_builtin", () => putBuiltinWorkflow(db, workflow, now)),
+    replace: (workflow) => db.write("workflow_replace", () => updateWorkflow(db, workflow)),
+    remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),
+    get: (uuid) => db.durably(() => selectWorkflow(db, uuid)),
+    list: ({ name }) => db.durably(() => selectWorkflows(db, name)),
   };
 }
 
 function jobStore(db: Connection): JobStore {
   return {
-    create: async (job) => {
-      const digest = job.target === null ? null : await paramsDigest(job.params);
-      return db.write(() => insertJob(db, job, digest));
-    },
-    get: (uuid) => answer(() => selectJob(db, uuid)),
-    list: (filter) => answer(() => selectJobs(db, filter)),
-    ofTarget: (target, limit) => answer(() => selectJobsOfTarget(db, target, limit)),
-    count: (filter) => answer(() => countJobs(db, filter)),
-    claim: (runner, limit, now) => db.write(() => claimJobs(db, runner, limit, now)),
+    ...openJobCreation(db),
+    get: (uuid) => db.durably(() => selectJob(db, uuid)),
+    list: (filter, page = {}) => listJobs(db, filter, page),
+    ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
+    count: (filter) => countJobs(db, filter),
+    claim: (runner, limit, now) => db.write("job_claim", () => claimJobs(db, runner, limit, now)),
+    // A hint: nothing is promised by it, so it need not wait for the disk.
     nextDue: () => answer(() => selectNextDue(db)),
+    renew: (runner, until) => db.write("job_renew", () => renewLease(db, runner, until)),
     recordTask: async (record) => {
       const successor = record.next.kind === "retried" ? record.next.successor : null;
-      const digest = successor === null || successor.target === null
-        ? null
-        : await paramsDigest(successor.params);
-      return db.write(() => recordTask(db, record, digest));
+      const digest = successor === null ? null : await paramsDigest(successor);
+      return await db.write("job_record", () => recordTask(db, record, digest));
     },
-    release: (uuid, runner, now) => db.write(() => giveBackJob(db, uuid, runner, now, 1)),
-    abandon: (uuid, runner, now) => db.write(() => giveBackJob(db, uuid, runner, now, 0)),
-    rescue: (runner, now) => db.write(() => rescueJobs(db, runner, now)),
-    cancel: (uuid, now) => db.write(() => cancelJob(db, uuid, now)),
-    resume: (uuid, resume, now) => db.write(() => resumeJob(db, uuid, resume, now)),
-    stats: (now) => answer(() => selectStats(db, now)),
+    release: (hold, elapsedMs, now) =>
+      db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
+    abandon: (hold, now) => db.write("job_abandon", () => abandonJob(db, hold, now)),
+    rescue: (runner, now, own) => db.write("job_rescue", () => rescueJobs(db, runner, now, own)),
+    cancel: (uuid, now) => db.write("job_cancel", () => cancelJob(db, uuid, now)),
+    resume: (uuid, resume, now) => db.write("job_resume", () => resumeJob(db, uuid, resume, now)),
+    stats: (now) => db.durably(() => selectStats(db, now)),
+    prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
   };
 }
 
 function infoStore(db: Connection): InfoStore {
   return {
-    append: (uuid, entry, now) => db.write(() => insertInfo(db, uuid, entry, now)),
-    list: (uuid, after = 0) => answer(() => selectInfo(db, uuid, after)),
+    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER) =>
+      db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax)),
+    list: (uuid, after = 0, limit = -1) => db.durably(() => selectInfo(db, uuid, after, limit)),
+  };
+}
+
+function callbackStore(db: Connection): CallbackStore {
+  return {
+    take: (now, again, limit) =>
+      db.write("callback_take", () => takeCallbacks(db, now, again, limit)),
+    nextDue: () => answer(() => selectNextCallback(db)),
+    done: (uuid) => db.write("callback_done", () => deleteCallback(db, uuid)),
+    postpone: (uuid, due_at) =>
+      db.write("callback_postpone", () => postponeCallback(db, uuid, due_at)),
   };
 }
 
 function indexStore(db: Connection): IndexStore {
   return {
-    get: (path) => answer(() => selectDocument(db, path)),
-    list: () => answer(() => selectDocuments(db)),
+    get: (path) => db.durably(() => selectDocument(db, path)),
+    list: () => db.durably(() => selectDocuments(db)),
     swap: (put, remove, sync) =>
-      db.write(() => {
+      db.write("index_swap", () => {
         for (const path of remove) deleteDocument(db, path);
         for (const document of put) upsertDocument(db, document);
         insertSync(db, sync);
       }),
-    lastSync: () => answer(() => selectLastSync(db)),
+    lastSync: () => db.durably(() => selectLastSync(db)),
   };
 }
 
 /** What is computed at once, as a promise; what it throws becomes a rejection. */
 function answer<T>(read: () => T): Promise<T> {
   return new Promise((resolve) => resolve(read()));
-}
-
-async function paramsDigest(params: JsonObject): Promise<string> {
-  const bytes = new TextEncoder().encode(canonicalJson(params));
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -11,14 +11,22 @@ interface WorkflowRow {
   readonly created_at: Instant;
 }
 
-export function insertWorkflow(db: Connection, workflow: Workflow, now: Instant): void {
-  db.run(
-    "INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES (?, ?, ?, 0, ?)",
+/** Writes a workflow, unless there are as many as may be. */
+export function insertWorkflow(
+  db: Connection,
+  workflow: Workflow,
+  now: Instant,
+  workflowsMax: number,
+): boolean {
+  return db.run(
+    `INSERT INTO workflows (uuid, name, body, builtin, created_at)
+     SELECT ?1, ?2, ?3, 0, ?4 WHERE (SELECT count(*) FROM workflows) < ?5`,
     workflow.uuid,
     workflow.name,
     JSON.stringify(workflow),
     now,
-  );
+    workflowsMax,
+  ) > 0;
 }
 
 /** Writes a workflow of the agent itself over whatever an earlier version of the agent left. */

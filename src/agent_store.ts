@@ -1,0 +1,41 @@
+// The store of the agent with what watches over it: points at which a test kills the agent, and the
+// removal of what is old.
+
+import { join } from "@std/path";
+import type { Ground } from "./agent_runner.ts";
+import { AgentError } from "./domain/error.ts";
+import { openFailpoint } from "./failpoint.ts";
+import { openRetention } from "./runner/retention.ts";
+import { openSqliteStore } from "./store/sqlite/sqlite_store.ts";
+import type { Store } from "./store/store.ts";
+
+/**
+ * Opens the store in the state folder.
+ * @param broken told once when its disk has failed: the agent must end, and may be started again
+ */
+export async function openStore(
+  { config, log, now, opened }: Ground,
+  stateDir: string,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const failpoint = config.failpoint.value;
+  if (failpoint !== null && !config.dev.value) {
+    throw new AgentError("invalid_argument", "Cannot set a failpoint: only with --dev");
+  }
+  const store = await openSqliteStore(join(stateDir, "zonewright.db"), {
+    broken,
+    ...(failpoint === null
+      ? {}
+      : { committing: openFailpoint(failpoint, () => Deno.kill(Deno.pid, "SIGKILL")) }),
+  });
+  opened("store", () => store.close());
+  const retention = openRetention({
+    store,
+    keepSeconds: config.keep_finished.value,
+    finishedMax: config.limits.finished_jobs_max.value,
+    now,
+    log,
+  });
+  opened("retention", () => retention.stop());
+  return store;
+}

@@ -1,0 +1,138 @@
+// Tells those who asked for it that a job is final: posts the job to its callback_url, again after
+// a failure, for about a day. What is owed is a row, so that a crash of the agent forgets nothing;
+// a callback may come twice, never not at all.
+
+import { AgentError, messageOf } from "../domain/error.ts";
+import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import { jobOnWire, type Wording } from "../domain/job_wire.ts";
+import type { Log } from "../log.ts";
+import { Bell } from "../loop.ts";
+import type { DueCallback, Store } from "../store/store.ts";
+
+/** Callbacks that are under way at the same time. */
+const TOGETHER_MAX = 8;
+/** In which a receiver must have answered. */
+const DEADLINE_MS = 10_000;
+/** For which a taken callback belongs to its taker: longer than any attempt. */
+const TAKEN_MS = 60_000;
+/** Before the second attempt; doubled before each further one. */
+const AGAIN_FIRST_MS = 1_000;
+const AGAIN_LONGEST_MS = 3_600_000;
+/** Attempts in all: they take about a day. */
+const ATTEMPTS_MAX = 36;
+/** Longest wait without a look: a clock that was set is noticed after it. */
+const LOOK_MS_MAX = 10_000;
+
+/** What tells, and whom. */
+export interface CallbackOptions {
+  readonly store: Store;
+  /** As now configured: a host that is not allowed any more is not called. */
+  readonly hosts: readonly string[];
+  readonly wording: Wording;
+  readonly fetch: typeof fetch;
+  readonly userAgent: string;
+  readonly now: Now;
+  readonly log: Log;
+}
+
+/** The telling of callbacks, until stopped. */
+export interface Callbacks {
+  /** A job may have ended; a hint. */
+  wake(): void;
+  /** Ends the attempts that are under way; they are made again by the next agent. */
+  stop(): Promise<void>;
+}
+
+export function openCallbacks(options: CallbackOptions): Callbacks {
+  const bell = new Bell();
+  const stopping = new AbortController();
+  const loop = tellUntilStopped(options, bell, stopping.signal);
+  return {
+    wake: () => bell.ring(),
+    stop: async () => {
+      stopping.abort();
+      await loop;
+    },
+  };
+}
+
+async function tellUntilStopped(
+  options: CallbackOptions,
+  bell: Bell,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    let waitMs = LOOK_MS_MAX;
+    try {
+      waitMs = await tellDue(options, signal);
+    } catch (error) {
+      options.log.error("callbacks not told", { error });
+    }
+    if (waitMs > 0) await bell.wait(waitMs, signal);
+  }
+}
+
+/** Tells what is due. @returns milliseconds until another look is worth while */
+async function tellDue(options: CallbackOptions, signal: AbortSignal): Promise<number> {
+  const { store, now } = options;
+  const due = await store.callbacks.nextDue();
+  if (due === undefined) return LOOK_MS_MAX;
+  const at = now();
+  const untilDueMs = msBetween(at, due);
+  if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
+  const taken = await store.callbacks.take(at, instantAfter(at, TAKEN_MS), TOGETHER_MAX);
+  await Promise.all(taken.map((callback) => tell(callback, options, signal)));
+  return 0;
+}
+
+async function tell(
+  callback: DueCallback,
+  options: CallbackOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, now, log } = options;
+  const { job: { uuid: job_uuid }, attempts } = callback;
+  try {
+    await post(callback, options, signal);
+  } catch (error) {
+    // What was cut off by our own end is tried again by the next agent.
+    if (signal.aborted) return;
+    const reason = messageOf(error);
+    if (attempts + 1 >= ATTEMPTS_MAX || isFinalRefusal(error)) {
+      log.error("callback given up", { job_uuid, attempts: attempts + 1, reason });
+      return await store.callbacks.done(job_uuid);
+    }
+    log.warn("callback failed", { job_uuid, attempts: attempts + 1, reason });
+    const waitMs = Math.min(AGAIN_FIRST_MS * 2 ** attempts, AGAIN_LONGEST_MS);
+    return await store.callbacks.postpone(job_uuid, instantAfter(now(), waitMs));
+  }
+  log.info("callback told", { job_uuid, attempts: attempts + 1 });
+  await store.callbacks.done(job_uuid);
+}
+
+async function post(
+  { job, url }: DueCallback,
+  { hosts, wording, fetch, userAgent, now }: CallbackOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!hosts.includes(new URL(url).host)) {
+    throw new AgentError("forbidden", `Cannot call back to ${url}: its host is not allowed`);
+  }
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", "user-agent": userAgent },
+    body: JSON.stringify(jobOnWire(job, wording, now())),
+    // Where a redirect leads, nobody has allowed.
+    redirect: "manual",
+    signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]),
+  });
+  await response.body?.cancel();
+  if (response.status < 200 || response.status > 299) {
+    throw new AgentError("upstream", `Cannot call back to ${url}: answer ${response.status}`);
+  }
+}
+
+/** A host that is not allowed will not be by itself. */
+function isFinalRefusal(error: unknown): boolean {
+  return error instanceof AgentError && error.code === "forbidden";
+}

@@ -1,0 +1,67 @@
+// Keeps the store from growing for ever: removes finished jobs that are old or too many, a few at a
+// time, so that other writes hardly wait.
+
+import { instantAfter, type Now } from "../domain/instant.ts";
+import type { Log } from "../log.ts";
+import { pause } from "../loop.ts";
+import type { Store } from "../store/store.ts";
+
+/** Between two looks at what may go. */
+const LOOK_MS = 60_000;
+/** Jobs that are removed in one write, and the pause before the next. */
+const BATCH = 200;
+const PAUSE_MS = 50;
+/** With no limit of age, nothing is older than the beginning of the calendar. */
+const BEGINNING = "0000-01-01T00:00:00.000Z";
+
+/** What is kept. */
+export interface RetentionOptions {
+  readonly store: Store;
+  /** Seconds that a finished job is kept; 0 for ever. */
+  readonly keepSeconds: number;
+  /** Finished jobs that are kept. */
+  readonly finishedMax: number;
+  readonly now: Now;
+  readonly log: Log;
+}
+
+/** Starts to remove what may go, until stopped. */
+export function openRetention(options: RetentionOptions): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const loop = pruneUntilStopped(options, stopping.signal);
+  return {
+    stop: async () => {
+      stopping.abort();
+      await loop;
+    },
+  };
+}
+
+async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const jobs = await pruneAll(options, signal);
+      if (jobs > 0) options.log.info("finished jobs removed", { jobs });
+    } catch (error) {
+      options.log.error("finished jobs not removed", { error });
+    }
+    await pause(LOOK_MS, signal);
+  }
+}
+
+/** Ends when a batch was not full: nothing more may go then. */
+async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
+  const { store, keepSeconds, finishedMax, now } = options;
+  let removed = 0;
+  for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
+    const at = now();
+    const finished_before = keepSeconds === 0 ? BEGINNING : instantAfter(at, -keepSeconds * 1000);
+    batch = await store.jobs.prune(
+      { finished_before, finished_max: finishedMax, limit: BATCH },
+      at,
+    );
+    removed += batch;
+    if (batch === BATCH) await pause(PAUSE_MS, signal);
+  }
+  return removed;
+}

@@ -1,0 +1,165 @@
+// What the house may ask of the jobs in the store. Methods take and give whole values and answer
+// after their effect is durable; callers may be many processes on one store.
+
+import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Job, NewJob, Phase, TaskResult } from "../domain/job.ts";
+import type { Resume } from "../domain/job_request.ts";
+import type { DenialReason, Execution } from "../domain/job_state.ts";
+import type { JsonObject } from "../domain/json.ts";
+
+/** What became of a wish for a job. */
+export type CreateJobOutcome =
+  | { readonly kind: "created"; readonly job: Job }
+  /** The same request came before under the same idempotency key; the job is as it is now. */
+  | { readonly kind: "repeated"; readonly job: Job }
+  /** The idempotency key was used for another request. */
+  | { readonly kind: "key_reused"; readonly job_uuid: JobUuid }
+  /** An unfinished job has the same target and equal params. */
+  | { readonly kind: "duplicate"; readonly job_uuid: JobUuid }
+  /** An unfinished job locks the target. */
+  | { readonly kind: "locked"; readonly job_uuid: JobUuid }
+  /** As many jobs are unfinished, or hold locks, as may. */
+  | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
+
+/** Which jobs are meant; a job must fit every key that is given. */
+export interface JobFilter {
+  readonly execution?: Execution;
+  readonly target?: string;
+  readonly name?: string;
+  readonly workflow_uuid?: WorkflowUuid;
+  /** created_at at or after. */
+  readonly since?: Instant;
+  /** created_at before. */
+  readonly until?: Instant;
+  /** Top-level params; a text fits the text itself, and the JSON of any other value. */
+  readonly params?: Readonly<Record<string, string>>;
+}
+
+/** Which part of the jobs that fit, newest first. */
+export interface JobPage {
+  readonly limit?: number;
+  readonly offset?: number;
+  /** Only jobs that were made before this one, which is `place` of a job read earlier. */
+  readonly before?: number;
+}
+
+/** A job in a list, and its place among all jobs: a list goes on before it. */
+export interface ListedJob {
+  readonly job: Job;
+  readonly place: number;
+}
+
+/** Names a claimed job and the claim: a write under it happens only while the claim holds. */
+export interface Hold {
+  readonly job_uuid: JobUuid;
+  readonly runner_id: RunnerId;
+  /** `lease` of the job as it was claimed. */
+  readonly lease: number;
+}
+
+/** The end of one task, and what becomes of its job: both are written, or neither. */
+export interface TaskRecord extends Hold {
+  readonly phase: Phase;
+  /** Place in the results of the phase; equal to their number so far. Absent when no task ended. */
+  readonly entry?: TaskResult;
+  readonly params: JsonObject;
+  readonly props: JsonObject;
+  /** Milliseconds the phase has run, all claims together. */
+  readonly elapsed_ms: number;
+  readonly next: NextStep;
+  readonly now: Instant;
+}
+
+/** What becomes of a job after a task. */
+export type NextStep =
+  /** The next task of the phase follows; the runner keeps the job. */
+  | { readonly kind: "continue" }
+  /** The chain has failed and onerror follows; the runner keeps the job. */
+  | { readonly kind: "onerror" }
+  | { readonly kind: "queued"; readonly claimable_at: Instant }
+  | { readonly kind: "waiting" }
+  | { readonly kind: "finished"; readonly execution: "succeeded" | "failed" }
+  /** The whole job is made anew: this one ends as retried, and its successor is written with it. */
+  | { readonly kind: "retried"; readonly successor: NewJob | null }
+  /** A task canceled its own job; with an oncancel chain the runner keeps the job. */
+  | { readonly kind: "canceled"; readonly oncancel: boolean }
+  /** The oncancel chain of a canceled job is done. */
+  | { readonly kind: "cancel_done" };
+
+/** What became of a wish to change a job. */
+export type ChangeOutcome =
+  | { readonly kind: "changed"; readonly job: Job }
+  | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: Job }
+  | { readonly kind: "not_found" };
+
+/** What became of a wish to make a finished job anew. */
+export type RetryOutcome =
+  | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
+  /** The job is unfinished, or another job was made of it already. */
+  | { readonly kind: "denied"; readonly reason: "unfinished" | "retried"; readonly job: Job }
+  | { readonly kind: "not_found" };
+
+/** When there is something to claim. */
+export type NextDue =
+  | { readonly kind: "ready" }
+  | { readonly kind: "at"; readonly instant: Instant }
+  | { readonly kind: "none" };
+
+/** Which finished jobs may go. */
+export interface Retention {
+  /** Those that ended before. */
+  readonly finished_before: Instant;
+  /** The oldest ones, while there are more than so many. */
+  readonly finished_max: number;
+  /** At most so many at once, so that no other write waits for long. */
+  readonly limit: number;
+}
+
+/** The jobs. */
+export interface JobStore {
+  /** @param unfinishedMax jobs that may be unfinished, this one counted */
+  create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
+  get(uuid: JobUuid): Promise<Job | undefined>;
+  /** Newest first. */
+  list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
+  /** The newest jobs of one target. */
+  ofTarget(target: string, limit: number): Promise<Job[]>;
+  count(filter: JobFilter): Promise<number>;
+  /**
+   * Takes ready jobs, fairly between workflows, and counts the start of their present task. One
+   * conditional update that names the runner: a job is given to one caller.
+   */
+  claim(runner_id: RunnerId, limit: number, now: Instant): Promise<Job[]>;
+  nextDue(): Promise<NextDue>;
+  /** Says that a runner lives: nobody else takes its jobs before `until`. */
+  renew(runner_id: RunnerId, until: Instant): Promise<void>;
+  /** @returns false when the claim no longer holds; nothing was written then */
+  recordTask(record: TaskRecord): Promise<boolean>;
+  /**
+   * Gives a claimed job back unrun, its start not counted. @returns whether the claim held
+   * @param elapsed_ms milliseconds the phase has run, all claims together
+   */
+  release(hold: Hold, elapsed_ms: number, now: Instant): Promise<boolean>;
+  /** Gives a job back whose run broke off in the agent; its start stays counted. */
+  abandon(hold: Hold, now: Instant): Promise<boolean>;
+  /**
+   * Queues again what runners left behind: those whose lease is over and, with `own`, this one in
+   * an earlier life. @returns how many jobs
+   */
+  rescue(runner_id: RunnerId, now: Instant, own: boolean): Promise<number>;
+  /** A job with an oncancel chain that had started is canceled, and that chain becomes due. */
+  cancel(uuid: JobUuid, now: Instant): Promise<ChangeOutcome>;
+  resume(uuid: JobUuid, resume: Resume, now: Instant): Promise<ChangeOutcome>;
+  /** Makes a finished job anew; both jobs name each other. */
+  retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
+  /** Numbers of jobs per execution in the disjoint windows of document 2. */
+  stats(now: Instant): Promise<JobStats>;
+  /** Removes finished jobs with all that belongs to them, and old keys. @returns how many jobs */
+  prune(retention: Retention, now: Instant): Promise<number>;
+}
+
+export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
+export type StatsWindow = typeof STATS_WINDOWS[number];
+/** @see document 2, Stats */
+export type JobStats = Record<StatsWindow, Record<Execution, number>>;

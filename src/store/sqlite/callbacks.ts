@@ -1,0 +1,58 @@
+// Callbacks that finished jobs owe: a trigger of the schema writes the row together with the end of
+// the job, whoever ends it.
+
+import type { JobUuid } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import type { DueCallback } from "../store.ts";
+import type { Connection } from "./connection.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
+
+/** A retried job that has no successor of its own ends here, which the trigger cannot know. */
+export function insertCallback(db: Connection, id: number, now: Instant): void {
+  db.run(
+    `INSERT INTO callbacks (job_id, due_at, attempts)
+     SELECT id, ?2, 0 FROM jobs WHERE id = ?1 AND callback_url IS NOT NULL`,
+    id,
+    now,
+  );
+}
+
+/** Takes the callbacks that are due, and puts each off until `again`. */
+export function takeCallbacks(
+  db: Connection,
+  now: Instant,
+  again: Instant,
+  limit: number,
+): DueCallback[] {
+  const taken = db.rows<{ job_id: number; attempts: number }>(
+    `UPDATE callbacks SET due_at = ?2, attempts = attempts + 1
+      WHERE job_id IN (SELECT job_id FROM callbacks WHERE due_at <= ?1 ORDER BY due_at LIMIT ?3)
+     RETURNING job_id, attempts`,
+    now,
+    again,
+    limit,
+  );
+  return taken.flatMap(({ job_id, attempts }) => {
+    const row = db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`, job_id);
+    if (row === undefined || row.callback_url === null) return [];
+    return [{ job: jobFromRow(db, row), url: row.callback_url, attempts: attempts - 1 }];
+  });
+}
+
+/** When the first callback is due. */
+export function selectNextCallback(db: Connection): Instant | undefined {
+  const row = db.row<{ due: Instant | null }>("SELECT min(due_at) AS due FROM callbacks");
+  return row?.due ?? undefined;
+}
+
+export function deleteCallback(db: Connection, uuid: JobUuid): void {
+  db.run("DELETE FROM callbacks WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?)", uuid);
+}
+
+export function postponeCallback(db: Connection, uuid: JobUuid, due_at: Instant): void {
+  db.run(
+    "UPDATE callbacks SET due_at = ?2 WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?1)",
+    uuid,
+    due_at,
+  );
+}

@@ -1,0 +1,172 @@
+// Group commit. Every write is a function that is queued; whatever has been queued by the time the
+// event loop comes round, and no earlier commit is on its way to the disk, is run in one
+// transaction. So concurrent writers share one sync, and each answer is given only after it. A
+// function runs in a savepoint of its own: when it throws, only its own part is undone. Functions
+// never await, so that no read and no other write can come between their statements.
+//
+//   queued ──▶ committed ──▶ synced ──▶ answered
+//              (readable, but shown to nobody before it is synced)
+//
+// A write that the disk refused for want of space may succeed later. After any other failure of the
+// disk nobody knows what it holds: nothing more is taken then.
+
+import type { Database } from "@db/sqlite";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import { storageFailure } from "./storage_failure.ts";
+import type { WriteAheadLog } from "./write_ahead_log.ts";
+
+/** Writes that wait for one commit at the most; more are refused as overload. */
+const PENDING_WRITES_MAX = 10_000;
+
+/** What a caller may watch. */
+export interface ConnectionWatch {
+  /** Told the names of the writes of a commit, before it is made and once it is on the disk. */
+  readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
+  /** Told once when the disk has failed; the process should end. */
+  readonly broken?: (error: unknown) => void;
+}
+
+interface PendingWrite {
+  readonly name: string;
+  readonly run: () => unknown;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+type Settled = { readonly ok: true; readonly value: unknown } | {
+  readonly ok: false;
+  readonly error: unknown;
+};
+
+/** The queue of writes of one database. */
+export class GroupCommit {
+  readonly #db: Database;
+  readonly #log: WriteAheadLog;
+  readonly #watch: ConnectionWatch;
+  /** Told when a transaction, or a part of it, was undone. */
+  readonly #undone: () => void;
+  #pending: PendingWrite[] = [];
+  /** The rounds under way; ends when nothing is queued. */
+  #rounds: Promise<void> | undefined;
+  /** The sync of the latest commit, while it is under way. */
+  #syncing: Promise<void> | undefined;
+  #broken: AgentError | undefined;
+
+  constructor(db: Database, log: WriteAheadLog, watch: ConnectionWatch, undone: () => void) {
+    this.#db = db;
+    this.#log = log;
+    this.#watch = watch;
+    this.#undone = undone;
+  }
+
+  /**
+   * Queues a write for the next commit.
+   * @returns what the function returned, once it is durable
+   * @throws {AgentError} `overloaded` when too many writes wait; `storage_full` when the disk is;
+   * `aborted` when the disk has failed
+   */
+  write<T>(name: string, run: () => T): Promise<T> {
+    if (this.#broken !== undefined) return Promise.reject(this.#broken);
+    if (this.#pending.length >= PENDING_WRITES_MAX) {
+      const message = `Cannot write: ${PENDING_WRITES_MAX} writes are waiting`;
+      return Promise.reject(new AgentError("overloaded", message, { retryAfterSeconds: 1 }));
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#pending.push({ name, run, resolve, reject });
+    this.#rounds ??= this.#runRounds();
+    // The promise is settled with what `run` returned, so its type is T.
+    return promise as Promise<T>;
+  }
+
+  /** What was read becomes an answer once all that it may tell of is durable. */
+  async durably<T>(read: () => T): Promise<T> {
+    const value = read();
+    if (this.#syncing !== undefined) await this.#syncing;
+    return value;
+  }
+
+  /** Settles when nothing is queued or under way any more. */
+  async finished(): Promise<void> {
+    while (this.#rounds !== undefined) await this.#rounds;
+  }
+
+  async #runRounds(): Promise<void> {
+    while (this.#pending.length > 0) {
+      // Those who were answered in the last round may have more to write: it comes along.
+      await new Promise((resolve) => setImmediate(resolve));
+      const batch = this.#pending;
+      this.#pending = [];
+      const settled = this.#commit(batch);
+      if (settled !== undefined) await this.#sync(batch, settled);
+    }
+    this.#rounds = undefined;
+  }
+
+  /** @returns what became of each write, or undefined when the transaction is gone */
+  #commit(batch: readonly PendingWrite[]): Settled[] | undefined {
+    const settled: Settled[] = [];
+    try {
+      this.#db.transaction(() => {
+        // Alone, a write that throws undoes itself with the transaction: no savepoint is needed.
+        const [only, ...more] = batch;
+        if (only !== undefined && more.length === 0) settled.push({ ok: true, value: only.run() });
+        else for (const { run } of batch) settled.push(this.#attempt(run));
+        this.#watch.committing?.("before", batch.map(({ name }) => name));
+      })();
+      return settled;
+    } catch (error) {
+      this.#undone();
+      const failure = this.#failureOf(error);
+      for (const { reject } of batch) reject(failure);
+      return undefined;
+    }
+  }
+
+  /** Runs one write of a batch; what it throws is its own, unless the whole transaction is gone. */
+  #attempt(run: () => unknown): Settled {
+    try {
+      return { ok: true, value: this.#db.transaction(run)() };
+    } catch (error) {
+      if (storageFailure(error) !== undefined) throw error;
+      this.#undone();
+      return { ok: false, error };
+    }
+  }
+
+  async #sync(batch: readonly PendingWrite[], settled: readonly Settled[]): Promise<void> {
+    const syncing = this.#log.sync();
+    this.#syncing = syncing;
+    try {
+      await syncing;
+    } catch (error) {
+      const failure = this.#break(error);
+      for (const { reject } of batch) reject(failure);
+      return;
+    } finally {
+      this.#syncing = undefined;
+    }
+    this.#watch.committing?.("after", batch.map(({ name }) => name));
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      const outcome = settled[index];
+      if (outcome?.ok) resolve(outcome.value);
+      else reject(outcome?.error);
+    }
+  }
+
+  #failureOf(error: unknown): unknown {
+    const kind = storageFailure(error);
+    if (kind === undefined) return error;
+    if (kind === "failed") return this.#break(error);
+    const message = `Cannot write to the store: ${messageOf(error)}`;
+    return new AgentError("storage_full", message, { cause: error, retryAfterSeconds: 5 });
+  }
+
+  /** Refuses every later write: only a new process reads what the disk holds. */
+  #break(error: unknown): AgentError {
+    const message = `Cannot write to the store: its disk failed: ${messageOf(error)}`;
+    const failure = new AgentError("aborted", message, { cause: error });
+    this.#broken = failure;
+    this.#watch.broken?.(error);
+    return failure;
+  }
+}

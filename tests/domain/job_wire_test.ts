@@ -1,0 +1,91 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { EXECUTIONS } from "../../src/domain/job_state.ts";
+import {
+  ENGINE_FIELDS,
+  executionOnWire,
+  jobOnWire,
+  parseExecutionFilter,
+} from "../../src/domain/job_wire.ts";
+import { RUNNER, storedJob, T0, taskOf } from "../support/job.ts";
+
+Deno.test("executionOnWire() says success and failure unless node-workflow's words are wanted", () => {
+  for (const execution of EXECUTIONS) {
+    const words = { succeeded: "success", failed: "failure" };
+    const word = execution === "succeeded" || execution === "failed" ? words[execution] : execution;
+    assertEquals(executionOnWire(execution, "document"), word);
+    assertEquals(executionOnWire(execution, "node-workflow"), execution);
+  }
+});
+
+Deno.test("parseExecutionFilter() reads back each word of both wordings, and no other", () => {
+  for (const execution of EXECUTIONS) {
+    for (const wording of ["document", "node-workflow"] as const) {
+      assertEquals(parseExecutionFilter(executionOnWire(execution, wording)), execution);
+    }
+  }
+  for (const word of ["", "done", "Queued", "queued ", "constructor"]) {
+    const error = assertThrows(() => parseExecutionFilter(word), AgentError);
+    assertEquals(error.errors[0]?.field, "execution");
+  }
+});
+
+Deno.test("jobOnWire() leaves out what the engine keeps for itself and what is not there", () => {
+  const keys = Object.keys(jobOnWire(storedJob(), "document", T0)).sort();
+  assertEquals(keys, [
+    "chain",
+    "chain_results",
+    "created_at",
+    "elapsed",
+    "exec_after",
+    "execution",
+    "name",
+    "onerror",
+    "onerror_results",
+    "params",
+    "timeout",
+    "uuid",
+    "workflow_uuid",
+  ]);
+  const full = jobOnWire(
+    storedJob({ target: "/a", started_at: T0, finished_at: T0, oncancel: [taskOf("undo")] }),
+    "document",
+    T0,
+  );
+  assertEquals([full.target, full.started_at, full.finished_at], ["/a", T0, T0]);
+  assertEquals(full.oncancel_results, []);
+});
+
+Deno.test("jobOnWire() shows what tasks set, but never over a field of the engine", () => {
+  // These three only the engine writes into the props: jobData() keeps those of tasks out.
+  const kept = ["num_attempts", "prev_attempt", "next_attempt"];
+  const owned = [...ENGINE_FIELDS].filter((name) => !kept.includes(name));
+  const set = Object.fromEntries(owned.map((name) => [name, "forged"]));
+  const props = { ...set, found: { a: 1 }, error: "mine" };
+  const wire = jobOnWire(storedJob({ props }), "document", T0);
+  assertEquals([wire.found, wire.error], [{ a: 1 }, "mine"]);
+  assertEquals(Object.values(wire).includes("forged"), false);
+});
+
+Deno.test("jobOnWire() shows locks, callback_url and the runner of a job that has them", () => {
+  const job = storedJob({ locks: "^/a", callback_url: "http://a/", runner_id: RUNNER });
+  const wire = jobOnWire({ ...job, execution: "running" }, "document", T0);
+  assertEquals([wire.locks, wire.callback_url, wire.runner_id], ["^/a", "http://a/", RUNNER]);
+});
+
+Deno.test("jobOnWire() tells why an unfinished job does not run, and nothing of another", () => {
+  const later = instantAfter(T0, 1);
+  const waitOf = (fields: Parameters<typeof storedJob>[0]) => {
+    const { reason, next_run_at } = jobOnWire(storedJob(fields), "document", T0);
+    return [reason, next_run_at];
+  };
+  assertEquals(waitOf({ claimable_at: T0 }), ["waiting_for_slot", undefined]);
+  assertEquals(waitOf({ claimable_at: later }), ["scheduled", later]);
+  assertEquals(waitOf({ execution: "waiting" }), ["waiting_for_resume", undefined]);
+  for (const execution of ["running", "succeeded", "failed", "retried"] as const) {
+    assertEquals(waitOf({ execution }), [undefined, undefined]);
+  }
+  const undoing = { execution: "canceled", phase: "oncancel", claimable_at: T0 } as const;
+  assertEquals(waitOf(undoing), [undefined, undefined]);
+});

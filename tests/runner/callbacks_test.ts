@@ -1,0 +1,178 @@
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { instantAfter, systemNow } from "../../src/domain/instant.ts";
+import { openLog } from "../../src/log.ts";
+import { type Callbacks, openCallbacks } from "../../src/runner/callbacks.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf, uuidOf } from "../support/job.ts";
+import { until } from "../support/until.ts";
+
+const JOB = uuidOf<JobUuid>(1);
+
+interface Called {
+  readonly path: string;
+  readonly contentType: string | null;
+  readonly body: { uuid: string; execution: string };
+}
+
+interface Receiver {
+  readonly host: string;
+  readonly calls: Called[];
+  /** Status of each answer in turn; the last one stays. */
+  answers: number[];
+}
+
+interface Under {
+  readonly store: Store;
+  readonly receiver: Receiver;
+  readonly messages: string[];
+  open(settings?: { hosts?: string[]; now?: () => string }): Callbacks;
+}
+
+async function withReceiver(run: (under: Under) => Promise<void>): Promise<void> {
+  const calls: Called[] = [];
+  const receiver: Receiver = { host: "", calls, answers: [204] };
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      calls.push({
+        path: new URL(request.url).pathname,
+        contentType: request.headers.get("content-type"),
+        body: await request.json(),
+      });
+      const status =
+        (receiver.answers.length > 1 ? receiver.answers.shift() : receiver.answers[0]) ?? 204;
+      const headers = status === 302 ? { location: `http://${receiver.host}/elsewhere` } : {};
+      return new Response(null, { status, headers });
+    },
+  );
+  const host = `127.0.0.1:${server.addr.port}`;
+  Object.assign(receiver, { host });
+  const store = await openSqliteStore(":memory:");
+  const messages: string[] = [];
+  const opened: Callbacks[] = [];
+  try {
+    await run({
+      store,
+      receiver,
+      messages,
+      open: (settings = {}) => {
+        const callbacks = openCallbacks({
+          store,
+          hosts: settings.hosts ?? [host],
+          wording: "document",
+          fetch,
+          userAgent: "zonewright/test",
+          now: settings.now ?? systemNow,
+          log: openLog({
+            level: "debug",
+            format: "json",
+            write: (line) => messages.push(JSON.parse(line).msg),
+            now: systemNow,
+          }),
+        });
+        opened.push(callbacks);
+        return callbacks;
+      },
+    });
+  } finally {
+    await Promise.all(opened.map((callbacks) => callbacks.stop()));
+    await store.close();
+    await server.shutdown();
+  }
+}
+
+/** A job that is final by a cancel, and owes a callback. */
+async function owe(store: Store, host: string, path = "/done"): Promise<void> {
+  await store.jobs.create(jobOf(1, { callback_url: `http://${host}${path}` }));
+  await store.jobs.cancel(JOB, systemNow());
+}
+
+const nothingOwed = (store: Store) =>
+  until("no callback to be owed", async () => await store.callbacks.nextDue() === undefined);
+
+Deno.test("a callback posts the final job as JSON, and is owed no longer", async () => {
+  await withReceiver(async ({ store, receiver, open }) => {
+    const callbacks = open();
+    await owe(store, receiver.host);
+    callbacks.wake();
+    await nothingOwed(store);
+    assertEquals(receiver.calls.length, 1);
+    const [call] = receiver.calls;
+    assertEquals([call?.path, call?.contentType], ["/done", "application/json"]);
+    assertEquals([call?.body.uuid, call?.body.execution], [JOB, "canceled"]);
+  });
+});
+
+Deno.test("a callback that was refused is made again later, and is told once it is accepted", async () => {
+  await withReceiver(async ({ store, receiver, open, messages }) => {
+    receiver.answers = [500, 503, 200];
+    let later = 0;
+    const callbacks = open({ now: () => instantAfter(systemNow(), later) });
+    await owe(store, receiver.host);
+    for (const calls of [1, 2, 3]) {
+      callbacks.wake();
+      await until(`call ${calls}`, () => receiver.calls.length === calls);
+      await until(
+        "its outcome to be written",
+        () => messages.filter((message) => message.startsWith("callback")).length === calls,
+      );
+      // The next attempt is due within an hour, whatever the number of failures.
+      later += 3_600_000;
+    }
+    await nothingOwed(store);
+    assertEquals(messages, ["callback failed", "callback failed", "callback told"]);
+  });
+});
+
+Deno.test("a callback does not follow a redirect", async () => {
+  await withReceiver(async ({ store, receiver, open, messages }) => {
+    receiver.answers = [302];
+    const callbacks = open();
+    await owe(store, receiver.host);
+    callbacks.wake();
+    await until("the failure", () => messages.includes("callback failed"));
+    assertEquals(receiver.calls.map(({ path }) => path), ["/done"]);
+    assert(await store.callbacks.nextDue() !== undefined);
+  });
+});
+
+Deno.test("a callback to a host that is not allowed any more is given up unmade", async () => {
+  await withReceiver(async ({ store, receiver, open, messages }) => {
+    const callbacks = open({ hosts: ["hooks.example.org"] });
+    await owe(store, receiver.host);
+    callbacks.wake();
+    await nothingOwed(store);
+    assertEquals([receiver.calls.length, messages], [0, ["callback given up"]]);
+  });
+});
+
+Deno.test("a callback that nobody takes is given up in the end", async () => {
+  await withReceiver(async ({ store, receiver, open, messages }) => {
+    receiver.answers = [404];
+    let later = 0;
+    const callbacks = open({ now: () => instantAfter(systemNow(), later) });
+    await owe(store, receiver.host);
+    while (!messages.includes("callback given up")) {
+      const told = messages.length;
+      callbacks.wake();
+      await until("the next attempt", () => messages.length > told);
+      later += 3_600_000;
+    }
+    await nothingOwed(store);
+    assert(
+      receiver.calls.length > 30 && receiver.calls.length < 40,
+      `${receiver.calls.length} calls`,
+    );
+  });
+});
+
+Deno.test("a callback that was owed when the agent ended is made by the next one", async () => {
+  await withReceiver(async ({ store, receiver, open }) => {
+    await owe(store, receiver.host, "/after");
+    open();
+    await nothingOwed(store);
+    assertEquals(receiver.calls.map(({ path }) => path), ["/after"]);
+  });
+});

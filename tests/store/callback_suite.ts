@@ -1,0 +1,125 @@
+// The suite's part on callbacks: what finished jobs owe those who asked to be told.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { type Instant, instantAfter } from "../../src/domain/instant.ts";
+import type { NewJob } from "../../src/domain/job.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+
+const URL = "http://tell.example/done";
+const AGAIN = instantAfter(T0, 60_000);
+
+const telling = (number = 1, fields: Partial<NewJob> = {}) =>
+  jobOf(number, { callback_url: URL, ...fields });
+
+async function due(store: Store, now: Instant = T0, limit = 100): Promise<JobUuid[]> {
+  const taken = await store.callbacks.take(now, instantAfter(now, 60_000), limit);
+  return taken.map(({ job }) => job.uuid);
+}
+
+export function callbackTests(test: Test): void {
+  test("a callback is due when its job has succeeded, with the job as it is", async (store) => {
+    const job = await run(store, telling());
+    await store.jobs.recordTask(recordOf(job, { kind: "continue" }));
+    assertEquals(await store.callbacks.nextDue(), undefined);
+    await finish(store, job);
+    assertEquals(await store.callbacks.nextDue(), T0);
+    const taken = await store.callbacks.take(T0, AGAIN, 10);
+    assertEquals(taken, [{ job: await present(store), url: URL, attempts: 0 }]);
+  });
+  test("a callback is due after a failure, a cancel, and a resume with an error", async (store) => {
+    await finish(store, await run(store, telling(1)), "failed");
+    await create(store, telling(2));
+    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    const waiting = await run(store, telling(3));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    assertEquals((await due(store)).sort(), [1, 2].map((number) => uuidOf<JobUuid>(number)));
+    await store.jobs.resume(waiting.uuid, { kind: "error", error: "no", result: "" }, T0);
+    assertEquals(await due(store), [waiting.uuid]);
+    const canceling = await run(store, telling(4));
+    await store.jobs.recordTask(recordOf(canceling, { kind: "canceled", oncancel: false }));
+    assertEquals(await due(store), [canceling.uuid]);
+  });
+  test("a canceled job with an oncancel chain owes one callback", async (store) => {
+    await run(store, telling(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
+    await store.jobs.cancel(JOB, T0);
+    const undoing = await present(store);
+    await store.jobs.recordTask(recordOf(undoing, { kind: "cancel_done" }));
+    assertEquals(await due(store), [JOB]);
+    await store.callbacks.done(JOB);
+    assertEquals(await store.callbacks.nextDue(), undefined);
+  });
+  test("a job without a callback_url owes nothing", async (store) => {
+    await finish(store, await run(store));
+    await create(store, jobOf(2));
+    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    assertEquals(await store.callbacks.nextDue(), undefined);
+    assertEquals(await due(store, AGAIN), []);
+  });
+  test("after cb('retry') the successor owes the callback", async (store) => {
+    const job = await run(store, telling(1));
+    await store.jobs.recordTask(recordOf(job, { kind: "retried", successor: telling(2) }));
+    assertEquals(await due(store, AGAIN), []);
+    await finish(store, await claim(store));
+    assertEquals(await due(store, AGAIN), [uuidOf<JobUuid>(2)]);
+  });
+  test("a retried job without a successor of its own owes the callback itself", async (store) => {
+    const last = await run(store, telling(1));
+    await store.jobs.recordTask(recordOf(last, { kind: "retried", successor: null }));
+    assertEquals(await due(store), [JOB]);
+    // Here another caller's job goes on instead, and tells that caller only.
+    const job = await run(store, telling(2, { target: "/t" }));
+    await create(store, jobOf(3, { target: "/t", params: { a: 1 } }));
+    const successor = telling(4, { target: "/t", params: { a: 1 } });
+    await store.jobs.recordTask(recordOf(job, { kind: "retried", successor }));
+    assertEquals(await due(store), [job.uuid]);
+  });
+  test("what is told of a job that is made anew is told of both", async (store) => {
+    await finish(store, await run(store, telling(1)), "failed");
+    await store.jobs.retry(JOB, telling(2));
+    assertEquals(await due(store), [JOB]);
+    await finish(store, await claim(store));
+    assertEquals(await due(store), [uuidOf<JobUuid>(2)]);
+  });
+
+  test("take() puts a callback off for others, and counts the attempts", async (store) => {
+    await finish(store, await run(store, telling()));
+    assertEquals((await store.callbacks.take(T0, AGAIN, 10))[0]?.attempts, 0);
+    assertEquals(await store.callbacks.nextDue(), AGAIN);
+    assertEquals(await due(store, instantAfter(AGAIN, -1)), []);
+    assertEquals((await store.callbacks.take(AGAIN, AGAIN, 10))[0]?.attempts, 1);
+    assertEquals((await store.callbacks.take(AGAIN, AGAIN, 10))[0]?.attempts, 2);
+  });
+  test("take() gives each callback to one of those who come together, and no more than asked", async (store) => {
+    for (let number = 1; number <= 30; number++) {
+      await create(store, telling(number));
+      await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+    }
+    const taken = await Promise.all([1, 2, 3, 4].map(() => due(store, T0, 7)));
+    assert(taken.every((uuids) => uuids.length === 7));
+    assertEquals(new Set(taken.flat()).size, 28);
+    assertEquals((await due(store, T0, 7)).length, 2);
+  });
+  test("a callback is not due before its job has ended", async (store) => {
+    await finish(store, await run(store, telling()), "succeeded", AGAIN);
+    assertEquals(await store.callbacks.nextDue(), AGAIN);
+    assertEquals(await due(store, T0), []);
+    assertEquals(await due(store, AGAIN), [JOB]);
+  });
+  test("postpone() sets when the next attempt is due, and done() ends them", async (store) => {
+    await finish(store, await run(store, telling()));
+    await due(store);
+    const later = instantAfter(T0, 5000);
+    await store.callbacks.postpone(JOB, later);
+    assertEquals(await store.callbacks.nextDue(), later);
+    const [taken] = await store.callbacks.take(later, AGAIN, 10);
+    assertEquals(taken?.attempts, 1);
+    await store.callbacks.done(JOB);
+    assertEquals(await store.callbacks.nextDue(), undefined);
+    await store.callbacks.postpone(JOB, later);
+    await store.callbacks.done(JOB);
+    assertEquals(await due(store, AGAIN), []);
+  });
+}

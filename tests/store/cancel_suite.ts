@@ -1,0 +1,140 @@
+// The suite's part on cancel, which wins over whatever comes later.
+
+import { assert, assertEquals, assertFalse } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import type { Job } from "../../src/domain/job.ts";
+import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import {
+  claim,
+  create,
+  finish,
+  holdOf,
+  JOB,
+  kindsOf,
+  present,
+  recordOf,
+  run,
+  type Test,
+} from "./store_case.ts";
+
+export function cancelTests(test: Test): void {
+  const undoing = (number = 1) =>
+    jobOf(number, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) });
+
+  test("cancel() wins over a late result", async (store) => {
+    const job = await run(store);
+    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "changed");
+    assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "continue" })));
+    const after = await present(store);
+    assertEquals([after.execution, after.chain_results, after.finished_at], ["canceled", [], T0]);
+    assertEquals(after.runner_id, null);
+  });
+  test("of cancels that come together one is accepted, and the others are told why not", async (store) => {
+    await run(store);
+    const outcomes = await Promise.all([1, 2, 3, 4].map(() => store.jobs.cancel(JOB, T0)));
+    assertEquals(kindsOf(outcomes), { changed: 1, denied: 3 });
+    for (const outcome of outcomes) {
+      if (outcome.kind === "denied") assertEquals(outcome.reason, "finalized");
+    }
+  });
+  test("a cancel and a last result that come together: one of them counts", async (store) => {
+    for (let round = 0; round < 10; round++) {
+      const job = await run(store, jobOf(round));
+      const end = recordOf(job, { kind: "finished", execution: "succeeded" });
+      const [written, canceled] = await Promise.all([
+        store.jobs.recordTask(end),
+        store.jobs.cancel(job.uuid, T0),
+      ]);
+      const after = await present(store, job.uuid);
+      assertEquals(canceled.kind, written ? "denied" : "changed");
+      assertEquals(after.execution, written ? "succeeded" : "canceled");
+      assertEquals(after.chain_results.length, written ? 1 : 0);
+    }
+  });
+  test("cancel() is denied by every final job, and finds no unknown one", async (store) => {
+    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "not_found");
+    await finish(store, await run(store, jobOf(1)), "succeeded");
+    await finish(store, await run(store, jobOf(2)), "failed");
+    const retried = recordOf(await run(store, jobOf(3)), { kind: "retried", successor: null });
+    await store.jobs.recordTask(retried);
+    for (const number of [1, 2, 3]) {
+      const before = await present(store, uuidOf<JobUuid>(number));
+      const outcome = await store.jobs.cancel(before.uuid, instantAfter(T0, 1));
+      assertEquals(outcome, { kind: "denied", reason: "finalized", job: before });
+      assertEquals(await present(store, before.uuid), before);
+    }
+  });
+  test("cancel() ends a queued, a delayed and a waiting job, which nobody claims any more", async (store) => {
+    await create(store, jobOf(1, { exec_after: instantAfter(T0, 1000) }));
+    const waiting = await run(store, jobOf(2));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await create(store, jobOf(3));
+    for (const number of [1, 2, 3]) {
+      const outcome = await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+      assertEquals(outcome.kind, "changed");
+    }
+    assertEquals(await store.jobs.count({ execution: "canceled" }), 3);
+    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await store.jobs.claim(RUNNER, 9, instantAfter(T0, 5000)), []);
+  });
+
+  test("cancel() of a running job leaves its oncancel chain to the owner", async (store) => {
+    const running = await run(store, undoing());
+    const outcome = await store.jobs.cancel(JOB, T0);
+    const job = await present(store);
+    assertEquals(outcome, { kind: "changed", job });
+    assertEquals([job.execution, job.phase, job.runner_id], ["canceled", "oncancel", RUNNER]);
+    assertEquals([job.elapsed_ms, job.starts], [0, 1]);
+    assertFalse(await store.jobs.recordTask(recordOf(running, { kind: "continue" })));
+    const done = recordOf(job, { kind: "cancel_done" }, { entry: resultOf("undo") });
+    assert(await store.jobs.recordTask(done));
+    const after = await present(store);
+    assertEquals([after.execution, after.runner_id, after.finished_at], ["canceled", null, T0]);
+    assertEquals([after.chain_results.length, after.oncancel_results.length], [0, 1]);
+  });
+  test("the oncancel chain of a waiting job, or one queued again, becomes due", async (store) => {
+    const leave = [
+      (job: Job) => store.jobs.recordTask(recordOf(job, { kind: "waiting" })),
+      (job: Job) => store.jobs.release(holdOf(job), 7, T0),
+    ];
+    for (const [number, end] of leave.entries()) {
+      await end(await run(store, undoing(number)));
+      await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+      assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+      const job = await claim(store);
+      assertEquals([job.execution, job.phase, job.starts], ["canceled", "oncancel", 1]);
+      assertEquals([job.uuid, job.elapsed_ms], [uuidOf<JobUuid>(number), 0]);
+    }
+  });
+  test("a job that undoes is given back as any other, and stays canceled", async (store) => {
+    await run(store, undoing());
+    await store.jobs.cancel(JOB, T0);
+    assert(await store.jobs.release(holdOf(await present(store)), 3, T0));
+    const released = await present(store);
+    assertEquals([released.execution, released.phase, released.starts], [
+      "canceled",
+      "oncancel",
+      0,
+    ]);
+    const again = await claim(store);
+    assertEquals([again.elapsed_ms, again.starts], [3, 1]);
+    assert(await store.jobs.abandon(holdOf(again), T0));
+    assertEquals((await claim(store)).starts, 2);
+  });
+  test("a job that undoes is not canceled, resumed or failed any more", async (store) => {
+    await run(store, undoing());
+    await store.jobs.cancel(JOB, T0);
+    const before = await present(store);
+    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "denied");
+    const resume = { kind: "error", error: "x", result: "" } as const;
+    assertEquals((await store.jobs.resume(JOB, resume, T0)).kind, "denied");
+    assertEquals(await present(store), before);
+  });
+  test("cancel() of a job that never ran leaves nothing to undo", async (store) => {
+    await create(store, undoing());
+    await store.jobs.cancel(JOB, T0);
+    assertEquals((await store.jobs.claim(RUNNER, 1, T0)).length, 0);
+    assertEquals((await present(store)).phase, "chain");
+  });
+}

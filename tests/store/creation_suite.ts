@@ -1,0 +1,128 @@
+// The suite's part on the creation of jobs: targets, the limit of unfinished jobs, what is kept.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
+import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import {
+  claim,
+  create,
+  finish,
+  JOB,
+  kindsOf,
+  present,
+  recordOf,
+  run,
+  type Test,
+} from "./store_case.ts";
+
+export function creationTests(test: Test): void {
+  test("a job is answered as it is read", async (store) => {
+    const workflow = workflowOf({
+      chain: [{ ...taskOf("only"), retry: 2, extra: { b: [1], a: null } }],
+      onerror: [taskOf("undo")],
+      oncancel: [taskOf("stop")],
+      timeout: 9,
+    });
+    const job = await create(
+      store,
+      jobOf(1, {
+        workflow,
+        target: "/t",
+        locks: "^/t",
+        callback_url: "http://tell.example/",
+        params: { "a.b": [1, { c: "é\0" }] },
+        props: { num_attempts: 1 },
+      }),
+    );
+    assertEquals(await store.jobs.get(JOB), job);
+    assertEquals((await store.jobs.list({}))[0]?.job, job);
+    const { chain, onerror, oncancel, timeout, locks, callback_url, execution, phase } = job;
+    assertEquals({ chain, onerror, oncancel, timeout }, {
+      chain: workflow.chain,
+      onerror: workflow.onerror,
+      oncancel: workflow.oncancel ?? [],
+      timeout: 9,
+    });
+    assertEquals([locks, callback_url], ["^/t", "http://tell.example/"]);
+    assertEquals([execution, phase, job.starts], ["queued", "chain", 0]);
+  });
+  test("a job keeps its workflow as it was when it was made", async (store) => {
+    await create(store, jobOf(1));
+    await create(store, jobOf(2, { workflow: workflowOf({ name: "renamed", chain: [] }) }));
+    await create(store, jobOf(3, { workflow: workflowOf({ timeout: 7 }) }));
+    const [third, second, first] = (await store.jobs.list({})).map(({ job }) => job);
+    assertEquals([first?.name, first?.chain.length, first?.timeout], ["sample", 2, 3600]);
+    assertEquals([second?.name, second?.chain.length], ["renamed", 0]);
+    assertEquals([third?.name, third?.chain.length, third?.timeout], ["sample", 2, 7]);
+  });
+  test("a job that begins with results goes on behind them", async (store) => {
+    const chain_results = [resultOf("first", { result: { disk: 1 } })];
+    const job = await create(store, jobOf(1, { chain_results }));
+    assertEquals(job.chain_results, chain_results);
+    assertEquals((await claim(store)).chain_results, chain_results);
+  });
+
+  test("of equal requests for a target one gets a job, key order apart", async (store) => {
+    const orders: JsonObject[] = [
+      { a: 1, b: { c: 2, d: [3, { e: 4, f: 5 }] } },
+      { b: { d: [3, { f: 5, e: 4 }], c: 2 }, a: 1 },
+    ];
+    const outcomes = await Promise.all(Array.from({ length: 10 }, (_, number) => {
+      const params = orders[number % 2] ?? {};
+      return store.jobs.create(jobOf(number, { target: "/t", params }));
+    }));
+    assertEquals(kindsOf(outcomes), { created: 1, duplicate: 9 });
+    const [held] = await store.jobs.ofTarget("/t", 10);
+    for (const outcome of outcomes) {
+      if (outcome.kind === "duplicate") assertEquals(outcome.job_uuid, held?.uuid);
+    }
+  });
+  test("jobs of one target whose params differ live side by side", async (store) => {
+    const differing: JsonObject[] = [{}, { a: 1 }, { a: "1" }, { a: [1, 2] }, { a: [2, 1] }, {
+      b: 1,
+    }];
+    for (const [index, params] of differing.entries()) {
+      await create(store, jobOf(index + 1, { target: "/t", params }));
+    }
+    const uuids = (await store.jobs.ofTarget("/t", 4)).map((job) => job.uuid);
+    assertEquals(uuids, [6, 5, 4, 3].map((number) => uuidOf<JobUuid>(number)));
+    assertEquals(await store.jobs.ofTarget("/", 4), []);
+  });
+  test("jobs without a target may all be equal", async (store) => {
+    const wishes = [1, 2, 3].map((number) =>
+      store.jobs.create(jobOf(number, { params: { a: 1 } }))
+    );
+    assertEquals(kindsOf(await Promise.all(wishes)), { created: 3 });
+  });
+  test("a target is held by a running and a waiting job, and freed by a finished one", async (store) => {
+    const held = async () => (await store.jobs.create(jobOf(9, { target: "/t" }))).kind;
+    const job = await run(store, jobOf(1, { target: "/t" }));
+    assertEquals(await held(), "duplicate");
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "waiting" })));
+    assertEquals(await held(), "duplicate");
+    await store.jobs.cancel(job.uuid, T0);
+    assertEquals(await held(), "created");
+  });
+  test("a failed job frees its target", async (store) => {
+    await finish(store, await run(store, jobOf(1, { target: "/t" })), "failed");
+    assertEquals((await store.jobs.create(jobOf(2, { target: "/t" }))).kind, "created");
+  });
+
+  test("no more jobs are unfinished than may be, also when they come together", async (store) => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, number) => store.jobs.create(jobOf(number), 5)),
+    );
+    assertEquals(kindsOf(outcomes), { created: 5, full: 15 });
+    const full = outcomes.find((outcome) => outcome.kind === "full");
+    assertEquals(full, { kind: "full", what: "unfinished jobs", limit: 5 });
+    assertEquals(await store.jobs.count({}), 5);
+  });
+  test("jobs that run or wait count as unfinished, and finished ones do not", async (store) => {
+    const job = await run(store);
+    assertEquals((await store.jobs.create(jobOf(2), 1)).kind, "full");
+    await finish(store, job);
+    assertEquals((await present(store)).execution, "succeeded");
+    assertEquals((await store.jobs.create(jobOf(2), 1)).kind, "created");
+  });
+}

@@ -1,0 +1,78 @@
+// The suite's part on idempotency keys: a request that is repeated gets the job of the first one.
+
+import { assert, assertEquals } from "@std/assert";
+import { type Instant, instantAfter } from "../../src/domain/instant.ts";
+import type { NewJob } from "../../src/domain/job.ts";
+import { jobOf, T0 } from "../support/job.ts";
+import { claim, create, finish, JOB, kindsOf, present, type Test } from "./store_case.ts";
+
+const DAY_MS = 86_400_000;
+const KEY = { key: "order-1", request_sha256: "a".repeat(64) };
+const OTHER_REQUEST = { key: "order-1", request_sha256: "b".repeat(64) };
+/** Removes nothing but what is forgotten anyway. */
+const KEEP = { finished_before: "0000-01-01T00:00:00.000Z", finished_max: 1000, limit: 100 };
+
+const keyed = (number: number, fields: Partial<NewJob> = {}) =>
+  jobOf(number, { idempotency: KEY, ...fields });
+
+export function idempotencyTests(test: Test): void {
+  test("a repeated request gets the job of the first one, as it is now", async (store) => {
+    await create(store, keyed(1));
+    const repeated = await store.jobs.create(keyed(2));
+    assertEquals(repeated, { kind: "repeated", job: await present(store) });
+    await finish(store, await claim(store));
+    const after = await store.jobs.create(keyed(3));
+    assert(after.kind === "repeated");
+    assertEquals([after.job.uuid, after.job.execution], [JOB, "succeeded"]);
+    assertEquals(await store.jobs.count({}), 1);
+  });
+  test("a key that was used for another request is refused, and the job named", async (store) => {
+    await create(store, keyed(1));
+    const outcome = await store.jobs.create(jobOf(2, { idempotency: OTHER_REQUEST }));
+    assertEquals(outcome, { kind: "key_reused", job_uuid: JOB });
+    assertEquals(await store.jobs.count({}), 1);
+  });
+  test("another key, and no key, make another job", async (store) => {
+    await create(store, keyed(1));
+    await create(store, jobOf(2, { idempotency: { ...KEY, key: "order-2" } }));
+    await create(store, jobOf(3));
+    assertEquals(await store.jobs.count({}), 3);
+  });
+  test("of requests that are repeated together one makes a job, and all get it", async (store) => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, number) => store.jobs.create(keyed(number))),
+    );
+    assertEquals(kindsOf(outcomes), { created: 1, repeated: 19 });
+    const uuids = outcomes.map((outcome) => "job" in outcome ? outcome.job.uuid : undefined);
+    assertEquals(new Set(uuids).size, 1);
+    assertEquals(await store.jobs.count({}), 1);
+  });
+  test("of two requests that come together under one key one is refused", async (store) => {
+    const outcomes = await Promise.all([
+      store.jobs.create(keyed(1)),
+      store.jobs.create(jobOf(2, { idempotency: OTHER_REQUEST })),
+    ]);
+    assertEquals(kindsOf(outcomes), { created: 1, key_reused: 1 });
+  });
+  test("a repeated request is neither a duplicate nor too many", async (store) => {
+    await create(store, keyed(1, { target: "/t" }));
+    assertEquals((await store.jobs.create(keyed(2, { target: "/t" }), 1)).kind, "repeated");
+  });
+  test("a request that got no job leaves its key unused", async (store) => {
+    await create(store, jobOf(1, { target: "/t" }));
+    assertEquals((await store.jobs.create(keyed(2, { target: "/t" }))).kind, "duplicate");
+    assertEquals((await store.jobs.create(keyed(3), 1)).kind, "full");
+    await store.jobs.cancel(JOB, T0);
+    assertEquals((await store.jobs.create(keyed(4, { target: "/t" }), 1)).kind, "created");
+  });
+  test("a key is forgotten after a day, and not before", async (store) => {
+    const kindAt = async (number: number, now: Instant) => {
+      await store.jobs.prune(KEEP, now);
+      return (await store.jobs.create(keyed(number, { created_at: now, exec_after: now }))).kind;
+    };
+    assertEquals(await kindAt(1, T0), "created");
+    assertEquals(await kindAt(2, instantAfter(T0, DAY_MS)), "repeated");
+    assertEquals(await kindAt(3, instantAfter(T0, DAY_MS + 1)), "created");
+    assertEquals(await store.jobs.count({}), 2);
+  });
+}

@@ -1,0 +1,144 @@
+// The suite's part on prune: which finished jobs go, and what goes with them.
+
+import { assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { type Instant, instantAfter } from "../../src/domain/instant.ts";
+import type { Retention } from "../../src/store/job_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import {
+  assertStats,
+  claim,
+  create,
+  finish,
+  JOB,
+  present,
+  recordOf,
+  run,
+  type Test,
+} from "./store_case.ts";
+
+const NEVER: Instant = "0000-01-01T00:00:00.000Z";
+const KEEP: Retention = { finished_before: NEVER, finished_max: 1_000_000, limit: 1000 };
+const EVERYTHING: Retention = { ...KEEP, finished_max: 0 };
+
+/** Jobs of which each ended a minute after the one before; the first is the oldest. */
+async function finished(store: Store, count: number): Promise<void> {
+  for (let number = 1; number <= count; number++) {
+    const job = await run(store, jobOf(number));
+    await finish(store, job, "succeeded", instantAfter(T0, number * 60_000));
+  }
+}
+
+async function numbers(store: Store): Promise<number[]> {
+  return (await store.jobs.list({})).map(({ job }) => Number(job.uuid.slice(-12))).reverse();
+}
+
+export function pruneTests(test: Test): void {
+  test("prune() removes what ended before an instant", async (store) => {
+    await finished(store, 5);
+    const finished_before = instantAfter(T0, 3 * 60_000);
+    assertEquals(await store.jobs.prune({ ...KEEP, finished_before }, T0), 2);
+    assertEquals(await numbers(store), [3, 4, 5]);
+    assertEquals(await store.jobs.prune({ ...KEEP, finished_before }, T0), 0);
+  });
+  test("prune() removes the oldest while there are too many", async (store) => {
+    await finished(store, 5);
+    assertEquals(await store.jobs.prune({ ...KEEP, finished_max: 2 }, T0), 3);
+    assertEquals(await numbers(store), [4, 5]);
+    assertEquals(await store.jobs.prune({ ...KEEP, finished_max: 2 }, T0), 0);
+  });
+  test("prune() goes by the end of a job, not by its creation", async (store) => {
+    const first = await run(store, jobOf(1));
+    await finish(store, await run(store, jobOf(2)), "failed", instantAfter(T0, 1));
+    await finish(store, first, "succeeded", instantAfter(T0, 2));
+    assertEquals(await store.jobs.prune({ ...KEEP, finished_max: 1 }, T0), 1);
+    assertEquals(await numbers(store), [1]);
+  });
+  test("prune() removes no more at once than it may", async (store) => {
+    await finished(store, 7);
+    const removed = [];
+    for (let call = 0; call < 4; call++) {
+      removed.push(await store.jobs.prune({ ...EVERYTHING, limit: 3 }, T0));
+    }
+    assertEquals(removed, [3, 3, 1, 0]);
+  });
+  test("prune() leaves every unfinished job, whatever its age", async (store) => {
+    const waiting = await run(store, jobOf(1));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await run(store, jobOf(2));
+    await create(store, jobOf(3));
+    const late = instantAfter(T0, 1e12);
+    assertEquals(await store.jobs.prune({ ...EVERYTHING, finished_before: late }, late), 0);
+    assertEquals(await numbers(store), [1, 2, 3]);
+  });
+  test("jobs that undo, or owe a callback, stay, and those behind them go all the same", async (store) => {
+    const workflow = workflowOf({ oncancel: [taskOf("undo")] });
+    const undoing = await run(store, jobOf(1, { workflow }));
+    await store.jobs.cancel(undoing.uuid, T0);
+    const owing = await run(store, jobOf(2, { callback_url: "http://tell.example/" }));
+    await finish(store, owing);
+    for (const number of [3, 4, 5]) {
+      await finish(store, await run(store, jobOf(number)), "failed", instantAfter(T0, number));
+    }
+    const early = { ...KEEP, finished_before: instantAfter(T0, 5), limit: 2 };
+    assertEquals(await store.jobs.prune(early, T0), 2);
+    assertEquals(await numbers(store), [1, 2, 5]);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 1);
+    assertEquals(await numbers(store), [1, 2]);
+    await store.callbacks.done(owing.uuid);
+    const held = await present(store);
+    await store.jobs.recordTask(recordOf(held, { kind: "cancel_done" }));
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 2);
+    assertEquals(await numbers(store), []);
+  });
+  test("with a job goes all that belongs to it, and only that", async (store) => {
+    const idempotency = { key: "k", request_sha256: "a".repeat(64) };
+    await store.workflows.create(workflowOf(), T0);
+    const job = await run(store, jobOf(1, { idempotency, target: "/t", locks: "^/t" }));
+    await store.info.append(JOB, { a: 1 }, T0);
+    await store.jobs.recordTask(recordOf(job, { kind: "continue" }));
+    await finish(store, job);
+    await create(store, jobOf(2));
+    await store.info.append(uuidOf<JobUuid>(2), { b: 2 }, T0);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 1);
+    assertEquals(await store.jobs.get(JOB), undefined);
+    assertEquals(await store.info.list(JOB), undefined);
+    assertEquals(await store.jobs.ofTarget("/t", 5), []);
+    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "not_found");
+    assertEquals((await store.jobs.retry(JOB, jobOf(9))).kind, "not_found");
+    // The same request may come anew, under the same uuid even: nothing of the first is left.
+    const again = await create(store, jobOf(1, { idempotency, target: "/t" }));
+    assertEquals([again.chain_results, await store.info.list(JOB)], [[], []]);
+    assertEquals(await store.info.list(uuidOf<JobUuid>(2)), [{ b: 2 }]);
+    assertEquals((await store.workflows.list({})).length, 1);
+  });
+  test("jobs that stay keep their workflow when others of it go", async (store) => {
+    await finished(store, 3);
+    await create(store, jobOf(4));
+    const kept = await present(store, uuidOf<JobUuid>(4));
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 3);
+    assertEquals(await present(store, uuidOf<JobUuid>(4)), kept);
+    await store.jobs.cancel(kept.uuid, T0);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 1);
+    // A workflow that no job was left of comes back with the next one.
+    const chain = [taskOf("only")];
+    await create(store, jobOf(5, { workflow: workflowOf({ chain }) }));
+    assertEquals((await claim(store)).chain, chain);
+  });
+  test("stats and counts are a recount after a prune, and later", async (store) => {
+    for (let number = 1; number <= 30; number++) {
+      const created_at = instantAfter(T0, -number * 7 * 60_000);
+      const job = await run(store, jobOf(number, { created_at, exec_after: created_at }));
+      if (number % 3 !== 0) await finish(store, job, number % 2 === 0 ? "failed" : "succeeded");
+    }
+    await assertStats(store, T0);
+    assertEquals(await store.jobs.prune({ ...EVERYTHING, limit: 12 }, T0), 12);
+    await assertStats(store, T0);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 8);
+    for (const hours of [0, 1, 2, 30]) {
+      await assertStats(store, instantAfter(T0, hours * 3_600_000));
+    }
+    assertEquals(await store.jobs.count({}), 10);
+  });
+}

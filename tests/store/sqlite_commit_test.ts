@@ -1,0 +1,159 @@
+// The SQLite store's commits: what shares one, what a failure undoes, when an answer is given.
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { withFolder } from "../support/until.ts";
+import { create } from "./store_case.ts";
+
+/** Runs a test on a file, with the names of the writes of each commit. */
+function withCommits(
+  run: (store: Store, commits: readonly string[][]) => Promise<void>,
+): Promise<void> {
+  return withFolder(async (folder) => {
+    const commits: string[][] = [];
+    const store = await openSqliteStore(`${folder}/store.db`, {
+      committing: (when, names) => {
+        if (when === "after") commits.push([...names]);
+      },
+    });
+    try {
+      await run(store, commits);
+    } finally {
+      await store.close();
+    }
+  });
+}
+
+Deno.test("sqlite: writes that come together share few commits", () =>
+  withCommits(async (store, commits) => {
+    const numbers = Array.from({ length: 200 }, (_, number) => number);
+    await Promise.all(numbers.map((number) => store.jobs.create(jobOf(number))));
+    assertEquals(commits.flat().length, 200);
+    assert(commits.length <= 4, `200 writes took ${commits.length} commits`);
+  }));
+
+Deno.test("sqlite: a write that waits for no other has a commit of its own", () =>
+  withCommits(async (store, commits) => {
+    for (const number of [1, 2, 3]) await store.jobs.create(jobOf(number));
+    await store.jobs.claim(RUNNER, 1, T0);
+    assertEquals(commits, [["job_create"], ["job_create"], ["job_create"], ["job_claim"]]);
+  }));
+
+Deno.test("sqlite: a write is answered, and shown to readers, after its commit", async () => {
+  await withFolder(async (folder) => {
+    let durable = 0;
+    const store = await openSqliteStore(`${folder}/store.db`, {
+      committing: (when, names) => {
+        if (when === "after") durable += names.length;
+      },
+    });
+    try {
+      for (let number = 1; number <= 30; number++) {
+        let answered = false;
+        const write = store.jobs.create(jobOf(number)).then(() => {
+          assertEquals(durable, number);
+          answered = true;
+        });
+        while (!answered) {
+          const [jobs, job, count, listed] = await Promise.all([
+            store.jobs.count({}),
+            store.jobs.get(uuidOf<JobUuid>(number)),
+            store.jobs.stats(T0),
+            store.jobs.list({}, { limit: 1 }),
+          ]);
+          assert(jobs <= durable && count.current.queued <= durable);
+          if (job !== undefined || listed[0]?.job.uuid === uuidOf<JobUuid>(number)) {
+            assertEquals(durable, number);
+          }
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        await write;
+      }
+    } finally {
+      await store.close();
+    }
+  });
+});
+
+Deno.test("sqlite: a write that throws undoes its own part of the shared commit only", async () => {
+  const store = await openSqliteStore(":memory:");
+  const twice = [
+    store.jobs.create(jobOf(1)),
+    store.jobs.create(jobOf(1, { workflow: workflowOf({ name: "undone" }) })),
+    store.jobs.create(jobOf(2)),
+    store.jobs.create(jobOf(3, { workflow: workflowOf({ name: "other" }) })),
+  ];
+  const outcomes = await Promise.allSettled(twice);
+  assertEquals(outcomes.map(({ status }) => status), [
+    "fulfilled",
+    "rejected",
+    "fulfilled",
+    "fulfilled",
+  ]);
+  const names = (await store.jobs.list({})).map(({ job }) => job.name);
+  assertEquals(names, ["other", "sample", "sample"]);
+  await store.close();
+});
+
+Deno.test("sqlite: after a commit that was undone no job shows a chain of it", async () => {
+  let failing = false;
+  const store = await openSqliteStore(":memory:", {
+    committing: (when) => {
+      if (failing && when === "before") throw new Error("undone");
+    },
+  });
+  try {
+    await create(store, jobOf(1));
+    failing = true;
+    const undone = workflowOf({ name: "undone", chain: [taskOf("undone")] });
+    await assertRejects(() => store.jobs.create(jobOf(2, { workflow: undone })), Error, "undone");
+    const together = [3, 4].map((number) => store.jobs.create(jobOf(number, { workflow: undone })));
+    const outcomes = await Promise.allSettled(together);
+    assertEquals(outcomes.map(({ status }) => status), ["rejected", "rejected"]);
+    failing = false;
+    const kept = workflowOf({ name: "kept", chain: [taskOf("kept")] });
+    const job = await create(store, jobOf(5, { workflow: kept }));
+    assertEquals([job.name, job.chain[0]?.name], ["kept", "kept"]);
+    assertEquals((await store.jobs.list({})).map(({ job }) => job.name), ["kept", "sample"]);
+    assertEquals(await store.jobs.count({}), 2);
+  } finally {
+    await store.close();
+  }
+});
+
+Deno.test("sqlite: closing commits what waits, and a closed store refuses writes", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/store.db`;
+    const store = await openSqliteStore(path);
+    const writes = [1, 2, 3].map((number) => store.jobs.create(jobOf(number)));
+    // The digest of the params is computed before a write is queued.
+    await writes[0];
+    const late = store.info.append(uuidOf<JobUuid>(1), { a: 1 }, T0);
+    await store.close();
+    assertEquals(await late, "appended");
+    const error = await assertRejects(() => store.jobs.cancel(jobOf(1).uuid, T0), AgentError);
+    assertEquals(error.code, "aborted");
+    await store.close();
+    const again = await openSqliteStore(path);
+    assertEquals(await again.info.list(uuidOf<JobUuid>(1)), [{ a: 1 }]);
+    await again.close();
+    await Promise.all(writes);
+  });
+});
+
+Deno.test("sqlite: more writes than may wait are refused as overload, and the others are made", async () => {
+  const store = await openSqliteStore(":memory:");
+  const writes = Array.from({ length: 10_500 }, () => store.jobs.renew(RUNNER, T0));
+  const outcomes = await Promise.allSettled(writes);
+  const refused = outcomes.filter((outcome) => outcome.status === "rejected");
+  assertEquals(refused.length, 500);
+  for (const { reason } of refused) {
+    assertEquals([reason.code, reason.retryAfterSeconds], ["overloaded", 1]);
+  }
+  assertEquals((await store.jobs.create(jobOf(1))).kind, "created");
+  await store.close();
+});
