@@ -8,6 +8,8 @@ export interface ApiCall {
   /** Begins with a slash; the query belongs to it. */
   readonly path: string;
   readonly body?: JsonValue;
+  /** Besides those that every call has; names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for the whole answer; 30 seconds when it is left out. */
   readonly deadlineMs?: number;

@@ -12,6 +12,8 @@ export interface Flag {
   readonly name: string;
   /** One letter. */
   readonly short?: string;
+  /** Another word for it, without dashes. */
+  readonly also?: string;
   /** What stands for the value in help; a flag without it is a switch. */
   readonly placeholder?: string;
   /** May be given several times. */
@@ -82,7 +84,9 @@ function findFlag(
   const name = cut < 0 ? word : word.slice(0, cut);
   const inline = cut < 0 ? undefined : word.slice(cut + 1);
   const flag = flags.find((one) =>
-    name === `--${one.name}` || (one.short !== undefined && name === `-${one.short}`)
+    name === `--${one.name}` ||
+    (one.short !== undefined && name === `-${one.short}`) ||
+    (one.also !== undefined && name === `--${one.also}`)
   );
   if (flag !== undefined) return { flag, inline };
   const near = nearest(name, flags.map((one) => `--${one.name}`));

@@ -11,6 +11,7 @@ import { parseArguments, usageError } from "./arguments.ts";
 import { openClient } from "./client.ts";
 import { type Call, type Command, flagsOf, type Noun } from "./command.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./exit_code.ts";
+import { hintFor } from "./hint.ts";
 import { openPrinter } from "./printer.ts";
 import { printable, processTerminal, type Terminal } from "./terminal.ts";
 
@@ -40,21 +41,26 @@ export async function runCli(
   args: readonly string[],
   terminal: Terminal = processTerminal(),
 ): Promise<ExitCode> {
-  let name = args[0] ?? "";
   try {
     const found = await findCommand(args);
     if (found.kind === "help") {
       terminal.out(found.text);
       return EXIT.ok;
     }
-    name = found.name;
     return await runCommand(found.name, found.command, found.rest, terminal);
   } catch (error) {
-    // The reader of our output has seen enough, as `head` does.
-    if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
-    reportError(terminal, error, name);
-    return exitCodeOf(error);
+    const noun = args[0] ?? "";
+    return failed(terminal, error, Object.hasOwn(NOUNS, noun) ? noun : "");
   }
+}
+
+/** Tells an error. @param hint what the command knows to do about it */
+function failed(terminal: Terminal, error: unknown, name: string, hint?: string): ExitCode {
+  // The reader of our output has seen enough, as `head` does.
+  if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
+  const known = error instanceof AgentError ? hint ?? hintFor(error, name) : undefined;
+  reportError(terminal, error, known);
+  return exitCodeOf(error);
 }
 
 async function findCommand(args: readonly string[]): Promise<Found> {
@@ -120,6 +126,29 @@ async function runCommand(
   words: readonly string[],
   terminal: Terminal,
 ): Promise<ExitCode> {
+  let call: Call;
+  try {
+    call = openCall(name, command, words, terminal);
+  } catch (error) {
+    return failed(terminal, error, name);
+  }
+  try {
+    return await command.run(call);
+  } catch (error) {
+    const hint = error instanceof AgentError ? command.hint?.(error, call.args) : undefined;
+    return failed(terminal, error, name, hint);
+  } finally {
+    call.client.close();
+  }
+}
+
+/** @throws {AgentError} `invalid_argument` */
+function openCall(
+  name: string,
+  command: Command,
+  words: readonly string[],
+  terminal: Terminal,
+): Call {
   const args = parseArguments(words, flagsOf(command));
   const count = args.operands.length;
   if (count < command.operandsMin || count > command.operandsMax) {
@@ -136,17 +165,7 @@ async function runCommand(
     address: agentAddress(args.text("url"), args.text("socket"), terminal),
     printCurl: args.has("curl") ? (line) => terminal.out(`${line}\n`) : undefined,
   });
-  const call: Call = {
-    args,
-    terminal: plain,
-    printer: openPrinter(plain, args.has("json")),
-    client,
-  };
-  try {
-    return await command.run(call);
-  } finally {
-    client.close();
-  }
+  return { args, terminal: plain, printer: openPrinter(plain, args.has("json")), client };
 }
 
 /** Flags beat the environment; in the environment a socket beats a URL. */
@@ -171,34 +190,12 @@ function agentAddress(
   return { kind: "url", base: base.href.replace(/\/+$/, "") };
 }
 
-const LISTS: readonly string[] = ["job", "workflow", "machine", "image"];
-
-function reportError(terminal: Terminal, error: unknown, name: string): void {
+function reportError(terminal: Terminal, error: unknown, hint: string | undefined): void {
   const line = (text: string) => terminal.err(`zonewright: ${printable(text)}\n`);
   if (!(error instanceof AgentError)) return line(`internal error: ${messageOf(error)}`);
   line(error.message);
   if (error.errors.length > 1) {
     for (const one of error.errors) terminal.err(`  ${printable(one.message)}\n`);
   }
-  const hint = hintFor(error, name);
-  if (hint !== undefined) terminal.err(`hint: ${hint}\n`);
-}
-
-/** The next useful command after an error. */
-function hintFor(error: AgentError, name: string): string | undefined {
-  const [noun = ""] = name.split(" ");
-  const known = Object.hasOwn(NOUNS, noun);
-  switch (error.code) {
-    case "unreachable":
-      return "start an agent with zonewright serve --dev, or name yours with --url or --socket";
-    case "invalid_argument":
-      return known ? `zonewright ${name} --help` : "zonewright --help";
-    case "not_found":
-    case "conflict":
-      return LISTS.includes(noun) ? `zonewright ${noun} list` : undefined;
-    case "overloaded":
-      return `try again in ${error.retryAfterSeconds ?? 1} s`;
-    default:
-      return undefined;
-  }
+  if (hint !== undefined) terminal.err(`hint: ${printable(hint)}\n`);
 }

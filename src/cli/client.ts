@@ -67,6 +67,7 @@ export function openClient({ address, printCurl }: ClientOptions): Client {
         headers: {
           accept: "application/json",
           ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...call.headers,
         },
         ...(body === undefined ? {} : { body }),
         ...(socket === undefined ? {} : { client: socket }),

@@ -1,6 +1,7 @@
 // What a command is: its place in the help, its flags, and the function that runs it. A noun has
 // verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
+import type { AgentError } from "../domain/error.ts";
 import type { Arguments, Flag } from "./arguments.ts";
 import type { Client } from "./client.ts";
 import type { ExitCode } from "./exit_code.ts";
@@ -32,6 +33,8 @@ export interface Command {
   /** Which of the shared flags it takes: those that name an agent, those of output, or help. */
   readonly shared: "agent" | "output" | "help";
   run(call: Call): Promise<ExitCode>;
+  /** What to do about an error that it ended with, where hint.ts knows too little. */
+  hint?(error: AgentError, args: Arguments): string | undefined;
 }
 
 /** A noun: a command, or verbs. */

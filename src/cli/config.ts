@@ -1,6 +1,7 @@
 // `zonewright config`: what an agent that was started here and now would be configured with.
 
-import { LIMITS, type Setting, SETTINGS } from "../config.ts";
+import { type Setting, SETTINGS } from "../config.ts";
+import { LIMITS } from "../config_limits.ts";
 import { loadConfig, originText } from "../config_sources.ts";
 import type { Call, Command, Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";

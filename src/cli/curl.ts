@@ -8,6 +8,9 @@ export function curlLine(address: AgentAddress, call: ApiCall): string {
   if (address.kind === "socket") words.push("--unix-socket", address.path);
   if (call.method === "HEAD") words.push("--head");
   else if (call.method !== "GET") words.push("-X", call.method);
+  for (const [name, value] of Object.entries(call.headers ?? {})) {
+    words.push("-H", `${name}: ${value}`);
+  }
   const body = bodyText(call);
   if (body !== undefined) {
     // --data-raw: a text that begins with @ is a text, not a file.

@@ -35,6 +35,8 @@ const POLL_MS_MIN = 100;
 const POLL_MS_MAX = 1000;
 /** How long an agent may be away while it is followed: a restart, not a removal. */
 const AWAY_MS_MAX = 60_000;
+/** Entries of a job's info that are read at once; a job may have a hundred thousand. */
+const NEWS_MAX = 1000;
 
 export type Followed =
   | { readonly kind: "ended"; readonly job: JobAnswer }
@@ -114,7 +116,9 @@ async function watch(
       seen += news.length + last.length;
       answeredMs = nowMs();
       away = false;
-      if (ended) return { kind: "ended", job };
+      const more = (ended ? last : news).length === NEWS_MAX;
+      if (ended && !more) return { kind: "ended", job };
+      if (more && (timeoutMs === undefined || nowMs() < startMs + timeoutMs)) continue;
     } catch (error) {
       if (signal.aborted) return { kind: "interrupted" };
       const passing = error instanceof AgentError &&
@@ -138,7 +142,7 @@ async function readNews(
   after: number,
   signal: AbortSignal,
 ): Promise<InfoEntry[]> {
-  const info = await client.get(`/jobs/${job_uuid}/info?after=${after}`, signal);
+  const info = await client.get(`/jobs/${job_uuid}/info?after=${after}&limit=${NEWS_MAX}`, signal);
   return readObjects(info, "the info").map(readInfo);
 }
 
@@ -179,6 +183,7 @@ function endedExit(job: JobAnswer, end: JobEnd, err: (line: string) => void): Ex
       const why = step === undefined ? "" : ` in ${step.name}: ${step.error}`;
       err(`zonewright: Job ${job.uuid} failed${why}`);
       err(`hint: zonewright job get ${job.uuid} --json`);
+      err(`hint: zonewright job retry ${job.uuid}  to make it anew`);
       return EXIT.job_failed;
     }
   }

@@ -57,7 +57,7 @@ export function openLiveView(terminal: Terminal): FollowView {
       }
       printed = Math.max(printed, ended.length);
       motion.step = job.steps.find((step) => step.state === "running");
-      motion.state = stateText(job, nowMs) || (printed === 0 ? "starting" : "ending");
+      motion.state = stateText(job) || (printed === 0 ? "starting" : "ending");
       draw();
     },
     note: keep,

@@ -33,8 +33,8 @@ export function openPlainView(write: (line: string) => void): FollowView {
     endedSteps = Math.max(endedSteps, ended.length);
   };
   return {
-    update(job, news, nowMs) {
-      const text = stateText(job, nowMs);
+    update(job, news) {
+      const text = stateText(job);
       if (text !== state && text !== "") write(text);
       state = text;
       for (const entry of news) {

@@ -14,10 +14,11 @@ export interface FollowView {
 }
 
 /** Why a job stands still; empty while it runs. */
-export function stateText(job: JobAnswer, nowMs: number): string {
+export function stateText(job: JobAnswer): string {
   if (job.execution === "waiting") return "waiting for zonewright job resume";
   if (job.execution !== "queued") return "";
-  return Date.parse(job.exec_after ?? "") > nowMs ? `queued until ${job.exec_after}` : "queued";
+  if (job.next_run_at !== undefined) return `queued until ${job.next_run_at}`;
+  return job.reason === "waiting_for_slot" ? "queued, waiting for a slot" : "queued";
 }
 
 /** `copy 158 MiB / 631 MiB`. */

@@ -1,72 +1,18 @@
 // `zonewright job`: looking at jobs. Running, waiting and changing stand in files of their own.
 
-import { readObjects, textIn } from "./answer.ts";
+import { numberIn, textIn } from "./answer.ts";
 import type { Call, Command, Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
-import { readJob } from "./job_answer.ts";
+import { elapsedSeconds, type JobAnswer, readJob } from "./job_answer.ts";
 import { CANCEL, RESUME } from "./job_change.ts";
+import { LIST } from "./job_list.ts";
 import { INFO, STATS } from "./job_numbers.ts";
 import { jobPath } from "./job_path.ts";
+import { RETRY } from "./job_retry.ts";
 import { RUN } from "./job_run.ts";
 import { TAIL, WAIT } from "./job_watch.ts";
-import { ageText, durationText } from "./table.ts";
+import { ageText, aheadText, durationText } from "./table.ts";
 import { printable } from "./terminal.ts";
-
-const LIST_LIMIT = 100;
-
-const LIST: Command = {
-  summary: "list jobs, newest first",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
-  examples: [
-    ["job list", "the newest jobs"],
-    ["job list --state failed --json", "failed jobs for another program"],
-  ],
-  flags: [
-    {
-      name: "state",
-      placeholder: "STATE",
-      help: "only queued, running, waiting, succeeded, failed or canceled",
-    },
-    { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
-    { name: "limit", placeholder: "N", help: `at most so many; ${LIST_LIMIT} when left out` },
-  ],
-  shared: "agent",
-  async run({ args, client, printer, terminal }) {
-    const query = new URLSearchParams();
-    const state = args.text("state");
-    const target = args.text("target");
-    if (state !== undefined) query.set("execution", state);
-    if (target !== undefined) query.set("target", target);
-    query.set("limit", args.text("limit") ?? String(LIST_LIMIT));
-    const sent = await client.send({ method: "GET", path: `/jobs?${query}` });
-    if (sent.kind === "printed") return EXIT.ok;
-    const jobs = readObjects(sent.body, "the jobs");
-    if (printer.json) printer.document(jobs);
-    else {
-      printer.table(
-        [
-          { head: "UUID" },
-          { head: "NAME", flexible: true },
-          { head: "STATE" },
-          { head: "TARGET", flexible: true },
-          { head: "AGE", right: true },
-        ],
-        jobs.map((job) => [
-          textIn(job, "uuid") ?? "",
-          textIn(job, "name") ?? "",
-          textIn(job, "execution") ?? "",
-          textIn(job, "target") ?? "-",
-          ageText(textIn(job, "created_at"), terminal.nowMs()),
-        ]),
-      );
-    }
-    const more = Number(sent.headers.get("x-count")) - jobs.length;
-    if (more > 0) printer.note(`${more} older jobs are not shown, see --limit`);
-    return EXIT.ok;
-  },
-};
 
 const GET: Command = {
   summary: "show one job with its steps",
@@ -84,24 +30,40 @@ const GET: Command = {
   },
 };
 
+/** Another word for it. */
+const SHOW: Command = {
+  ...GET,
+  summary: "the same as job get",
+  examples: [['job show "$JOB"', "why it does not run yet, and when it will"]],
+};
+
 /** A job for people, or as the document. */
 function showJob({ printer, terminal }: Call, body: unknown): void {
   const job = readJob(body);
   if (printer.json) return printer.document(job.raw);
+  const nowMs = terminal.nowMs();
+  const word = (key: string): [string, string][] => {
+    const text = textIn(job.raw, key);
+    return text === undefined ? [] : [[key, printable(text)]];
+  };
   const instant = (key: string): [string, string][] => {
     const text = textIn(job.raw, key);
-    return text === undefined ? [] : [[key, `${text} (${ageText(text, terminal.nowMs())} ago)`]];
+    return text === undefined ? [] : [[key, `${text} (${ageText(text, nowMs)} ago)`]];
   };
-  const target = textIn(job.raw, "target");
   printer.pairs([
     ["job", job.uuid],
     ["workflow", `${printable(job.name)} (${textIn(job.raw, "workflow_uuid") ?? "-"})`],
     ["state", job.execution],
-    ...(target === undefined ? [] : [["target", printable(target)] as const]),
+    ...waitPairs(job, nowMs),
+    ...word("target"),
+    ...word("locks"),
+    ...word("callback_url"),
     ["params", printable(JSON.stringify(job.raw.params ?? {}))],
+    ...attemptPairs(job),
     ...instant("created_at"),
     ...instant("started_at"),
     ...instant("finished_at"),
+    ...elapsedPairs(job),
   ]);
   if (job.steps.length === 0) return;
   printer.data("");
@@ -121,6 +83,43 @@ function showJob({ printer, terminal }: Call, body: unknown): void {
   );
 }
 
+type Pairs = readonly (readonly [string, string])[];
+
+/** Why a job does not run at present, and when it goes on. */
+function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
+  const known = reason === undefined ? undefined : REASONS[reason] ?? reason;
+  return [
+    ...(known === undefined ? [] : [["reason", known] as const]),
+    ...(next_run_at === undefined
+      ? []
+      : [["next_run_at", `${next_run_at} (in ${aheadText(next_run_at, nowMs)})`] as const]),
+  ];
+}
+
+/** The agent's words for people; one that is not known is shown as it came. */
+const REASONS: Readonly<Record<string, string>> = {
+  scheduled: "scheduled: its time has not come",
+  waiting_for_slot: "waiting for a slot: as many jobs run as may",
+  waiting_for_resume: "waiting for zonewright job resume",
+};
+
+/** The jobs that this one was made of, or that was made of it. */
+function attemptPairs({ raw }: JobAnswer): Pairs {
+  const attempts = numberIn(raw, "num_attempts");
+  const before = textIn(raw, "prev_attempt");
+  const after = textIn(raw, "next_attempt");
+  const many = attempts === undefined ? "" : ` (${attempts} before this one)`;
+  return [
+    ...(before === undefined ? [] : [["retry of", before + many] as const]),
+    ...(after === undefined ? [] : [["retried as", after] as const]),
+  ];
+}
+
+function elapsedPairs(job: JobAnswer): Pairs {
+  const seconds = elapsedSeconds(job);
+  return seconds === undefined ? [] : [["elapsed", durationText(seconds)]];
+}
+
 /** @see document 2 */
 export const JOB: Noun = {
   kind: "verbs",
@@ -129,9 +128,11 @@ export const JOB: Noun = {
     run: RUN,
     list: LIST,
     get: GET,
+    show: SHOW,
     wait: WAIT,
     tail: TAIL,
     cancel: CANCEL,
+    retry: RETRY,
     resume: RESUME,
     info: INFO,
     stats: STATS,

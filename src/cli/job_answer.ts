@@ -9,7 +9,10 @@ export interface JobAnswer {
   readonly uuid: string;
   readonly name: string;
   readonly execution: string;
-  readonly exec_after: string | undefined;
+  /** Why it does not run at present: `scheduled`, `waiting_for_slot`, `waiting_for_resume`. */
+  readonly reason: string | undefined;
+  /** When a scheduled job becomes due. */
+  readonly next_run_at: string | undefined;
   readonly steps: readonly Step[];
   /** Everything the agent sent. */
   readonly raw: JsonObject;
@@ -46,7 +49,8 @@ export function readJob(body: unknown): JobAnswer {
     uuid: textIn(raw, "uuid") ?? "",
     name: textIn(raw, "name") ?? "",
     execution,
-    exec_after: textIn(raw, "exec_after"),
+    reason: textIn(raw, "reason"),
+    next_run_at: textIn(raw, "next_run_at"),
     steps: PHASES.flatMap((phase) => stepsOf(raw, phase, execution)),
     raw,
   };
@@ -67,6 +71,16 @@ export function endOf(job: JobAnswer): JobEnd {
     default:
       return undefined;
   }
+}
+
+/** Seconds from the start of a job to its end; undefined while one of them is not known. */
+export function elapsedSeconds({ raw }: JobAnswer): number | undefined {
+  return secondsBetween(textIn(raw, "started_at"), textIn(raw, "finished_at"));
+}
+
+function secondsBetween(from: string | undefined, to: string | undefined): number | undefined {
+  const seconds = (Date.parse(to ?? "") - Date.parse(from ?? "")) / 1000;
+  return Number.isNaN(seconds) ? undefined : seconds;
 }
 
 /** The first step that failed. */
@@ -97,13 +111,10 @@ function stepsOf(raw: JsonObject, phase: typeof PHASES[number], execution: strin
 
 function endedStep(result: JsonObject, task: JsonObject | undefined, waits: boolean): Step {
   const error = failure(result);
-  const started = Date.parse(textIn(result, "started_at") ?? "");
-  const finished = Date.parse(textIn(result, "finished_at") ?? "");
-  const seconds = (finished - started) / 1000;
   return {
     name: textIn(result, "name") ?? nameOf(task ?? {}),
     state: error !== undefined ? "failed" : waits ? "waiting" : "done",
-    seconds: Number.isNaN(seconds) ? undefined : seconds,
+    seconds: secondsBetween(textIn(result, "started_at"), textIn(result, "finished_at")),
     error,
   };
 }

@@ -1,23 +1,45 @@
-// `zonewright job cancel` and `job resume`: the two changes that a caller may make to a job.
+// `zonewright job cancel` and `job resume`: the changes that a caller may make to an unfinished job.
 
+import { EXECUTIONS, isFinal } from "../domain/job_state.ts";
 import type { JsonObject } from "../domain/json.ts";
+import { textIn } from "./answer.ts";
 import { usageError } from "./arguments.ts";
 import type { Call, Command } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
 import { readJob } from "./job_answer.ts";
+import { BULK_FLAGS, type BulkChange, changeJobs, isBulk } from "./job_bulk.ts";
 import { jobPath } from "./job_path.ts";
 import { parseJsonText } from "./json_text.ts";
 
 /** `zonewright job cancel`. */
 export const CANCEL: Command = {
-  summary: "stop a job that has not ended",
-  operands: "JOB",
-  operandsMin: 1,
+  summary: "stop a job that has not ended, or every one that fits the flags",
+  operands: "[JOB]",
+  operandsMin: 0,
   operandsMax: 1,
-  examples: [['job cancel "$JOB"', "its running task is stopped, later ones do not run"]],
-  flags: [],
+  examples: [
+    ['job cancel "$JOB"', "its running task is stopped, later ones do not run"],
+    ["job cancel --execution queued --workflow hello", "tells how many there are, and asks"],
+    ["job cancel --since 1h --yes --json", "without a question, for another program"],
+  ],
+  flags: BULK_FLAGS,
+  notes: ["With JOB one job is canceled; with flags every unfinished one that fits all of them."],
   shared: "agent",
-  run: (call) => change(call, "cancel", {}),
+  async run(call) {
+    if (isBulk(call)) return await changeJobs(call, CANCEL_JOBS);
+    return await change(call, "cancel", {});
+  },
+  hint(error, { operands: [uuid] }) {
+    if (error.code !== "conflict" || uuid === undefined) return undefined;
+    return `the job is final; zonewright job retry ${uuid} makes it anew`;
+  },
+};
+
+const CANCEL_JOBS: BulkChange = {
+  verb: "cancel",
+  done: "canceled",
+  touches: EXECUTIONS.filter((execution) => !isFinal(execution)),
+  line: (changed) => `${textIn(changed, "uuid") ?? ""} canceled`,
 };
 
 /** `zonewright job resume`. */

@@ -5,9 +5,11 @@ import { numberIn, readObject, readObjects } from "./answer.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
 import { jobPath } from "./job_path.ts";
-import { isJsonObject } from "../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { Column } from "./table.ts";
-import { printable } from "./terminal.ts";
+
+/** Entries that are read at once; a job may have a hundred thousand. */
+const ENTRIES_MAX = 1000;
 
 /** `zonewright job info`. */
 export const INFO: Command = {
@@ -19,11 +21,22 @@ export const INFO: Command = {
   flags: [],
   shared: "agent",
   async run(call) {
-    const sent = await call.client.send({ method: "GET", path: `${jobPath(call)}/info` });
-    if (sent.kind === "printed") return EXIT.ok;
-    const entries = readObjects(sent.body, "the info");
-    if (call.printer.json) call.printer.document(entries);
-    else for (const entry of entries) call.printer.data(printable(JSON.stringify(entry)));
+    const { client, printer } = call;
+    const all: JsonObject[] = [];
+    let after = 0;
+    let count = 0;
+    do {
+      const query = new URLSearchParams({ after: String(after), limit: String(ENTRIES_MAX) });
+      const path = `${jobPath(call)}/info${call.args.has("curl") ? "" : `?${query}`}`;
+      const sent = await client.send({ method: "GET", path });
+      if (sent.kind === "printed") return EXIT.ok;
+      const entries = readObjects(sent.body, "the info");
+      if (printer.json) all.push(...entries);
+      else for (const entry of entries) printer.data(JSON.stringify(entry));
+      count = entries.length;
+      after += count;
+    } while (count === ENTRIES_MAX);
+    if (printer.json) printer.document(all);
     return EXIT.ok;
   },
 };

@@ -1,15 +1,13 @@
 // `zonewright machine create`: from a description and a medium to a console, in one command.
 
-import { isUuid } from "../domain/id.ts";
-import type { JsonObject, JsonValue } from "../domain/json.ts";
+import type { JsonObject } from "../domain/json.ts";
 import { readObject, textIn } from "./answer.ts";
-import { usageError } from "./arguments.ts";
 import type { Call, Command } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
 import { follow, FOLLOW_FLAGS, followedExit, stays, timeoutMsOf, viewFor } from "./follow.ts";
 import { failedStep, type JobAnswer } from "./job_answer.ts";
-import { readJsonFile } from "./json_text.ts";
-import { MEDIA_FLAGS, MEDIA_NOTES, mediaOf } from "./machine_media.ts";
+import { MEDIA_FLAGS, MEDIA_NOTES } from "./machine_media.ts";
+import { machineRequestOf } from "./machine_request.ts";
 import { vncOf, vncText } from "./machine_vnc.ts";
 
 /** `zonewright machine create`. */
@@ -25,24 +23,29 @@ export const CREATE: Command = {
     ],
     ["machine create -f vm.json --iso https://host/a.iso --sha256 $HEX", "an ISO from elsewhere"],
     ["machine create -f - --artifact omnios/latest --wait --json", "an image of the index"],
+    ["machine create -f request.json --follow", "a whole request, as the HTTP interface takes it"],
   ],
   flags: [
     {
       name: "file",
       short: "f",
       placeholder: "FILE",
-      help: "the machine's description as JSON, as vmadm takes it; - is standard input",
+      help: "JSON: the description as vmadm takes it, or a whole request; - is standard input",
     },
     ...MEDIA_FLAGS,
     { name: "brand", placeholder: "BRAND", help: "kvm or bhyve, instead of the description's" },
     { name: "uuid", placeholder: "UUID", help: "the machine's uuid; makes the call repeatable" },
     ...FOLLOW_FLAGS,
   ],
-  notes: MEDIA_NOTES,
+  notes: [
+    ...MEDIA_NOTES,
+    'A whole request is {"machine": …, "media": …}, with "boot" and "uuid" where they are wanted.\n' +
+    "What it says is not said again by a flag; without media in it, a flag names the medium.",
+  ],
   shared: "agent",
   async run(call) {
     timeoutMsOf(call);
-    const body = await requestOf(call);
+    const body = await machineRequestOf(call);
     const sent = await call.client.send({ method: "POST", path: "/agent/v1/machines", body });
     if (sent.kind === "printed") return EXIT.ok;
     const started = readObject(sent.body, "the machine");
@@ -71,26 +74,6 @@ function endOfJob(job: JobAnswer): JsonObject {
   const step = failedStep(job);
   const error = step === undefined ? null : { task: step.name, message: step.error ?? "" };
   return { execution: job.execution, error };
-}
-
-/** The body of POST /agent/v1/machines. @throws {AgentError} `invalid_argument`, `not_found` */
-async function requestOf({ args, terminal }: Call): Promise<JsonObject> {
-  const file = args.text("file");
-  if (file === undefined) throw usageError("-f FILE is missing: expected a machine as JSON");
-  const { media, boot } = mediaOf(args, terminal.cwd);
-  const uuid = args.text("uuid")?.toLowerCase();
-  if (uuid !== undefined && !isUuid(uuid)) {
-    throw usageError(`--uuid ${JSON.stringify(uuid)} is not a uuid`);
-  }
-  const machine = await readJsonFile(file, terminal);
-  const brand = args.text("brand");
-  return {
-    machine: { ...machine, ...(brand === undefined ? {} : { brand }) },
-    // Texts only: a media request is JSON as it stands.
-    media: media as JsonValue,
-    ...(boot === undefined ? {} : { boot }),
-    ...(uuid === undefined ? {} : { uuid }),
-  };
 }
 
 async function showMachine({ client, printer }: Call, uuid: string): Promise<ExitCode> {

@@ -47,7 +47,7 @@ export function mediaOf(args: Arguments, cwd: string): Media {
   const given = SOURCES.filter((name) => args.has(name));
   const [source] = given;
   if (source === undefined) {
-    throw usageError("--iso MEDIUM is missing; --disk or --artifact also do");
+    throw usageError('--iso MEDIUM is missing; --disk, --artifact or "media" in the file also do');
   }
   if (given.length > 1) {
     throw usageError(`${given.map((name) => `--${name}`).join(" and ")} name two media`);
@@ -67,7 +67,11 @@ export function mediaOf(args: Arguments, cwd: string): Media {
   };
 }
 
-function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined): {
+/**
+ * What the medium is, by --boot or by the flag that names it.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined): {
   boot?: "cd" | "disk";
 } {
   const boot = args.text("boot");

@@ -20,6 +20,8 @@ export interface Printer {
   pairs(pairs: readonly (readonly [name: string, value: string])[]): void;
   /** One line about what happened, for people. */
   note(line: string): void;
+  /** A question; the cursor stays behind it. */
+  ask(question: string): void;
   /** The next useful command; only where a person sits. */
   next(command: string, does: string): void;
 }
@@ -44,6 +46,7 @@ export function openPrinter(terminal: Terminal, json: boolean): Printer {
       for (const [name, value] of pairs) data(`${name.padEnd(width)}  ${value}`);
     },
     note: (line) => terminal.err(`${printable(line)}\n`),
+    ask: (question) => terminal.err(printable(question)),
     next(command, does) {
       if (!canMove(terminal)) return;
       terminal.err(`${printable(`next: zonewright ${command}  (${does})`)}\n`);

@@ -1,6 +1,8 @@
 // The settings of the agent as flags of a command.
 
-import { type Definition, LIMITS, SETTINGS, variableOf } from "../config.ts";
+import { SETTINGS, variableOf } from "../config.ts";
+import type { Definition } from "../config_definition.ts";
+import { LIMITS } from "../config_limits.ts";
 import type { ConfigSources, FlagValue } from "../config_sources.ts";
 import type { Flag } from "./arguments.ts";
 import type { Call } from "./command.ts";

@@ -12,8 +12,11 @@ export interface Terminal {
   err(text: string): void;
   /** All of standard input. */
   readIn(): Promise<string>;
+  /** One line of standard input without its end; what there is when the input ends before. */
+  readLine(): Promise<string>;
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
+  readonly inIsTerminal: boolean;
   readonly outIsTerminal: boolean;
   readonly errIsTerminal: boolean;
   /** Columns of the window, or undefined when there is none. */
@@ -25,6 +28,8 @@ export interface Terminal {
 }
 
 const INPUT_BYTES_MAX = 64 * 1_048_576;
+/** An answer to a question; a terminal gives no longer lines. */
+const LINE_BYTES_MAX = 4096;
 
 /** The streams, environment and clock of this process. */
 export function processTerminal(): Terminal {
@@ -32,8 +37,10 @@ export function processTerminal(): Terminal {
     out: (text) => writeAll(Deno.stdout, text),
     err: (text) => writeAll(Deno.stderr, text),
     readIn: readStdin,
+    readLine: readStdinLine,
     env: Deno.env.toObject(),
     cwd: Deno.cwd(),
+    inIsTerminal: Deno.stdin.isTerminal(),
     outIsTerminal: Deno.stdout.isTerminal(),
     errIsTerminal: Deno.stderr.isTerminal(),
     columns: windowColumns,
@@ -64,6 +71,18 @@ async function readStdin(): Promise<string> {
     parts.push(part);
   }
   return await new Blob(parts).text();
+}
+
+/** A terminal hands over one line at a time; from anything else, what follows the line is lost. */
+async function readStdinLine(): Promise<string> {
+  const bytes = new Uint8Array(LINE_BYTES_MAX);
+  for (let size = 0; size < LINE_BYTES_MAX;) {
+    const read = await Deno.stdin.read(bytes.subarray(size));
+    const text = new TextDecoder().decode(bytes.subarray(0, size + (read ?? 0)));
+    if (read === null || text.includes("\n")) return text.split("\n", 1)[0] ?? "";
+    size += read;
+  }
+  throw new AgentError("too_large", `Cannot read the answer: over ${LINE_BYTES_MAX} bytes`);
 }
 
 function windowColumns(): number | undefined {

@@ -4,7 +4,7 @@ import { AgentError } from "../../src/domain/error.ts";
 
 const FLAGS: readonly Flag[] = [
   { name: "json", help: "" },
-  { name: "file", short: "f", placeholder: "FILE", help: "" },
+  { name: "file", short: "f", also: "from-file", placeholder: "FILE", help: "" },
   { name: "param", short: "p", placeholder: "K=V", many: true, help: "" },
 ];
 
@@ -20,6 +20,14 @@ Deno.test("parseArguments() reads flags in either form, and operands between the
   assertEquals(args.text("file"), "a");
   assertEquals(args.texts("param"), ["k=v", "x=y"]);
   assertEquals([args.has("json"), args.has("file")], [false, true]);
+});
+
+Deno.test("parseArguments() takes another word for a flag as that flag", () => {
+  assertEquals(parseArguments(["--from-file", "a"], FLAGS).text("file"), "a");
+  assertEquals(
+    refusal("-f", "a", "--from-file=b"),
+    "Cannot read the command: --file is given twice",
+  );
 });
 
 Deno.test("parseArguments() keeps numbers, empty values and a lone dash as texts", () => {

@@ -3,34 +3,10 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { withFolder } from "../support/until.ts";
-import {
-  BODY,
-  type HttpAgent,
-  jobIn,
-  newJob,
-  newWorkflow,
-  withHttpAgent,
-} from "../http/http_agent.ts";
-import { type Screen, screenFor, type ScreenOptions } from "./screen.ts";
+import { BODY, jobIn, newJob, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
+import { document, said } from "./screen.ts";
 
 const NO_JOB = "00000000-0000-4000-8000-000000000404";
-
-/** Runs one command line; the screen tells what it said. */
-async function said(
-  agent: HttpAgent,
-  args: readonly string[],
-  options: ScreenOptions = {},
-): Promise<Screen & { readonly code: number }> {
-  const screen = screenFor(agent.url, {
-    nowMs: () => Date.parse(agent.clock.now) + 90_000,
-    ...options,
-  });
-  return { ...screen, code: await screen.run(...args) };
-}
-
-function document(screen: Screen): unknown {
-  return JSON.parse(screen.out());
-}
 
 Deno.test("job run starts a workflow by its name and prints the job's uuid alone", () =>
   withHttpAgent(async (agent) => {
@@ -38,10 +14,10 @@ Deno.test("job run starts a workflow by its name and prints the job's uuid alone
     const params = ["-p", "name=world", "-p", 'disks:=[1,{"a":null}]', "-p", "eq=a=b"];
     const { code, out, err } = await said(agent, ["job", "run", "hello", ...params]);
     assertEquals([code, err()], [0, ""]);
-    const [job] = await agent.store.jobs.list({});
-    assertEquals(out(), `${job?.uuid}\n`);
-    assertEquals(job?.workflow_uuid as string, workflow);
-    assertEquals(job?.params, { name: "world", disks: [1, { a: null }], eq: "a=b" });
+    const [listed] = await agent.store.jobs.list({});
+    assertEquals(out(), `${listed?.job.uuid}\n`);
+    assertEquals(listed?.job.workflow_uuid as string, workflow);
+    assertEquals(listed?.job.params, { name: "world", disks: [1, { a: null }], eq: "a=b" });
   }));
 
 Deno.test("job run sends target and time, also a time from now", () =>
@@ -66,6 +42,8 @@ Deno.test("job run exits 6 when an unfinished job has the same target and params
     const { code, err } = await said(agent, line);
     assertEquals(code, 6);
     assertStringIncludes(err(), "zonewright: Cannot create a job");
+    const [listed] = await agent.store.jobs.list({});
+    assertStringIncludes(err(), `hint: zonewright job get ${listed?.job.uuid}  shows that job\n`);
   }));
 
 Deno.test("job run names the nearest workflow for an unknown one", () =>
@@ -76,7 +54,7 @@ Deno.test("job run names the nearest workflow for an unknown one", () =>
     assertEquals(
       err(),
       'zonewright: Cannot find workflow "provison": did you mean "provision"?\n' +
-        "hint: zonewright job list\n",
+        "hint: zonewright workflow list\n",
     );
   }));
 
@@ -90,11 +68,15 @@ Deno.test("job run refuses to choose between two workflows of one name", () =>
 
 Deno.test("job run refuses parameters that are none", () =>
   withHttpAgent(async (agent) => {
-    for (const param of ["novalue", "=x", "target=x", "workflow=x", "a:={"]) {
+    const reserved = ["target", "workflow", "exec_after", "locks", "callback_url"];
+    for (const param of ["novalue", "=x", "a:={", ...reserved.map((name) => `${name}=x`)]) {
       const { code, err } = await said(agent, ["job", "run", NO_JOB, "-p", param]);
       assertEquals(code, 2, param);
       assertStringIncludes(err(), "--param");
     }
+    const twice = await said(agent, ["job", "run", NO_JOB, "-p", "a=1", "-p", "a=2"]);
+    assertEquals(twice.code, 2);
+    assertStringIncludes(twice.err(), "--param a is given twice");
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--at", "+soon"])).code, 2);
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--at", "2026-02-31"])).code, 2);
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--timeout", "1y"])).code, 2);
@@ -107,8 +89,8 @@ Deno.test("job list shows a table for people and the list as it is with --json",
     await jobIn(agent, "queued");
     const table = await said(agent, ["job", "list", "--state", "failed"]);
     assertEquals(table.out().split("\n").slice(0, 2), [
-      "UUID                                  NAME    STATE    TARGET  AGE",
-      `${uuid}  sample  failure  -       1 m`,
+      "UUID                                  NAME    STATE    WAITS  TARGET  AGE",
+      `${uuid}  sample  failure  -      -       1 m`,
     ]);
     const json = await said(agent, ["job", "list", "--json"]);
     assertEquals((document(json) as unknown[]).length, 2);
@@ -156,6 +138,10 @@ Deno.test("job cancel cancels once and exits 6 the second time", () =>
     const second = await said(agent, ["job", "cancel", uuid]);
     assertEquals(second.code, 6);
     assertStringIncludes(second.err(), 'execution is "canceled"');
+    assertStringIncludes(
+      second.err(),
+      `hint: the job is final; zonewright job retry ${uuid} makes it anew\n`,
+    );
   }));
 
 Deno.test("job resume reports a result, a JSON result or an error", () =>

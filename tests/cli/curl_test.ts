@@ -21,6 +21,7 @@ interface Received {
   readonly method: string;
   readonly url: string;
   readonly type: string | null;
+  readonly key: string | null;
   readonly body: string;
 }
 
@@ -33,7 +34,8 @@ async function withServer(
   const handler = async (request: Request) => {
     const { method, url } = request;
     const type = request.headers.get("content-type");
-    received.push({ method, url, type, body: await request.text() });
+    const key = request.headers.get("idempotency-key");
+    received.push({ method, url, type, key, body: await request.text() });
     return Response.json({ ok: true });
   };
   const server = "path" in options
@@ -74,12 +76,13 @@ programTest(
     withServer(TCP, async (sent, port) => {
       const screen = screenFor(`http://127.0.0.1:${port}/base`);
       const uuid = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
-      const code = await screen.run("job", "run", uuid, "-p", `text=${HARD}`, "--curl");
+      const key = ["--idempotency-key", "it's-1"];
+      const code = await screen.run("job", "run", uuid, "-p", `text=${HARD}`, ...key, "--curl");
       assertEquals([code, screen.err(), sent.length], [0, "", 0]);
       await shell(screen.out());
       assertEquals(sent[0]?.method, "POST");
       assertEquals(sent[0]?.url, `http://127.0.0.1:${port}/base/jobs`);
-      assertEquals(sent[0]?.type, "application/json");
+      assertEquals([sent[0]?.type, sent[0]?.key], ["application/json", "it's-1"]);
       assertEquals(JSON.parse(sent[0]?.body ?? ""), { text: HARD, workflow: uuid });
     }),
 );

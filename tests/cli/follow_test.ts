@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
 import { endOf, readJob } from "../../src/cli/job_answer.ts";
 import {
   BODY,
@@ -39,7 +40,8 @@ function following(
     const workflow = await newWorkflow(agent, { name: "provision", chain });
     const screen = screenFor(agent.url, options);
     const ended = screen.run("job", "run", workflow, ...flags);
-    const { uuid } = await until("the job", async () => (await agent.store.jobs.list({}))[0]);
+    const listed = await until("the job", async () => (await agent.store.jobs.list({}))[0]);
+    const { uuid } = listed.job;
     await run({
       agent,
       screen,
@@ -72,7 +74,7 @@ const FAILED = { kind: "finished", execution: "failed" } as const;
 
 Deno.test("--follow off a terminal prints one line per step, message and quarter", () =>
   following(["--follow"], async (job) => {
-    await job.sees("queued\n");
+    await job.sees("queued, waiting for a slot\n");
     await claimAll(job.agent);
     for (const share of [1, 10, 26, 30, 51, 99, 100]) {
       await job.info({
@@ -88,7 +90,7 @@ Deno.test("--follow off a terminal prints one line per step, message and quarter
     await end(job, "boot", SUCCEEDED, 100);
     assertEquals(await job.ended, 0);
     assertEquals(job.screen.err().split("\n"), [
-      "queued",
+      "queued, waiting for a slot",
       "place: copy 26 MiB / 100 MiB (26 %)",
       "place: copy 51 MiB / 100 MiB (51 %)",
       "place: copy 99 MiB / 100 MiB (99 %)",
@@ -99,7 +101,12 @@ Deno.test("--follow off a terminal prints one line per step, message and quarter
       "boot ok 0.1 s",
       "",
     ]);
-    assertEquals(job.screen.out(), `${job.uuid}\n`);
+    assertEquals(job.screen.out().split("\n"), [
+      `job      ${job.uuid}`,
+      "state    success",
+      "elapsed  0.0 s",
+      "",
+    ]);
   }));
 
 Deno.test("--follow exits 5 and says which task failed with what", () =>
@@ -111,8 +118,40 @@ Deno.test("--follow exits 5 and says which task failed with what", () =>
     assertStringIncludes(
       job.screen.err(),
       `zonewright: Job ${job.uuid} failed in place: no space\n` +
-        `hint: zonewright job get ${job.uuid} --json\n`,
+        `hint: zonewright job get ${job.uuid} --json\n` +
+        `hint: zonewright job retry ${job.uuid}  to make it anew\n`,
     );
+  }));
+
+Deno.test("--wait shows the end of the job, the failed task, its error and the time it took", () =>
+  following(["--wait"], async (job) => {
+    await claimAll(job.agent);
+    await end(job, "place", { kind: "continue" }, 40);
+    job.agent.clock.now = instantAfter(job.agent.clock.now, 65_000);
+    await end(job, "boot", FAILED, 0, "no such device\x1b[2J");
+    assertEquals(await job.ended, 5);
+    assertEquals(job.screen.out().split("\n"), [
+      `job      ${job.uuid}`,
+      "state    failure",
+      "task     boot",
+      "error    no such device\\x1b[2J",
+      "elapsed  1 m 05 s",
+      "",
+    ]);
+  }));
+
+Deno.test("--follow reads an info of any length in parts", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    const count = 2_345;
+    await Promise.all(
+      Array.from({ length: count }, (_, index) => job.info({ message: `message ${index}` })),
+    );
+    await end(job, "place", { kind: "continue" }, 10);
+    await end(job, "boot", SUCCEEDED, 10);
+    assertEquals(await job.ended, 0);
+    const told = job.screen.err().split("\n").filter((line) => line.startsWith("message "));
+    assertEquals(told, Array.from({ length: count }, (_, index) => `message ${index}`));
   }));
 
 Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () =>
@@ -134,7 +173,7 @@ Deno.test("--timeout exits 124, tells how to go on, and leaves the job alone", (
 
 Deno.test("Ctrl-C exits 130, tells how to go on, and leaves the job alone", () =>
   following(["--follow"], async (job) => {
-    await job.sees("queued\n");
+    await job.sees("queued, waiting for a slot\n");
     job.screen.interrupt();
     assertEquals(await job.ended, 130);
     assertStringIncludes(job.screen.err(), `Stopped watching job ${job.uuid}: it goes on`);

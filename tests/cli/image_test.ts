@@ -163,7 +163,7 @@ Deno.test("a job is followed over a restart of the agent", async () => {
   await first.shutdown();
   const second = serveTree({
     "GET /jobs/j": job("success"),
-    "GET /jobs/j/info?after=0": [],
+    "GET /jobs/j/info?after=0&limit=1000": [],
   }, port);
   try {
     assertEquals(await ended, 0);

@@ -98,6 +98,74 @@ Deno.test("media that cannot be told or trusted are refused with a sentence of t
   );
 });
 
+const PATH = { path: "/media/a.iso" };
+
+/** The body that a command line sends for a file of this content. */
+async function sentFor(content: unknown, ...flags: string[]): Promise<JsonObject> {
+  const screen = openScreen({ input: JSON.stringify(content) });
+  const code = await screen.run("machine", "create", "-f", "-", ...flags, "--curl");
+  assertEquals([code, screen.err()], [0, ""], flags.join(" "));
+  return JSON.parse(/--data-raw '(.*)' http/.exec(screen.out())?.[1] ?? "");
+}
+
+Deno.test("a file may be the whole request, which is sent as it is", async () => {
+  const whole = { machine: MACHINE, media: PATH, boot: "disk", uuid: UUID };
+  assertEquals(await sentFor(whole), whole);
+  const { boot: _boot, uuid: _uuid, ...half } = whole;
+  assertEquals(await sentFor(half), half);
+  assertEquals(await sentFor(half, "--brand", "bhyve", "--uuid", UUID, "--boot", "cd"), {
+    machine: { ...MACHINE, brand: "bhyve" },
+    media: PATH,
+    boot: "cd",
+    uuid: UUID,
+  });
+});
+
+Deno.test("a request without a medium takes it from the flags, as a description does", async () => {
+  const media = { media: { path: "a.iso" }, boot: "cd" };
+  assertEquals(await sentFor({ machine: MACHINE }, "--iso", "a.iso"), {
+    machine: MACHINE,
+    ...media,
+  });
+  assertEquals(await sentFor({ machine: 7 }, "--iso", "a.iso", "--brand", "kvm"), {
+    machine: 7,
+    ...media,
+  });
+});
+
+Deno.test("a mixture of request, description and flags is refused and names what is twice", async () => {
+  const refusal = async (content: unknown, ...flags: string[]) => {
+    const screen = openScreen({ input: JSON.stringify(content) });
+    const code = await screen.run("machine", "create", "-f", "-", ...flags, "--curl");
+    assertEquals([code, screen.out()], [2, ""]);
+    return screen.err();
+  };
+  const whole = { machine: MACHINE, media: PATH, boot: "cd", uuid: UUID };
+  assertStringIncludes(
+    await refusal({ ...MACHINE, media: PATH }),
+    'standard input mixes a request and a description: it has "media" and "brand"; expected',
+  );
+  assertStringIncludes(await refusal({ machine: MACHINE, mdia: PATH }), 'did you mean "media"?');
+  assertStringIncludes(await refusal({ media: PATH }), 'has "media" and no "machine"');
+  assertStringIncludes(await refusal({ machine: MACHINE }), '--artifact or "media" in the file');
+  const twice: [string, string, string][] = [
+    ["--iso", "b.iso", "media"],
+    ["--sha256", HEX, "media"],
+    ["--boot", "cd", "boot"],
+    ["--uuid", UUID, "uuid"],
+  ];
+  for (const [flag, value, key] of twice) {
+    assertStringIncludes(
+      await refusal(whole, flag, value),
+      `${flag} and "${key}" in standard input are both given`,
+    );
+  }
+  assertStringIncludes(
+    await refusal({ machine: MACHINE, boot: "disk" }, "--iso", "a.img"),
+    'has "boot" and no "media"',
+  );
+});
+
 Deno.test("machine create without a description exits 2", async () => {
   const screen = openScreen();
   assertEquals(await screen.run("machine", "create", "--iso", "a.iso"), 2);
@@ -110,7 +178,8 @@ Deno.test("machine create --wait --json prints one document when its job fails, 
   withMachines(async (agent) => {
     const screen = screenFor(agent.url, { input: INPUT });
     const ended = screen.run(...CREATE, "--json");
-    const { uuid, params } = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    const listed = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    const { uuid, params } = listed.job;
     await claimAll(agent);
     const failed = { kind: "finished", execution: "failed" } as const;
     await endTask(agent, uuid, failed, { error: "no such file" }, params);
@@ -128,7 +197,8 @@ Deno.test("machine create --wait --json prints one document when its job is canc
   withMachines(async (agent) => {
     const screen = screenFor(agent.url, { input: INPUT });
     const ended = screen.run(...CREATE, "--json");
-    const { uuid, params } = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    const listed = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    const { uuid, params } = listed.job;
     await agent.call("POST", `/jobs/${uuid}/cancel`, {});
     assertEquals(await ended, 7);
     const document = { uuid: params.uuid, job_uuid: uuid, execution: "canceled", error: null };

@@ -1,8 +1,10 @@
 // The command line as a program: streams, exit codes and signals that only a process has.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { shellQuoted } from "../../src/cli/curl.ts";
 import { selfCommand } from "../../src/executable.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
+import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const SELF = selfCommand();
@@ -79,6 +81,49 @@ Deno.test("Ctrl-C while a job is followed exits 130, and the job goes on", () =>
     assertStringIncludes(new TextDecoder().decode(stderr), "it goes on");
     assertEquals((await agent.store.jobs.get(uuid))?.execution, "queued");
   }));
+
+/** Elsewhere than on Linux a program of this name takes other flags. */
+const SCRIPT = Deno.build.os === "linux" ? "script" : "script of util-linux";
+
+programTest(
+  SCRIPT,
+  "the program asks on a terminal before it changes many jobs",
+  () =>
+    withHttpAgent(async (agent) => {
+      const uuid = await newJob(agent);
+      const words = [SELF.program, ...SELF.args, "job", "cancel", "--execution", "queued"];
+      const asked = async (answer: string) => {
+        const child = new Deno.Command(SCRIPT, {
+          args: ["-qec", words.map(shellQuoted).join(" "), "/dev/null"],
+          env: { ...SELF.env, ZONEWRIGHT_URL: agent.url, TERM: "dumb" },
+          stdin: "piped",
+          stdout: "piped",
+          stderr: "null",
+        }).spawn();
+        const decoder = new TextDecoder();
+        let screen = "";
+        const typing = child.stdin.getWriter();
+        for await (const part of child.stdout) {
+          const before = screen.includes("[y/N] ");
+          screen += decoder.decode(part, { stream: true });
+          if (!before && screen.includes("[y/N] ")) {
+            await typing.write(new TextEncoder().encode(answer));
+          }
+        }
+        await typing.close();
+        return { code: (await child.status).code, screen };
+      };
+      const no = await asked("n\n");
+      assertEquals(no.code, 1);
+      assertStringIncludes(no.screen, 'Cancel 1 job with execution "queued"? [y/N] ');
+      assertStringIncludes(no.screen, "nothing was changed");
+      assertEquals((await agent.store.jobs.get(uuid))?.execution, "queued");
+      const yes = await asked("y\n");
+      assertEquals(yes.code, 0);
+      assertStringIncludes(yes.screen, `${uuid} canceled`);
+      assertEquals((await agent.store.jobs.get(uuid))?.execution, "canceled");
+    }),
+);
 
 Deno.test("serve with a wrong configuration exits 2 before anything is opened", () =>
   withFolder(async (folder) => {

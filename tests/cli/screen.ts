@@ -18,6 +18,8 @@ export interface Screen {
 export interface ScreenOptions {
   readonly env?: Record<string, string>;
   readonly input?: string;
+  /** What the person types when asked; a person who was not expected to be asked is an error. */
+  readonly answer?: string;
   readonly isTerminal?: boolean;
   readonly columns?: number;
   readonly cwd?: string;
@@ -34,8 +36,13 @@ export function openScreen(options: ScreenOptions = {}): Screen {
     out: (text) => out += text,
     err: (text) => err += text,
     readIn: () => Promise.resolve(options.input ?? ""),
+    readLine: () =>
+      options.answer === undefined
+        ? Promise.reject(new Error("asked without an answer"))
+        : Promise.resolve(options.answer),
     env: options.env ?? {},
     cwd: options.cwd ?? "/",
+    inIsTerminal: isTerminal,
     outIsTerminal: isTerminal,
     errIsTerminal: isTerminal,
     columns: () => options.columns,
@@ -57,4 +64,23 @@ export function openScreen(options: ScreenOptions = {}): Screen {
 /** A terminal whose commands go to the agent at this address. */
 export function screenFor(url: string, options: ScreenOptions = {}): Screen {
   return openScreen({ ...options, env: { ZONEWRIGHT_URL: url, ...options.env } });
+}
+
+/** Milliseconds by which the clock of said() is ahead of the agent's. */
+const AHEAD_MS = 90_000;
+
+/** Runs one command line against an agent; the screen tells what it said. */
+export async function said(
+  agent: { readonly url: string; readonly clock: { now: string } },
+  args: readonly string[],
+  options: ScreenOptions = {},
+): Promise<Screen & { readonly code: number }> {
+  const nowMs = () => Date.parse(agent.clock.now) + AHEAD_MS;
+  const screen = screenFor(agent.url, { nowMs, ...options });
+  return { ...screen, code: await screen.run(...args) };
+}
+
+/** The JSON document on standard output. */
+export function document(screen: Screen): unknown {
+  return JSON.parse(screen.out());
 }

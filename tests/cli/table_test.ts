@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { ageText, durationText, sizeText, tableLines } from "../../src/cli/table.ts";
+import { ageText, aheadText, durationText, sizeText, tableLines } from "../../src/cli/table.ts";
 import { openScreen } from "./screen.ts";
 import { paintFor, printable } from "../../src/cli/terminal.ts";
 
@@ -33,6 +33,8 @@ Deno.test("ageText() names the largest whole unit", () => {
   assertEquals(ageText("2025-12-31T23:00:00Z", now), "1 d");
   assertEquals(ageText("2026-01-02T01:00:00Z", now), "0 s");
   assertEquals(ageText(undefined, now), "-");
+  assertEquals(aheadText("2026-01-02T00:09:59Z", now), "9 m");
+  assertEquals(aheadText("soon", now), "-");
 });
 
 Deno.test("durationText() and sizeText() read as people say them", () => {

@@ -1,0 +1,145 @@
+// Which jobs `job list` shows, and what it tells of them, against the real application.
+
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { instantAfter } from "../../src/domain/instant.ts";
+import {
+  claimAll,
+  type HttpAgent,
+  jobIn,
+  newJob,
+  newWorkflow,
+  withHttpAgent,
+} from "../http/http_agent.ts";
+import { said } from "./screen.ts";
+
+/** The uuids that a list with these flags shows. */
+async function listed(agent: HttpAgent, ...flags: string[]): Promise<string[]> {
+  const { code, out, err } = await said(agent, ["job", "list", "--json", ...flags]);
+  assertEquals([code, err()], [0, ""], flags.join(" "));
+  const jobs: { uuid: string }[] = JSON.parse(out());
+  return jobs.map(({ uuid }) => uuid);
+}
+
+Deno.test("job list filters by state, in either word for it", () =>
+  withHttpAgent(async (agent) => {
+    const failed = await jobIn(agent, "failed");
+    await jobIn(agent, "queued");
+    assertEquals(await listed(agent, "--execution", "failed"), [failed]);
+    assertEquals(await listed(agent, "--state", "failure"), [failed]);
+  }));
+
+Deno.test("job list filters by workflow, by its uuid or its name, also of one that is deleted", () =>
+  withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent, { name: "hello" });
+    const uuid = await newJob(agent, { workflow });
+    await newJob(agent);
+    await agent.call("DELETE", `/workflows/${workflow}`);
+    assertEquals(await listed(agent, "--workflow", workflow.toUpperCase()), [uuid]);
+    assertEquals(await listed(agent, "--workflow", "hello"), [uuid]);
+  }));
+
+Deno.test("job list says when no workflow has the name that was typed", () =>
+  withHttpAgent(async (agent) => {
+    await newWorkflow(agent, { name: "provision" });
+    const typed = await said(agent, ["job", "list", "--workflow", "provison", "--json"]);
+    assertEquals([typed.code, typed.out()], [0, "[]\n"]);
+    assertEquals(
+      typed.err(),
+      'no workflow has the name "provison": did you mean "provision"?\n',
+    );
+    assertEquals(await listed(agent, "--workflow", "provision"), []);
+  }));
+
+Deno.test("job list filters by target, by params of any type, and by all of it together", () =>
+  withHttpAgent(async (agent) => {
+    const one = await newJob(agent, {
+      target: "/a",
+      zone: "a b",
+      count: 3,
+      list: [1, { a: null }],
+    });
+    const two = await newJob(agent, { target: "/b", zone: "a b", count: "3" });
+    assertEquals(await listed(agent, "--target", "/a"), [one]);
+    assertEquals(await listed(agent, "-p", "zone=a b"), [two, one]);
+    assertEquals(await listed(agent, "--param", "count=3"), [two, one]);
+    assertEquals(await listed(agent, "-p", 'list:=[1, {"a": null}]'), [one]);
+    assertEquals(await listed(agent, "-p", 'zone:="a b"', "-p", "count:=3", "--target", "/b"), [
+      two,
+    ]);
+    assertEquals(await listed(agent, "-p", "zone=c"), []);
+  }));
+
+Deno.test("job list filters by the time a job was made, of the calendar or before now", () =>
+  withHttpAgent(async (agent) => {
+    const t0 = agent.clock.now;
+    const older = await newJob(agent);
+    agent.clock.now = instantAfter(t0, 3_600_000);
+    const newer = await newJob(agent);
+    // The clock of the command is 90 seconds ahead of the agent's.
+    assertEquals(await listed(agent, "--since", "2m"), [newer]);
+    assertEquals(await listed(agent, "--until", "2m"), [older]);
+    assertEquals(await listed(agent, "--since", "2h", "--until", "10m"), [older]);
+    assertEquals(await listed(agent, "--since", agent.clock.now), [newer]);
+    assertEquals(await listed(agent, "--until", agent.clock.now.replace("Z", "+00:00")), [older]);
+  }));
+
+Deno.test("job list refuses times, limits and params that are none", () =>
+  withHttpAgent(async (agent) => {
+    const refused: [string[], string][] = [
+      [["--since", "2026-02-31"], "Cannot read --since"],
+      // Digits alone could be a year.
+      [["--until", "2026"], "Cannot read --until"],
+      [["--limit", "0"], '--limit "0" is not a number'],
+      [["--limit", "all"], '--limit "all" is not a number'],
+      [["-p", "zone"], '--param "zone" is neither K=V nor K:=JSON'],
+      [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
+      [["-p", "name=a"], '"name" is a word of the list itself'],
+      [["--execution", "a", "--state", "b"], "--execution is given twice"],
+    ];
+    for (const [flags, why] of refused) {
+      const { code, out, err } = await said(agent, ["job", "list", ...flags]);
+      assertEquals([code, out()], [2, ""], flags.join(" "));
+      assertStringIncludes(err(), why);
+    }
+  }));
+
+Deno.test("job list and job show tell why a job does not run, and when it will", () =>
+  withHttpAgent(async (agent) => {
+    const later = await newJob(agent, { exec_after: instantAfter(agent.clock.now, 600_000) });
+    const waiting = await jobIn(agent, "waiting");
+    const running = await newJob(agent);
+    await claimAll(agent);
+    const ready = await newJob(agent);
+    const { out } = await said(agent, ["job", "list"]);
+    const row = (uuid: string) => out().split("\n").find((line) => line.startsWith(uuid)) ?? "";
+    assertMatch(row(later), / queued +in 8 m /);
+    assertMatch(row(waiting), / waiting +resume /);
+    assertMatch(row(running), / running +- /);
+    assertMatch(row(ready), / queued +slot /);
+    const shown = async (uuid: string) => (await said(agent, ["job", "show", uuid])).out();
+    assertMatch(await shown(later), /^reason +scheduled: its time has not come$/m);
+    const next = instantAfter(agent.clock.now, 600_000);
+    assertStringIncludes(await shown(later), `${next} (in 8 m)\n`);
+    assertMatch(await shown(waiting), /^reason +waiting for zonewright job resume$/m);
+    assertMatch(await shown(ready), /^reason +waiting for a slot/m);
+    assertEquals((await shown(running)).includes("reason"), false);
+    assertEquals((await said(agent, ["job", "get", later])).out(), await shown(later));
+  }));
+
+Deno.test("job get tells target and locks of a job, and how long it took", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await newJob(agent, { target: "/vm/1", locks: "^/vm/" });
+    const queued = await said(agent, ["job", "get", uuid]);
+    assertMatch(queued.out(), /^locks +\^\/vm\/$/m);
+    assertEquals(queued.out().includes("elapsed"), false);
+    const failed = await said(agent, ["job", "get", await jobIn(agent, "failed")]);
+    assertMatch(failed.out(), /^elapsed +0\.0 s$/m);
+  }));
+
+Deno.test("job list --curl prints the filter as a query", () =>
+  withHttpAgent(async (agent) => {
+    const flags = ["--execution", "failed", "--workflow", "hello", "-p", "vm_uuid=a&b", "--curl"];
+    const { out } = await said(agent, ["job", "list", ...flags]);
+    const query = "vm_uuid=a%26b&execution=failed&name=hello&limit=100";
+    assertEquals(out(), `curl -sS --fail-with-body '${agent.url}/jobs?${query}'\n`);
+  }));
