@@ -8,7 +8,9 @@ import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { bounded } from "./concurrency.ts";
 import { errorResponse } from "./error_response.ts";
 import { healthRoutes } from "./health.ts";
+import { jobBulkRoutes } from "./job_bulk.ts";
 import { jobInfoRoutes } from "./job_info.ts";
+import { jobRetryRoutes } from "./job_retry.ts";
 import { jobRoutes } from "./jobs.ts";
 import { jsonOnly } from "./json_body.ts";
 import { localOnly } from "./local_only.ts";
@@ -36,6 +38,8 @@ export function createApp(deps: AppDeps): Hono<HttpEnv> {
   app.route("/", workflowRoutes(deps));
   app.route("/", jobRoutes(deps, machineJobs));
   app.route("/", jobInfoRoutes(deps));
+  app.route("/", jobRetryRoutes(deps, machineJobs));
+  app.route("/", jobBulkRoutes(deps, machineJobs));
   app.route("/", statsRoutes(deps));
   app.route("/", machineRoutes(deps, machineJobs));
   for (const routes of deps.routes) app.route("/", routes);

@@ -3,7 +3,8 @@
 import type { Hono } from "hono";
 import type { JobUuid, MachineUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
-import type { JobLimits, Wording } from "../domain/job.ts";
+import type { JobLimits } from "../domain/job_request.ts";
+import type { Wording } from "../domain/job_wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { WorkflowLimits } from "../domain/workflow.ts";
@@ -20,6 +21,8 @@ export interface AppDeps {
   readonly cancelRunning: (uuid: JobUuid) => void;
   /** Rung when a job has changed, for requests that wait for one. */
   readonly changes: Bells<JobUuid>;
+  /** Tells everybody that a request has changed a job. */
+  readonly changed: (uuid: JobUuid) => void;
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;
@@ -66,6 +69,9 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly infoEntryBytesMax: number;
   /** Info entries of one job. */
   readonly infoEntriesMax: number;
+  /** Jobs that are not final. */
+  readonly unfinishedJobsMax: number;
+  readonly workflowsMax: number;
 }
 
 /** The limits when nothing is configured. */
@@ -81,7 +87,10 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   targetCharsMax: 1024,
   paramsCharsMax: 2 * 1024 * 1024,
   infoEntryBytesMax: 64 * 1024,
-  infoEntriesMax: 10_000,
+  infoEntriesMax: 100_000,
+  unfinishedJobsMax: 100_000,
+  workflowsMax: 10_000,
+  callbackHosts: [],
 };
 
 /** What one request carries through middleware and handlers. */
@@ -94,5 +103,7 @@ export interface HttpEnv {
     request_id: string;
     /** Ends the counting of this request, for handlers that go on to wait. */
     release: () => void;
+    /** Goes on counting it while its answer is written; what is returned ends that. */
+    keep: () => () => void;
   };
 }

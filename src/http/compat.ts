@@ -1,8 +1,9 @@
 // The points in which node-workflow, the software that document 2 was distilled from, differs from
 // the document, as one table. Programs written against that software need its column; everybody
-// else gets the document's. The words of `execution` are chosen in domain/job.ts by the same name.
+// else gets the document's. The words of `execution` are chosen in domain/job_wire.ts by the same name.
 
-import { DOCUMENT_RESUME, type ResumeRules, type Wording } from "../domain/job.ts";
+import { DOCUMENT_RESUME, type ResumeRules } from "../domain/job_request.ts";
+import type { Wording } from "../domain/job_wire.ts";
 
 /** How the routes of document 2 behave where the two differ. */
 export interface Conventions {
@@ -19,6 +20,8 @@ export interface Conventions {
   readonly resume: ResumeRules;
   /** Whether a task's `retry` counts its first execution too. */
   readonly retryCountsFirst: boolean;
+  /** Whether `request-id` of an answer is the uuid of the resource that was made or read. */
+  readonly namesAnswers: boolean;
 }
 
 /** The two columns of the table. */
@@ -31,6 +34,7 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     emptyChain: true,
     resume: DOCUMENT_RESUME,
     retryCountsFirst: false,
+    namesAnswers: false,
   },
   "node-workflow": {
     putStatus: 200,
@@ -40,5 +44,6 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     emptyChain: false,
     resume: { defaultResult: "External task: OK", falsyErrorFails: false },
     retryCountsFirst: true,
+    namesAnswers: true,
   },
 };

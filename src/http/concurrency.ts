@@ -19,11 +19,17 @@ export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
       if (counted) underWay -= 1;
       counted = false;
     };
+    let kept = false;
+    const keep = () => {
+      kept = true;
+      return release;
+    };
     c.set("release", release);
+    c.set("keep", keep);
     try {
       await next();
     } finally {
-      release();
+      if (!kept) release();
     }
   };
 }

@@ -4,6 +4,7 @@
 
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { AgentError, type ErrorCode } from "../domain/error.ts";
+import type { JsonObject } from "../domain/json.ts";
 
 interface Answer {
   readonly status: ContentfulStatusCode;
@@ -35,21 +36,41 @@ const ANSWERS: Readonly<Record<ErrorCode, Answer>> = {
 /** Seconds after which a refused caller may try again, when the error names none. */
 const RETRY_AFTER_SECONDS = 1;
 
+/** What an answer says of an error, in an error of its own or as a part of it. */
+export interface ErrorWords {
+  /** A word for the status. */
+  readonly code: string;
+  /** For people. */
+  readonly message: string;
+}
+
+/** The words for anything that was thrown; those of a defect are never shown. */
+export function errorWords(error: unknown): ErrorWords & JsonObject {
+  const known = knownOf(error);
+  return {
+    code: ANSWERS[known?.code ?? "internal"].code,
+    message: known?.message ?? "Cannot answer the request: an internal error, told in the log",
+  };
+}
+
+function knownOf(error: unknown): AgentError | undefined {
+  return error instanceof AgentError && error.code !== "internal" ? error : undefined;
+}
+
 /**
  * The response to anything that was thrown. What is no AgentError is a defect: its text may hold
  * paths or SQL and is never shown, only logged by request_id.ts.
  */
 export function errorResponse(error: unknown, request_id: string): Response {
-  const known = error instanceof AgentError && error.code !== "internal" ? error : undefined;
+  const known = knownOf(error);
   const error_code = known?.code ?? "internal";
-  const { status, code } = ANSWERS[error_code];
+  const { status } = ANSWERS[error_code];
   const headers = new Headers({ "content-type": "application/json", "x-request-id": request_id });
   if (status === 503 || known?.retryAfterSeconds !== undefined) {
     headers.set("retry-after", String(known?.retryAfterSeconds ?? RETRY_AFTER_SECONDS));
   }
   const body = {
-    code,
-    message: known?.message ?? "Cannot answer the request: an internal error, told in the log",
+    ...errorWords(error),
     request_id,
     error_code,
     ...(known === undefined || known.errors.length === 0 ? {} : { errors: known.errors }),

@@ -2,11 +2,15 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { type JobUuid, parsePathUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { AppDeps, HttpEnv, HttpLimits } from "./app_deps.ts";
+import { jobNotFound, jobUuidOf } from "./job_change.ts";
 import { readJson } from "./json_body.ts";
-import { integerOf, readQuery } from "./query.ts";
+import { listResponse, type NextPage } from "./json_list.ts";
+import { integerOf, PAGE_MAX, readQuery } from "./query.ts";
+
+/** Entries that are read from the store at a time. */
+const ENTRIES_AT_A_TIME = 200;
 
 /** @see document 2, Job info entry */
 export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
@@ -17,25 +21,32 @@ export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
 }
 
 /** Oldest first; `after` skips as many entries as a caller has read already. */
-async function listInfo(c: Context<HttpEnv>, { store }: AppDeps): Promise<Response> {
-  const uuid = parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
-  const query = readQuery(c.req.url, ["after"]);
-  const after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER });
-  const entries = await store.info.list(uuid, after);
-  if (entries === undefined) throw notFound(uuid);
-  return c.json(entries);
+async function listInfo(c: Context<HttpEnv>, { store, log }: AppDeps): Promise<Response> {
+  const uuid = jobUuidOf(c);
+  const query = readQuery(c.req.url, ["after", "limit"]);
+  let after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  let left = integerOf(query, "limit", { min: 1, max: PAGE_MAX }) ?? Number.MAX_SAFE_INTEGER;
+  const next: NextPage = async (size) => {
+    const limit = Math.min(size, left);
+    const entries = await store.info.list(uuid, after, limit);
+    if (entries === undefined) throw jobNotFound(uuid);
+    after += entries.length;
+    left -= entries.length;
+    return { entries, last: entries.length < limit || left === 0 };
+  };
+  return await listResponse(c, next, { pageMax: ENTRIES_AT_A_TIME, log });
 }
 
 async function appendInfo(c: Context<HttpEnv>, { store, limits, now }: AppDeps): Promise<Response> {
-  const uuid = parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
+  const uuid = jobUuidOf(c);
   const entry = parseInfoEntry(await readJson(c.req.raw, limits), limits);
-  const last = await store.info.list(uuid, limits.infoEntriesMax - 1);
-  if (last !== undefined && last.length > 0) {
+  const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);
+  if (outcome === "not_found") throw jobNotFound(uuid);
+  if (outcome === "full") {
     const message =
       `Cannot add to the info of job ${uuid}: it has ${limits.infoEntriesMax} entries`;
     throw new AgentError("conflict", message);
   }
-  if (!await store.info.append(uuid, entry, now())) throw notFound(uuid);
   return c.body(null, 200);
 }
 
@@ -62,8 +73,4 @@ function parseInfoEntry(
     throw new AgentError("too_large", message);
   }
   return entry;
-}
-
-function notFound(uuid: JobUuid): AgentError {
-  return new AgentError("not_found", `Cannot find job ${uuid}`);
 }

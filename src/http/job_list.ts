@@ -2,11 +2,16 @@
 
 import type { Context } from "hono";
 import { parseUuid, type WorkflowUuid } from "../domain/id.ts";
-import { type Instant, parseInstant } from "../domain/instant.ts";
-import { jobOnWire, parseExecutionFilter } from "../domain/job.ts";
-import type { JobFilter } from "../store/store.ts";
+import type { Instant } from "../domain/instant.ts";
+import { jobOnWire, parseExecutionFilter } from "../domain/job_wire.ts";
+import type { JobFilter } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
-import { pageOf, readQuery } from "./query.ts";
+import { isParamKey, limitParams, parseSpanEnd } from "./job_filter.ts";
+import { listResponse, type NextPage } from "./json_list.ts";
+import { type Page, pageOf, readOpenQuery } from "./query.ts";
+
+/** Jobs that are read from the store at a time. */
+const JOBS_AT_A_TIME = 100;
 
 const KEYS = [
   "execution",
@@ -19,26 +24,47 @@ const KEYS = [
   "workflow_uuid",
 ] as const;
 
-/** Newest first; `X-Count` tells how many jobs there are on all pages. */
+/**
+ * Newest first; `X-Count` tells how many jobs there are on all pages. Every other key of the query
+ * names one of the params.
+ */
 export async function listJobs(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const query = readQuery(c.req.url, KEYS);
-  const filter = filterOf(query);
+  const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
+  const filter = filterOf(query, limitParams(others));
   const page = pageOf(query);
-  const jobs = await deps.store.jobs.list({ ...filter, ...page });
-  const paged = page.limit !== undefined || page.offset !== undefined;
-  const count = paged ? await deps.store.jobs.count(filter) : jobs.length;
-  c.header("x-count", String(count));
-  return c.json(jobs.map((job) => jobOnWire(job, deps.wording)));
+  c.header("x-count", String(await deps.store.jobs.count(filter)));
+  const options = { pageMax: JOBS_AT_A_TIME, log: deps.log };
+  return await listResponse(c, jobPages(filter, page, deps), options);
+}
+
+/** Jobs that are made meanwhile come before the first page, and are not in the list. */
+function jobPages(filter: JobFilter, page: Page, { store, wording, now }: AppDeps): NextPage {
+  let left = page.limit ?? Number.MAX_SAFE_INTEGER;
+  let place: { offset?: number; before?: number } = { offset: page.offset ?? 0 };
+  return async (size) => {
+    const limit = Math.min(size, left);
+    const listed = await store.jobs.list(filter, { limit, ...place });
+    left -= listed.length;
+    const lowest = listed.at(-1);
+    if (lowest !== undefined) place = { before: lowest.place };
+    return {
+      entries: listed.map(({ job }) => jobOnWire(job, wording, now())),
+      last: listed.length < limit || left === 0,
+    };
+  };
 }
 
 /** @throws {AgentError} `invalid_argument` naming the key */
-function filterOf(query: ReadonlyMap<string, string>): JobFilter {
+function filterOf(
+  query: ReadonlyMap<string, string>,
+  params: ReadonlyMap<string, string>,
+): JobFilter {
   const execution = query.get("execution");
   const target = query.get("target");
   const name = query.get("name");
   const workflow_uuid = query.get("workflow_uuid");
-  const since = instantOf(query, "since");
-  const until = instantOf(query, "until");
+  const since = spanEndOf(query, "since");
+  const until = spanEndOf(query, "until");
   return {
     ...(execution === undefined ? {} : { execution: parseExecutionFilter(execution) }),
     ...(target === undefined ? {} : { target }),
@@ -48,11 +74,12 @@ function filterOf(query: ReadonlyMap<string, string>): JobFilter {
       : { workflow_uuid: parseUuid<WorkflowUuid>(workflow_uuid, "workflow_uuid") }),
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
+    ...(params.size === 0 ? {} : { params: Object.fromEntries(params) }),
   };
 }
 
-function instantOf(query: ReadonlyMap<string, string>, name: string): Instant | undefined {
+function spanEndOf(query: ReadonlyMap<string, string>, name: string): Instant | undefined {
   // In a query an unescaped plus sign is a blank, and no date holds a blank.
   const text = query.get(name)?.replace(" ", "+");
-  return text === undefined ? undefined : parseInstant(text, name);
+  return text === undefined ? undefined : parseSpanEnd(text, name);
 }

@@ -4,10 +4,12 @@
 import type { Context } from "hono";
 import { closing } from "../closing.ts";
 import { AgentError } from "../domain/error.ts";
-import { type JobUuid, parsePathUuid } from "../domain/id.ts";
-import { type Job, jobOnWire } from "../domain/job.ts";
+import type { JobUuid } from "../domain/id.ts";
+import type { Job } from "../domain/job.ts";
+import { jobOnWire } from "../domain/job_wire.ts";
 import { isFinal } from "../domain/job_state.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { jobNotFound, jobUuidOf } from "./job_change.ts";
 import { integerOf, readQuery } from "./query.ts";
 
 const TIMEOUT_SECONDS = 30;
@@ -19,7 +21,7 @@ const LOOK_MS_MAX = 1_000;
 export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
   let waiting = 0;
   return async (c) => {
-    const uuid = parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
+    const uuid = jobUuidOf(c);
     const query = readQuery(c.req.url, ["timeout"]);
     const seconds = integerOf(query, "timeout", { min: 0, max: TIMEOUT_SECONDS_MAX });
     if (waiting >= deps.limits.waitsMax) {
@@ -31,7 +33,8 @@ export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Res
     waiting += 1;
     try {
       const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
-      return c.json(jobOnWire(await settledJob(c, deps, uuid, deadlineMs), deps.wording));
+      const job = await settledJob(c, deps, uuid, deadlineMs);
+      return c.json(jobOnWire(job, deps.wording, deps.now()));
     } finally {
       waiting -= 1;
     }
@@ -50,7 +53,7 @@ async function settledJob(
     let gone: AbortSignal | undefined;
     for (;;) {
       const job = await store.jobs.get(uuid);
-      if (job === undefined) throw new AgentError("not_found", `Cannot find job ${uuid}`);
+      if (job === undefined) throw jobNotFound(uuid);
       const leftMs = deadlineMs - performance.now();
       // Ends by the job, by the time, or by the caller or the agent going away.
       if (isFinal(job.execution) || job.execution === "waiting" || leftMs <= 0) return job;

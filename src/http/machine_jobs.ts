@@ -8,8 +8,10 @@ import type { Job, NewJob } from "../domain/job.ts";
 import { isFinal } from "../domain/job_state.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { type MachineRequest, parseMachineRequest } from "../domain/machine.ts";
-import type { CreateJobOutcome } from "../store/store.ts";
+import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
 import type { AppDeps } from "./app_deps.ts";
+import { earlierJob } from "./idempotency.ts";
+import { jobRefusal } from "./job_refusal.ts";
 import { jobsOf, MACHINE_TARGET, machineTarget } from "./machine_history.ts";
 
 /** What a caller of POST /agent/v1/machines is told. */
@@ -31,6 +33,12 @@ export interface MachineJobs {
    * @throws {AgentError} `invalid_argument`; `conflict` as above
    */
   create(job: NewJob): Promise<CreateJobOutcome>;
+  /**
+   * Makes a finished job of a machine anew, under the rules of a new one: a machine that had the uuid
+   * of its job gets that of the new job.
+   * @throws {AgentError} `invalid_argument`; `conflict` as above
+   */
+  retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
 export function openMachineJobs(deps: AppDeps): MachineJobs {
@@ -44,6 +52,7 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
   return {
     start: (request) => inTurn(() => startMachine(request, deps)),
     create: (job) => inTurn(() => createMachineJob(job, deps)),
+    retry: (uuid, successor) => inTurn(() => retryMachineJob(uuid, successor, deps)),
   };
 }
 
@@ -67,8 +76,9 @@ async function startMachine(request: MachineRequest, deps: AppDeps): Promise<Sta
     target,
     params,
     created_at: now,
-  });
+  }, deps.limits.unfinishedJobsMax);
   if (outcome.kind === "duplicate") return { uuid, job_uuid: outcome.job_uuid };
+  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   deps.wake();
   return { uuid, job_uuid: outcome.job.uuid };
 }
@@ -98,8 +108,35 @@ async function jobToJoin(
 }
 
 async function createMachineJob(job: NewJob, deps: AppDeps): Promise<CreateJobOutcome> {
-  const { store, machines } = deps;
-  const { uuid } = parseMachineRequest(requestOf(job.params), machines.policy);
+  const { store, limits } = deps;
+  // Of equal requests that arrive together, the later ones find the first one's job here.
+  const earlier = await earlierJob(job.idempotency, store.jobs);
+  if (earlier !== undefined) return earlier;
+  const claim = await claimMachine(job, deps);
+  if (claim.kind === "duplicate") return claim;
+  return await store.jobs.create(claim.job, limits.unfinishedJobsMax);
+}
+
+async function retryMachineJob(
+  uuid: JobUuid,
+  successor: NewJob,
+  deps: AppDeps,
+): Promise<RetryOutcome> {
+  const { store, limits } = deps;
+  const unnamed = successor.params.uuid === undefined && successor.target === machineTarget(uuid);
+  const claim = await claimMachine({ ...successor, ...(unnamed ? { target: null } : {}) }, deps);
+  if (claim.kind === "duplicate") return claim;
+  return await store.jobs.retry(uuid, claim.job, limits.unfinishedJobsMax);
+}
+
+/** A job with the target of its machine, which no other job has; or the one that does the same. */
+type Claim =
+  | { readonly kind: "free"; readonly job: NewJob }
+  | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
+
+/** @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job */
+async function claimMachine(job: NewJob, deps: AppDeps): Promise<Claim> {
+  const { uuid } = parseMachineRequest(requestOf(job.params), deps.machines.policy);
   const target = machineTarget(uuid ?? job.uuid);
   // Without a uuid any other target will do, but not that of a machine which this job does not make.
   const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
@@ -109,14 +146,12 @@ async function createMachineJob(job: NewJob, deps: AppDeps): Promise<CreateJobOu
       : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
     throw invalidArgument("target", message);
   }
-  if (uuid === undefined) return await store.jobs.create({ ...job, target: job.target ?? target });
+  if (uuid === undefined) return { kind: "free", job: { ...job, target: job.target ?? target } };
   const params = { ...job.params, uuid };
   const unfinished = unfinishedOf(await jobsOf(target, deps), deps);
-  if (unfinished !== undefined) {
-    if (!mayJoin(unfinished, params, deps)) throw otherJob(unfinished, target);
-    return { kind: "duplicate", job_uuid: unfinished.uuid };
-  }
-  return await store.jobs.create({ ...job, target, params });
+  if (unfinished === undefined) return { kind: "free", job: { ...job, target, params } };
+  if (!mayJoin(unfinished, params, deps)) throw otherJob(unfinished, target);
+  return { kind: "duplicate", job_uuid: unfinished.uuid };
 }
 
 /** The unfinished job that holds a machine; one that makes it comes before those of other workflows. */

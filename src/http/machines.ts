@@ -4,8 +4,9 @@
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
 import { isUuid, type MachineUuid, parsePathUuid } from "../domain/id.ts";
-import { executionOnWire, type Job } from "../domain/job.ts";
+import type { Job } from "../domain/job.ts";
 import { EXECUTIONS, isFinal } from "../domain/job_state.ts";
+import { executionOnWire } from "../domain/job_wire.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { parseMachineRequest } from "../domain/machine.ts";
 import type { AppDeps, HttpEnv, MachineReader } from "./app_deps.ts";
@@ -74,7 +75,7 @@ async function listMachines(c: Context<HttpEnv>, deps: AppDeps): Promise<Respons
   }
   for (const execution of EXECUTIONS.filter((execution) => !isFinal(execution))) {
     const jobs = await store.jobs.list({ execution, workflow_uuid: provisionWorkflow });
-    for (const job of jobs) {
+    for (const { job } of jobs) {
       const uuid = machineUuidOf(job);
       if (uuid !== undefined && !found.has(uuid)) found.set(uuid, { machine: null, job });
     }

@@ -1,7 +1,7 @@
 // The part of the description about the agent itself.
 
 import type { JsonObject } from "../domain/json.ts";
-import { STATS_WINDOWS } from "../store/store.ts";
+import { STATS_WINDOWS } from "../store/job_store.ts";
 import { refusals } from "./openapi_errors.ts";
 import { CONDITIONS } from "./openapi_headers.ts";
 import {

@@ -24,9 +24,10 @@ Rules of every path:
 - Only JSON is spoken. POST and PUT need a JSON content type, with a body or without: 415 otherwise. \
 A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels unless configured.
 - Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
-\`errors\` names each one; so does an unknown query parameter where an operation has any.
+\`errors\` names each one; so does an unknown query parameter where an operation has any, except \
+that \`GET /jobs\` takes it for one of the params.
 - An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
-answered wherever GET is.
+answered wherever GET is, with the same headers.
 - Every answer has \`X-Request-Id\`.
 - Nobody signs in: the agent listens on loopback addresses and on a unix socket that its owner alone \
 may open. Over TCP a foreign \`Host\` or \`Origin\` answers 403.

@@ -15,6 +15,15 @@ export const HEADERS: JsonObject = {
     description: "Path of what was made, ending in its uuid.",
     schema: { type: "string", format: "uri-reference" },
   },
+  "Request-Id": {
+    description: 'With `compat = "node-workflow"`: the uuid of what was made or read, unless the ' +
+      "caller sent an id of the request.",
+    schema: TEXT,
+  },
+  "Idempotency-Replayed": {
+    description: "Present when an equal request under the same key made the job before.",
+    schema: { type: "string", enum: ["true"] },
+  },
   "X-Count": {
     required: true,
     description: "How many there are, on all pages together.",
@@ -49,6 +58,15 @@ export const HEADER_PARAMETERS: JsonObject = {
       "letters, digits and `_ . : @ / + = -`; other characters are left out.",
     schema: TEXT,
     example: "deploy-42",
+  },
+  IdempotencyKey: {
+    name: "Idempotency-Key",
+    in: "header",
+    description: "A name of this request: sent again under it within a day, the request makes no " +
+      "other job and is answered with the first one, as it is then. Another request under the same " +
+      "key is refused.",
+    schema: { type: "string", minLength: 1, maxLength: 255, pattern: "^[\\x21-\\x7e]*$" },
+    example: "stop-42",
   },
   IfNoneMatch: {
     name: "If-None-Match",

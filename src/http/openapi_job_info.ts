@@ -28,6 +28,7 @@ export const JOB_INFO_PATHS: OpenapiPart["paths"] = {
       parameters: [
         ...BY_UUID,
         inQuery("after", "As many entries are passed over, those read already.", COUNT, 0),
+        parameterRef("Limit"),
       ],
       responses: {
         "200": jsonAnswer("The entries.", listOf(schemaRef("JobInfo")), [ENTRY]),

@@ -21,8 +21,7 @@ export const JOB_REQUEST: JsonObject = {
   machine: MACHINE_UUID,
 };
 
-/** A job that was just made. */
-export const QUEUED_JOB: JsonObject = {
+const JOB: JsonObject = {
   uuid: JOB_UUID,
   workflow_uuid: WORKFLOW_UUID,
   name: "stop-machine",
@@ -39,9 +38,26 @@ export const QUEUED_JOB: JsonObject = {
   elapsed: 0,
 };
 
+/** What it may be sent besides. */
+export const LOCKING_REQUEST: JsonObject = {
+  ...JOB_REQUEST,
+  locks: `^/machines/${MACHINE_UUID}(/|$)`,
+  callback_url: "https://hooks.example.com/jobs",
+};
+
+/** A job that was just made. */
+export const QUEUED_JOB: JsonObject = {
+  ...JOB,
+  reason: "scheduled",
+  next_run_at: "2026-01-31T18:30:00.000Z",
+};
+
+/** The same job after a resume. */
+export const RESUMED_JOB: JsonObject = { ...JOB, reason: "waiting_for_slot" };
+
 /** The same job when it is done. */
 export const FINISHED_JOB: JsonObject = {
-  ...QUEUED_JOB,
+  ...JOB,
   execution: "success",
   chain_results: [{
     result: "stopped",
@@ -58,7 +74,7 @@ export const FINISHED_JOB: JsonObject = {
 
 /** The same job after a cancel. */
 export const CANCELED_JOB: JsonObject = {
-  ...QUEUED_JOB,
+  ...JOB,
   execution: "canceled",
   finished_at: FINISHED_AT,
 };
@@ -95,6 +111,19 @@ const JOB_FIELDS: JsonObject = {
     type: "string",
     description: "While the job is unfinished, no other with this target and equal params is made.",
   },
+  locks: {
+    type: "string",
+    description: "While the job is unfinished, no other whose target matches this is made.",
+  },
+  callback_url: { type: "string", format: "uri", description: "Told when the job is finished." },
+  reason: {
+    type: "string",
+    enum: ["scheduled", "waiting_for_slot", "waiting_for_resume"],
+    description:
+      "Why an unfinished job does not run: its time has not come, no slot is free, or a " +
+      "task waits for `resume`.",
+  },
+  next_run_at: { ...INSTANT, description: "When a scheduled job may run." },
   params: { type: "object", additionalProperties: true },
   chain_results: listOf(schemaRef("TaskResult")),
   onerror_results: listOf(schemaRef("TaskResult")),
@@ -175,6 +204,21 @@ export const JOB_SCHEMAS: JsonObject = {
         minLength: 1,
         description: "What the job is about; another unfinished job of the same target and equal " +
           `params is refused. At most ${targetCharsMax} characters unless configured.`,
+      },
+      locks: {
+        type: "string",
+        minLength: 1,
+        maxLength: 256,
+        description: "A regular expression in the syntax of RE2: while the job is unfinished, no " +
+          "job is made whose target it is found in.",
+      },
+      callback_url: {
+        type: "string",
+        format: "uri",
+        minLength: 1,
+        maxLength: 2048,
+        description: "Told of the job when it is finished. Its host has to be one of the setting " +
+          "`callback_hosts`.",
       },
     },
     "open",

@@ -1,6 +1,8 @@
 // The part of the description about jobs: making them, looking at them, and changing them.
 
 import type { JsonObject } from "../domain/json.ts";
+import { PARAM_KEYS_MAX } from "./job_filter.ts";
+import { JOB_BULK_PATHS, JOB_BULK_SCHEMAS } from "./openapi_job_bulk.ts";
 import { JOB_INFO_PATHS } from "./openapi_job_info.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./openapi_errors.ts";
 import {
@@ -9,8 +11,11 @@ import {
   JOB_REQUEST,
   JOB_SCHEMAS,
   JOB_UUID,
+  LOCKING_REQUEST,
   QUEUED_JOB,
+  RESUMED_JOB,
 } from "./openapi_job_schemas.ts";
+import { MACHINE_UUID } from "./openapi_machine_schemas.ts";
 import {
   inPath,
   inQuery,
@@ -39,7 +44,8 @@ const FILTER_WORDS = [
   "success",
   "failure",
 ];
-const DATE_WORDS = "ISO 8601: a date, or a date and time with its offset.";
+const DATE_WORDS = "ISO 8601: a date, or a date and time with its offset; or milliseconds since " +
+  "1970.";
 
 const FILTERS: JsonObject[] = [
   inQuery("execution", "Only jobs that are so.", { type: "string", enum: FILTER_WORDS }, "queued"),
@@ -50,13 +56,22 @@ const FILTERS: JsonObject[] = [
   inQuery("workflow_uuid", "Only jobs of this workflow.", UUID, WORKFLOW_UUID),
   parameterRef("Limit"),
   parameterRef("Offset"),
+  inQuery(
+    "params",
+    "Every other key names one of the params: only jobs in which it is the text, or any other value " +
+      "of which the text is the JSON. Names have at most 64 letters, digits and `_ . : @ -`.",
+    { type: "object", maxProperties: PARAM_KEYS_MAX, additionalProperties: TEXT },
+    { machine: MACHINE_UUID },
+  ),
 ];
 
 const COLLECTION: Record<string, JsonObject> = {
   get: {
     operationId: "job_list",
     summary: "Jobs, newest first",
-    description: "Without parameters all jobs are listed.",
+    description:
+      "Without parameters all jobs are listed. Long lists are sent while they are read: " +
+      "a failure after the beginning breaks the connection, so that no list looks whole which is not.",
     parameters: FILTERS,
     responses: {
       "200": jsonAnswer("The jobs.", listOf(JOB), [FINISHED_JOB], ["X-Count"]),
@@ -68,9 +83,17 @@ const COLLECTION: Record<string, JsonObject> = {
     summary: "Make a job of a workflow",
     description: "The job keeps its own copy of the workflow's tasks. A job of the built-in " +
       "workflow `provision-machine` takes the fields of `POST /agent/v1/machines` as its params.",
-    requestBody: jsonBody("The job.", schemaRef("JobRequest"), { stop: JOB_REQUEST }),
+    parameters: [parameterRef("IdempotencyKey")],
+    requestBody: jsonBody("The job.", schemaRef("JobRequest"), {
+      stop: JOB_REQUEST,
+      locking: LOCKING_REQUEST,
+    }),
     responses: {
-      "201": jsonAnswer("The job, which is kept from now on.", JOB, QUEUED_JOB, ["Location"]),
+      "201": jsonAnswer("The job, which is kept from now on.", JOB, QUEUED_JOB, [
+        "Location",
+        "Idempotency-Replayed",
+        "Request-Id",
+      ]),
       ...refusals("404", ...BODY_REFUSALS, "507"),
     },
   },
@@ -81,7 +104,10 @@ const SINGLE: Record<string, JsonObject> = {
     operationId: "job_get",
     summary: "One job",
     parameters: BY_UUID,
-    responses: { "200": jsonAnswer("The job.", JOB, FINISHED_JOB), ...refusals("404") },
+    responses: {
+      "200": jsonAnswer("The job.", JOB, FINISHED_JOB, ["Request-Id"]),
+      ...refusals("404"),
+    },
   },
   put: {
     operationId: "job_replace_refused",
@@ -145,7 +171,7 @@ const RESUME: Record<string, JsonObject> = {
       error: { error: "the copy broke off" },
     }),
     responses: {
-      "200": jsonAnswer("The job, queued or failed.", JOB, QUEUED_JOB),
+      "200": jsonAnswer("The job, queued or failed.", JOB, RESUMED_JOB),
       ...refusals("404", ...BODY_REFUSALS, "507"),
     },
   },
@@ -159,7 +185,7 @@ export const JOBS: OpenapiPart = {
       "task never runs again, whatever happens to the agent.",
   },
   parameters: { JobUuid: inPath("job_uuid", "The job's uuid.", UUID, JOB_UUID) },
-  schemas: JOB_SCHEMAS,
+  schemas: { ...JOB_SCHEMAS, ...JOB_BULK_SCHEMAS },
   paths: {
     "/jobs": COLLECTION,
     "/jobs/{job_uuid}": SINGLE,
@@ -167,5 +193,6 @@ export const JOBS: OpenapiPart = {
     "/jobs/{job_uuid}/cancel": CANCEL,
     "/jobs/{job_uuid}/resume": RESUME,
     ...JOB_INFO_PATHS,
+    ...JOB_BULK_PATHS,
   },
 };

@@ -196,7 +196,10 @@ export const WORKFLOWS: OpenapiPart = {
         summary: "Make a workflow",
         requestBody: BODY,
         responses: {
-          "201": jsonAnswer("The workflow.", schemaRef("Workflow"), WORKFLOW, ["Location"]),
+          "201": jsonAnswer("The workflow.", schemaRef("Workflow"), WORKFLOW, [
+            "Location",
+            "Request-Id",
+          ]),
           ...refusals(...BODY_REFUSALS, "507"),
         },
       },
@@ -210,7 +213,7 @@ export const WORKFLOWS: OpenapiPart = {
           "200": jsonAnswer("The workflow.", schemaRef("WorkflowRead"), {
             ...WORKFLOW,
             wf_uuid: WORKFLOW_UUID,
-          }),
+          }, ["Request-Id"]),
           ...refusals("404"),
         },
       },

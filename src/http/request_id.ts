@@ -3,8 +3,12 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { AgentError, messageOf } from "../domain/error.ts";
+import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
+import type { Wording } from "../domain/job_wire.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
+import { CONVENTIONS } from "./compat.ts";
+import { tellLength } from "./head.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
 const PATH_CHARS_MAX = 256;
@@ -15,14 +19,30 @@ export function cleanRequestId(sent: string | null | undefined): string | undefi
   return clean === "" ? undefined : clean;
 }
 
+function sentRequestId(c: Context<HttpEnv>): string | undefined {
+  return cleanRequestId(c.req.header("x-request-id") ?? c.req.header("request-id"));
+}
+
+/**
+ * Names a resource that was made or read in the header `request-id`, where clients of node-workflow
+ * look for its uuid unless they sent an id themselves.
+ */
+export function nameAnswer(
+  c: Context<HttpEnv>,
+  uuid: WorkflowUuid | JobUuid,
+  wording: Wording,
+): void {
+  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", sentRequestId(c) ?? uuid);
+}
+
 /** Gives the request its id and logs how it was answered. Comes before everything else. */
 export function identified(log: Log, newId: () => string): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
-    const sent = c.req.header("x-request-id") ?? c.req.header("request-id");
-    const request_id = cleanRequestId(sent) ?? newId();
+    const request_id = sentRequestId(c) ?? newId();
     c.set("request_id", request_id);
     const startMs = performance.now();
     await next();
+    if (c.req.method === "HEAD") await tellLength(c.res);
     c.res.headers.set("x-request-id", request_id);
     // A browser must neither guess another type than JSON nor show a response inside another page.
     c.res.headers.set("x-content-type-options", "nosniff");

@@ -5,6 +5,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import { errorResponse } from "./error_response.ts";
+import { headAnswer } from "./head.ts";
 import { keepServing, type LastingServer } from "./lasting_server.ts";
 
 /** What is served: createApp() makes one. */
@@ -90,7 +91,7 @@ function serveTcp(
       port,
       onListen: () => {},
       onError: (error) => failed(error, log),
-    }, (request, info) => app.fetch(request, { remote: info.remoteAddr }));
+    }, (request, info) => answer(app, request, info.remoteAddr));
   } catch (error) {
     throw cannotListen(urlOf(hostname, port), error);
   }
@@ -109,7 +110,7 @@ async function serveSocket(
       path,
       onListen: () => {},
       onError: (error) => failed(error, log),
-    }, (request, info) => app.fetch(request, { remote: info.remoteAddr }));
+    }, (request, info) => answer(app, request, info.remoteAddr));
   } catch (error) {
     throw cannotListen(path, error);
   } finally {
@@ -141,9 +142,19 @@ function cannotListen(place: string, error: unknown): AgentError {
   return new AgentError("conflict", message, { cause: error });
 }
 
-/** What the application let through: nothing, unless it is broken itself. */
+function answer(app: App, request: Request, remote: Deno.Addr): Response | Promise<Response> {
+  const response = app.fetch(request, { remote });
+  if (request.method !== "HEAD") return response;
+  return Promise.resolve(response).then(headAnswer);
+}
+
+/**
+ * What the application let through: nothing, unless it is broken itself. An answer that breaks off
+ * after it has begun was told of by then.
+ */
 function failed(error: unknown, log: Log): Response {
   const request_id = crypto.randomUUID();
+  if (error instanceof AgentError) return errorResponse(error, request_id);
   const stack = error instanceof Error ? error.stack : undefined;
   log.error("request failed", { request_id, error: messageOf(error), stack });
   return errorResponse(error, request_id);

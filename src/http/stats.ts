@@ -2,7 +2,7 @@
 
 import { Hono } from "hono";
 import type { Execution } from "../domain/job_state.ts";
-import { type JobStats, STATS_WINDOWS } from "../store/store.ts";
+import { type JobStats, STATS_WINDOWS } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 
 /** The counters of each window, in the order of document 2. */

@@ -10,6 +10,7 @@ import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { CONVENTIONS } from "./compat.ts";
 import { readJson } from "./json_body.ts";
 import { pageOf, readQuery } from "./query.ts";
+import { nameAnswer } from "./request_id.ts";
 
 /** @see document 2, Endpoints */
 export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
@@ -49,8 +50,13 @@ async function createWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Respo
   const uuid = await newWorkflowUuid(body, deps);
   const workflow = parseWorkflow(body, uuid, deps.newUuid, deps.limits);
   await refuseSecondName(workflow, deps);
-  await deps.store.workflows.create(workflow, deps.now());
+  const { workflowsMax } = deps.limits;
+  if (!await deps.store.workflows.create(workflow, deps.now(), workflowsMax)) {
+    const message = `Cannot create a workflow: there are ${workflowsMax}, the most there may be`;
+    throw new AgentError("overloaded", message);
+  }
   c.header("location", `/workflows/${uuid}`);
+  nameAnswer(c, uuid, deps.wording);
   return c.json(workflow, 201);
 }
 
@@ -77,6 +83,7 @@ async function refuseSecondName(workflow: Workflow, { store, wording }: AppDeps)
 
 async function getWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const { workflow } = await storedWorkflow(c, deps);
+  nameAnswer(c, workflow.uuid, deps.wording);
   return c.json({ ...workflow, wf_uuid: workflow.uuid });
 }
 

@@ -3,7 +3,7 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Job, NewJob, Phase, TaskResult } from "../domain/job.ts";
+import type { Idempotency, Job, NewJob, Phase, TaskResult } from "../domain/job.ts";
 import type { Resume } from "../domain/job_request.ts";
 import type { DenialReason, Execution } from "../domain/job_state.ts";
 import type { JsonObject } from "../domain/json.ts";
@@ -21,6 +21,9 @@ export type CreateJobOutcome =
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
   /** As many jobs are unfinished, or hold locks, as may. */
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
+
+/** What an earlier request under an idempotency key came to. */
+export type EarlierOutcome = Extract<CreateJobOutcome, { kind: "repeated" | "key_reused" }>;
 
 /** Which jobs are meant; a job must fit every key that is given. */
 export interface JobFilter {
@@ -120,6 +123,8 @@ export interface Retention {
 export interface JobStore {
   /** @param unfinishedMax jobs that may be unfinished, this one counted */
   create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
+  /** What an earlier request under the key came to; undefined when there was none. */
+  earlier(idempotency: Idempotency): Promise<EarlierOutcome | undefined>;
   get(uuid: JobUuid): Promise<Job | undefined>;
   /** Newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;

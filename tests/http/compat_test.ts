@@ -2,8 +2,12 @@
 // tested beside each route.
 
 import { assertEquals } from "@std/assert";
+import { isUuid } from "../../src/domain/id.ts";
+import { T0 } from "../support/job.ts";
 import {
+  type Answer,
   assertRefused,
+  BODY,
   fieldsOf,
   jobIn,
   listOf,
@@ -90,5 +94,52 @@ Deno.test("with compat, resume has another default result and only truthy errors
       await agent.call("POST", `/jobs/${uuid}/cancel`, {});
       await agent.call("DELETE", `/workflows/${job.workflow_uuid}`);
     }
+  }, COMPAT);
+});
+
+Deno.test("with compat, request-id names what was made or read, unless the client sent one", async () => {
+  await withHttpAgent(async (agent) => {
+    const made = await agent.call("POST", "/workflows", { name: "a", chain: [{ body: BODY }] });
+    const workflow = String(objectOf(made).uuid);
+    const job = await agent.call("POST", "/jobs", { workflow });
+    const uuid = String(objectOf(job).uuid);
+    const named: [Answer, string][] = [
+      [made, workflow],
+      [job, uuid],
+      [await agent.call("GET", `/workflows/${workflow}`), workflow],
+      [await agent.call("GET", `/jobs/${uuid}`), uuid],
+      [await agent.call("HEAD", `/jobs/${uuid}`), uuid],
+    ];
+    for (const [answer, id] of named) {
+      assertEquals(answer.headers.get("request-id"), id);
+      const request_id = answer.headers.get("x-request-id");
+      assertEquals([isUuid(request_id), request_id === id], [true, false]);
+    }
+    for (const header of ["request-id", "x-request-id"]) {
+      const sent = await agent.call("GET", `/jobs/${uuid}`, undefined, { [header]: "mine-1" });
+      assertEquals(sent.headers.get("request-id"), "mine-1");
+      assertEquals(sent.headers.get("x-request-id"), "mine-1");
+    }
+    for (const path of ["/jobs", "/workflows", `/jobs/${uuid}/info`, `/jobs/${NO_UUID}`]) {
+      assertEquals((await agent.call("GET", path)).headers.get("request-id"), null);
+    }
+  }, COMPAT);
+  await withHttpAgent(async (agent) => {
+    const made = await agent.call("POST", "/workflows", { name: "a" }, { "request-id": "mine-1" });
+    assertEquals(made.headers.get("request-id"), null);
+    assertEquals(made.headers.get("x-request-id"), "mine-1");
+  });
+});
+
+Deno.test("with compat, jobs are found by any of their params, as older clients ask", async () => {
+  await withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const vm_uuid = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
+    const job = await agent.call("POST", "/jobs", { workflow, vm_uuid, task: "provision" });
+    await agent.call("POST", "/jobs", { workflow, vm_uuid, task: "destroy" });
+    const query = `vm_uuid=${vm_uuid}&task=provision&execution=queued&since=${Date.parse(T0)}`;
+    const found = await agent.call("GET", `/jobs?${query}`);
+    assertEquals(listOf(found).map(({ uuid }) => uuid), [objectOf(job).uuid]);
+    assertEquals(found.headers.get("x-count"), "1");
   }, COMPAT);
 });

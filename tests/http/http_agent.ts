@@ -12,7 +12,8 @@ import { listen } from "../../src/http/server.ts";
 import { openLog } from "../../src/log.ts";
 import { Bells } from "../../src/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
-import type { NextStep, Store } from "../../src/store/store.ts";
+import type { Hold, NextStep } from "../../src/store/job_store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
@@ -39,6 +40,8 @@ export interface HttpAgent {
   /** What the runner was told. */
   readonly hints: string[];
   readonly closing: AbortController;
+  /** What the application was made of. */
+  readonly deps: AppDeps;
   /** Sends a request, with a JSON content type when there is a body; texts are sent as they are. */
   call(method: string, path: string, body?: unknown, headers?: HeadersInit): Promise<Answer>;
 }
@@ -71,6 +74,7 @@ export async function withHttpAgent(
     store,
     wake: () => hints.push("wake"),
     changes: new Bells(),
+    changed: (uuid) => deps.changes.ring(uuid),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,
@@ -90,7 +94,7 @@ export async function withHttpAgent(
   try {
     const call = (method: string, path: string, body?: unknown, headers?: HeadersInit) =>
       callAt(url, method, path, body, headers);
-    await run({ url, port, store, clock, log: lines, hints, closing, call });
+    await run({ url, port, store, clock, log: lines, hints, closing, deps, call });
   } finally {
     closing.abort();
     await server.shutdown();
@@ -171,6 +175,11 @@ export async function claimAll(agent: HttpAgent): Promise<void> {
   await agent.store.jobs.claim(RUNNER, 100, agent.clock.now);
 }
 
+/** Names a claimed job, and its latest claim. */
+export async function holdOf({ store }: HttpAgent, job_uuid: JobUuid): Promise<Hold> {
+  return { job_uuid, runner_id: RUNNER, lease: (await store.jobs.get(job_uuid))?.lease ?? 0 };
+}
+
 /** Does what a runner does at the end of a task of a claimed job. */
 export async function endTask(
   agent: HttpAgent,
@@ -181,8 +190,7 @@ export async function endTask(
 ): Promise<void> {
   const now = agent.clock.now;
   const recorded = await agent.store.jobs.recordTask({
-    job_uuid: uuid,
-    runner_id: RUNNER,
+    ...await holdOf(agent, uuid),
     phase: "chain",
     entry: {
       result: "OK",

@@ -29,7 +29,16 @@ Deno.test("every POST to the info appends one member and answers 200 with an emp
       { message: { a: 1 }, progress: 30 },
       { message: { a: 1 } },
     ]);
-    assertRefused(await agent.call("GET", `${path}?after=x`), 409, "InvalidArgument");
+    assertEquals((await agent.call("GET", `${path}?after=1&limit=2`)).body, [
+      { "20%": "whole" },
+      { message: "a text" },
+    ]);
+    assertEquals((await agent.call("GET", `${path}?limit=10000`)).body, cases.map((one) => one[1]));
+    for (const query of ["after=x", "after=-1", "limit=0", "limit=10001", "limit=x", "first=1"]) {
+      const answer = await agent.call("GET", `${path}?${query}`);
+      assertRefused(answer, 409, "InvalidArgument");
+      assertEquals(fieldsOf(answer), [query.split("=")[0]]);
+    }
   });
 });
 

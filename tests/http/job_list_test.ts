@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
 import { T0 } from "../support/job.ts";
 import {
   assertRefused,
@@ -41,8 +42,15 @@ Deno.test("GET /jobs answers 409 naming a query key or value that it does not kn
       ["execution=done", "execution"],
       ["execution=", "execution"],
       ["execution=queued&execution=failed", "execution"],
-      ["excution=queued", "excution"],
-      ["__proto__=1", "__proto__"],
+      ["no%20sense=1", "no sense"],
+      ["a%22b=1", 'a"b'],
+      ["$.a=1", "$.a"],
+      ["a[0]=1", "a[0]"],
+      ["=1", ""],
+      ["vm_uuid=1&vm_uuid=2", "vm_uuid"],
+      ["p=%00", "p"],
+      [`${"p".repeat(65)}=1`, "p".repeat(64)],
+      ["p1=&p2=&p3=&p4=&p5=&p6=&p7=&p8=&p9=", "p9"],
       ["limit=0", "limit"],
       ["limit=-1", "limit"],
       ["limit=1e3", "limit"],
@@ -52,6 +60,10 @@ Deno.test("GET /jobs answers 409 naming a query key or value that it does not kn
       ["workflow_uuid=sample", "workflow_uuid"],
       ["since=yesterday", "since"],
       ["until=2026-13-01", "until"],
+      ["since=-1", "since"],
+      ["since=1.5", "since"],
+      ["until=253402300800000", "until"],
+      ["until=1000000000000000", "until"],
     ];
     for (const [query, field] of cases) {
       const answer = await agent.call("GET", `/jobs?${query}`);
@@ -96,6 +108,58 @@ Deno.test("GET /jobs filters by target, name, workflow and time of creation", as
     // 15:00 in a zone two hours east of UTC, its plus sign not escaped.
     assertEquals(await uuids(agent, "?since=2026-01-01T15:00:00+02:00"), [late]);
     assertEquals(await uuids(agent, "?name=' OR 1=1 --"), []);
+  });
+});
+
+Deno.test("since and until also take milliseconds since 1970, in either wording", async () => {
+  for (const wording of ["document", "node-workflow"] as const) {
+    await withHttpAgent(async (agent) => {
+      const workflow = await newWorkflow(agent);
+      const early = await newJob(agent, { workflow });
+      agent.clock.now = instantAfter(T0, 1);
+      const late = await newJob(agent, { workflow });
+      const ms = Date.parse(T0);
+      assertEquals(await uuids(agent, `?since=${ms + 1}`), [late]);
+      assertEquals(await uuids(agent, `?until=${ms + 1}`), [early]);
+      assertEquals(await uuids(agent, `?since=${ms}&until=${ms + 2}`), [late, early]);
+      assertEquals(await uuids(agent, "?since=253402300799999"), []);
+      assertEquals(await uuids(agent, "?since=0"), [late, early]);
+    }, { wording });
+  }
+});
+
+Deno.test("every other key of GET /jobs filters by the param of that name", async () => {
+  await withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const job = (params: JsonObject) => newJob(agent, { workflow, ...params });
+    const text = await job({ vm_uuid: "a", task: "boot", count: "5" });
+    const number = await job({ vm_uuid: "b", count: 5 });
+    const others = await job({ "a.b": true, none: null, __proto__x: 1, "0": "zero" });
+    const nested = await job({ a: { b: "inner" }, list: [1, 2], empty: "" });
+    const expected: [string, string[]][] = [
+      ["vm_uuid=a", [text]],
+      ["vm_uuid=a&task=boot", [text]],
+      ["vm_uuid=a&task=halt", []],
+      ["count=5", [number, text]],
+      ["a.b=true", [others]],
+      ["none=null", [others]],
+      ["0=zero", [others]],
+      ["a=%7B%22b%22%3A%22inner%22%7D", [nested]],
+      ["list=%5B1%2C2%5D", [nested]],
+      ["empty=", [nested]],
+      ["b=inner", []],
+      ["excution=queued", []],
+      ["__proto__=1", []],
+      ["vm_uuid=%27%20OR%201%3D1%20--", []],
+      ["vm_uuid=b&execution=queued&limit=1", [number]],
+      ["vm_uuid=b&execution=failed", []],
+      ["p1=&p2=&p3=&p4=&p5=&p6=&p7=&p8=", []],
+    ];
+    for (const [query, found] of expected) {
+      const answer = await agent.call("GET", `/jobs?${query}`);
+      assertEquals([query, listOf(answer).map(({ uuid }) => uuid)], [query, found]);
+      assertEquals(answer.headers.get("x-count"), String(found.length));
+    }
   });
 });
 

@@ -2,12 +2,13 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { RUNNER, T0 } from "../support/job.ts";
+import { T0 } from "../support/job.ts";
 import {
   assertRefused,
   claimAll,
   endTask,
   fieldsOf,
+  holdOf,
   jobIn,
   listOf,
   newJob,
@@ -52,6 +53,8 @@ Deno.test("POST /jobs answers 201 with a queued job and its Location, and wakes 
       onerror_results: [],
       created_at: T0,
       elapsed: 0,
+      reason: "scheduled",
+      next_run_at: "2026-01-31T16:30:00.000Z",
     });
     assertEquals((chain as JsonObject[]).map(({ name }) => name), ["first"]);
     assertEquals(agent.hints, ["wake"]);
@@ -186,8 +189,7 @@ Deno.test("GET /jobs/:job_uuid shows results and what tasks set, never over the 
     await claimAll(agent);
     const props = { found: [1], uuid: "x", target: "y", execution: "succeeded", runner_id: "z" };
     await agent.store.jobs.recordTask({
-      job_uuid: uuid,
-      runner_id: RUNNER,
+      ...await holdOf(agent, uuid),
       phase: "chain",
       entry: {
         result: { a: 1 },

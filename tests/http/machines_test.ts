@@ -91,7 +91,7 @@ Deno.test("jobs of other workflows do not replace the job that a machine is show
     await agent.call("POST", "/jobs", { workflow, target, number: 0 });
     const path = `/agent/v1/machines/${MACHINE}`;
     assertRefused(await agent.call("GET", path), 404, "ResourceNotFound");
-    for (const job of await agent.store.jobs.list({})) await end(agent, job.uuid, "succeeded");
+    for (const { job } of await agent.store.jobs.list({})) await end(agent, job.uuid, "succeeded");
 
     const { job_uuid } = await start(agent, { ...REQUEST, uuid: MACHINE });
     // More than are looked at first.

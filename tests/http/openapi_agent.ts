@@ -11,7 +11,7 @@ import {
   randomUuid,
   type WorkflowUuid,
 } from "../../src/domain/id.ts";
-import type { Wording } from "../../src/domain/job.ts";
+import type { Wording } from "../../src/domain/job_wire.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
 import { selfCommand } from "../../src/executable.ts";
@@ -26,6 +26,7 @@ import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi_job_schemas.ts";
 import { DESCRIPTION, MACHINE_UUID } from "../../src/http/openapi_machine_schemas.ts";
 import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi_workflows.ts";
 import { silentLog } from "../../src/log.ts";
+import type { NextStep } from "../../src/store/job_store.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { T0, taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
@@ -93,7 +94,8 @@ export async function withExample(
   run: (agent: HttpAgent) => Promise<void>,
 ): Promise<void> {
   const { routes = [], machines } = world;
-  const changes = { wording, routes, ...(machines === undefined ? {} : { machines }) };
+  const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
+  const changes = { wording, routes, limits, ...(machines === undefined ? {} : { machines }) };
   await withHttpAgent(async (agent) => {
     const { workflows, jobs, info } = agent.store;
     const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
@@ -118,13 +120,20 @@ function exampleWorkflow(): Workflow {
   return parseWorkflow(WORKFLOW, WORKFLOW_UUID as WorkflowUuid, randomUuid, DEFAULT_HTTP_LIMITS);
 }
 
+/** Where an operation needs the example's job, when not queued. */
+const NEEDED: Readonly<Record<string, NextStep>> = {
+  job_get: { kind: "finished", execution: "succeeded" },
+  job_wait: { kind: "finished", execution: "succeeded" },
+  job_resume: { kind: "waiting" },
+  job_retry: { kind: "finished", execution: "failed" },
+  jobs_retry: { kind: "finished", execution: "failed" },
+};
+
 /** Brings the example's job to where an operation succeeds, and shows the most. */
 async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Promise<void> {
-  const finished = operation === "job_get" || operation === "job_wait";
-  if (!finished && operation !== "job_resume") return;
+  const next = NEEDED[operation];
+  if (next === undefined) return;
   await claimAll(agent);
-  const next = finished
-    ? { kind: "finished", execution: "succeeded" } as const
-    : { kind: "waiting" } as const;
-  await endTask(agent, uuid, next);
+  // A task keeps the params that the job has.
+  await endTask(agent, uuid, next, {}, { machine: MACHINE_UUID });
 }

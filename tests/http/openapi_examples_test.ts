@@ -2,7 +2,7 @@
 // and the answer is described in every field.
 
 import { assert, assertEquals } from "@std/assert";
-import type { JsonValue } from "../../src/domain/json.ts";
+import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { withExample, withWorld } from "./openapi_agent.ts";
 import type { HttpAgent } from "./http_agent.ts";
 import {
@@ -26,7 +26,11 @@ function queriesOf({ parameters }: Operation): string[] {
 }
 
 function queryOf(parameters: readonly Parameter[]): string {
-  const query = parameters.map(({ name, example }) => [name, String(example)]);
+  // An object stands in a query by its members.
+  const query = parameters.flatMap(({ name, example }) =>
+    Object.entries(isJsonObject(example) ? example : { [name]: example })
+      .map(([key, value]) => [key, String(value)])
+  );
   return query.length === 0 ? "" : `?${new URLSearchParams(query)}`;
 }
 

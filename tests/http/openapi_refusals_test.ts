@@ -125,7 +125,7 @@ Deno.test("a query beyond what is described answers 409, one at its limit does n
             pathOf(one) + queryOf(one, changes),
             one.body === undefined ? undefined : {},
           );
-        assertRefusal(one, await call({ nonsense: "1" }), 409);
+        assertRefusal(one, await call({ "no sense": "1" }), 409);
         for (const { name, in: place, schema } of one.parameters) {
           if (place !== "query") continue;
           for (const value of outside(schema)) {
@@ -166,6 +166,8 @@ Deno.test("a resource whose state does not allow a change answers 409 as describ
     ["job_resume", "job_get", {}],
     ["job_resume", "job_cancel", {}], // a job that is queued
     ["job_create", "job_list", { ...JOB_REQUEST }], // a job with the same target and params
+    ["job_retry", "job_list", {}], // a job that is queued
+    ["job_retry", "job_get", { from: "nowhere" }],
   ];
   for (const [id, seeded, body] of cases) {
     await withExample({}, "document", seeded, async (agent) => {

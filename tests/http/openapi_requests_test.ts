@@ -4,10 +4,12 @@ import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
+import { parseJobRequest } from "../../src/domain/job_request.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../../src/domain/workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { parseSelection } from "../../src/http/job_selection.ts";
 import { OPENAPI } from "../../src/http/openapi_document.ts";
 import { schemaProblems } from "../support/json_schema.ts";
 import { uuidOf } from "../support/job.ts";
@@ -168,6 +170,71 @@ Deno.test("the schema of a machine request takes what the parser takes", () => {
         : { machine, media: MEDIA },
     parse,
   );
+});
+
+Deno.test("the schemas of calls on many jobs take what the parser takes", () => {
+  const words = {
+    CancelSelection: ["queued", "waiting", "running"],
+    RetrySelection: ["failed", "failure", "canceled"],
+  };
+  for (const [name, executions] of Object.entries(words)) {
+    const schema = named(name);
+    const filter = inPlace(inPlace(schema.properties).filter);
+    // Which texts are dates is said in words.
+    const { since: _, until: __, params: ___, ...keys } = inPlace(filter.properties);
+    agree(
+      { ...filter, properties: keys },
+      (key, value) => ({ [key]: value }),
+      (one) => parseSelection({ filter: one }, executions),
+    );
+    const whole = { filter: { name: "x" } };
+    agree(
+      { ...schema, properties: { ...inPlace(schema.properties), filter: {} } },
+      (key, value) => key === "filter" ? whole : { ...whole, [key]: value },
+      (one) => parseSelection(one, executions),
+    );
+    const params: JsonValue[] = [
+      {},
+      { a: 1 },
+      { a: "x", b: true, c: null },
+      { a: {} },
+      { a: [] },
+      [],
+      null,
+      "x",
+      Object.fromEntries(Array.from("abcdefgh", (key) => [key, 1])),
+      Object.fromEntries(Array.from("abcdefghi", (key) => [key, 1])),
+    ];
+    for (const one of params) {
+      const body = { filter: { params: one } };
+      const fits = schemaProblems(body, schema, OPENAPI).length === 0;
+      assertEquals([one, parses(() => parseSelection(body, executions))], [one, fits]);
+    }
+    assertEquals(parses(() => parseSelection({ filter: {} }, executions)), false);
+    assert(schemaProblems({ filter: {} }, schema, OPENAPI).length > 0);
+  }
+});
+
+Deno.test("the schema of a job takes the locks and callbacks that the parser takes", () => {
+  const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
+  const workflow = uuidOf<WorkflowUuid>(1);
+  const parse = (body: JsonObject) => parseJobRequest(body, limits);
+  const schema = named("JobRequest");
+  const url = "https://hooks.example.com/";
+  const cases: JsonObject[] = [
+    ...[256, 257].map((length) => ({ locks: "x".repeat(length) })),
+    ...[2048, 2049].map((length) => ({ callback_url: url.padEnd(length, "x") })),
+    ...["", 7, null, {}].flatMap((value) => [{ locks: value }, { callback_url: value }]),
+    ...["", 7, null, {}].map((target) => ({ target })),
+    { workflow: "x" },
+    { callback_url: "hooks" },
+    { other: [] },
+  ];
+  for (const fields of cases) {
+    const body = { workflow, ...fields };
+    const fits = schemaProblems(body, schema, OPENAPI).length === 0;
+    assertEquals([fields, parses(() => parse(body))], [fields, fits]);
+  }
 });
 
 Deno.test("the schemas of a workflow and a task take what the parser takes", () => {

@@ -24,6 +24,7 @@ async function routesOfApp(): Promise<string[]> {
         store,
         wake: () => {},
         changes: new Bells(),
+        changed: () => {},
         cancelRunning: () => {},
         now: () => T0,
         newUuid: randomUuid,

@@ -4,7 +4,7 @@
 import type { JobUuid } from "../../domain/id.ts";
 import type { Idempotency, NewJob } from "../../domain/job.ts";
 import { isFinal } from "../../domain/job_state.ts";
-import type { CreateJobOutcome, RetryOutcome } from "../job_store.ts";
+import type { CreateJobOutcome, EarlierOutcome, RetryOutcome } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
 import { nameNextAttempt } from "./job_changes.ts";
 import { jobFromRow, type JobRow } from "./job_rows.ts";
@@ -52,9 +52,11 @@ function placeJob(db: Connection, job: NewJob, prepared: Prepared): PlaceOutcome
   return insertJob(db, job, prepared.paramsSha256);
 }
 
-function earlierJob(db: Connection, { key, request_sha256 }: Idempotency):
-  | Extract<CreateJobOutcome, { kind: "repeated" | "key_reused" }>
-  | undefined {
+/** What an earlier request under the key came to. */
+export function earlierJob(
+  db: Connection,
+  { key, request_sha256 }: Idempotency,
+): EarlierOutcome | undefined {
   const used = db.row<{ request_sha256: string; uuid: JobUuid }>(
     `SELECT request_sha256, uuid FROM idempotency_keys JOIN jobs ON jobs.id = job_id
       WHERE key = ?`,

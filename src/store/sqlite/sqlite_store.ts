@@ -22,6 +22,7 @@ import {
   upsertDocument,
 } from "./index_documents.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
+import { earlierJob } from "./job_creation.ts";
 import { insertInfo, selectInfo } from "./job_info.ts";
 import { countJobs, listJobs, selectJobsOfTarget } from "./job_lists.ts";
 import { selectStats } from "./job_stats.ts";
@@ -84,6 +85,7 @@ function workflowStore(db: Connection): WorkflowStore {
 function jobStore(db: Connection): JobStore {
   return {
     ...openJobCreation(db),
+    earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
     get: (uuid) => db.durably(() => selectJob(db, uuid)),
     list: (filter, page = {}) => listJobs(db, filter, page),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),

@@ -1,0 +1,704 @@
+// deno-lint-ignore-file no-explicit-any no-var
+// Types for the bodies and fallbacks of zonewright's workflows, so that an editor completes and
+// checks them. The page about tasks, docs/tasks.md, tells how to use this file;
+// `zonewright workflow types` prints it. It declares globals and nothing else: what a body may call,
+// and the namespace Zonewright, which holds the types.
+
+/** The types of everything that a task body is given, may call, and gets back. */
+declare namespace Zonewright {
+  /** A value that JSON can say. A member that is `undefined` is left out. */
+  type Json =
+    | string
+    | number
+    | boolean
+    | null
+    | undefined
+    | { toJSON(key?: string): Json }
+    | readonly Json[]
+    | { readonly [key: string]: Json };
+
+  // ---- Tasks and workflows ----
+
+  /**
+   * The `body` of a task, written as a plain function. It is recorded as a text and runs alone:
+   * it sees its arguments and the globals of this file, and nothing around it in the file.
+   *
+   * @example
+   * ```js
+   * /** @type {Zonewright.Body<{ whom: string }>} *\/
+   * function greet(job, cb) {
+   *   cb(null, "Hello " + job.params.whom);
+   * }
+   * ```
+   */
+  type Body<Params = AnyParams> = (job: Job<Params>, cb: Callback) => any;
+
+  /**
+   * The same as {@linkcode Body}, written as an `async` function. It has to call `cb` too: the value
+   * of its promise means nothing, its rejection fails the task.
+   */
+  type AsyncBody<Params = AnyParams> = (job: Job<Params>, cb: Callback) => Promise<any>;
+
+  /** The `fallback` of a task: called with what the body failed with, after its last retry. */
+  type Fallback<Params = AnyParams> = (err: TaskError, job: Job<Params>, cb: Callback) => any;
+
+  /** The same as {@linkcode Fallback}, written as an `async` function. */
+  type AsyncFallback<Params = AnyParams> = (
+    err: TaskError,
+    job: Job<Params>,
+    cb: Callback,
+  ) => Promise<any>;
+
+  /** One task, with functions in the place of their texts. */
+  interface Task {
+    /** By which results, logs and `job retry --from` name the task. */
+    name?: string;
+    /** What the task does. A function as an expression or by its name, not a method. */
+    body: Body<any> | string;
+    /** Called when the body has failed for good. */
+    fallback?: Fallback<any> | string;
+    /** Further executions of the body after the first one failed; 0 when left out. */
+    retry?: number;
+    /** Seconds for one execution of body or fallback; the workflow's own when left out. */
+    timeout?: number;
+    /** Seconds between a failed execution and the next; 0 when left out. */
+    retry_delay?: number;
+    /** Kept when given; otherwise the agent chooses one. */
+    uuid?: string;
+  }
+
+  /** A workflow, with functions in the place of their texts. */
+  interface Workflow {
+    /** At most 255 characters. */
+    name: string;
+    /** The tasks of a job, one after the other; a job needs at least one. */
+    chain: Task[];
+    /** Tasks that run when the chain has failed. */
+    onerror?: Task[];
+    /** Tasks that run when a job is canceled after it had begun. */
+    oncancel?: Task[];
+    /** Seconds for the whole chain; 3600 when left out. Time spent queued or waiting is not counted. */
+    timeout?: number;
+    /** Jobs that `cb("retry")` may make in all, the first one counted; 10 when left out. */
+    max_attempts?: number;
+    /** Milliseconds before the first job that `cb("retry")` makes; doubled for each further one. */
+    initial_delay?: number;
+    /** Milliseconds at the most before such a job. */
+    max_delay?: number;
+  }
+
+  /** Params of which nothing is known. Name yours: `Zonewright.Body<{ uuid: string }>`. */
+  type AnyParams = { [name: string]: any };
+
+  /**
+   * The callback of a task. It is called once: only the first call counts. A task that never calls
+   * it ends at its `timeout`, or as soon as nothing of an async body is pending any more.
+   */
+  interface Callback {
+    /** Succeeds. The result is `"OK"` when left out, and at most 1 MiB of JSON. */
+    (error?: null, result?: Json): void;
+    /**
+     * - `wait`: the job waits for `POST /jobs/:job_uuid/resume`; then the next task runs.
+     * - `queue`: the job goes back to the queue; the next task runs when its turn comes.
+     * - `retry`: the job ends as `retried`, and a new one takes its place.
+     * - `cancel`: the job is canceled; its `oncancel` tasks run.
+     */
+    (word: "wait" | "queue" | "retry" | "cancel", result?: Json): void;
+    /** Fails: `retry` further executions, then the fallback, then the chain has failed. */
+    (error: unknown): void;
+  }
+
+  /** What a task failed with: the text given to `cb`, or name and message of what was thrown. */
+  type TaskError =
+    | string
+    | { readonly name: string; readonly message: string }
+    /** An HTTP error, which is kept with all its fields. */
+    | { readonly statusCode: any; readonly [field: string]: any };
+
+  /** How a task ended, in `job.chain_results` and `job.onerror_results`. */
+  interface TaskResult {
+    /** What the task gave to `cb`; the empty text when it failed. */
+    readonly result: any;
+    /** The empty text when there was none; the word given to `cb` when it was one of the four. */
+    readonly error: TaskError;
+    /** The name of the task, or its uuid when it has none. */
+    readonly name: string;
+    /** ISO 8601 in UTC, as all instants. */
+    readonly started_at: string;
+    readonly finished_at: string;
+    /** Executions of the body. */
+    readonly attempts: number;
+  }
+
+  /** A task as the job has it: with its uuid, and with texts in the place of functions. */
+  interface StoredTask {
+    readonly uuid: string;
+    readonly name?: string;
+    readonly body: string;
+    readonly fallback?: string;
+    readonly retry?: number;
+    readonly timeout?: number;
+    readonly retry_delay?: number;
+    readonly [key: string]: any;
+  }
+
+  /**
+   * A copy of the job. What a task sets on it or on its `params` is seen by later tasks and in
+   * `GET /jobs/:job_uuid`; it is recorded together with the result of the task.
+   */
+  interface Job<Params = AnyParams> {
+    readonly uuid: string;
+    /** Name of the workflow. */
+    readonly name: string;
+    /** What was given to `POST /jobs`, and what earlier tasks have changed of it. */
+    params: Params;
+    /** Executions of this task, this one and those that ended with the agent counted; from 1. */
+    readonly attempt: number;
+    readonly target?: string;
+    /** Results of the tasks before, in their order. */
+    readonly chain_results: readonly TaskResult[];
+    readonly onerror_results: readonly TaskResult[];
+    /** In tasks of `onerror`: what the chain failed with. */
+    error?: TaskError;
+    /** `canceled` in tasks of `oncancel`. */
+    readonly execution: "running" | "canceled";
+    /** The uuid of the workflow; the same as `workflow_uuid`. */
+    readonly workflow: string;
+    readonly workflow_uuid: string;
+    readonly chain: readonly StoredTask[];
+    readonly onerror: readonly StoredTask[];
+    /** Seconds for the whole chain. */
+    readonly timeout: number;
+    readonly exec_after: string;
+    readonly created_at: string;
+    /** When a runner first took the job, milliseconds since 1970. */
+    readonly started: number | null;
+    /** Jobs before this one that ended as `retried`. */
+    readonly num_attempts?: number;
+    /** The job that this one was made of. */
+    readonly prev_attempt?: string;
+    /** Writes to the agent's log and to the info of the job. */
+    readonly log: JobLog;
+    /** What tasks have set. */
+    [name: string]: any;
+  }
+
+  /** A method of `job.log`: text with `%s`, `%d`, `%i`, `%f`, `%j`, `%o` and values. */
+  interface JobLogMethod {
+    (format: string, ...values: unknown[]): void;
+    /** Fields, or an error, before the text. */
+    (fields: object, format?: string, ...values: unknown[]): void;
+    /** Whether the level is written: always. */
+    (): true;
+  }
+
+  /** The methods of a bunyan logger. */
+  interface JobLog {
+    readonly trace: JobLogMethod;
+    readonly debug: JobLogMethod;
+    readonly info: JobLogMethod;
+    readonly warn: JobLogMethod;
+    readonly error: JobLogMethod;
+    readonly fatal: JobLogMethod;
+    /** A log whose lines have these fields too. */
+    child(fields?: object): JobLog;
+  }
+
+  // ---- What the agent answers when it refuses ----
+
+  /** Why the agent refused a call, in one word. */
+  type ErrorCode =
+    /** An argument is missing or incorrect; the message names it: `payload.disks[0].size`. */
+    | "invalid_argument"
+    /** The policy, or the folder of a file, does not allow it. */
+    | "forbidden"
+    | "not_found"
+    /** The state of the thing does not allow it. */
+    | "conflict"
+    /** vmadm failed; the message has its words. */
+    | "host"
+    /** A download failed. */
+    | "upstream"
+    /** The bytes are not those that were promised. */
+    | "digest_mismatch"
+    | "storage_full"
+    | "timeout"
+    | "too_large"
+    | "overloaded"
+    /** The task was given up. */
+    | "aborted"
+    /** A defect of the agent; its log has more. */
+    | "internal";
+
+  /** What the promise of a capability is rejected with. */
+  interface CapabilityError extends Error {
+    /** Missing when the call never left the body: too many at a time, or arguments too large. */
+    readonly code?: ErrorCode;
+  }
+
+  // ---- Capabilities ----
+
+  /**
+   * Everything that a body may ask of the agent. Every call returns a promise, which is rejected
+   * with a {@linkcode CapabilityError}. At most 32 calls may be under way.
+   */
+  interface Capabilities {
+    readonly vmadm: Vmadm;
+    readonly media: Media;
+    readonly images: Images;
+    readonly vnc: Vnc;
+    readonly info: Info;
+    readonly log: Log;
+  }
+
+  /**
+   * Appends an object to the info of the job (`GET /jobs/:job_uuid/info`): at most 16 KiB, and 1000
+   * entries of one execution. By convention steps for people are `{task, message}`.
+   */
+  type Info = (entry: { readonly [key: string]: Json }) => Promise<null>;
+
+  /** Writes to the agent's log, with job and task, and to the info of the job. */
+  interface Log {
+    debug(message: unknown, fields?: object): Promise<null>;
+    info(message: unknown, fields?: object): Promise<null>;
+    warn(message: unknown, fields?: object): Promise<null>;
+    error(message: unknown, fields?: object): Promise<null>;
+  }
+
+  /** Machines of the host. `uuid` is that of the machine. */
+  interface Vmadm {
+    /** Checks a payload against the policy, then by `vmadm validate create`. */
+    validate(payload: MachinePayload): Promise<null>;
+    /** Makes the machine; it is stopped then. The tag `zonewright_job` names the job. */
+    create(payload: MachinePayload & { uuid: string }): Promise<{ uuid: string }>;
+    /** The machine as vmadm describes it, without passwords and internal metadata. */
+    get(uuid: string): Promise<Machine | null>;
+    /** All machines, with the most important properties of each. */
+    list(): Promise<MachineSummary[]>;
+    /** Starts it; one that runs is left alone. bhyve ignores the words. */
+    boot(uuid: string, words?: BootWords): Promise<null>;
+    /** Stops it; one that is stopped is left alone. */
+    stop(uuid: string, options?: StopOptions | null): Promise<null>;
+    /** Changes properties; disks only while the machine is stopped. */
+    update(uuid: string, changes: MachineChanges): Promise<null>;
+    /** Deletes it with its disks and all in its zone; one that is not there is no error. */
+    delete(uuid: string): Promise<null>;
+    /** Where its console listens now; null while it does not. The machine must be running. */
+    info(uuid: string, section: "vnc"): Promise<VncAddress | null>;
+  }
+
+  /** Installation media. */
+  interface Media {
+    /**
+     * Finds a medium and verifies it: a file of one of the agent's media folders (`path`, or its name
+     * alone), a download (`url`), or an artifact of the index.
+     */
+    find(request: MediaRequest): Promise<Medium>;
+    /**
+     * Copies a medium that this job has found into the root of the zone and verifies the copy;
+     * raises the quota when it would not fit. The machine must be stopped.
+     */
+    place(uuid: string, medium: Medium): Promise<PlacedMedium>;
+    /** Removes a placed file, `/name`. Answers whether it was there. */
+    remove(uuid: string, file: string): Promise<boolean>;
+  }
+
+  /** The image index that the agent mirrors. */
+  interface Images {
+    /** What the index says of an artifact. */
+    find(artifact: ArtifactRef): Promise<FoundArtifact>;
+    /** Has it downloaded and verified, so that a later use finds it here. */
+    download(artifact: ArtifactRef): Promise<Medium>;
+  }
+
+  /** Consoles of machines. */
+  interface Vnc {
+    /** Waits until a console answers. The port is another one after each start of the machine. */
+    wait(uuid: string, options?: VncWaitOptions | null): Promise<VncAddress>;
+  }
+
+  // ---- Machines ----
+
+  /** The description of a new machine, as vmadm(8) takes it. Other properties are refused. */
+  type MachinePayload = KvmPayload | BhyvePayload;
+
+  /** A machine of brand kvm. */
+  type KvmPayload = PayloadOfAnyBrand & {
+    brand: "kvm";
+    /** At most one with `boot`, at most two of model `ide`. */
+    disks?: Disk<"virtio" | "scsi" | "ide">[];
+    vga?: "cirrus" | "std" | "vmware" | "qxl" | "xenfb";
+    bootrom?: never;
+  };
+
+  /** A machine of brand bhyve. */
+  type BhyvePayload = PayloadOfAnyBrand & {
+    brand: "bhyve";
+    /** At most one with `boot`. */
+    disks?: Disk<"virtio" | "ahci" | "nvme">[];
+    /** Without `uefi` the screen of its console stays empty. */
+    bootrom?: "bios" | "uefi";
+    vga?: never;
+  };
+
+  /** What machines of both brands have. */
+  type PayloadOfAnyBrand = {
+    /** In lower case. `vmadm.create()` requires it. */
+    uuid?: string;
+    /** 1 to 64. */
+    vcpus?: number;
+    /** Memory of the guest, MiB: 1 to 262144. */
+    ram?: number;
+    /** Never true: the machine would start without its medium. */
+    autoboot?: false;
+    /** IP addresses of name servers, at most 8. */
+    resolvers?: string[];
+    /** At most 8, one of them primary. */
+    nics?: Nic[];
+    /** At most 189 letters, digits, dots, dashes and underscores. */
+    alias?: string;
+    hostname?: string;
+    /** Of the zone's own files, media included, GiB: 1 to 1024. */
+    quota?: number;
+    /** Hundredths of one processor: 1 to 6400. */
+    cpu_cap?: number;
+    /** 1 to 65535. */
+    cpu_shares?: number;
+    /** Of the hypervisor and its guest, MiB: 1 to 266240. */
+    max_physical_memory?: number;
+    /** 0 to 1024. */
+    zfs_io_priority?: number;
+    /** At most 64. The tag `zonewright_job` is the agent's own. */
+    tags?: Metadata;
+    /** At most 64 entries; `user-data` of the first boot travels here. */
+    customer_metadata?: Metadata;
+  };
+
+  /** A flat object of texts, numbers and booleans. */
+  type Metadata = { [key: string]: string | number | boolean };
+
+  /** A disk of a new machine, which is made empty. */
+  type Disk<Model extends string = DiskModel> = {
+    model: Model;
+    /** MiB: 1 to 4194304. */
+    size: number;
+    boot?: boolean;
+    compression?:
+      | "off"
+      | "on"
+      | "lz4"
+      | "lzjb"
+      | "zle"
+      | "gzip"
+      | `gzip-${1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9}`;
+    /** MiB that are reserved in the pool, at most `size`. */
+    refreservation?: number;
+    /** Bytes. */
+    block_size?: 512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072;
+  };
+
+  /** Of kvm: virtio, scsi, ide. Of bhyve: virtio, ahci, nvme. */
+  type DiskModel = "virtio" | "scsi" | "ide" | "ahci" | "nvme";
+
+  /** A network interface of a new machine. */
+  type Nic = {
+    /** The network of the host, such as `admin` or `external`. */
+    nic_tag: string;
+    model: "virtio" | "e1000" | "rtl8139";
+    /** An IPv4 address, which needs a `netmask`, or `dhcp`. */
+    ip?: string;
+    /** Such as `255.255.255.0`. */
+    netmask?: string;
+    gateway?: string;
+    primary?: boolean | 0 | 1;
+    /** Such as `02:08:20:aa:bb:cc`. */
+    mac?: string;
+    /** 0 to 4095. */
+    vlan_id?: number;
+    /** Addresses with their prefix such as `192.0.2.7/24`, `dhcp`, or `addrconf`; at most 20. */
+    ips?: string[];
+    /** IPv4 addresses, at most 20. */
+    gateways?: string[];
+    /** Bytes: 576 to 9000. */
+    mtu?: number;
+  };
+
+  /** What `vmadm.update()` takes. Other properties are refused. */
+  type MachineChanges = {
+    /** 1 to 64. */
+    vcpus?: number;
+    /** MiB: 1 to 262144. */
+    ram?: number;
+    /** GiB: 1 to 1024. */
+    quota?: number;
+    /** Whether the machine starts with the host. */
+    autoboot?: boolean;
+    set_tags?: Metadata;
+    remove_tags?: string[];
+    set_customer_metadata?: Metadata;
+    remove_customer_metadata?: string[];
+    /** Placed media to attach, at most 4: the way in which a bhyve machine boots from one. */
+    add_disks?: AttachedMedium[];
+    /** Paths of media to take away, at most 4. */
+    remove_disks?: string[];
+  };
+
+  /** A placed medium as a disk of its machine. */
+  type AttachedMedium = {
+    /** `/name`, as `media.place()` answers it. */
+    path: string;
+    media: "cdrom";
+    model: DiskModel;
+  };
+
+  /** How one boot of a kvm machine goes. */
+  type BootWords = {
+    /** c is the disk, d the CD, n the network; tried from left to right. */
+    order?: BootOrder;
+    /** Where the first boot looks, before `order`. */
+    once?: "c" | "d" | "n";
+    /** `/name` of a placed ISO image. */
+    cdrom?: string;
+    /** `/name` of a placed image of a disk. */
+    disk?: string;
+  };
+
+  /** Letters of c, d and n, each at most once. */
+  type BootOrder =
+    | "c"
+    | "d"
+    | "n"
+    | "cd"
+    | "cn"
+    | "dc"
+    | "dn"
+    | "nc"
+    | "nd"
+    | "cdn"
+    | "cnd"
+    | "dcn"
+    | "dnc"
+    | "ncd"
+    | "ndc";
+
+  /** How a machine is stopped. */
+  type StopOptions = {
+    /** At once, without asking the guest. */
+    force?: boolean;
+  };
+
+  /** What users of vmadm see; other words may come. */
+  type MachineState =
+    | "configured"
+    | "incomplete"
+    | "provisioning"
+    | "stopped"
+    | "ready"
+    | "running"
+    | "stopping"
+    | "shutting_down"
+    | "failed"
+    | (string & Record<never, never>);
+
+  /** A machine in `vmadm.list()`. What vmadm does not know of it is missing. */
+  type MachineSummary = {
+    uuid: string;
+    brand: string;
+    state: MachineState;
+    /** Folder of its zone. */
+    zonepath: string;
+    alias?: string;
+    /** MiB. */
+    ram?: number;
+    vcpus?: number;
+    /** GiB. */
+    quota?: number;
+    autoboot?: boolean;
+  };
+
+  /** A machine as vmadm describes it, with whatever else vmadm(8) says of it. */
+  type Machine = MachineSummary & {
+    hostname?: string;
+    /** `zonewright_job` is the job that made it. */
+    tags?: Metadata;
+    customer_metadata?: Metadata;
+    resolvers?: string[];
+    disks?: MachineDisk[];
+    nics?: MachineNic[];
+    [property: string]: any;
+  };
+
+  /** A disk of a machine. */
+  type MachineDisk = {
+    /** The device of a disk; `/name` of a medium. */
+    path: string;
+    model: string;
+    media: "disk" | "cdrom";
+    boot?: boolean;
+    /** MiB. */
+    size?: number;
+    [property: string]: any;
+  };
+
+  /** A network interface of a machine. */
+  type MachineNic = {
+    nic_tag: string;
+    model: string;
+    mac: string;
+    interface: string;
+    ip?: string;
+    ips?: string[];
+    primary?: boolean;
+    [property: string]: any;
+  };
+
+  /** Where a VNC client connects to. */
+  type VncAddress = {
+    /** Of the host. */
+    host: string;
+    port: number;
+    /** `port` less 5900, when vmadm tells it. */
+    display?: number;
+  };
+
+  /** How long is waited for a console. */
+  type VncWaitOptions = {
+    /** Seconds: above 0, at most 600; 120 when left out. */
+    timeout?: number;
+  };
+
+  // ---- Media and images ----
+
+  /**
+   * Names a medium in exactly one way. A `digest` is `sha256:<64 hex digits>` or
+   * `sha512:<128 hex digits>`. Names of media end in `.iso` (a CD), `.img` or `.raw` (a disk).
+   */
+  type MediaRequest =
+    /** A file of a media folder of the agent: an absolute path, or its name alone. */
+    | { path: string; digest?: string; url?: never; artifact?: never }
+    /** A download; an address is no proof of its bytes, so the digest is required. */
+    | { url: string; digest: string; path?: never; artifact?: never }
+    /** An artifact of the index. */
+    | { artifact: ArtifactRef; digest?: string; path?: never; url?: never };
+
+  /** Names one artifact of the image index. */
+  type ArtifactRef = {
+    distro: string;
+    /** A release, or one of its aliases such as `latest`. */
+    release: string;
+    /** The newest one when left out. */
+    build?: string;
+    /** The vendor's default when left out. */
+    variant?: string;
+    /** `x86_64` when left out. */
+    arch?: string;
+    /** Such as `iso`, `raw` or `qcow2`. */
+    format?: string;
+  };
+
+  /** A verified file of the agent. Only the agent can make one: `media.place()` knows its own. */
+  type Medium = {
+    source: "path" | "url" | "artifact";
+    /** On the agent's own host. */
+    path: string;
+    /** The name that it gets in a zone. */
+    name: string;
+    /** Bytes. */
+    size: number;
+    /** Lower-case hex. */
+    sha256: string;
+    /** For people. */
+    label: string;
+  };
+
+  /** A medium in the root of a zone. */
+  type PlacedMedium = {
+    /** `/name`, as the hypervisor sees it. */
+    file: string;
+    /** Bytes. */
+    size: number;
+    /** Lower-case hex. */
+    sha256: string;
+  };
+
+  /** An artifact with its place in the index. */
+  type FoundArtifact = {
+    distro: string;
+    /** The release's id; an alias has been resolved. */
+    release: string;
+    build: string;
+    artifact: Artifact;
+    /** The name that its file would get in a zone. */
+    name: string;
+    /** For people. */
+    label: string;
+  };
+
+  /** One downloadable file, as its vendor describes it. */
+  type Artifact = {
+    arch: string;
+    /** Once decompressed: `iso`, `raw`, `qcow2` and others. */
+    format: string;
+    /** `none`, `gzip`, `xz`, `zstd`, `bzip2` and others. */
+    compression: string;
+    locations: {
+      url: string;
+      kind: "primary" | "vault" | "mirror" | null;
+      redirects_off_host: boolean | null;
+    }[];
+    variant: string | null;
+    default_variant: boolean | null;
+    /** Bytes as downloaded. */
+    size: number | null;
+    firmware: ("bios" | "uefi")[];
+    datasources: string[];
+    ssh_key_injection: boolean | null;
+    integrity: {
+      digests: {
+        algorithm: "sha256" | "sha512";
+        /** Lower-case hex. */
+        value: string;
+        source: { format: string; url: string; filename: string | null } | null;
+      }[];
+      http: { etag: string | null; last_modified: string | null } | null;
+      signatures: { kind: string; signs: string; url: string; key_url: string | null }[];
+    } | null;
+  };
+}
+
+/** Machines of the host. */
+declare const vmadm: Zonewright.Capabilities["vmadm"];
+/** Installation media. */
+declare const media: Zonewright.Capabilities["media"];
+/** The image index that the agent mirrors. */
+declare const images: Zonewright.Capabilities["images"];
+/** Consoles of machines. */
+declare const vnc: Zonewright.Capabilities["vnc"];
+/** Appends an object to the info of the job. */
+declare const info: Zonewright.Capabilities["info"];
+/** Writes to the agent's log and to the info of the job. */
+declare const log: Zonewright.Capabilities["log"];
+
+/** Waits so many milliseconds. */
+declare function sleep(ms: number): Promise<void>;
+/** Calls back once, after so many milliseconds. @returns what `clearTimeout()` takes */
+declare function setTimeout<Args extends any[]>(
+  callback: (...args: Args) => unknown,
+  delayMs?: number,
+  ...args: Args
+): number;
+/** Takes a timer back. */
+declare function clearTimeout(timer?: number): void;
+
+/** Writes to the agent's log and to the info of the job: text with `%s`, `%d` and so on, values. */
+interface Console {
+  /** At level debug. */
+  trace(...values: unknown[]): void;
+  debug(...values: unknown[]): void;
+  /** At level info. */
+  log(...values: unknown[]): void;
+  info(...values: unknown[]): void;
+  warn(...values: unknown[]): void;
+  error(...values: unknown[]): void;
+}
+declare var console: Console;

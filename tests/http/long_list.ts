@@ -1,0 +1,29 @@
+// Lists that are longer than a page, and what is asked of the store while they are read.
+
+import { assertEquals } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { jobOf, uuidOf } from "../support/job.ts";
+
+/** Queues jobs with numbers from 1. @returns their uuids, newest first */
+export async function fillWithJobs(store: Store, count: number): Promise<JobUuid[]> {
+  const numbers = Array.from({ length: count }, (_, n) => n + 1);
+  const outcomes = await Promise.all(numbers.map((n) => store.jobs.create(jobOf(n))));
+  assertEquals(new Set(outcomes.map(({ kind }) => kind)), new Set(["created"]));
+  return numbers.map((n) => uuidOf<JobUuid>(n)).reverse();
+}
+
+/** A store that tells how often lists are read from it; `fails` says which reads do. */
+export async function watchedStore(
+  fails: (read: number) => boolean = () => false,
+): Promise<{ store: Store; reads: () => number }> {
+  const store = await openSqliteStore(":memory:");
+  let reads = 0;
+  const list: Store["jobs"]["list"] = async (filter, page) => {
+    reads += 1;
+    if (fails(reads)) throw new Error("the disk is gone");
+    return await store.jobs.list(filter, page);
+  };
+  return { store: { ...store, jobs: { ...store.jobs, list } }, reads: () => reads };
+}
