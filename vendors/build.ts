@@ -2,6 +2,7 @@
 // dist/zonewright with the permissions that the agent needs and no more.
 
 import { fromFileUrl, join } from "@std/path";
+import { COMPILED_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
 import { type CompileTools, fallbackTools } from "./runtime.ts";
 
 const root = fromFileUrl(new URL("..", import.meta.url));
@@ -14,7 +15,7 @@ const PERMISSIONS = ["read", "write", "net", "env", "run", "sys"].map((name) => 
  * A compiled binary ignores flags of V8 from outside, so they are baked in, for agent and guests
  * alike: no code is ever made from strings, and no heap grows beyond this.
  */
-const V8_FLAGS = "--disallow-code-generation-from-strings,--max-old-space-size=256";
+const V8_FLAGS = `${GUEST_V8_FLAGS},--max-old-space-size=${COMPILED_HEAP_MIB}`;
 
 interface Ran {
   readonly success: boolean;

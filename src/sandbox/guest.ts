@@ -3,49 +3,16 @@
 // every execution in a fresh realm (realm.ts). It ends when its socket closes.
 
 import { createContext, Script } from "node:vm";
-import { readLines, writeAll } from "./lines.ts";
+import { openLineWriter, readLines } from "./lines.ts";
 import { ignoreSignals, lockDown } from "./lockdown.ts";
 import * as protocol from "./protocol.ts";
 import type { AgentMessage, ReplyMessage, RunMessage } from "./protocol.ts";
-import { realmSource } from "./realm_source.ts";
-import type { HostOp, RealmPort, RealmSettings, RealmTask } from "./realm_state.ts";
+import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
+import { enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
+import type { RealmPort } from "./realm_state.ts";
 
-/** Longest delay that timers of the platform take, milliseconds; longer ones would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 /** The source stands behind this text in the script; columns are counted without it. */
 const SCRIPT_HEAD = "(() => (";
-
-const SETTINGS: RealmSettings = {
-  capabilities: protocol.CAPABILITIES,
-  signals: protocol.SIGNALS,
-  resultCharsMax: protocol.RESULT_CHARS_MAX,
-  jobCharsMax: protocol.JOB_CHARS_MAX,
-  errorCharsMax: protocol.ERROR_CHARS_MAX,
-  argsCharsMax: protocol.ARGS_CHARS_MAX,
-  argsMax: protocol.ARGS_MAX,
-  callsInFlightMax: protocol.CALLS_IN_FLIGHT_MAX,
-  logLinesMax: protocol.LOG_LINES_MAX,
-  logCharsMax: protocol.LOG_CHARS_MAX,
-  timersMax: protocol.TIMERS_MAX,
-};
-
-/** What a guest keeps of its platform after the lockdown. */
-interface Platform {
-  readonly setTimeout: typeof setTimeout;
-  readonly clearTimeout: typeof clearTimeout;
-  readonly encoder: TextEncoder;
-  readonly socket: Deno.Conn;
-}
-
-type Timers = Map<number, ReturnType<typeof setTimeout>>;
-
-/** The execution under way. */
-interface Run {
-  readonly id: number;
-  readonly port: RealmPort;
-  /** Platform timers by the realm's own numbers. */
-  readonly timers: Timers;
-}
 
 /**
  * Runs this process as a guest of the agent that listens at the unix socket `args[0]`. The token by
@@ -57,19 +24,16 @@ export async function runGuest(args: readonly string[]): Promise<void> {
   const token = await readToken();
   const socket = await Deno.connect({ transport: "unix", path });
   ignoreSignals();
-  const platform: Platform = {
-    setTimeout,
-    clearTimeout,
-    encoder: new TextEncoder(),
-    socket,
-  };
-  const guest = openGuest(platform);
-  await writeAll(socket, platform.encoder.encode(`${token}\n`));
-  const lines = readLines(socket, protocol.MESSAGE_BYTES_MAX);
+  const write = openLineWriter(socket);
+  const realms = openRealmMaker();
+  const guest = new Guest({ setTimeout, clearTimeout, write }, setImmediate, realms);
+  write(token);
+  const lines = readLines(socket, protocol.AGENT_MESSAGE_BYTES_MAX);
   const problems = await lockDown({ importInTask, frozen: [Script] });
-  guest.write(JSON.stringify({ type: "ready", problems }));
+  realms.makeAhead();
+  write(JSON.stringify({ type: "ready", problems }));
   try {
-    for await (const line of lines) guest.take(JSON.parse(line));
+    for await (const line of lines) guest.take(protocol.readAgentLine(line));
   } finally {
     exit(0);
   }
@@ -91,130 +55,76 @@ function fileOf(taskName: string): string {
   return `task://[${taskName.replace(/[^\w.-]/g, "_").slice(0, 100)}]`;
 }
 
-function openGuest(platform: Platform) {
-  const { clearTimeout } = platform;
-  const boot = new Script(realmSource(), { filename: "realm" });
-  const scripts = new Map<string, Script>();
-  const settingsText = JSON.stringify(SETTINGS);
-  const write = openWriter(platform);
-  let current: Run | undefined;
+/** Runs executions, one at a time: opened by a run message, closed when the realm has told an end. */
+class Guest {
+  readonly #platform: Platform;
+  readonly #setImmediate: typeof setImmediate;
+  readonly #realms: RealmMaker;
+  readonly #scripts = new Map<string, Script>();
+  readonly #done = Promise.resolve();
+  #current: Run | undefined;
 
-  addEventListener("unhandledrejection", (event) => {
-    event.preventDefault();
-    enter(() => current?.port.rejected(event.reason));
-  });
+  constructor(platform: Platform, laterOn: typeof setImmediate, realms: RealmMaker) {
+    this.#platform = platform;
+    this.#setImmediate = laterOn;
+    this.#realms = realms;
+    addEventListener("unhandledrejection", (event) =>
+      enter(() => {
+        // One of the guest's own is a defect, which ends the process and stands in its output.
+        if (event.promise instanceof Promise) return;
+        event.preventDefault();
+        this.#current?.port.rejected(event.reason);
+      }));
+  }
 
-  const start = (message: RunMessage) => {
-    const context = createContext(Object.create(null), {
-      codeGeneration: { strings: false, wasm: false },
+  take(message: AgentMessage): void {
+    if (message.type === "run") return this.#start(message);
+    const run = this.#current;
+    if (message.run === run?.id) enter(() => reply(run.port, message));
+  }
+
+  #start(message: RunMessage): void {
+    const { kind, task_name, engine_fields, job, error } = message;
+    const { context, port, connect } = this.#realms.take();
+    const run: Run = { id: message.run, port, timers: new Map(), outcome: undefined };
+    const isCurrent = () => run === this.#current;
+    connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
+    this.#current = run;
+    const file = fileOf(task_name);
+    const script = compile(this.#scripts, file, message.source);
+    if (typeof script === "string") return this.#end(run, failure(script));
+    enter(() => {
+      const define = script.runInContext(context);
+      port.start(define, kind, task_name, file, engine_fields, job, error);
     });
-    const timers: Timers = new Map();
-    const openRealm = boot.runInContext(context);
-    const host = hostOf(platform, write, message.run, timers, () => current);
-    const port: RealmPort = openRealm(host, settingsText);
-    current = { id: message.run, port, timers };
-    const task: RealmTask = {
-      kind: message.kind,
-      name: message.task_name,
-      file: fileOf(message.task_name),
-      job: message.job,
-      error: message.error,
-    };
-    const taskText = JSON.stringify(task);
-    const script = compile(scripts, task.file, message.source);
-    if (typeof script === "string") write(failureLine(message.run, script));
-    else enter(() => port.start(script.runInContext(context), taskText));
-  };
+  }
 
-  const close = (run: number) => {
-    for (const timer of current?.timers.values() ?? []) clearTimeout(timer);
-    current = undefined;
-    write(`{"type":"closed","run":${run}}`);
-  };
+  /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
+  #end(run: Run, outcome: string): void {
+    // Not an async function: without stack left this throws and leaves nothing behind.
+    this.#done.then(() => this.#close(run));
+    run.outcome = outcome;
+  }
 
-  const take = (message: AgentMessage) => {
-    if (message.type === "run") start(message);
-    else if (message.type === "close") close(message.run);
-    else if (message.run === current?.id) enter(() => reply(current, message));
-  };
-  return { take, write };
-}
-
-function reply(run: Run | undefined, message: ReplyMessage): void {
-  const text = message.ok ? JSON.stringify(message.value) : message.message;
-  run?.port.reply(message.call, message.ok, text, message.ok ? "" : message.code);
-}
-
-/** Calls into a realm. What comes out as an exception is an object of that realm: not looked at. */
-function enter(call: () => void): void {
-  try {
-    call();
-  } catch {
-    // Only a stack overflow gets here; the task waits for its timeout then.
+  #close(run: Run): void {
+    if (run !== this.#current) return;
+    const { clearTimeout, write } = this.#platform;
+    const { id, timers, outcome } = run;
+    for (const timer of timers.values()) clearTimeout(timer);
+    this.#current = undefined;
+    write(`{"type":"end","run":${id},"outcome":${outcome}}`);
+    const later = this.#setImmediate;
+    // By then the loop has turned: nothing of the task is running.
+    later(() => {
+      write(`{"type":"closed","run":${id}}`);
+      this.#realms.makeAhead();
+    });
   }
 }
 
-/** Does what a realm asks for. Short, since the realm may call it with its stack nearly used up. */
-function hostOf(
-  platform: Platform,
-  write: (line: string) => void,
-  id: number,
-  timers: Timers,
-  running: () => Run | undefined,
-): (op: HostOp, number: number, name: string, text: string) => void {
-  // Called without an object: older platforms refuse them as methods of another one.
-  const { setTimeout, clearTimeout } = platform;
-  const fire = (timer: number) => {
-    timers.delete(timer);
-    enter(() => running()?.port.fire(timer));
-  };
-  return (op, number, name, text) => {
-    if (running()?.id !== id) return;
-    switch (op) {
-      case "call":
-        return write(
-          `{"type":"call","run":${id},"call":${number},"name":"${name}","args":${text}}`,
-        );
-      case "log":
-        return write(`{"type":"log","run":${id},"level":"${name}",${text}}`);
-      case "end":
-        return write(`{"type":"end","run":${id},"outcome":${text}}`);
-      case "timer":
-        if (timers.size > protocol.TIMERS_MAX) return;
-        timers.set(number, setTimeout(fire, Math.min(+text, TIMER_MS_MAX), number));
-        return;
-      case "untimer":
-        clearTimeout(timers.get(number));
-        timers.delete(number);
-        return;
-      case "quiet":
-        setTimeout(() => enter(() => running()?.port.settle()), 0);
-        return;
-    }
-  };
-}
-
-/** Queues lines for the socket; one write is under way at a time. */
-function openWriter(platform: Platform): (line: string) => void {
-  let queued = "";
-  let writing = false;
-  const flush = async () => {
-    // Later, so that a realm that calls with its stack nearly used up starts nothing here.
-    await null;
-    while (queued !== "") {
-      const text = queued;
-      queued = "";
-      // A socket that cannot be written to has closed: the reader ends the process.
-      await writeAll(platform.socket, platform.encoder.encode(text)).catch(() => {});
-    }
-    writing = false;
-  };
-  return (line) => {
-    queued += `${line}\n`;
-    if (writing) return;
-    flush();
-    writing = true;
-  };
+function reply(port: RealmPort, message: ReplyMessage): void {
+  if (message.ok) port.reply(message.call, true, message.value, "");
+  else port.reply(message.call, false, message.message, message.code);
 }
 
 /**
@@ -238,6 +148,6 @@ function compile(scripts: Map<string, Script>, file: string, source: string): Sc
   return script;
 }
 
-function failureLine(run: number, error: string): string {
-  return JSON.stringify({ type: "end", run, outcome: { kind: "failure", error, job: null } });
+function failure(error: string): string {
+  return JSON.stringify({ kind: "failure", error, job: null });
 }

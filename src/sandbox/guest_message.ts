@@ -2,7 +2,7 @@
 // protocol.ts is refused, and the pool then kills the guest.
 
 import { AgentError } from "../domain/error.ts";
-import { isJsonObject, jsonDepth, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
   ARGS_MAX,
   CAPABILITIES,
@@ -13,13 +13,14 @@ import {
   SIGNALS,
 } from "./protocol.ts";
 
-/** Wrapping of a value by its message: the message object, its outcome, the value. */
-const ENVELOPE_DEPTH = 3;
 const PROBLEMS_MAX = 64;
+const OUTCOMES = ["success", "failure", "signal"] as const;
+const TOO_DEEP_FIELDS = { fields: `nested deeper than ${JSON_DEPTH_MAX} levels` };
 
 /**
  * Reads one line from a guest. A key named `__proto__` is dropped at every level, so that no later
- * assignment can take it for a prototype.
+ * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX is no
+ * fault of the guest: it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
 export function parseGuestMessage(line: string): GuestMessage {
@@ -41,7 +42,7 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         level: oneOf(LOG_LEVELS, message, "level"),
         message: text(message, "message"),
-        fields: object(message, "fields"),
+        fields: shallow(message.fields) ? object(message, "fields") : TOO_DEEP_FIELDS,
       };
     case "end":
       return { type: "end", run: counter(message, "run"), outcome: endOutcome(message.outcome) };
@@ -60,50 +61,53 @@ function parseObject(line: string): JsonObject {
     throw malformed("it is not JSON", cause);
   }
   if (!isJsonObject(value)) throw malformed("it is not an object");
-  if (jsonDepth(value, JSON_DEPTH_MAX + ENVELOPE_DEPTH) > JSON_DEPTH_MAX + ENVELOPE_DEPTH) {
-    throw malformed(`it is nested deeper than ${JSON_DEPTH_MAX}`);
-  }
-  dropPrototypeKeys(value);
+  if (Object.hasOwn(value, "__proto__")) Reflect.deleteProperty(value, "__proto__");
   return value;
 }
 
-/** Recursion is safe here: the depth has been checked. */
-function dropPrototypeKeys(value: JsonValue): void {
-  if (typeof value !== "object" || value === null) return;
+/**
+ * Whether a value is nested no deeper than a guest may send. Drops the keys named `__proto__` on the
+ * way; the recursion is bounded by the same limit.
+ */
+function shallow(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  if (levelsLeft === 0) return false;
+  if (Array.isArray(value)) return value.every((inner) => shallow(inner, levelsLeft - 1));
   if (Object.hasOwn(value, "__proto__")) Reflect.deleteProperty(value, "__proto__");
-  for (const inner of Object.values(value)) dropPrototypeKeys(inner);
+  return Object.values(value).every((inner) => shallow(inner, levelsLeft - 1));
 }
 
 function endOutcome(value: unknown): EndOutcome {
   if (!isJsonObject(value)) throw malformed("outcome is not an object");
-  switch (value.kind) {
-    case "success":
-      return { kind: "success", result: present(value, "result"), job: object(value, "job") };
-    case "failure": {
-      const job = value.job === null ? null : object(value, "job");
-      return { kind: "failure", error: present(value, "error"), job };
-    }
-    case "signal":
-      return {
-        kind: "signal",
-        word: oneOf(SIGNALS, value, "word"),
-        result: present(value, "result"),
-        job: object(value, "job"),
-      };
-    default:
-      throw malformed("the kind of its outcome is unknown");
+  const kind = oneOf(OUTCOMES, value, "kind");
+  const job = kind === "failure" && value.job === null ? null : object(value, "job");
+  if (!shallow(job ?? undefined)) return tooDeep("job", null);
+  if (kind === "failure") {
+    const error = present(value, "error");
+    return shallow(error) ? { kind, error, job } : tooDeep("error", job);
   }
+  const result = present(value, "result");
+  if (!shallow(result)) return tooDeep("result", job);
+  if (job === null) throw malformed("job is not an object");
+  return kind === "success"
+    ? { kind, result, job }
+    : { kind, word: oneOf(SIGNALS, value, "word"), result, job };
 }
 
-function callArguments(value: unknown): JsonValue[] {
+function tooDeep(noun: string, job: JsonObject | null): EndOutcome {
+  const message = `Cannot record the ${noun}: it is nested deeper than ${JSON_DEPTH_MAX} levels`;
+  return { kind: "failure", error: { name: "RangeError", message }, job };
+}
+
+function callArguments(value: unknown): JsonValue[] | undefined {
   if (!Array.isArray(value)) throw malformed("args is not a list");
   if (value.length > ARGS_MAX) throw malformed(`args has over ${ARGS_MAX} members`);
-  return value;
+  return value.every((arg) => shallow(arg)) ? value : undefined;
 }
 
 function problems(value: unknown): string[] {
   if (!Array.isArray(value) || value.length > PROBLEMS_MAX) throw malformed("problems is no list");
-  return value.map((problem) => String(problem));
+  return value.map((problem) => typeof problem === "string" ? problem : "something unknown");
 }
 
 function counter(message: JsonObject, field: string): number {

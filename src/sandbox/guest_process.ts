@@ -5,13 +5,13 @@ import { messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
 import type { GuestCommand } from "./guest_command.ts";
 import { parseGuestMessage } from "./guest_message.ts";
-import { writeAll } from "./lines.ts";
-import type { AgentMessage, GuestMessage } from "./protocol.ts";
+import { openLineWriter } from "./lines.ts";
+import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
 
 /** How a guest ended, in words that finish the sentence "its process ...". */
 export interface GuestEnd {
   readonly words: string;
-  /** The words stem from what V8 said about its memory. */
+  /** It ended because of the memory it took. */
   readonly outOfMemory: boolean;
 }
 
@@ -22,6 +22,8 @@ export interface GuestListener {
   lost(end: GuestEnd): void;
 }
 
+/** Bytes that a guest may write to its output; a sound one writes nothing before V8 gives up. */
+const OUTPUT_BYTES_MAX = 1024 * 1024;
 const OUTPUT_LINES_MAX = 50;
 const OUTPUT_LINE_CHARS_MAX = 500;
 /** Characters kept of the last output, in which V8 tells why it gave up. */
@@ -42,11 +44,11 @@ export class GuestProcess {
   runs = 0;
 
   readonly #child: Deno.ChildProcess;
-  readonly #encoder = new TextEncoder();
   readonly #log: Log;
   #socket: Deno.Conn | undefined;
+  #write: ((line: string) => void) | undefined;
   #listener: GuestListener | undefined;
-  #written: Promise<void> = Promise.resolve();
+  #outputBytes = 0;
   #tail = "";
   #outputLines = 0;
   #ended: GuestEnd | undefined;
@@ -60,7 +62,9 @@ export class GuestProcess {
     const output = [this.#capture(this.#child.stdout), this.#capture(this.#child.stderr)];
     const exited = this.#child.status;
     this.reaped = Promise.all([exited, ...output]).then(() => {});
-    Promise.all([exited, ...output]).then(([status]) => this.#end(exitWords(status, this.#tail)));
+    Promise.all([exited, ...output]).then(([status]) =>
+      this.#end(exitWords(status, this.#tail, command.heapMib))
+    );
     this.#giveToken(token);
   }
 
@@ -73,6 +77,7 @@ export class GuestProcess {
   connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
     if (!this.alive) return socket.close();
     this.#socket = socket;
+    this.#write = openLineWriter(socket);
     this.#pump(lines);
   }
 
@@ -84,15 +89,12 @@ export class GuestProcess {
 
   /** Sends one message after those before it. A guest that is gone is told of by the listener. */
   send(message: AgentMessage): void {
-    const bytes = this.#encoder.encode(`${JSON.stringify(message)}\n`);
-    this.#written = this.#written.then(async () => {
-      if (this.#socket !== undefined) await writeAll(this.#socket, bytes);
-    }).catch(() => {});
+    this.#write?.(agentLine(message));
   }
 
   /** Ends the process at once; `why` finishes the sentence "its process ...". */
-  kill(why: string): void {
-    this.#end({ words: why, outOfMemory: false });
+  kill(why: string, outOfMemory = false): void {
+    this.#end({ words: why, outOfMemory });
     try {
       this.#child.kill("SIGKILL");
     } catch (error) {
@@ -108,13 +110,14 @@ export class GuestProcess {
     clearTimeout(this.#silence);
     this.#socket?.close();
     this.#socket = undefined;
+    this.#write = undefined;
     this.#listener?.lost(end);
   }
 
   async #giveToken(token: string): Promise<void> {
     const writer = this.#child.stdin.getWriter();
     // A guest that dies first closes the pipe; the listener is told.
-    await writer.write(this.#encoder.encode(`${token}\n`)).catch(() => {});
+    await writer.write(new TextEncoder().encode(`${token}\n`)).catch(() => {});
     await writer.close().catch(() => {});
   }
 
@@ -136,6 +139,10 @@ export class GuestProcess {
   async #capture(stream: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder();
     for await (const bytes of stream) {
+      this.#outputBytes += bytes.length;
+      if (this.#outputBytes > OUTPUT_BYTES_MAX) {
+        this.kill(`wrote more than ${OUTPUT_BYTES_MAX} bytes to its output`);
+      }
       const text = decoder.decode(bytes, { stream: true });
       this.#tail = (this.#tail + text).slice(-TAIL_CHARS_MAX);
       for (const line of text.split("\n")) {
@@ -162,17 +169,28 @@ function spawn(command: GuestCommand, path: string): Deno.ChildProcess {
   }).spawn();
 }
 
-/** The end of a process that nobody killed; `output` is the last that it wrote. */
-export function exitWords(status: Deno.CommandStatus, output: string): GuestEnd {
+/**
+ * The end of a process that nobody killed; `output` is the last that it wrote, `heapMib` what its
+ * heap may take.
+ */
+export function exitWords(
+  status: Deno.CommandStatus,
+  output: string,
+  heapMib: number,
+): GuestEnd {
   const how = status.signal === null
     ? `ended with exit code ${status.code}`
     : `was ended by ${status.signal}`;
   if (OUT_OF_MEMORY.test(output)) {
-    return { words: `ran out of memory and ${how}`, outOfMemory: true };
+    return {
+      words: `ran out of memory and ${how} (the limit is ${heapMib} MiB)`,
+      outOfMemory: true,
+    };
   }
   // V8 gives up with these when it cannot even say so; SIGKILL is what the kernel sends.
   if (status.signal !== null && ABORT_SIGNALS.includes(status.signal)) {
-    return { words: `${how}, most likely for want of memory`, outOfMemory: true };
+    const words = `${how}, most likely for want of memory (the limit is ${heapMib} MiB)`;
+    return { words, outOfMemory: true };
   }
   const [first = ""] = output.trimStart().split("\n");
   const said = first === "" ? "" : `: ${first.slice(0, OUTPUT_LINE_CHARS_MAX)}`;

@@ -57,6 +57,31 @@ export async function writeAll(sink: ByteSink, bytes: Uint8Array): Promise<void>
   for (let done = 0; done < bytes.length;) done += await sink.write(bytes.subarray(done));
 }
 
+/**
+ * Opens the writing of lines. Those that are told while a write is under way go out together in the
+ * next one. Nothing is thrown or told when the sink is closed: its reader learns of that.
+ */
+export function openLineWriter(sink: ByteSink): (line: string) => void {
+  const encoder = new TextEncoder();
+  const done = Promise.resolve();
+  let queued = "";
+  let writing = false;
+  const flush = async () => {
+    while (queued !== "") {
+      const bytes = encoder.encode(queued);
+      queued = "";
+      await writeAll(sink, bytes).catch(() => {});
+    }
+    writing = false;
+  };
+  return (line) => {
+    // Begins later, so that a caller with its stack nearly used up starts nothing here.
+    if (!writing) done.then(flush);
+    writing = true;
+    queued += `${line}\n`;
+  };
+}
+
 function joined(held: readonly Uint8Array[], last: Uint8Array, length: number): Uint8Array {
   if (held.length === 0) return last;
   const whole = new Uint8Array(length);

@@ -13,6 +13,8 @@ import {
 } from "./guest_command.ts";
 import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
 import { type GuestListener, GuestProcess } from "./guest_process.ts";
+import { GuestQueue } from "./guest_queue.ts";
+import { MemoryWatch } from "./memory_watch.ts";
 import { openSourceCheck, type SourceCheck } from "./source_check.ts";
 
 /** What a pool is made from. */
@@ -50,18 +52,14 @@ export interface GuestPool {
   close(): Promise<void>;
 }
 
-const RUNS_PER_GUEST_MAX = 1000;
+/** A start costs as much as a hundred executions. */
+const RUNS_PER_GUEST_MAX = 5000;
 /** Time for a new guest to report that it is ready, milliseconds. */
 const START_DEADLINE_MS = 30_000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
 /** Failed starts in a row after which waiting tasks are told instead of kept waiting. */
 const START_FAILURES_MAX = 3;
-
-interface Waiter {
-  readonly give: (guest: GuestProcess) => void;
-  readonly refuse: (error: AgentError) => void;
-}
 
 /**
  * Opens a pool; its guests start in the background, and the first tasks wait for them.
@@ -80,7 +78,8 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
     root: Deno.uid() === 0,
     ...(user === undefined ? {} : { user }),
   });
-  const pool = new Pool(options, command, await openGuestDoor(options));
+  const memory = new MemoryWatch(tools.cat, options.log);
+  const pool = new Pool(options, command, await openGuestDoor(options), memory);
   pool.fill();
   return pool;
 }
@@ -90,18 +89,20 @@ class Pool implements GuestPool {
   readonly #guests = new Set<GuestProcess>();
   readonly #unreaped = new Set<Promise<void>>();
   readonly #idle: GuestProcess[] = [];
-  readonly #waiters: Waiter[] = [];
+  readonly #waiting = new GuestQueue();
   readonly #options: PoolOptions;
   readonly #command: GuestCommand;
   readonly #door: GuestDoor;
+  readonly #memory: MemoryWatch;
   #startFailures = 0;
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor) {
+  constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor, memory: MemoryWatch) {
     this.#options = options;
     this.#command = command;
     this.#door = door;
+    this.#memory = memory;
   }
 
   /** Starts as many guests as are missing, unless a failed start is being waited out. */
@@ -113,34 +114,17 @@ class Pool implements GuestPool {
     }
   }
 
-  acquire(signal: AbortSignal): Promise<GuestProcess> {
-    if (this.#closed) return Promise.reject(closedError());
-    if (signal.aborted) return Promise.reject(abortedError());
-    const guest = this.#idle.pop();
-    if (guest !== undefined) return Promise.resolve(guest);
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        const at = this.#waiters.indexOf(waiter);
-        if (at !== -1) this.#waiters.splice(at, 1);
-        reject(abortedError());
-      };
-      const waiter: Waiter = {
-        give: (given) => {
-          signal.removeEventListener("abort", leave);
-          resolve(given);
-        },
-        refuse: (error) => {
-          signal.removeEventListener("abort", leave);
-          reject(error);
-        },
-      };
-      signal.addEventListener("abort", leave, { once: true });
-      this.#waiters.push(waiter);
-    });
+  async acquire(signal: AbortSignal): Promise<GuestProcess> {
+    if (this.#closed) throw closedError();
+    const idle = signal.aborted ? undefined : this.#idle.pop();
+    const guest = idle ?? await this.#waiting.wait(signal);
+    this.#memory.enter(guest);
+    return guest;
   }
 
   release(guest: GuestProcess): void {
     const { runsPerGuestMax = RUNS_PER_GUEST_MAX } = this.#options;
+    this.#memory.leave(guest);
     if (!guest.alive) return this.#gone(guest);
     if (guest.runs < runsPerGuestMax) return this.#offer(guest);
     guest.listen(this.#idleListener(guest));
@@ -155,7 +139,8 @@ class Pool implements GuestPool {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#backoff);
-    for (const waiter of this.#waiters.splice(0)) waiter.refuse(closedError());
+    this.#memory.close();
+    this.#waiting.refuse(closedError());
     for (const guest of this.#guests) guest.kill("was ended with its pool");
     await this.#door.close();
     await Promise.all(this.#unreaped);
@@ -163,9 +148,7 @@ class Pool implements GuestPool {
 
   #offer(guest: GuestProcess): void {
     guest.listen(this.#idleListener(guest));
-    const waiter = this.#waiters.shift();
-    if (waiter === undefined) this.#idle.push(guest);
-    else waiter.give(guest);
+    if (!this.#waiting.give(guest)) this.#idle.push(guest);
   }
 
   /** An idle guest has nothing to say; one that ends is replaced. */
@@ -231,18 +214,14 @@ class Pool implements GuestPool {
     const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);
     this.#options.log.error("guest failed to start", { why, retry_in_ms: delayMs });
     if (this.#startFailures >= START_FAILURES_MAX) {
-      const error = new AgentError("internal", `Cannot start a guest for the task: ${why}`);
-      for (const waiter of this.#waiters.splice(0)) waiter.refuse(error);
+      const told = `Cannot start a guest for the task: ${why}`;
+      this.#waiting.refuse(new AgentError("internal", told));
     }
     this.#backoff = setTimeout(() => {
       this.#backoff = undefined;
       this.fill();
     }, delayMs);
   }
-}
-
-function abortedError(): AgentError {
-  return new AgentError("aborted", "Cannot get a guest: the task was given up");
 }
 
 function closedError(): AgentError {

@@ -1,6 +1,11 @@
 // The words that cross the wall between the agent and a guest process: the capabilities a task may
 // ask for, the messages in both directions, and the limit of everything. A message is one line of
 // JSON on a unix socket. Both sides import this file; guest_message.ts checks what guests send.
+//
+//   agent   run ......... reply ...
+//   guest       call log ......... end closed
+//
+// `end` is the last word of a task, `closed` that of its guest: nothing of the task runs any more.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 
@@ -40,16 +45,23 @@ export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
 /** One of those words. */
 export type SignalWord = typeof SIGNALS[number];
 
-/** Bytes of one message, either way; every limit in characters below fits into it. */
+/**
+ * Bytes of one message of a guest. A character has at most three bytes, and the longest message
+ * holds a result and a job as the task left it.
+ */
 export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
+/** Bytes of one message to a guest; the longest holds a source and a job. */
+export const AGENT_MESSAGE_BYTES_MAX = 32 * 1024 * 1024;
 /** Bytes of the first line of a connection, which is the secret token. */
 export const TOKEN_BYTES_MAX = 128;
 /** Nesting of any JSON value that leaves a guest. */
 export const JSON_DEPTH_MAX = 100;
 /** Characters of the JSON text of a task's result. */
 export const RESULT_CHARS_MAX = 1024 * 1024;
-/** Characters of the JSON text of the job object, as a task gets it and as it leaves it. */
-export const JOB_CHARS_MAX = 2 * 1024 * 1024;
+/** Characters of the JSON text of the job object that a task gets, results of others included. */
+export const JOB_CHARS_MAX = 8 * 1024 * 1024;
+/** Characters of the JSON text of what a task may change of its job: params and what it set. */
+export const JOB_LEFT_CHARS_MAX = 4 * 1024 * 1024;
 /** Characters of the message of a task's error. */
 export const ERROR_CHARS_MAX = 16 * 1024;
 /** Characters of the JSON text of the arguments of one capability call. */
@@ -77,31 +89,54 @@ export interface RunMessage {
   readonly kind: "body" | "fallback";
   readonly source: string;
   readonly task_name: string;
-  readonly job: JsonObject;
-  /** What the body failed with; given to a fallback. */
-  readonly error: JsonValue;
+  /** Names of the fields of the job that need not come back, between spaces. */
+  readonly engine_fields: string;
+  /** JSON text of the job object. */
+  readonly job: string;
+  /** JSON text of what the body failed with; given to a fallback. */
+  readonly error: string;
 }
 
 /** How a capability call ended. */
 export type ReplyMessage =
   & { readonly type: "reply"; readonly run: number; readonly call: number }
-  & ({ readonly ok: true; readonly value: JsonValue } | {
+  & ({
+    readonly ok: true;
+    /** JSON text of the answer. */
+    readonly value: string;
+  } | {
     readonly ok: false;
     /** A code of AgentError. */
     readonly code: string;
     readonly message: string;
   });
 
-/** The execution is over: its timers and pending calls end, and `closed` is the answer. */
-export interface CloseMessage {
-  readonly type: "close";
-  readonly run: number;
+/** What the agent says to a guest. */
+export type AgentMessage = RunMessage | ReplyMessage;
+
+/** JSON texts on one line stand between tabs: inside of JSON a tab is always escaped. */
+const TEXT_BREAK = "\t";
+
+/** The line of a message. Its large values stay the texts they are, so that no guest parses them. */
+export function agentLine(message: AgentMessage): string {
+  if (message.type === "run") {
+    const { job, error, ...head } = message;
+    return [JSON.stringify(head), job, error].join(TEXT_BREAK);
+  }
+  if (!message.ok) return JSON.stringify(message);
+  const { value, ...head } = message;
+  return [JSON.stringify(head), value].join(TEXT_BREAK);
 }
 
-/** What the agent says to a guest. */
-export type AgentMessage = RunMessage | ReplyMessage | CloseMessage;
+/** The message of a line that agentLine() made. */
+export function readAgentLine(line: string): AgentMessage {
+  const [head = "", first = "", second = ""] = line.split(TEXT_BREAK);
+  const message = JSON.parse(head);
+  if (message.type === "run") return { ...message, job: first, error: second };
+  return message.ok ? { ...message, value: first } : message;
+}
 
-/** How an execution ended, as the guest tells it. */
+/** How an execution ended, as the guest tells it. `job` comes without the fields of the engine. */
 export type EndOutcome =
   | { readonly kind: "success"; readonly result: JsonValue; readonly job: JsonObject }
   /** `job` is null when the job object could not be written as JSON. */
@@ -122,7 +157,8 @@ export type GuestMessage =
     readonly run: number;
     readonly call: number;
     readonly name: CapabilityName;
-    readonly args: readonly JsonValue[];
+    /** Undefined when they are nested deeper than JSON_DEPTH_MAX. */
+    readonly args: readonly JsonValue[] | undefined;
   }
   | {
     readonly type: "log";

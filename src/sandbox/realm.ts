@@ -3,32 +3,38 @@
 // runs it in every fresh realm before the task. They may therefore use each other, the ECMAScript
 // library and their arguments, and no other name. Only texts and numbers pass through `send`.
 
-import { errorFromCallback, errorFromThrow, reasonOf } from "./realm_error.ts";
+import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./realm_error.ts";
 import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./realm_globals.ts";
-import type { Realm, RealmHost, RealmPort, RealmTask } from "./realm_state.ts";
+import type { Realm, RealmHost, RealmPort, RealmSettings, StackPlace } from "./realm_state.ts";
 
-/** Makes the globals of a realm and gives the guest its handle; the entry of the realm's source. */
-export function openRealm(host: RealmHost, settingsText: string): RealmPort {
+/** Makes a realm and its globals; the entry of the realm's source. */
+export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
   const { parse, stringify } = JSON;
   const realm: Realm = {
     send: sender(host),
-    settings: parse(settingsText),
+    settings,
     parse,
     stringify,
     calls: new Map(),
     timers: new Map(),
     lastId: 0,
     logLines: 0,
-    task: { kind: "body", name: "", file: "", job: {}, error: null },
+    name: "",
+    file: "",
+    job: {},
+    engineFields: [],
     ended: false,
     returned: false,
   };
-  closeDoors();
-  openTimers(realm);
-  openCapabilities(realm);
-  openLog(realm);
+  closeDoors(realm);
   return {
-    start: (define, taskText) => startTask(realm, define, taskText),
+    globals: { ...openTimers(realm), ...openCapabilities(realm), ...openLog(realm) },
+    start: (define, kind, name, file, engineFields, jobText, errorText) => {
+      realm.name = name;
+      realm.file = file;
+      realm.engineFields = engineFields.split(" ");
+      startTask(realm, define, kind, jobText, errorText);
+    },
     reply: (call, ok, text, code) => takeReply(realm, call, ok, text, code),
     fire: (timer) => fireTimer(realm, timer),
     settle: () => settle(realm),
@@ -51,20 +57,30 @@ export function sender(host: RealmHost): RealmHost {
 }
 
 /** Takes away what lets a realm out, lets it run after its end, or joins it to other realms. */
-export function closeDoors(): void {
+export function closeDoors(realm: Realm): void {
   const doors = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
   for (const name of [...doors, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
   const fixed = { writable: false, enumerable: false, configurable: false };
   // V8 hands foreign objects to Error.prepareStackTrace of whatever the global Error is.
-  Object.defineProperty(Error, "prepareStackTrace", { value: undefined, ...fixed });
+  const prepareStackTrace = (error: unknown, sites: StackPlace[]) => stackOf(realm, error, sites);
+  Object.defineProperty(Error, "prepareStackTrace", {
+    value: Object.freeze(prepareStackTrace),
+    ...fixed,
+  });
   Object.defineProperty(globalThis, "Error", { value: Error, ...fixed });
 }
 
 /** Calls the body, or the fallback, with the job and the callback. */
-export function startTask(realm: Realm, define: () => unknown, taskText: string): void {
+export function startTask(
+  realm: Realm,
+  define: () => unknown,
+  kind: "body" | "fallback",
+  jobText: string,
+  errorText: string,
+): void {
   try {
-    realm.task = realm.parse(taskText) as RealmTask;
-    const { kind, job, error } = realm.task;
+    const job = realm.parse(jobText) as Record<string, unknown>;
+    realm.job = job;
     Object.defineProperty(job, "log", {
       value: taskLog(realm, {}),
       enumerable: false,
@@ -74,7 +90,7 @@ export function startTask(realm: Realm, define: () => unknown, taskText: string)
     const body = define();
     if (typeof body !== "function") throw new TypeError("The source is not a function");
     const cb = (told: unknown, result: unknown) => takeCallback(realm, told, result);
-    const returned = kind === "body" ? body(job, cb) : body(error, job, cb);
+    const returned = kind === "body" ? body(job, cb) : body(realm.parse(errorText), job, cb);
     if (typeof returned?.then === "function") watch(realm, returned);
   } catch (thrown) {
     failThrown(realm, thrown);
@@ -102,7 +118,7 @@ export function sayWhenQuiet(realm: Realm): void {
 /** Ends a task that nothing can end any more; the guest asks one turn after `quiet`. */
 export function settle(realm: Realm): void {
   if (realm.ended || realm.calls.size + realm.timers.size > 0) return;
-  const name = realm.stringify(realm.task.name);
+  const name = realm.stringify(realm.name);
   fail(realm, `Task ${name} returned without calling cb, and nothing of it is pending`);
 }
 
@@ -153,13 +169,11 @@ export function takeCallback(realm: Realm, told: unknown, result: unknown): void
 
 /** Ends the task with a result that is not an error; `head` says of which kind. */
 export function succeed(realm: Realm, head: string, result: unknown): void {
-  const { resultCharsMax, jobCharsMax } = realm.settings;
   let resultText: string;
   let jobText: string;
   try {
-    resultText = textOf(realm, result || "OK", "result", resultCharsMax) ?? `"OK"`;
-    jobText = textOf(realm, realm.task.job, "job", jobCharsMax) ?? "";
-    if (jobText[0] !== "{") throw new TypeError("Cannot record the job: it is not an object");
+    resultText = textOf(realm, result || "OK", "result", realm.settings.resultCharsMax) ?? `"OK"`;
+    jobText = jobTextOf(realm);
   } catch (thrown) {
     fail(realm, errorFromThrow(realm, thrown));
     return;
@@ -171,8 +185,7 @@ export function succeed(realm: Realm, head: string, result: unknown): void {
 export function fail(realm: Realm, error: unknown): void {
   let jobText = "null";
   try {
-    const text = textOf(realm, realm.task.job, "job", realm.settings.jobCharsMax);
-    if (text?.[0] === "{") jobText = text;
+    jobText = jobTextOf(realm);
   } catch {
     // The error of the task is told; that its job cannot be written besides is not.
   }
@@ -198,6 +211,20 @@ export function finish(realm: Realm, outcome: string): void {
     // Out of stack: the task may still end in a frame further up.
     realm.ended = sent;
   }
+}
+
+/** The JSON text of what the task left of its job. Throws when it cannot be written. */
+export function jobTextOf(realm: Realm): string {
+  let left: Record<string, unknown>;
+  try {
+    left = { ...realm.job };
+  } catch (thrown) {
+    throw new TypeError(`Cannot record the job: ${reasonOf(thrown)}`);
+  }
+  for (const name of realm.engineFields) Reflect.deleteProperty(left, name);
+  const text = textOf(realm, left, "job", realm.settings.jobCharsMax);
+  if (text?.[0] !== "{") throw new TypeError("Cannot record the job: it is not an object");
+  return text;
 }
 
 /** A value as JSON text. Throws when it is longer than allowed, naming it by `noun`. */

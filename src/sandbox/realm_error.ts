@@ -1,7 +1,7 @@
 // What a task's errors become, inside its realm. See the head of realm.ts for how this text is run.
 // A thrown value is hostile: reading it may run code of the task and may throw.
 
-import type { Realm } from "./realm_state.ts";
+import type { Realm, StackPlace } from "./realm_state.ts";
 
 /** The error in `cb(error)`: a text as it is, an error or object as name and message. */
 export function errorFromCallback(realm: Realm, told: unknown): unknown {
@@ -19,7 +19,7 @@ export function errorFromCallback(realm: Realm, told: unknown): unknown {
 
 /** The error of a throw or a rejection, with the task and the line in its source. */
 export function errorFromThrow(realm: Realm, thrown: unknown): unknown {
-  const task = `task ${realm.stringify(realm.task.name)}`;
+  const task = `task ${realm.stringify(realm.name)}`;
   try {
     if (typeof thrown !== "object" || thrown === null) {
       return cut(realm, `${String(thrown)} (${task})`);
@@ -68,9 +68,38 @@ export function wholeError(realm: Realm, error: object): unknown {
 /** The line as the author counts: the source begins in line 1 of its file. */
 export function lineOf(realm: Realm, stack: unknown): string {
   if (typeof stack !== "string") return "";
-  const at = stack.indexOf(`${realm.task.file}:`);
-  const line = at === -1 ? NaN : parseInt(stack.slice(at + realm.task.file.length + 1), 10);
+  const at = stack.indexOf(`${realm.file}:`);
+  const line = at === -1 ? NaN : parseInt(stack.slice(at + realm.file.length + 1), 10);
   return line > 0 ? `, line ${line}` : "";
+}
+
+/**
+ * The stack of an error with the frames of its task alone, each as V8 writes it. The places are
+ * foreign objects: nothing of the task may be given one, so no method of the language is called on
+ * them, and what they throw is not looked at.
+ */
+export function stackOf(
+  realm: Realm,
+  error: unknown,
+  sites: readonly StackPlace[],
+): string {
+  let text = "Error";
+  try {
+    text = `${error}`;
+    for (let at = 0; at < sites.length; at++) {
+      const site = sites[at];
+      if (site === undefined || site.getFileName() !== realm.file) continue;
+      const column = site.getColumnNumber();
+      // Without a column V8 had no stack left to find the place, and its line means nothing.
+      const place = realm.file + (column === null ? "" : `:${site.getLineNumber()}:${column}`);
+      const name = site.getFunctionName() ?? "";
+      text += `\n    at ${site.isAsync() ? "async " : ""}`;
+      text += name === "" ? place : `${name} (${place})`;
+    }
+  } catch {
+    // A foreign exception, or one of the error's own methods: the frames so far must do.
+  }
+  return text;
 }
 
 /** A text within the limit of errors. */

@@ -6,29 +6,21 @@ import type { TaskLogLevel } from "./protocol.ts";
 
 type Callback = (...args: unknown[]) => unknown;
 
-/** Sets a global as the language sets its own: writable, and not enumerable. */
-export function setGlobal(name: string, value: unknown): void {
-  Object.defineProperty(globalThis, name, {
-    value,
-    writable: true,
-    enumerable: false,
-    configurable: true,
-  });
-}
-
-/** Makes `setTimeout`, `clearTimeout` and `sleep`; the guest keeps the time. */
-export function openTimers(realm: Realm): void {
-  setGlobal("setTimeout", (callback: Callback, delayMs?: unknown, ...args: unknown[]) => {
-    if (typeof callback !== "function") throw new TypeError("setTimeout() takes a function");
-    return addTimer(realm, () => callback(...args), delayMs);
-  });
-  setGlobal("clearTimeout", (timer?: unknown) => {
-    if (realm.timers.delete(Number(timer))) realm.send("untimer", Number(timer), "", "");
-  });
-  setGlobal("sleep", (delayMs?: unknown) =>
-    new Promise<void>((resolve) => {
-      addTimer(realm, resolve, delayMs);
-    }));
+/** `setTimeout`, `clearTimeout` and `sleep`; the guest keeps the time. */
+export function openTimers(realm: Realm): Record<string, unknown> {
+  return {
+    setTimeout: (callback: Callback, delayMs?: unknown, ...args: unknown[]) => {
+      if (typeof callback !== "function") throw new TypeError("setTimeout() takes a function");
+      return addTimer(realm, () => callback(...args), delayMs);
+    },
+    clearTimeout: (timer?: unknown) => {
+      if (realm.timers.delete(Number(timer))) realm.send("untimer", Number(timer), "", "");
+    },
+    sleep: (delayMs?: unknown) =>
+      new Promise<void>((resolve) => {
+        addTimer(realm, resolve, delayMs);
+      }),
+  };
 }
 
 /** Sets a timer and returns its id; the delay is in milliseconds. */
@@ -43,16 +35,20 @@ export function addTimer(realm: Realm, run: () => void, delayMs: unknown): numbe
   return id;
 }
 
-/** Makes `vmadm.create` and the others: functions that return promises of the agent's answer. */
-export function openCapabilities(realm: Realm): void {
-  const groups = new Map<string, Record<string, unknown>>();
-  for (const name of realm.settings.capabilities) {
-    const [group = "", verb] = name.split(".");
-    const call = (...args: unknown[]) => callAgent(realm, name, args);
-    if (verb === undefined) setGlobal(group, call);
-    else if (group !== "log") groups.set(group, { ...groups.get(group), [verb]: call });
+/** `vmadm.create` and the others: functions that return promises of the agent's answer. */
+export function openCapabilities(realm: Realm): Record<string, unknown> {
+  const globals: Record<string, unknown> = {};
+  for (const [group, verbs] of Object.entries(realm.settings.capabilities)) {
+    const calls: Record<string, unknown> = {};
+    for (const verb of verbs) {
+      const name = `${group}.${verb}`;
+      calls[verb] = (...args: unknown[]) => callAgent(realm, name, args);
+    }
+    globals[group] = verbs.length > 0
+      ? Object.freeze(calls)
+      : (...args: unknown[]) => callAgent(realm, group, args);
   }
-  for (const [name, group] of groups) setGlobal(name, Object.freeze(group));
+  return globals;
 }
 
 /** Calls a capability. Rejects with the agent's refusal, or when a limit of calls is met. */
@@ -77,32 +73,31 @@ export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<
   });
 }
 
-/** Makes `log` and `console`. */
-export function openLog(realm: Realm): void {
+/** `log` and `console`. */
+export function openLog(realm: Realm): Record<string, unknown> {
   const level = (level: TaskLogLevel) => (message?: unknown, fields?: unknown) => {
     writeLog(realm, level, format([message]), fields);
     return Promise.resolve(null);
   };
-  setGlobal(
-    "log",
-    Object.freeze({
+  const print = (level: TaskLogLevel) => (...args: unknown[]) => {
+    writeLog(realm, level, format(args), {});
+  };
+  return {
+    log: Object.freeze({
       debug: level("debug"),
       info: level("info"),
       warn: level("warn"),
       error: level("error"),
     }),
-  );
-  const print = (level: TaskLogLevel) => (...args: unknown[]) => {
-    writeLog(realm, level, format(args), {});
+    console: {
+      trace: print("debug"),
+      debug: print("debug"),
+      log: print("info"),
+      info: print("info"),
+      warn: print("warn"),
+      error: print("error"),
+    },
   };
-  setGlobal("console", {
-    trace: print("debug"),
-    debug: print("debug"),
-    log: print("info"),
-    info: print("info"),
-    warn: print("warn"),
-    error: print("error"),
-  });
 }
 
 /** Writes one line; above the limit the last one says that the rest is dropped. */

@@ -5,10 +5,14 @@
 import * as realm from "./realm.ts";
 import * as realmError from "./realm_error.ts";
 import * as realmGlobals from "./realm_globals.ts";
+import type { RealmSettings } from "./realm_state.ts";
 
-/** The source of an expression whose value is `openRealm` of the realm in which it is run. */
-export function realmSource(): string {
+/**
+ * The source of an expression whose value takes the guest's function and opens the realm in which it
+ * is run. The settings are a part of it: an object of the realm's own, made without parsing.
+ */
+export function realmSource(settings: RealmSettings): string {
   const functions = [realm, realmGlobals, realmError].flatMap((part) => Object.values(part));
   return `(function () {\n"use strict";\n${functions.map(String).join("\n")}\n` +
-    `return ${realm.openRealm.name};\n})()`;
+    `return (host) => ${realm.openRealm.name}(host, ${JSON.stringify(settings)});\n})()`;
 }

@@ -8,7 +8,22 @@ export type RealmHost = (op: HostOp, id: number, name: string, text: string) => 
 
 /** What a guest calls in a realm. None of these throws for what a task does. */
 export interface RealmPort {
-  start(define: () => unknown, taskText: string): void;
+  /** The globals that the guest sets for the task. */
+  readonly globals: Readonly<Record<string, unknown>>;
+  /**
+   * Runs the task whose source `define` evaluates to. `file` is its name in stacks; `engineFields`
+   * are names of fields of the job that do not come back, between spaces; `jobText` and `errorText`
+   * are JSON.
+   */
+  start(
+    define: () => unknown,
+    kind: "body" | "fallback",
+    name: string,
+    file: string,
+    engineFields: string,
+    jobText: string,
+    errorText: string,
+  ): void;
   reply(call: number, ok: boolean, text: string, code: string): void;
   fire(timer: number): void;
   /** Nothing has run since the realm said `quiet`. */
@@ -16,9 +31,19 @@ export interface RealmPort {
   rejected(reason: unknown): void;
 }
 
+/** A frame of a stack as V8 describes it. */
+export interface StackPlace {
+  getFileName(): string | null | undefined;
+  getFunctionName(): string | null;
+  getLineNumber(): number | null;
+  getColumnNumber(): number | null;
+  isAsync(): boolean;
+}
+
 /** The names and limits a realm works with. */
 export interface RealmSettings {
-  readonly capabilities: readonly string[];
+  /** Verbs by group; a group without verbs is a function itself. */
+  readonly capabilities: Readonly<Record<string, readonly string[]>>;
   readonly signals: readonly string[];
   readonly resultCharsMax: number;
   readonly jobCharsMax: number;
@@ -29,16 +54,6 @@ export interface RealmSettings {
   readonly logLinesMax: number;
   readonly logCharsMax: number;
   readonly timersMax: number;
-}
-
-/** One execution as its guest describes it to the realm, as JSON text. */
-export interface RealmTask {
-  readonly kind: "body" | "fallback";
-  readonly name: string;
-  /** The name of the source in stacks. */
-  readonly file: string;
-  readonly job: Record<string, unknown>;
-  readonly error: unknown;
 }
 
 /** A capability call that has no answer yet. */
@@ -60,7 +75,13 @@ export interface Realm {
   readonly timers: Map<number, () => void>;
   lastId: number;
   logLines: number;
-  task: RealmTask;
+  /** Name of the task. */
+  name: string;
+  /** The name of its source in stacks. */
+  file: string;
+  job: Record<string, unknown>;
+  /** Names of fields of the job that do not come back. */
+  engineFields: readonly string[];
   /** The outcome has been sent. */
   ended: boolean;
   /** The promise of an async body has been kept. */

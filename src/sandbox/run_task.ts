@@ -2,8 +2,8 @@
 // it runs, and tells how it ended. Time is measured here, where no task can reach the clock.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import { ENGINE_FIELDS } from "../domain/job_wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { HEAP_MIB_MAX } from "./guest_command.ts";
 import type { GuestEnd, GuestProcess } from "./guest_process.ts";
 import type { GuestPool } from "./pool.ts";
 import { type EndOutcome, JOB_CHARS_MAX } from "./protocol.ts";
@@ -31,8 +31,10 @@ export type { Perform };
 
 /** Longest timeout that a timer takes, milliseconds: 24 days; a longer one would fire at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
-/** Time for a guest to have nothing running any more after a task has ended, milliseconds. */
+/** Time for a guest to have nothing running any more after its task has ended, milliseconds. */
 const CLOSE_DEADLINE_MS = 1000;
+/** Fields of a job that are named when it is too large. */
+const LARGEST_FIELDS = 3;
 
 /**
  * Runs a task. Waits for a guest first; the time for that does not count. Whatever a body does is
@@ -47,8 +49,9 @@ export async function runTask(
   const name = JSON.stringify(run.taskName);
   const problem = pool.checkSource(run.source);
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);
-  if (JSON.stringify(run.job).length > JOB_CHARS_MAX) {
-    return failure("RangeError", `Cannot run ${name}: its job is over ${JOB_CHARS_MAX} characters`);
+  const job = JSON.stringify(run.job);
+  if (job.length > JOB_CHARS_MAX) {
+    return failure("RangeError", `Cannot run ${name}: ${tooLarge(run.job, job.length)}`);
   }
   let guest: GuestProcess;
   try {
@@ -57,78 +60,92 @@ export async function runTask(
     if (error instanceof AgentError && error.code === "aborted") return { kind: "aborted" };
     return failure("Error", messageOf(error));
   }
-  return await converse(guest, run, perform, signal, pool);
-}
-
-/** One execution from the first message to its outcome, and the guest's way back to the pool. */
-async function converse(
-  guest: GuestProcess,
-  run: TaskRun,
-  perform: Perform,
-  signal: AbortSignal,
-  pool: GuestPool,
-): Promise<TaskOutcome> {
-  const id = ++guest.runs;
-  const ended = Promise.withResolvers<TaskOutcome>();
-  const closed = Promise.withResolvers<void>();
-  const calls = new TaskCalls(guest, id, perform);
-  const onAbort = () => ended.resolve({ kind: "aborted" });
-  const timeUp = () => ended.resolve({ kind: "timeout" });
-  const timer = setTimeout(timeUp, Math.min(run.timeoutMs, TIMEOUT_MS_MAX));
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  guest.listen({
-    message: (message) => {
-      if (message.type === "ready" || message.run !== id) return guest.kill("spoke out of turn");
-      if (message.type === "call") return calls.take(message);
-      if (message.type === "log") return calls.log(message);
-      if (message.type === "closed") return closed.resolve();
-      calls.stop();
-      ended.resolve(message.outcome);
-    },
-    lost: (end) => {
-      ended.resolve(lostOutcome(run, end));
-      closed.resolve();
-    },
-  });
-  guest.send({
-    type: "run",
-    run: id,
-    kind: run.kind,
-    source: run.source,
-    task_name: run.taskName,
-    job: run.job,
-    error: run.error ?? null,
-  });
-
-  const outcome = await ended.promise;
-  clearTimeout(timer);
-  signal.removeEventListener("abort", onAbort);
-  if (outcome.kind === "timeout") guest.kill("was killed: the time of its task was up");
-  else if (outcome.kind === "aborted") guest.kill("was killed: its task was given up");
-  else await closeRun(guest, id, closed.promise);
-  await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
+  guest.runs += 1;
+  const calls = new TaskCalls(guest, guest.runs, perform);
+  const outcome = await converse(guest, run, calls, signal, () =>
+    guest.send({
+      type: "run",
+      run: guest.runs,
+      kind: run.kind,
+      source: run.source,
+      task_name: run.taskName,
+      engine_fields: engineFields(run.job),
+      job,
+      error: JSON.stringify(run.error ?? null),
+    }));
   pool.release(guest);
+  await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
   return outcome;
 }
 
-/** Ends what the task left running. A guest that does not get to it in time is not used again. */
-async function closeRun(guest: GuestProcess, run: number, closed: Promise<void>): Promise<void> {
-  const late = setTimeout(
-    () => guest.kill("was killed: its task ran on after its end"),
-    CLOSE_DEADLINE_MS,
+/** One execution, begun by `begin`, until nothing of it runs in the guest any more. */
+function converse(
+  guest: GuestProcess,
+  run: TaskRun,
+  calls: TaskCalls,
+  signal: AbortSignal,
+  begin: () => void,
+): Promise<TaskOutcome> {
+  const { promise, resolve } = Promise.withResolvers<TaskOutcome>();
+  let outcome: TaskOutcome | undefined;
+  const stop = (cause: TaskOutcome, why: string) => {
+    outcome ??= cause;
+    guest.kill(why);
+  };
+  const abort = () => stop({ kind: "aborted" }, "was killed: its task was given up");
+  let timer = setTimeout(
+    () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
+    Math.min(run.timeoutMs, TIMEOUT_MS_MAX),
   );
-  guest.send({ type: "close", run });
-  await closed;
-  clearTimeout(late);
+  signal.addEventListener("abort", abort, { once: true });
+  const over = (told: TaskOutcome) => {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+    resolve(told);
+  };
+  guest.listen({
+    message: (message) => {
+      const ours = message.type !== "ready" && message.run === guest.runs;
+      if (!ours || (outcome !== undefined) !== (message.type === "closed")) {
+        return guest.kill("spoke out of turn");
+      }
+      if (message.type === "call") return calls.take(message);
+      if (message.type === "log") return calls.log(message);
+      if (message.type === "end") {
+        outcome = message.outcome;
+        calls.stop();
+        clearTimeout(timer);
+        // A guest in which the task runs on is not used again.
+        const late = () => guest.kill("was killed: its task ran on after its end");
+        timer = setTimeout(late, CLOSE_DEADLINE_MS);
+      } else if (outcome !== undefined) over(outcome);
+    },
+    lost: (end) => over(outcome ?? lostOutcome(run, end)),
+  });
+  if (signal.aborted) abort();
+  else begin();
+  return promise;
 }
 
-function lostOutcome(run: TaskRun, end: GuestEnd): TaskOutcome {
-  const limit = end.outOfMemory ? ` (the limit is ${HEAP_MIB_MAX} MiB)` : "";
-  return failure(
-    end.outOfMemory ? "OutOfMemory" : "GuestLost",
-    `Task ${JSON.stringify(run.taskName)} was lost: its process ${end.words}${limit}`,
-  );
+function lostOutcome(run: TaskRun, { words, outOfMemory }: GuestEnd): TaskOutcome {
+  const name = outOfMemory ? "OutOfMemory" : "GuestLost";
+  return failure(name, `Task ${JSON.stringify(run.taskName)} was lost: its process ${words}`);
+}
+
+/** Names of the fields of a job that only the engine sets: they need not come back from a task. */
+function engineFields(job: JsonObject): string {
+  return Object.keys(job).filter((name) => ENGINE_FIELDS.has(name)).join(" ");
+}
+
+/** Why a job is not run, with the fields that make it so large. */
+function tooLarge(job: JsonObject, chars: number): string {
+  const fields = Object.entries(job)
+    .map(([name, value]) => ({ name, chars: JSON.stringify(value).length }))
+    .sort((one, other) => other.chars - one.chars)
+    .slice(0, LARGEST_FIELDS)
+    .map(({ name, chars }) => `${name} ${chars}`);
+  return `its job has ${chars} characters of JSON (${fields.join(", ")}), ` +
+    `and may have ${JOB_CHARS_MAX}`;
 }
 
 function failure(name: string, message: string): TaskOutcome {

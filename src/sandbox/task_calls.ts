@@ -8,6 +8,7 @@ import {
   CALLS_IN_FLIGHT_MAX,
   type CapabilityName,
   type GuestMessage,
+  JSON_DEPTH_MAX,
   LOG_LINES_MAX,
   REPLY_CHARS_MAX,
 } from "./protocol.ts";
@@ -25,16 +26,17 @@ type LogMessage = Extract<GuestMessage, { type: "log" }>;
 /** Time for notes, such as info entries, to be written after their task's end, milliseconds. */
 const NOTES_DEADLINE_MS = 2000;
 
-/** Opened with an execution, closed with it. */
+/** Opened with an execution, closed with it. What it needs for calls is made with the first one. */
 export class TaskCalls {
   readonly #guest: GuestProcess;
   readonly #run: number;
   readonly #perform: Perform;
-  readonly #over = new AbortController();
-  /** Notes are allowed to finish when a task has ended by itself. */
-  readonly #notesOver = new AbortController();
   readonly #inFlight = new Set<number>();
   readonly #notes = new Set<Promise<void>>();
+  #over: AbortController | undefined;
+  /** Notes are allowed to finish when a task has ended by itself. */
+  #notesOver: AbortController | undefined;
+  #stopped = false;
   #logLines = 0;
 
   constructor(guest: GuestProcess, run: number, perform: Perform) {
@@ -45,7 +47,7 @@ export class TaskCalls {
 
   /** Performs a call and answers it; after the end of the task it does neither. */
   take(message: CallMessage): void {
-    if (this.#over.signal.aborted) return;
+    if (this.#stopped) return;
     // The realm keeps these rules itself: a guest that breaks them is not sound.
     if (this.#inFlight.has(message.call)) {
       return this.#guest.kill("used the number of a call twice");
@@ -60,7 +62,7 @@ export class TaskCalls {
   log({ level, message, fields }: LogMessage): void {
     this.#logLines += 1;
     if (this.#logLines > LOG_LINES_MAX) return this.#guest.kill("wrote too many log lines");
-    const signal = this.#notesOver.signal;
+    const { signal } = this.#notesOver ??= new AbortController();
     const written = async () => {
       await this.#perform(`log.${level}`, [message, fields], signal);
     };
@@ -70,20 +72,23 @@ export class TaskCalls {
 
   /** The task has ended: calls under way are given up, notes about it are still written. */
   stop(): void {
-    this.#over.abort();
+    this.#stopped = true;
+    this.#over?.abort();
   }
 
   /** Ends everything; with `orderly`, notes under way are written first. */
   async end(orderly: boolean): Promise<void> {
     this.stop();
+    const over = this.#notesOver;
+    if (over === undefined) return;
     if (orderly && this.#notes.size > 0) {
-      const late = setTimeout(() => this.#notesOver.abort(), NOTES_DEADLINE_MS);
+      const late = setTimeout(() => over.abort(), NOTES_DEADLINE_MS);
       const aborted = Promise.withResolvers<void>();
-      this.#notesOver.signal.addEventListener("abort", () => aborted.resolve());
+      over.signal.addEventListener("abort", () => aborted.resolve());
       await Promise.race([Promise.all(this.#notes), aborted.promise]);
       clearTimeout(late);
     }
-    this.#notesOver.abort();
+    over.abort();
   }
 
   #keep(note: Promise<void>): void {
@@ -93,18 +98,25 @@ export class TaskCalls {
 
   async #answer({ call, name, args }: CallMessage): Promise<void> {
     const head = { type: "reply", run: this.#run, call } as const;
-    const { signal } = isNote(name) ? this.#notesOver : this.#over;
+    const { signal } = isNote(name)
+      ? this.#notesOver ??= new AbortController()
+      : this.#over ??= new AbortController();
     try {
-      const value: JsonValue | undefined = await this.#perform(name, args, signal);
-      if (JSON.stringify(value ?? null).length > REPLY_CHARS_MAX) {
+      if (args === undefined) {
+        const why = `its arguments are nested deeper than ${JSON_DEPTH_MAX} levels`;
+        throw new AgentError("invalid_argument", `Cannot call ${name}: ${why}`);
+      }
+      const answer: JsonValue | undefined = await this.#perform(name, args, signal);
+      const value = JSON.stringify(answer ?? null);
+      if (value.length > REPLY_CHARS_MAX) {
         const message = `Cannot answer ${name}: over ${REPLY_CHARS_MAX} characters of JSON`;
         throw new AgentError("too_large", message);
       }
       this.#inFlight.delete(call);
-      if (!this.#over.signal.aborted) this.#guest.send({ ...head, ok: true, value: value ?? null });
+      if (!this.#stopped) this.#guest.send({ ...head, ok: true, value });
     } catch (error) {
       this.#inFlight.delete(call);
-      if (this.#over.signal.aborted) return;
+      if (this.#stopped) return;
       const known = error instanceof AgentError;
       const message = known ? error.message : `Cannot perform ${name}: an internal error`;
       this.#guest.send({ ...head, ok: false, code: known ? error.code : "internal", message });

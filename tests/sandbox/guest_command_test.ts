@@ -24,7 +24,7 @@ Deno.test("guestCommand() goes through the tools of the host and gives up everyt
       "/usr/bin/nice -n 10",
       "/usr/bin/setpriv --no-new-privs --pdeathsig=KILL --clear-groups --bounding-set=-all",
       "--inh-caps=-all --reuid=990 --regid=991",
-      "/usr/bin/prlimit --data=800000000 --nofile=64 --core=0 --fsize=0",
+      "/usr/bin/prlimit --data=950000000 --nofile=64 --core=0 --fsize=0",
       "/opt/zonewright guest",
     ].join(" "),
   );
@@ -38,7 +38,13 @@ Deno.test("guestCommand() keeps the user id when none is given", () => {
 
 Deno.test("guestCommand() starts the program itself where the host has no tools", () => {
   const command = guestCommand(COMPILED, { tools: {}, root: true, user: USER });
-  assertEquals(command, { program: "/opt/zonewright", args: ["guest"], env: {}, ...USER });
+  assertEquals(command, {
+    program: "/opt/zonewright",
+    args: ["guest"],
+    env: {},
+    ...USER,
+    heapMib: 256,
+  });
 });
 
 Deno.test("guestCommand() adds the options of Deno when the program runs from source", () => {
@@ -46,7 +52,8 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
   assertEquals([program, ...args], [
     "/opt/deno",
     "run",
-    "--v8-flags=--max-old-space-size=128,--disallow-code-generation-from-strings",
+    "--v8-flags=--max-old-space-size=128,--disallow-code-generation-from-strings," +
+    "--heap-growing-percent=200",
     "--no-npm",
     "--no-remote",
     "--no-code-cache",
@@ -69,19 +76,17 @@ Deno.test("guestCommand() refuses another user when the agent is not root", () =
 });
 
 Deno.test("exitWords() tells memory from other ends", () => {
-  const status = (code: number, signal: Deno.Signal | null) => ({ success: false, code, signal });
-  assertEquals(exitWords(status(3, null), ""), {
-    words: "ended with exit code 3",
-    outOfMemory: false,
-  });
+  const words = (code: number, signal: Deno.Signal | null, output: string) =>
+    exitWords({ success: false, code, signal }, output, 128);
+  assertEquals(words(3, null, ""), { words: "ended with exit code 3", outOfMemory: false });
   assertEquals(
-    exitWords(status(127, null), "\nsetpriv: failed\nmore\n").words,
-    [
-      "ended with exit code 127: setpriv: failed",
-    ].join(""),
+    words(127, null, "\nsetpriv: failed\nmore\n").words,
+    "ended with exit code 127: setpriv: failed",
   );
-  const trap = exitWords(status(133, "SIGTRAP"), "# Fatal JavaScript out of memory: Reached heap");
-  assertEquals(trap, { words: "ran out of memory and was ended by SIGTRAP", outOfMemory: true });
-  assertEquals(exitWords(status(134, "SIGABRT"), "").outOfMemory, true);
-  assertEquals(exitWords(status(139, "SIGSEGV"), "").outOfMemory, false);
+  assertEquals(words(133, "SIGTRAP", "# Fatal JavaScript out of memory: Reached heap"), {
+    words: "ran out of memory and was ended by SIGTRAP (the limit is 128 MiB)",
+    outOfMemory: true,
+  });
+  assertEquals(words(134, "SIGABRT", "").outOfMemory, true);
+  assertEquals(words(139, "SIGSEGV", "").outOfMemory, false);
 });

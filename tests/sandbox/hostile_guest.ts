@@ -23,12 +23,24 @@ const WAYS: Record<string, () => Promise<void>> = {
   same_call: () => say(call(1) + call(1)),
   many_calls: () => say(Array.from({ length: 40 }, (_, index) => call(index)).join("")),
   many_logs: () => say(LOG_LINE.repeat(3000)),
+  closed_first: () => say(`{"type":"closed","run":1}\n`),
+  call_after_end: () => say(END + call(1)),
+  end_twice: () => say(END + END),
+  // Never says that nothing of the task runs any more.
+  end_open: () => say(END),
+  output: () => flood(Deno.stdout),
+  errors: () => flood(Deno.stderr),
   ready_again: () => say(`{"type":"ready","problems":[]}\n`),
   gone: () => Promise.resolve(Deno.exit(3)),
   hangs_up: () => Promise.resolve(socket.close()),
 };
 
+const END = `{"type":"end","run":1,"outcome":{"kind":"success","result":1,"job":{}}}\n`;
 const LOG_LINE = `{"type":"log","run":1,"level":"info","message":"x","fields":{}}\n`;
+
+function flood(output: { write(bytes: Uint8Array): Promise<number> }): Promise<void> {
+  return writeAll(output, new Uint8Array(2 * 1024 * 1024).fill(46));
+}
 
 function call(id: number): string {
   return `{"type":"call","run":1,"call":${id},"name":"vnc.wait","args":[]}\n`;

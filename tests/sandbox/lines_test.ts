@@ -2,7 +2,8 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { type ByteSource, readLines, writeAll } from "../../src/sandbox/lines.ts";
+import { type ByteSource, openLineWriter, readLines, writeAll } from "../../src/sandbox/lines.ts";
+import { until } from "../support/until.ts";
 
 /** A stream that gives the chunks as they are. */
 function source(chunks: readonly Uint8Array[]): ByteSource {
@@ -64,4 +65,52 @@ Deno.test("writeAll() writes on after a write that took only some of the bytes",
   };
   await writeAll(sink, encode("abcdefgh"));
   assertEquals(new TextDecoder().decode(new Uint8Array(written)), "abcdefgh");
+});
+
+/** Keeps what is written, and lets each write end when it is told to. */
+function slowSink() {
+  const written: string[] = [];
+  let done = Promise.withResolvers<void>();
+  return {
+    written,
+    /** Lets the write under way end. */
+    finish() {
+      done.resolve();
+      done = Promise.withResolvers();
+    },
+    async write(bytes: Uint8Array): Promise<number> {
+      written.push(new TextDecoder().decode(bytes));
+      await done.promise;
+      return bytes.length;
+    },
+  };
+}
+
+Deno.test("openLineWriter() writes what comes during a write together, in order", async () => {
+  const sink = slowSink();
+  const write = openLineWriter(sink);
+  write("a");
+  write("b");
+  assertEquals(sink.written, []);
+  await until("the first write", () => sink.written.length === 1);
+  write("c");
+  write("d");
+  sink.finish();
+  await until("the second write", () => sink.written.length === 2);
+  sink.finish();
+  assertEquals(sink.written, ["a\nb\n", "c\nd\n"]);
+});
+
+Deno.test("openLineWriter() bears a sink that is closed", async () => {
+  let attempts = 0;
+  const write = openLineWriter({
+    write() {
+      attempts += 1;
+      return Promise.reject(new Error("closed"));
+    },
+  });
+  write("a");
+  await until("the first attempt", () => attempts === 1);
+  write("b");
+  await until("the second attempt", () => attempts === 2);
 });

@@ -87,7 +87,7 @@ Deno.test("a guest has no capability, no new privileges, and limits, on Linux", 
     if (Deno.uid() === 0) assertMatch(status, /^CapEff:\t0+$/m);
     assertMatch(status, /^CapBnd:\t0+$/m);
     const limits = await Deno.readTextFile(`/proc/${pid}/limits`);
-    assertMatch(limits, /^Max data size +800000000 /m);
+    assertMatch(limits, /^Max data size +950000000 /m);
     assertMatch(limits, /^Max open files +64 /m);
     assertMatch(limits, /^Max core file size +0 /m);
     const environment = await Deno.readTextFile(`/proc/${pid}/environ`);
@@ -179,6 +179,9 @@ Deno.test("a guest that breaks the protocol is killed and its task fails in word
     many_calls: /made too many calls/,
     many_logs: /wrote too many log lines/,
     ready_again: /spoke out of turn/,
+    closed_first: /spoke out of turn/,
+    output: /wrote more than 1048576 bytes to its output/,
+    errors: /wrote more than 1048576 bytes to its output/,
     gone: /ended with exit code 3/,
     hangs_up: /closed its connection/,
   };
@@ -189,6 +192,19 @@ Deno.test("a guest that breaks the protocol is killed and its task fails in word
         assertMatch(errorMessage(await run(OK, { perform })), why);
         const [pid] = pool.pids();
         assert(pid !== undefined);
+      }, { self: hostile(way) });
+    });
+  }
+});
+
+Deno.test("a guest that breaks the protocol after the end loses itself, not the outcome", async (t) => {
+  for (const way of ["end_twice", "end_open", "call_after_end"]) {
+    await t.step(way, async () => {
+      await withPool(async (run, pool) => {
+        assertEquals(await run(OK), { kind: "success", result: 1, job: {} });
+        const before = pool.pids();
+        assertEquals(await run(OK), { kind: "success", result: 1, job: {} });
+        assert(pool.pids().some((pid) => !before.includes(pid)));
       }, { self: hostile(way) });
     });
   }

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { until } from "../support/until.ts";
+import { findGuestTools } from "../../src/sandbox/guest_command.ts";
 import { meet, withPool } from "./bodies.ts";
 
 const OK = "(job, cb) => cb()";
@@ -59,11 +60,90 @@ Deno.test("runTask() does not start a task that was given up before", async () =
   });
 });
 
-Deno.test("runTask() refuses a job that is too large", async () => {
+Deno.test("runTask() refuses a job that is too large, and says what makes it so", async () => {
   await withPool(async (run) => {
-    const outcome = await run(OK, { job: { text: "x".repeat(3_000_000) } });
-    assert(outcome.kind === "failure");
-    assertMatch(JSON.stringify(outcome.error), /its job is over 2097152 characters/);
+    const job = { uuid: "x", params: { text: "x".repeat(1_000_000) }, chain_results: [] };
+    const chain_results = Array.from({ length: 9 }, () => ({ result: "x".repeat(1_000_000) }));
+    const outcome = await run(OK, { job: { ...job, chain_results }, taskName: "prepare" });
+    assertEquals(outcome, {
+      kind: "failure",
+      error: {
+        name: "RangeError",
+        message: 'Cannot run "prepare": its job has 10000177 characters of JSON (chain_results ' +
+          "9000127, params 1000011, uuid 3), and may have 8388608",
+      },
+      job: null,
+    });
+  });
+});
+
+Deno.test("runTask() runs a job with the largest params beside many large results", async () => {
+  await withPool(async (run, pool) => {
+    await run(OK);
+    const before = pool.pids();
+    // Three bytes a character, which is the most there is.
+    const text = (length: number) => "\u20ac".repeat(length);
+    const job = {
+      params: { text: text(1_000_000) },
+      chain_results: Array.from({ length: 6 }, () => ({ result: text(1_048_000) })),
+    };
+    const source = `(job, cb) => {
+      job.more = job.params.text;
+      cb(null, job.chain_results.reduce((sum, { result }) => sum + result.length, 0) +
+        "\u20ac".repeat(1_000_000));
+    }`;
+    const outcome = await run(source, { job });
+    assert(outcome.kind === "success");
+    assertEquals(outcome.result, `6288000${text(1_000_000)}`);
+    assertEquals(outcome.job, { params: job.params, more: text(1_000_000) });
+    assertEquals(pool.pids(), before);
+  });
+});
+
+Deno.test("runTask() returns nothing of the job that only the engine sets", async () => {
+  await withPool(async (run) => {
+    const job = { uuid: "x", chain: [{ body: OK }], chain_results: [], params: {}, mark: 1 };
+    const source = "(job, cb) => { job.uuid = 'y'; job.chain.push(1); cb(null, job.uuid) }";
+    assertEquals(await run(source, { job }), {
+      kind: "success",
+      result: "y",
+      job: { params: {}, mark: 1 },
+    });
+  });
+});
+
+Deno.test("runTask() fails a task that nests too deep, and keeps its guest", async () => {
+  await withPool(async (run, pool) => {
+    await meet(run);
+    const before = pool.pids();
+    const deep = "let deep = {}; for (let level = 0; level < 150; level++) deep = { deep };";
+    const said = async (statements: string) => {
+      const outcome = await run(`async (job, cb) => { ${deep} ${statements} }`);
+      return [outcome.kind, "error" in outcome ? outcome.error : outcome];
+    };
+    const told = (noun: string) => [
+      "failure",
+      {
+        name: "RangeError",
+        message: `Cannot record the ${noun}: it is nested deeper than 100 levels`,
+      },
+    ];
+    assertEquals(await said("cb(null, deep)"), told("result"));
+    assertEquals(await said("job.deep = deep; cb()"), told("job"));
+    assertEquals(await said("cb({statusCode: 500, deep})"), told("error"));
+    assertEquals(await said("await vmadm.get(deep)"), [
+      "failure",
+      {
+        name: "Error",
+        message: "Cannot call vmadm.get: its arguments are nested deeper than 100 levels " +
+          '(task "prepare", line 1)',
+      },
+    ]);
+    assertEquals(
+      (await run(`(job, cb) => { ${deep} log.info("x", {deep}); cb() }`)).kind,
+      "success",
+    );
+    assertEquals(pool.pids(), before);
   });
 });
 
@@ -78,6 +158,30 @@ Deno.test("runTask() tells that a task ran out of memory", async () => {
       /OutOfMemory.*Task \\"hoard\\" was lost: its process .*memory.*the limit is 128 MiB/,
     );
     assertEquals((await run(OK)).kind, "success");
+  });
+});
+
+Deno.test("runTask() tells that a task took too much memory outside its heap", async (t) => {
+  const { missing } = await findGuestTools();
+  await t.step({
+    name: "its buffers grow",
+    ignore: missing.includes("cat"),
+    fn: () =>
+      withPool(async (run) => {
+        // Above the limit, below what the system lets it reserve.
+        const source = `async () => {
+          const hoard = [];
+          while (hoard.length < 300) hoard.push(new Uint8Array(1e6).fill(1));
+          await sleep(1e9);
+        }`;
+        const outcome = await run(source, { taskName: "hoard" });
+        assert(outcome.kind === "failure");
+        assertMatch(
+          JSON.stringify(outcome.error),
+          /OutOfMemory.*Task \\"hoard\\" was lost: its process took \d+ MiB of memory \(the limit is 320/,
+        );
+        assertEquals((await run(OK)).kind, "success");
+      }),
   });
 });
 
@@ -125,6 +229,42 @@ Deno.test("a task that runs on after its callback loses its guest, not its outco
     assertEquals(outcome, { kind: "success", result: "done", job: {} });
     await until("a new guest", () => pool.pids().some((pid) => !before.includes(pid)));
     assertEquals((await run(OK)).kind, "success");
+  });
+});
+
+Deno.test("what a task does after its end reaches neither the agent nor the next task", async () => {
+  await withPool(async (run, pool) => {
+    await meet(run);
+    const before = pool.pids();
+    const calls: string[] = [];
+    const perform = (name: string) => {
+      calls.push(name);
+      return Promise.resolve(null);
+    };
+    const late = `async (job, cb) => {
+      const pending = new Promise((resolve) => { setTimeout(resolve, 5) });
+      cb(null, "told");
+      setTimeout(() => { info({}); cb("late") }, 0);
+      pending.then(() => info({}));
+      Promise.reject(new Error("nobody handles this"));
+      for (let turn = 0; turn < 1000; turn++) await null;
+      info({});
+      log.warn("late");
+      cb("late");
+      Promise.reject(new Error("nor this"));
+      throw new Error("nor this");
+    }`;
+    for (let round = 0; round < 10; round++) {
+      const outcome = await run(late, { perform });
+      assertEquals(outcome, { kind: "success", result: "told", job: {} });
+      assertEquals(await run("async (job, cb) => { await sleep(8); cb(null, 2) }", { perform }), {
+        kind: "success",
+        result: 2,
+        job: {},
+      });
+    }
+    assertEquals(calls, []);
+    assertEquals(pool.pids(), before);
   });
 });
 

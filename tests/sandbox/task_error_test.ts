@@ -67,7 +67,7 @@ Deno.test("runTask() fails a task whose result or job is no JSON", async () => {
     assertStringIncludes(await said("job.toJSON = () => 1; cb()"), "it is not an object");
     assertStringIncludes(await said("cb(null, 'x'.repeat(2e6))"), "over 1048576 characters");
     assertStringIncludes(await said("cb(null, 'x'.repeat(1e8))"), "over 1048576 characters");
-    assertStringIncludes(await said("job.a = 'x'.repeat(3e6); cb()"), "over 2097152 characters");
+    assertStringIncludes(await said("job.a = 'x'.repeat(5e6); cb()"), "over 4194304 characters");
     assertEquals(await run("(job, cb) => { job.job = job; cb('no disk') }"), {
       kind: "failure",
       error: "no disk",
@@ -89,6 +89,51 @@ Deno.test("runTask() refuses a source that is not one function, and names why", 
       await said("(job, cb) => {\n  import('node:fs');\n}"),
       "uses import() in line 2: a task body has no modules",
     );
+  });
+});
+
+Deno.test("a stack shows the frames of the task and nothing of what runs it", async (t) => {
+  const at = (...places: string[]) =>
+    places.map((place) => `\n    at ${place.replace("@", "task://[prepare]")}`).join("");
+  const cases: Record<string, [string, string]> = {
+    "of an error that is made": [
+      "function body(job, cb) {\n  const e = () => new Error('x');\n  cb(null, e().stack);\n}",
+      `Error: x${at("e (@:2:19)", "body (@:3:12)")}`,
+    ],
+    "of an error of the language": [
+      "(job, cb) => {\n  try { null.x } catch (e) { cb(null, e.stack) }\n}",
+      `TypeError: Cannot read properties of null (reading 'x')${at("@:2:14")}`,
+    ],
+    "after a wait": [
+      "async (job, cb) => {\n  const e = async () => { await sleep(1); return new Error('x') };\n" +
+      "  cb(null, (await e()).stack);\n}",
+      `Error: x${at("e (@:2:50)", "async @:3:13")}`,
+    ],
+    "in a timer": [
+      "(job, cb) => {\n  setTimeout(() => cb(null, new Error('x').stack), 1);\n}",
+      `Error: x${at("@:2:29")}`,
+    ],
+    "of a refusal by the globals": [
+      "(job, cb) => {\n  try { setTimeout('x') } catch (e) { cb(null, e.stack) }\n}",
+      `TypeError: setTimeout() takes a function${at("@:2:9")}`,
+    ],
+    "of a refusal by the agent": [
+      "async (job, cb) => {\n  await vmadm.get('x').catch((e) => cb(null, e.stack));\n}",
+      `Error: Cannot perform vmadm.get: an internal error${at("@:2:15")}`,
+    ],
+    "of a trace that is captured": [
+      "(job, cb) => {\n  const o = { toString: () => 'o' };\n  Error.captureStackTrace(o);\n" +
+      "  cb(null, o.stack);\n}",
+      `o${at("@:3:9")}`,
+    ],
+  };
+  await withPool(async (run) => {
+    const perform = () => Promise.reject(new Error("not told to tasks"));
+    for (const [name, [source, result]] of Object.entries(cases)) {
+      await t.step(name, async () => {
+        assertEquals(await run(source, { perform }), { kind: "success", result, job: {} });
+      });
+    }
   });
 });
 

@@ -7,7 +7,7 @@ import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openLocks } from "../../src/host/locks.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
-import type { RunningJob } from "../../src/runner/run_job.ts";
+import type { RunningJob } from "../../src/runner/job_deps.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";
@@ -134,7 +134,9 @@ Deno.test("undo waits for a create whose task was given up after three starts", 
           await until("the volume", async () => (await host.datasets()).length > 0);
         }
         // As a crash does, and unlike a stop, this counts the start.
-        await host.store.jobs.abandon(running.uuid, stored.runner_id, systemNow());
+        const { runner_id, lease } = stored;
+        const hold = { job_uuid: running.uuid, runner_id, lease };
+        await host.store.jobs.abandon(hold, systemNow());
         running.stop("shutdown");
       },
     });

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { startSampleUpstream } from "../../src/demo/upstream.ts";
-import { parseJobRequest } from "../../src/domain/job.ts";
+import { parseJobRequest } from "../../src/domain/job_request.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
@@ -31,6 +31,7 @@ Deno.test("docs/tasks.md shows a request for the built-in workflow that is accep
   const { workflow_uuid, params } = parseJobRequest(example, {
     targetCharsMax: 100,
     paramsCharsMax: 10_000,
+    callbackHosts: [],
   });
   assertEquals(workflow_uuid, PROVISION_MACHINE.uuid);
   assertEquals(parseMachineRequest(params, DEFAULT_POLICY).boot, "cd");

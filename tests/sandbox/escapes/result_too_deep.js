@@ -1,5 +1,5 @@
 // deno-lint-ignore-file
-// ends: failure /nested deeper than 100/
+// ends: failure /RangeError: Cannot record the result: it is nested deeper than 100 levels/
 ((job, cb) => {
   let deep = {};
   for (let depth = 0; depth < 200; depth++) deep = { deep };

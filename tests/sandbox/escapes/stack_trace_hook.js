@@ -1,5 +1,5 @@
 // deno-lint-ignore-file
-// ends: success ["undefined",0]
+// ends: success ["function",0]
 ((job, cb) => {
   const sites = [];
   Error.prepareStackTrace = (error, found) => {

@@ -1,0 +1,95 @@
+// Watches what guests take of the host's memory while a task runs in them. V8 counts its heap, and
+// the kernel what a process may reserve; neither counts what is really taken, buffers included. The
+// kernel tells that below /proc, which Deno opens only to programs with all permissions: `cat` reads
+// it, once for all guests at work.
+
+import type { Log } from "../log.ts";
+import type { GuestProcess } from "./guest_process.ts";
+
+/** Memory of a guest, MiB: about 60 for itself, and what its task takes. */
+export const RESIDENT_MIB_MAX = 320;
+/** Time between two looks, milliseconds. */
+const LOOK_MS = 250;
+const KIB_PER_MIB = 1024;
+
+/** Opened with a pool, closed with it. Looks only while there is a task that lasts. */
+export class MemoryWatch {
+  readonly #cat: string | undefined;
+  readonly #log: Log;
+  /** Guests at work, with the execution that the last look has seen. */
+  readonly #atWork = new Map<GuestProcess, number | undefined>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #looking = false;
+  #closed = false;
+
+  /** @param cat the program cat(1); without it nothing is watched */
+  constructor(cat: string | undefined, log: Log) {
+    this.#cat = cat;
+    this.#log = log;
+  }
+
+  /** A task begins in a guest. */
+  enter(guest: GuestProcess): void {
+    if (this.#cat === undefined || this.#closed) return;
+    this.#atWork.set(guest, undefined);
+    this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
+  }
+
+  /** The task has ended. */
+  leave(guest: GuestProcess): void {
+    this.#atWork.delete(guest);
+  }
+
+  /** Looks no more. */
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    if (this.#atWork.size === 0) {
+      // Not in leave(): tasks that follow one another share the timer.
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    const lasting = [...this.#atWork].flatMap(([guest, run]) => run === guest.runs ? [guest] : []);
+    for (const guest of this.#atWork.keys()) this.#atWork.set(guest, guest.runs);
+    if (lasting.length > 0 && !this.#looking) this.#measure(lasting);
+  }
+
+  async #measure(guests: readonly GuestProcess[]): Promise<void> {
+    this.#looking = true;
+    try {
+      const residents = await readResidents(this.#cat ?? "", guests.map(({ pid }) => pid));
+      for (const guest of guests) {
+        const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
+        if (mib <= RESIDENT_MIB_MAX || !guest.alive) continue;
+        guest.kill(`took ${mib} MiB of memory (the limit is ${RESIDENT_MIB_MAX} MiB)`, true);
+      }
+    } catch (error) {
+      this.#log.warn("memory of guests not read", { error });
+    }
+    this.#looking = false;
+  }
+}
+
+/** Resident memory by process id, KiB; without those that have ended. @see proc_pid_status(5) */
+async function readResidents(cat: string, pids: readonly number[]): Promise<Map<number, number>> {
+  const { stdout } = await new Deno.Command(cat, {
+    args: pids.map((pid) => `/proc/${pid}/status`),
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+    stderr: "null",
+  }).output();
+  const fields = new TextDecoder().decode(stdout)
+    .matchAll(/^Pid:\s*(\d+)$|^VmRSS:\s*(\d+) kB$/gm);
+  const residents = new Map<number, number>();
+  let pid = 0;
+  for (const [, ofPid, kib] of fields) {
+    if (ofPid !== undefined) pid = Number(ofPid);
+    else residents.set(pid, Number(kib));
+  }
+  return residents;
+}
