@@ -1,9 +1,9 @@
 // Wires the rooms into one agent, and takes it down again in order. The only file that may import
 // all of them; it decides nothing that a room could decide.
 
-import { join } from "@std/path";
 import { openAgentCallbacks } from "./agent_callbacks.ts";
 import { openTransport, warnOfMissing } from "./agent_host.ts";
+import { openIndex } from "./agent_index.ts";
 import { httpLimits } from "./agent_limits.ts";
 import { type Ground, openRunner } from "./agent_runner.ts";
 import { openStore } from "./agent_store.ts";
@@ -21,7 +21,6 @@ import { indexTreeRoutes } from "./http/index_tree.ts";
 import { listen } from "./http/server.ts";
 import type { Log } from "./log.ts";
 import { Bells } from "./loop.ts";
-import { type Mirror, openMirror } from "./mirror/mirror.ts";
 import { syncRegularly } from "./mirror/sync_loop.ts";
 import { takeStateDir } from "./state_dir.ts";
 import type { Store } from "./store/store.ts";
@@ -155,27 +154,4 @@ async function putBuiltinWorkflows({ config, newUuid, now }: Ground, store: Stor
   const { uuid, definition } = PROVISION_MACHINE;
   const builtin = parseWorkflow(definition, uuid, newUuid, httpLimits(config));
   await store.workflows.putBuiltin(builtin, now());
-}
-
-/** The mirror, with the sample upstream behind it when a development agent was given none. */
-async function openIndex(ground: Ground, store: Store, stateDir: string): Promise<Mirror> {
-  const { config, log, now, opened } = ground;
-  let upstream = config.index.value;
-  const sample = config.dev.value && upstream === null;
-  if (sample) {
-    const { startSampleUpstream } = await import("./demo/upstream.ts");
-    const started = await startSampleUpstream({ cacheDir: join(stateDir, "sample"), log });
-    opened("sample upstream", () => started.close());
-    upstream = started.url;
-  }
-  return openMirror({
-    store: store.index,
-    upstream,
-    // The sample is served by this process, on a loopback address.
-    allowHttp: config.allow_http_index.value || sample,
-    cacheDir: join(stateDir, "media"),
-    log,
-    now,
-    userAgent: `zonewright/${VERSION}`,
-  });
 }

@@ -76,14 +76,14 @@ export interface BackoffOptions {
 }
 
 /**
- * Runs a function again and again until it returns.
+ * Runs a function until it returns: once in any case, and again as long as the signal allows.
  * @returns what it returned, or undefined when the signal ended the attempts
  */
 export async function untilDone<T>(
   run: () => Promise<T>,
   options: BackoffOptions,
 ): Promise<T | undefined> {
-  for (let attempt = 1; !options.signal.aborted; attempt++) {
+  for (let attempt = 1; attempt === 1 || !options.signal.aborted; attempt++) {
     try {
       return await run();
     } catch (error) {

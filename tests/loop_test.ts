@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Bell, Bells, pause } from "../src/loop.ts";
+import { Bell, Bells, pause, untilDone } from "../src/loop.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {
@@ -64,4 +64,17 @@ Deno.test("a ring of Bells is heard by everybody who listens for its key, also b
   await waiting;
   for (const listener of [first, second, other]) listener[Symbol.dispose]();
   bells.ring("a");
+});
+
+Deno.test("untilDone() tries once although its signal has ended, and then no more", async () => {
+  const failures: number[] = [];
+  const options = {
+    firstMs: 1,
+    longestMs: 1,
+    signal: AbortSignal.abort(),
+    onFailure: (_error: unknown, attempt: number) => void failures.push(attempt),
+  };
+  assertEquals(await untilDone(() => Promise.resolve("written"), options), "written");
+  assertEquals(await untilDone(() => Promise.reject(new Error("full")), options), undefined);
+  assertEquals(failures, [1]);
 });

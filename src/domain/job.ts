@@ -61,6 +61,8 @@ export interface Job {
   readonly finished_at: Instant | null;
   /** Milliseconds spent running the present phase before the present claim. */
   readonly elapsed_ms: number;
+  /** Milliseconds spent running the phases before the present one. */
+  readonly phases_ms: number;
   readonly runner_id: RunnerId | null;
   /** How often the job was claimed; names the claim under which a runner may write about it. */
   readonly lease: number;
@@ -96,6 +98,11 @@ export interface Idempotency {
 /** The job's own copy of what its workflow says of time. */
 export function timeoutOf(workflow: Workflow): number {
   return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
+}
+
+/** Whether a job is canceled and its oncancel chain has not come to its end. */
+export function isUndoing({ execution, runner_id, claimable_at }: Job): boolean {
+  return execution === "canceled" && (runner_id !== null || claimable_at !== null);
 }
 
 /** The tasks and the results of the phase that a job is in. */

@@ -119,7 +119,7 @@ export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME)
   const { error, result } = body;
   if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);
-    return { kind: "error", error: text, result: result ?? "" };
+    return { kind: "error", error: text, result: result === undefined ? "" : result };
   }
-  return { kind: "result", result: result ?? rules.defaultResult };
+  return { kind: "result", result: result === undefined ? rules.defaultResult : result };
 }

@@ -54,8 +54,9 @@ const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const
 export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
   ...("uuid workflow_uuid workflow name execution phase chain onerror oncancel chain_results " +
     "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
-    "finished_at elapsed elapsed_ms runner_id starts props locks callback_url log attempt " +
-    "timeToDie max_attempts initial_delay max_delay").split(" "),
+    "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
+    "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid")
+    .split(" "),
   ...ATTEMPT_FIELDS,
 ]);
 
@@ -103,7 +104,7 @@ export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject 
     ...given("started_at", job.started_at),
     ...given("finished_at", job.finished_at),
     ...given("runner_id", job.runner_id),
-    elapsed: job.elapsed_ms / 1000,
+    elapsed: (job.phases_ms + job.elapsed_ms) / 1000,
   };
   // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
   return wire as JsonObject;

@@ -84,9 +84,12 @@ function taskIndex({ uuid, chain }: Job, from: From): number {
 }
 
 /** The entries of the tasks before one. @throws {AgentError} `invalid_argument` naming `from` */
-function resultsBefore({ uuid, chain, chain_results }: Job, index: number): readonly TaskResult[] {
+function resultsBefore(job: Job, index: number): readonly TaskResult[] {
+  const { uuid, chain, chain_results } = job;
   const results = chain_results.slice(0, index);
-  const failed = results.findIndex((entry) => !isPassed(entry));
+  // The last task of a job that failed is the one that failed, whatever its entry says of it.
+  const last = job.execution === "failed" ? chain_results.length - 1 : -1;
+  const failed = results.findIndex((entry, at) => at === last || !isPassed(entry));
   if (results.length === index && failed === -1) return results;
   const at = failed === -1 ? results.length : failed;
   const name = chain[at]?.name ?? chain[at]?.uuid;

@@ -4,9 +4,9 @@
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import type { Job } from "../domain/job.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { mapLimited } from "../mirror/map_limited.ts";
+import { mapLimited } from "../map_limited.ts";
+import type { JobKey } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { errorWords } from "./error_response.ts";
 import { cancelJob } from "./job_change.ts";
@@ -25,7 +25,7 @@ interface BulkChange {
   /** The member of the answer that lists the changed jobs. */
   readonly done: "canceled" | "retried";
   /** What else is asked of a job. */
-  readonly fits: (job: Job) => boolean;
+  readonly fits: (key: JobKey) => boolean;
   /** @returns what the answer says of the job besides its uuid */
   readonly change: (uuid: JobUuid) => Promise<JsonObject>;
 }
@@ -44,7 +44,7 @@ export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<Htt
   const retry: BulkChange = {
     executions: ["failed", "failure", "canceled"],
     done: "retried",
-    fits: ({ props }) => props.next_attempt === undefined,
+    fits: ({ retried }) => !retried,
     change: async (uuid) => {
       const { uuid: next_attempt } = await retryJob(uuid, undefined, deps, machineJobs);
       return { next_attempt };

@@ -12,12 +12,11 @@ import {
 } from "../domain/field_check.ts";
 import { AgentError } from "../domain/error.ts";
 import { type JobUuid, parseUuid, type WorkflowUuid } from "../domain/id.ts";
-import type { Job } from "../domain/job.ts";
 import type { Execution } from "../domain/job_state.ts";
 import { parseExecutionFilter } from "../domain/job_wire.ts";
 import { isJsonObject, isWholeText } from "../domain/json.ts";
 import { pause } from "../loop.ts";
-import type { JobFilter } from "../store/job_store.ts";
+import type { JobFilter, JobKey } from "../store/job_store.ts";
 import type { AppDeps } from "./app_deps.ts";
 import { isParamKey, PARAM_KEYS_MAX, parseSpanEnd } from "./job_filter.ts";
 
@@ -133,7 +132,7 @@ const PARAMS: Check = (value, field, findings) => {
  */
 export async function selectJobs(
   { filter, executions, limit }: Selection,
-  fits: (job: Job) => boolean,
+  fits: (key: JobKey) => boolean,
   { store, closing }: Pick<AppDeps, "store" | "closing">,
 ): Promise<Selected> {
   const found = new Set<JobUuid>();
@@ -141,12 +140,12 @@ export async function selectJobs(
     let before: { before?: number } = {};
     let page;
     do {
-      page = await store.jobs.list({ ...filter, execution }, { limit: JOBS_AT_A_TIME, ...before });
-      for (const { job, place } of page) {
-        before = { before: place };
-        if (!fits(job)) continue;
+      page = await store.jobs.keys({ ...filter, execution }, { limit: JOBS_AT_A_TIME, ...before });
+      for (const key of page) {
+        before = { before: key.place };
+        if (!fits(key)) continue;
         if (found.size === limit) return { uuids: [...found], more: true };
-        found.add(job.uuid);
+        found.add(key.uuid);
       }
       // Lets other requests come in between.
       await pause(0, closing);

@@ -4,7 +4,7 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JobUuid, MachineUuid } from "../domain/id.ts";
-import type { Job, NewJob } from "../domain/job.ts";
+import { isUndoing, type Job, type NewJob } from "../domain/job.ts";
 import { isFinal } from "../domain/job_state.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { type MachineRequest, parseMachineRequest } from "../domain/machine.ts";
@@ -156,7 +156,7 @@ async function claimMachine(job: NewJob, deps: AppDeps): Promise<Claim> {
 
 /** The unfinished job that holds a machine; one that makes it comes before those of other workflows. */
 function unfinishedOf(jobs: readonly Job[], { machines }: AppDeps): Job | undefined {
-  const unfinished = jobs.filter(({ execution }) => !isFinal(execution));
+  const unfinished = jobs.filter((job) => !isFinal(job.execution) || isUndoing(job));
   const making = unfinished.find((job) => job.workflow_uuid === machines.provisionWorkflow);
   return making ?? unfinished[0];
 }

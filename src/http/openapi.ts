@@ -3,10 +3,10 @@
 
 import { type Context, Hono } from "hono";
 import type { Now } from "../domain/instant.ts";
+import { sha256Hex } from "../domain/sha256.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import { acceptsGzip, matchedEtag } from "./conditional_request.ts";
 import { serve, type ServedDocument, validators } from "./document_cache.ts";
-import { sha256Hex } from "../mirror/sha256.ts";
 
 /** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
 const PATH = "/openapi.json";

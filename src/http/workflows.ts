@@ -2,15 +2,20 @@
 // workflow may be changed or deleted at any time.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument } from "../domain/error.ts";
+import { AgentError, invalidArgument, unreachable } from "../domain/error.ts";
 import { parsePathUuid, parseUuid, type WorkflowUuid } from "../domain/id.ts";
-import { isJsonObject } from "../domain/json.ts";
-import { parseWorkflow, type StoredWorkflow, type Workflow } from "../domain/workflow.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { parseWorkflow, type StoredWorkflow } from "../domain/workflow.ts";
+import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../store/store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { CONVENTIONS } from "./compat.ts";
 import { readJson } from "./json_body.ts";
-import { pageOf, readQuery } from "./query.ts";
+import { listResponse, type NextPage } from "./json_list.ts";
+import { type Page, pageOf, readQuery } from "./query.ts";
 import { nameAnswer } from "./request_id.ts";
+
+/** Workflows that are read from the store at a time; each may be as large as a body. */
+const WORKFLOWS_AT_A_TIME = 4;
 
 /** @see document 2, Endpoints */
 export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
@@ -24,19 +29,39 @@ export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
 }
 
 /**
- * Built-in workflows are part of the agent and nobody's making: a list shows them when it is asked
- * for them, by `builtin=true` or by name.
+ * In the order of their creation; `X-Count` tells how many there are on all pages. Built-in
+ * workflows are part of the agent and nobody's making: a list shows them when it is asked for them,
+ * by `builtin=true` or by name.
  */
-async function listWorkflows(c: Context<HttpEnv>, { store }: AppDeps): Promise<Response> {
+async function listWorkflows(c: Context<HttpEnv>, { store, log }: AppDeps): Promise<Response> {
   const query = readQuery(c.req.url, ["name", "builtin", "limit", "offset"]);
-  const { limit, offset = 0 } = pageOf(query);
+  const page = pageOf(query);
   const name = query.get("name");
-  const withBuiltin = name !== undefined || readFlag(query, "builtin");
-  const stored = await store.workflows.list(name === undefined ? {} : { name });
-  const listed = stored.filter(({ builtin }) => withBuiltin || !builtin);
-  c.header("x-count", String(listed.length));
-  const page = listed.slice(offset, limit === undefined ? undefined : offset + limit);
-  return c.json(page.map(({ workflow }) => workflow));
+  const withBuiltin = readFlag(query, "builtin") || name !== undefined;
+  const filter = {
+    ...(name === undefined ? {} : { name }),
+    ...(withBuiltin ? {} : { builtin: false }),
+  };
+  c.header("x-count", String(await store.workflows.count(filter)));
+  const options = { pageMax: WORKFLOWS_AT_A_TIME, log };
+  return await listResponse(c, workflowPages(filter, page, store), options);
+}
+
+function workflowPages(filter: WorkflowFilter, page: Page, { workflows }: Store): NextPage {
+  let left = page.limit ?? Number.MAX_SAFE_INTEGER;
+  let place: { offset?: number; after?: number } = { offset: page.offset ?? 0 };
+  return async (size) => {
+    const limit = Math.min(size, left);
+    const listed = await workflows.list(filter, { limit, ...place });
+    left -= listed.length;
+    const highest = listed.at(-1);
+    if (highest !== undefined) place = { after: highest.place };
+    return {
+      // A workflow is what JSON it was sent as, with uuids.
+      entries: listed.map(({ workflow }) => workflow as JsonObject),
+      last: listed.length < limit || left === 0,
+    };
+  };
 }
 
 function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
@@ -47,38 +72,46 @@ function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
 
 async function createWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const body = await readJson(c.req.raw, deps.limits);
-  const uuid = await newWorkflowUuid(body, deps);
+  const uuid = newWorkflowUuid(body, deps);
   const workflow = parseWorkflow(body, uuid, deps.newUuid, deps.limits);
-  await refuseSecondName(workflow, deps);
-  const { workflowsMax } = deps.limits;
-  if (!await deps.store.workflows.create(workflow, deps.now(), workflowsMax)) {
-    const message = `Cannot create a workflow: there are ${workflowsMax}, the most there may be`;
-    throw new AgentError("overloaded", message);
-  }
+  const { workflowsMax: max } = deps.limits;
+  const { uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
+  const outcome = await deps.store.workflows.create(workflow, deps.now(), { max, uniqueName });
+  if (outcome.kind !== "created") throw creationRefusal(outcome, uuid, max);
   c.header("location", `/workflows/${uuid}`);
   nameAnswer(c, uuid, deps.wording);
   return c.json(workflow, 201);
 }
 
-/** @throws {AgentError} `conflict` when a client chose a uuid that is taken */
-async function newWorkflowUuid(body: unknown, deps: AppDeps): Promise<WorkflowUuid> {
+/** The uuid that a client chose, where it may, or a new one. */
+function newWorkflowUuid(body: unknown, deps: AppDeps): WorkflowUuid {
   const { clientUuid } = CONVENTIONS[deps.wording];
-  if (!clientUuid || !isJsonObject(body) || body.uuid === undefined) {
-    return deps.newUuid<WorkflowUuid>();
-  }
-  const uuid = parseUuid<WorkflowUuid>(body.uuid, "uuid");
-  if (await deps.store.workflows.get(uuid) === undefined) return uuid;
-  throw new AgentError("conflict", `Cannot create workflow ${uuid}: it exists already`);
+  return clientUuid && isJsonObject(body) && body.uuid !== undefined
+    ? parseUuid<WorkflowUuid>(body.uuid, "uuid")
+    : deps.newUuid<WorkflowUuid>();
 }
 
-/** @throws {AgentError} `invalid_argument`, only where names are unique */
-async function refuseSecondName(workflow: Workflow, { store, wording }: AppDeps): Promise<void> {
-  if (!CONVENTIONS[wording].uniqueNames) return;
-  const holders = await store.workflows.list({ name: workflow.name });
-  const holder = holders.find((stored) => stored.workflow.uuid !== workflow.uuid);
-  if (holder === undefined) return;
-  const message = `Cannot accept the workflow: ${holder.workflow.uuid} has the same name`;
-  throw invalidArgument("name", message);
+function creationRefusal(
+  outcome: Exclude<CreateWorkflowOutcome, { kind: "created" }>,
+  uuid: WorkflowUuid,
+  max: number,
+): AgentError {
+  switch (outcome.kind) {
+    case "full": {
+      const message = `Cannot create a workflow: there are ${max}, the most there may be`;
+      return new AgentError("overloaded", message);
+    }
+    case "uuid_taken":
+      return new AgentError("conflict", `Cannot create workflow ${uuid}: it exists already`);
+    case "name_taken":
+      return secondName(outcome.uuid);
+    default:
+      return unreachable(outcome);
+  }
+}
+
+function secondName(holder: WorkflowUuid): AgentError {
+  return invalidArgument("name", `Cannot accept the workflow: ${holder} has the same name`);
 }
 
 async function getWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
@@ -91,9 +124,10 @@ async function replaceWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Resp
   const body = await readJson(c.req.raw, deps.limits);
   const { uuid } = (await changeableWorkflow(c, deps, "change")).workflow;
   const workflow = parseWorkflow(body, uuid, deps.newUuid, deps.limits);
-  await refuseSecondName(workflow, deps);
-  if (!await deps.store.workflows.replace(workflow)) throw notFound(uuid);
-  const { putStatus, putLocation } = CONVENTIONS[deps.wording];
+  const { putStatus, putLocation, uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
+  const outcome = await deps.store.workflows.replace(workflow, { uniqueName });
+  if (outcome.kind === "name_taken") throw secondName(outcome.uuid);
+  if (outcome.kind === "not_found") throw notFound(uuid);
   if (putLocation) c.header("location", `/workflows/${uuid}`);
   return c.json(workflow, putStatus);
 }

@@ -6,8 +6,8 @@ import { decodeDocument } from "../domain/index_document.ts";
 import { DISTRO_LIST_PATH } from "../domain/index_path.ts";
 import { canonicalJson, isJsonObject, type JsonValue } from "../domain/json.ts";
 import type { Instant } from "../domain/instant.ts";
+import { sha256Hex } from "../domain/sha256.ts";
 import type { IndexDocument } from "../store/store.ts";
-import { sha256Hex } from "./sha256.ts";
 
 /** What becomes of a listed distro. */
 export type ListedState = "accepted" | "kept" | "absent";

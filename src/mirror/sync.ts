@@ -11,9 +11,9 @@ import { decodeDocument } from "../domain/index_document.ts";
 import { DISTRO_LIST_PATH, distroPath, OPENAPI_PATH } from "../domain/index_path.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
+import { mapLimited } from "../map_limited.ts";
 import type { IndexDocument, IndexStore, IndexSync } from "../store/store.ts";
 import { composeDistroList, type ListedState } from "./distro_list.ts";
-import { mapLimited } from "./map_limited.ts";
 import { type DistroOutcome, syncDistro } from "./sync_distro.ts";
 import {
   openSyncReader,

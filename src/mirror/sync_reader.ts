@@ -3,9 +3,9 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
+import { sha256Hex } from "../domain/sha256.ts";
 import type { IndexDocument, IndexStore } from "../store/store.ts";
 import { isTransient } from "./retry.ts";
-import { sha256Hex } from "./sha256.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Documents of one tree. The largest known one has 103. */

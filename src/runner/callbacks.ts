@@ -11,6 +11,8 @@ import type { DueCallback, Store } from "../store/store.ts";
 
 /** Callbacks that are under way at the same time. */
 const TOGETHER_MAX = 8;
+/** The same to one host. */
+const OF_A_HOST_MAX = 2;
 /** In which a receiver must have answered. */
 const DEADLINE_MS = 10_000;
 /** For which a taken callback belongs to its taker: longer than any attempt. */
@@ -43,46 +45,80 @@ export interface Callbacks {
   stop(): Promise<void>;
 }
 
+/** Starts to tell callbacks, those that an earlier agent left among them. */
 export function openCallbacks(options: CallbackOptions): Callbacks {
-  const bell = new Bell();
-  const stopping = new AbortController();
-  const loop = tellUntilStopped(options, bell, stopping.signal);
-  return {
-    wake: () => bell.ring(),
-    stop: async () => {
-      stopping.abort();
-      await loop;
-    },
-  };
+  const telling = new Telling(options);
+  return { wake: () => telling.bell.ring(), stop: () => telling.stop() };
 }
 
-async function tellUntilStopped(
-  options: CallbackOptions,
-  bell: Bell,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    let waitMs = LOOK_MS_MAX;
-    try {
-      waitMs = await tellDue(options, signal);
-    } catch (error) {
-      options.log.error("callbacks not told", { error });
-    }
-    if (waitMs > 0) await bell.wait(waitMs, signal);
+class Telling {
+  readonly bell = new Bell();
+  readonly #options: CallbackOptions;
+  readonly #stopping = new AbortController();
+  readonly #loop: Promise<void>;
+  /** Attempts under way, with the host of each. */
+  readonly #attempts = new Map<Promise<void>, string>();
+
+  constructor(options: CallbackOptions) {
+    this.#options = options;
+    this.#loop = this.#tellUntilStopped();
   }
-}
 
-/** Tells what is due. @returns milliseconds until another look is worth while */
-async function tellDue(options: CallbackOptions, signal: AbortSignal): Promise<number> {
-  const { store, now } = options;
-  const due = await store.callbacks.nextDue();
-  if (due === undefined) return LOOK_MS_MAX;
-  const at = now();
-  const untilDueMs = msBetween(at, due);
-  if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
-  const taken = await store.callbacks.take(at, instantAfter(at, TAKEN_MS), TOGETHER_MAX);
-  await Promise.all(taken.map((callback) => tell(callback, options, signal)));
-  return 0;
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#loop;
+    await Promise.all(this.#attempts.keys());
+  }
+
+  async #tellUntilStopped(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      let waitMs = LOOK_MS_MAX;
+      try {
+        waitMs = await this.#tellDue();
+      } catch (error) {
+        this.#options.log.error("callbacks not told", { error });
+      }
+      if (waitMs > 0) await this.bell.wait(waitMs, signal);
+    }
+  }
+
+  /** Begins what is due. @returns milliseconds until another look is worth while */
+  async #tellDue(): Promise<number> {
+    const { store, now } = this.#options;
+    const free = TOGETHER_MAX - this.#attempts.size;
+    if (free <= 0) return LOOK_MS_MAX;
+    const busy = this.#busyHosts();
+    const due = await store.callbacks.nextDue(busy);
+    if (due === undefined) return LOOK_MS_MAX;
+    const at = now();
+    const untilDueMs = msBetween(at, due);
+    if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
+    // One at a time, so that no host gets more than its share.
+    for (const callback of await store.callbacks.take(at, instantAfter(at, TAKEN_MS), 1, busy)) {
+      this.#begin(callback);
+    }
+    return 0;
+  }
+
+  #begin(callback: DueCallback): void {
+    const { log } = this.#options;
+    const attempt = tell(callback, this.#options, this.#stopping.signal)
+      .catch((error: unknown) => log.error("callback not recorded", { error }))
+      .finally(() => {
+        this.#attempts.delete(attempt);
+        this.bell.ring();
+      });
+    this.#attempts.set(attempt, new URL(callback.url).host);
+  }
+
+  /** Hosts with as many attempts under way as one may have: a silent one holds up no other. */
+  #busyHosts(): string[] {
+    const hosts = [...this.#attempts.values()];
+    return [...new Set(hosts)].filter((host) =>
+      hosts.filter((other) => other === host).length >= OF_A_HOST_MAX
+    );
+  }
 }
 
 async function tell(

@@ -4,6 +4,7 @@
 import { instantAfter, type Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
 import { pause } from "../loop.ts";
+import type { Retention } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
 /** Between two looks at what may go. */
@@ -11,6 +12,8 @@ const LOOK_MS = 60_000;
 /** Jobs that are removed in one write, and the pause before the next. */
 const BATCH = 200;
 const PAUSE_MS = 50;
+/** Entries of info that are removed in one write: a job may have many thousand. */
+const INFO_BATCH = 10_000;
 /** With no limit of age, nothing is older than the beginning of the calendar. */
 const BEGINNING = "0000-01-01T00:00:00.000Z";
 
@@ -56,12 +59,19 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
   for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
     const at = now();
     const finished_before = keepSeconds === 0 ? BEGINNING : instantAfter(at, -keepSeconds * 1000);
-    batch = await store.jobs.prune(
-      { finished_before, finished_max: finishedMax, limit: BATCH },
-      at,
-    );
+    const retention = { finished_before, finished_max: finishedMax, limit: BATCH };
+    await pruneInfo(store, retention, signal);
+    batch = await store.jobs.prune(retention, at);
     removed += batch;
     if (batch === BATCH) await pause(PAUSE_MS, signal);
   }
   return removed;
+}
+
+/** Ends when a batch was not full: what is left goes with its jobs. */
+async function pruneInfo(store: Store, retention: Retention, signal: AbortSignal): Promise<void> {
+  for (let batch = INFO_BATCH; batch === INFO_BATCH && !signal.aborted;) {
+    batch = await store.jobs.pruneInfo(retention, INFO_BATCH);
+    if (batch === INFO_BATCH) await pause(PAUSE_MS, signal);
+  }
 }

@@ -53,6 +53,14 @@ export interface ListedJob {
   readonly place: number;
 }
 
+/** What names a job in a list, for what is done to many jobs. */
+export interface JobKey {
+  readonly uuid: JobUuid;
+  readonly place: number;
+  /** Whether another job was made of it. */
+  readonly retried: boolean;
+}
+
 /** Names a claimed job and the claim: a write under it happens only while the claim holds. */
 export interface Hold {
   readonly job_uuid: JobUuid;
@@ -128,6 +136,8 @@ export interface JobStore {
   get(uuid: JobUuid): Promise<Job | undefined>;
   /** Newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
+  /** The same list without what the jobs hold. */
+  keys(filter: JobFilter, page?: JobPage): Promise<JobKey[]>;
   /** The newest jobs of one target. */
   ofTarget(target: string, limit: number): Promise<Job[]>;
   count(filter: JobFilter): Promise<number>;
@@ -160,6 +170,11 @@ export interface JobStore {
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */
   stats(now: Instant): Promise<JobStats>;
+  /**
+   * Removes info of the jobs that prune() would remove next, at most so many entries, so that no
+   * write is long. @returns how many
+   */
+  pruneInfo(retention: Retention, entries: number): Promise<number>;
   /** Removes finished jobs with all that belongs to them, and old keys. @returns how many jobs */
   prune(retention: Retention, now: Instant): Promise<number>;
 }

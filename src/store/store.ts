@@ -18,19 +18,70 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** What a workflow is written under. */
+export interface WorkflowRules {
+  /** Workflows that may be there, this one counted. */
+  readonly max?: number;
+  /** Whether no other workflow may have its name. */
+  readonly uniqueName?: boolean;
+}
+
+/** What became of a wish for a workflow; nothing was written unless it was created. */
+export type CreateWorkflowOutcome =
+  | { readonly kind: "created" }
+  /** As many workflows are there as may be. */
+  | { readonly kind: "full" }
+  /** Another workflow has the name that only one may have. */
+  | { readonly kind: "name_taken"; readonly uuid: WorkflowUuid }
+  | { readonly kind: "uuid_taken" };
+
+/** What became of a wish to replace a workflow. */
+export type ReplaceWorkflowOutcome =
+  | { readonly kind: "replaced" }
+  /** It is not there, or is part of the agent. */
+  | { readonly kind: "not_found" }
+  | Extract<CreateWorkflowOutcome, { kind: "name_taken" }>;
+
+/** Which workflows are meant; a workflow must fit every key that is given. */
+export interface WorkflowFilter {
+  readonly name?: string;
+  /** Whether it is part of the agent. */
+  readonly builtin?: boolean;
+}
+
+/** Which part of the workflows that fit, in the order of their creation. */
+export interface WorkflowPage {
+  readonly limit?: number;
+  readonly offset?: number;
+  /** Only workflows that were made after this one, which is `place` of one read earlier. */
+  readonly after?: number;
+}
+
+/** A workflow in a list, and its place among all workflows: a list goes on after it. */
+export interface ListedWorkflow extends StoredWorkflow {
+  readonly place: number;
+}
+
 /** The workflows. */
 export interface WorkflowStore {
-  /** @returns false when as many workflows are there as may be; nothing was written then */
-  create(workflow: Workflow, now: Instant, workflowsMax?: number): Promise<boolean>;
+  create(
+    workflow: Workflow,
+    now: Instant,
+    rules?: WorkflowRules,
+  ): Promise<CreateWorkflowOutcome>;
   /** Writes a workflow that is part of the agent: made when missing, replaced when different. */
   putBuiltin(workflow: Workflow, now: Instant): Promise<void>;
-  /** @returns whether the workflow was there */
-  replace(workflow: Workflow): Promise<boolean>;
+  replace(
+    workflow: Workflow,
+    rules?: Pick<WorkflowRules, "uniqueName">,
+  ): Promise<ReplaceWorkflowOutcome>;
   /** @returns whether the workflow was there */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
   /** In the order of their creation. */
-  list(filter: { name?: string }): Promise<StoredWorkflow[]>;
+  list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
+  /** How many workflows fit. */
+  count(filter: WorkflowFilter): Promise<number>;
 }
 
 /** The info of jobs: append-only lists. */
@@ -62,9 +113,17 @@ export interface DueCallback {
 
 /** The callbacks that finished jobs owe. A row is there from the end of the job until `done`. */
 export interface CallbackStore {
-  /** Takes due callbacks and puts each off until `again`, so that one caller at a time tries it. */
-  take(now: Instant, again: Instant, limit: number): Promise<DueCallback[]>;
-  nextDue(): Promise<Instant | undefined>;
+  /**
+   * Takes due callbacks and puts each off until `again`, so that one caller at a time tries it.
+   * @param passedOver hosts whose callbacks are left alone
+   */
+  take(
+    now: Instant,
+    again: Instant,
+    limit: number,
+    passedOver?: readonly string[],
+  ): Promise<DueCallback[]>;
+  nextDue(passedOver?: readonly string[]): Promise<Instant | undefined>;
   /** The callback was taken, or is given up. */
   done(uuid: JobUuid): Promise<void>;
   /** The next attempt is due then. */

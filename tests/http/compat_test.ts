@@ -1,7 +1,7 @@
 // The points in which clients of node-workflow need other answers. The document's own answers are
 // tested beside each route.
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import { T0 } from "../support/job.ts";
 import {
@@ -62,6 +62,47 @@ Deno.test("with compat, names of workflows are unique", async () => {
     assertEquals(fieldsOf(second), ["name"]);
     const renamed = await agent.call("PUT", `/workflows/${other}`, { name: "a" });
     assertRefused(renamed, 409, "InvalidArgument");
+  }, COMPAT);
+});
+
+Deno.test("with compat, of simultaneous requests for one name one is granted", async () => {
+  await withHttpAgent(async (agent) => {
+    const post = () => agent.call("POST", "/workflows", { name: "a" });
+    const made = grantedOne(await Promise.all(Array.from({ length: 12 }, post)), 201);
+    assertEquals((await agent.call("GET", "/workflows")).body, [made.body]);
+    const others = [];
+    for (const name of ["b", "c", "d"]) others.push(await newWorkflow(agent, { name }));
+    const put = (uuid: string) => agent.call("PUT", `/workflows/${uuid}`, { name: "e" });
+    grantedOne(await Promise.all(others.map(put)), 200);
+    assertEquals((await agent.call("GET", "/workflows?name=e")).headers.get("x-count"), "1");
+  }, COMPAT);
+});
+
+/** The one answer of its status; the others refuse the name. */
+function grantedOne(answers: readonly Answer[], status: number): Answer {
+  const [granted, ...more] = answers.filter((answer) => answer.status === status);
+  assert(granted !== undefined && more.length === 0, `${more.length + 1} of ${answers.length}`);
+  for (const answer of answers.filter((answer) => answer !== granted)) {
+    const { uuid } = objectOf(granted);
+    const message = assertRefused(answer, 409, "InvalidArgument");
+    assertEquals(message, `Cannot accept the workflow: ${uuid} has the same name`);
+    assertEquals(fieldsOf(answer), ["name"]);
+  }
+  return granted;
+}
+
+Deno.test("with compat, of simultaneous requests for one uuid one is granted", async () => {
+  await withHttpAgent(async (agent) => {
+    const answers = await Promise.all(
+      Array.from(
+        { length: 50 },
+        (_, number) => agent.call("POST", "/workflows", { name: `w${number}`, uuid: NO_UUID }),
+      ),
+    );
+    const refused = answers.filter(({ status }) => status !== 201);
+    assertEquals(refused.length, 49);
+    for (const answer of refused) assertRefused(answer, 409, "ConflictError");
+    assertEquals(listOf(await agent.call("GET", "/workflows")).length, 1);
   }, COMPAT);
 });
 

@@ -198,7 +198,16 @@ Deno.test("a task that never ran, or waited in vain, cannot be passed over", asy
     await claimAll(agent);
     await endTask(agent, waited, { kind: "waiting" }, { error: "wait" });
     await agent.call("POST", `/jobs/${waited}/cancel`, {});
-    for (const uuid of [unrun, waited]) {
+    // Errors that read as none are errors too.
+    const failed = [];
+    for (const error of ["", "queue"]) {
+      const uuid = await newJob(agent, { workflow });
+      await claimAll(agent);
+      await endTask(agent, uuid, { kind: "waiting" }, { error: "wait" });
+      await agent.call("POST", `/jobs/${uuid}/resume`, { error });
+      failed.push(uuid);
+    }
+    for (const uuid of [unrun, waited, ...failed]) {
       const answer = await retry(agent, uuid, { from: "second" });
       assertMatch(assertRefused(answer, 409, "InvalidArgument"), /task 0, first, comes before/);
       assertEquals((await retry(agent, uuid, { from: "first" })).status, 201);

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import {
   assertRefused,
@@ -12,8 +12,11 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
-import { T0 } from "../support/job.ts";
+import { T0, uuidOf, workflowOf } from "../support/job.ts";
 import type { Workflow } from "../../src/domain/workflow.ts";
+import { createApp } from "../../src/http/app.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { WorkflowStore } from "../../src/store/store.ts";
 
 Deno.test("GET /workflows answers an empty array when there is none", async () => {
   await withHttpAgent(async (agent) => {
@@ -201,10 +204,62 @@ Deno.test("GET /workflows filters by name, pages, and refuses unknown filters", 
     assertEquals(await names("?name=b"), ["b", "b"]);
     assertEquals(await names("?name=z"), []);
     assertEquals(await names("?limit=2&offset=1"), ["b", "b"]);
+    assertEquals(await names("?name=b&offset=1"), ["b"]);
+    assertEquals(await names("?offset=4"), []);
+    const counts = ["", "?limit=1", "?offset=9", "?name=b&limit=1", "?name=z"].map(
+      async (query) => (await agent.call("GET", `/workflows${query}`)).headers.get("x-count"),
+    );
+    assertEquals(await Promise.all(counts), ["4", "4", "4", "2", "0"]);
     const refused = await agent.call("GET", "/workflows?nmae=b");
     assertRefused(refused, 409, "InvalidArgument");
     assertEquals(fieldsOf(refused), ["nmae"]);
   });
+});
+
+Deno.test("GET /workflows answers a list of many pages in the order of creation", async () => {
+  await withHttpAgent(async (agent) => {
+    const names = Array.from({ length: 90 }, (_, number) => `w${number}`);
+    for (const [number, name] of names.entries()) {
+      await agent.store.workflows.create(workflowOf({ uuid: uuidOf(number), name }), T0);
+    }
+    const listed = async (query: string) =>
+      listOf(await agent.call("GET", `/workflows${query}`)).map(({ name }) => name);
+    assertEquals(await listed(""), names);
+    assertEquals(await listed("?offset=3"), names.slice(3));
+    assertEquals(await listed("?limit=41&offset=7"), names.slice(7, 48));
+    assertEquals(await listed("?limit=50&offset=70"), names.slice(70));
+  });
+});
+
+Deno.test("GET /workflows reads no more workflows than it is about to write", async () => {
+  const store = await openSqliteStore(":memory:");
+  const reads: number[] = [];
+  const list: WorkflowStore["list"] = async (filter, page) => {
+    const listed = await store.workflows.list(filter, page);
+    reads.push(listed.length);
+    return listed;
+  };
+  const note = "ü".repeat(500_000);
+  const sent = Array.from({ length: 30 }, (_, n) => ({ ...workflowOf({ uuid: uuidOf(n) }), note }));
+  for (const workflow of sent) await store.workflows.create(workflow, T0);
+  await withHttpAgent(async ({ deps }) => {
+    // The application without a socket: what it reads is what is taken here.
+    const request = new Request("http://localhost/workflows", { headers: { host: "localhost" } });
+    const answer = await createApp(deps).fetch(request, {});
+    assertEquals([answer.status, answer.headers.get("x-count")], [200, "30"]);
+    assert(answer.body !== null);
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    assertEquals(reads.length, 1);
+    const text = [(await reader.read()).value];
+    assert(reads.length <= 2, `${reads.length} pages were read for one`);
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      text.push(part.value);
+    }
+    assertEquals(text.join(""), JSON.stringify(sent));
+    assert(Math.max(...reads) <= 4, `${Math.max(...reads)} workflows were read at a time`);
+    assertEquals(reads.reduce((sum, read) => sum + read), 30);
+  }, { store: { ...store, workflows: { ...store.workflows, list } } });
+  await store.close();
 });
 
 Deno.test("a built-in workflow can be read and is listed on request, never changed", async () => {
@@ -217,7 +272,7 @@ Deno.test("a built-in workflow can be read and is listed on request, never chang
     };
     await agent.store.workflows.putBuiltin(builtin, T0);
     assertEquals((await agent.call("GET", "/workflows")).body, []);
-    for (const query of ["?builtin=true", "?name=provision-machine"]) {
+    for (const query of ["?builtin=true", "?name=provision-machine", "?builtin=true&limit=1"]) {
       assertEquals((await agent.call("GET", `/workflows${query}`)).body, [builtin]);
     }
     assertRefused(await agent.call("GET", "/workflows?builtin=1"), 409, "InvalidArgument");

@@ -176,3 +176,27 @@ Deno.test("a callback that was owed when the agent ended is made by the next one
     assertEquals(receiver.calls.map(({ path }) => path), ["/after"]);
   });
 });
+
+Deno.test("a receiver that never answers does not hold up another one", async () => {
+  await withReceiver(async ({ store, receiver, open }) => {
+    const silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const held: Deno.Conn[] = [];
+    const accepting = (async () => {
+      for await (const connection of silent) held.push(connection);
+    })();
+    const silentHost = `127.0.0.1:${silent.addr.port}`;
+    const callbacks = open({ hosts: [silentHost, receiver.host] });
+    for (let number = 10; number < 34; number++) {
+      await store.jobs.create(jobOf(number, { callback_url: `http://${silentHost}/` }));
+      await store.jobs.cancel(uuidOf<JobUuid>(number), systemNow());
+    }
+    await owe(store, receiver.host);
+    callbacks.wake();
+    await until("the call to the other one", () => receiver.calls.length === 1);
+    assert(held.length <= 2, `${held.length} attempts at a time`);
+    await callbacks.stop();
+    silent.close();
+    await accepting;
+    for (const connection of held) connection.close();
+  });
+});

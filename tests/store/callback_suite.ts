@@ -51,6 +51,16 @@ export function callbackTests(test: Test): void {
     await store.callbacks.done(JOB);
     assertEquals(await store.callbacks.nextDue(), undefined);
   });
+  test("take() and nextDue() pass over hosts that are named", async (store) => {
+    await finish(store, await run(store, telling(1)));
+    const other = { callback_url: "http://other.example:81/x" };
+    await finish(store, await run(store, telling(2, other)));
+    const passed = ["tell.example"];
+    assertEquals(await store.callbacks.nextDue(["other.example:81", ...passed]), undefined);
+    assertEquals(await store.callbacks.nextDue(passed), T0);
+    const taken = await store.callbacks.take(T0, AGAIN, 10, passed);
+    assertEquals(taken.map(({ job }) => job.uuid), [uuidOf<JobUuid>(2)]);
+  });
   test("a job without a callback_url owes nothing", async (store) => {
     await finish(store, await run(store));
     await create(store, jobOf(2));

@@ -50,6 +50,19 @@ export function fairnessTests(test: Test): void {
     assert((await claimOneByOne(store, 3)).some((job) => job.workflow_uuid === B.uuid));
     assert((await store.jobs.claim(RUNNER, 2000, T0)).length > 600);
   });
+  test("jobs that come back as fast as they are claimed do not starve those that wait", async (store) => {
+    const others = [2, 3, 4].map((number) => workflowOf({ uuid: uuidOf<WorkflowUuid>(number) }));
+    await post(store, A, 1, 20);
+    for (const [index, workflow] of others.entries()) await post(store, workflow, 1000 + index, 1);
+    let served = 0;
+    for (let number = 2000; number < 2120; number++) {
+      const [job] = await store.jobs.claim(RUNNER, 1, T0);
+      const workflow = others.find(({ uuid }) => uuid === job?.workflow_uuid);
+      if (workflow === undefined) served += 1;
+      else await post(store, workflow, number, 1);
+    }
+    assertEquals(served, 20);
+  });
   test("workflows with many ready jobs take turns", async (store) => {
     for (const [index, workflow] of [A, B, C].entries()) {
       await post(store, workflow, 100 * index, 30);

@@ -5,8 +5,18 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
-import { jobOf, T0, uuidOf } from "../support/job.ts";
-import { claim, create, finish, JOB, kindsOf, recordOf, run, type Test } from "./store_case.ts";
+import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import {
+  claim,
+  create,
+  finish,
+  JOB,
+  kindsOf,
+  present,
+  recordOf,
+  run,
+  type Test,
+} from "./store_case.ts";
 
 /** Unfinished jobs that may hold locks at a time. */
 const LOCKS_MAX = 256;
@@ -66,7 +76,7 @@ export function lockTests(test: Test): void {
     assertEquals(await kindFor(store, "/t", 12), "created");
   });
   test("a lock that cannot be read is refused, and stands in nobody's way", async (store) => {
-    for (const locks of ["(?=x)", "(", "(a)\\1", "a{2000}"]) {
+    for (const locks of ["(?=x)", "(", "(a)\\1", "a{2000}", "(?:\\pL?){1000}[^a]"]) {
       const error = await assertRejects(
         () => store.jobs.create(jobOf(1, { locks, target: "/own" })),
         AgentError,
@@ -75,6 +85,18 @@ export function lockTests(test: Test): void {
     }
     assertEquals(await store.jobs.count({}), 0);
     assertEquals(await kindFor(store, "/t"), "created");
+  });
+  test("target and lock are held until a canceled job has undone what it did", async (store) => {
+    const workflow = workflowOf({ oncancel: [taskOf("undo")] });
+    await run(store, jobOf(1, { workflow, target: "/t/1", locks: "^/t/" }));
+    await store.jobs.cancel(JOB, T0);
+    assertEquals(await kindFor(store, "/t/2"), "locked");
+    const same = jobOf(2, { target: "/t/1" });
+    assertEquals((await store.jobs.create(same)).kind, "locked");
+    const undoing = await present(store);
+    await store.jobs.recordTask(recordOf(undoing, { kind: "cancel_done" }));
+    assertEquals(await kindFor(store, "/t/2"), "created");
+    assertEquals((await store.jobs.create(same)).kind, "created");
   });
   test(`${LOCKS_MAX} locks may be held, and one more when one of them ends`, async (store) => {
     for (let number = 1; number <= LOCKS_MAX; number++) {

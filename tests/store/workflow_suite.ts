@@ -2,8 +2,10 @@
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { WorkflowUuid } from "../../src/domain/id.ts";
+import type { Workflow } from "../../src/domain/workflow.ts";
+import type { Store, WorkflowFilter, WorkflowPage } from "../../src/store/store.ts";
 import { T0, uuidOf, workflowOf } from "../support/job.ts";
-import type { Test } from "./store_case.ts";
+import { kindsOf, type Test } from "./store_case.ts";
 
 export function workflowTests(test: Test): void {
   test("workflows come back as sent, keys in their order", async (store) => {
@@ -15,10 +17,11 @@ export function workflowTests(test: Test): void {
   });
   test("replace() and remove() tell whether the workflow was there", async (store) => {
     const workflow = workflowOf();
-    assertFalse(await store.workflows.replace(workflow));
+    assertEquals(await store.workflows.replace(workflow), { kind: "not_found" });
     assertFalse(await store.workflows.remove(workflow.uuid));
     await store.workflows.create(workflow, T0);
-    assert(await store.workflows.replace({ ...workflow, name: "other" }));
+    const replaced = await store.workflows.replace({ ...workflow, name: "other" });
+    assertEquals(replaced, { kind: "replaced" });
     assertEquals((await store.workflows.list({ name: "other" })).length, 1);
     assertEquals((await store.workflows.list({ name: "sample" })).length, 0);
     assert(await store.workflows.remove(workflow.uuid));
@@ -28,29 +31,113 @@ export function workflowTests(test: Test): void {
     const workflow = workflowOf();
     await store.workflows.putBuiltin(workflow, T0);
     await store.workflows.putBuiltin({ ...workflow, name: "newer" }, T0);
-    assertFalse(await store.workflows.replace(workflow));
+    for (const uniqueName of [false, true]) {
+      await store.workflows.create(workflowNumber(7), T0);
+      assertEquals(await store.workflows.replace(workflow, { uniqueName }), { kind: "not_found" });
+    }
     assertFalse(await store.workflows.remove(workflow.uuid));
     assertEquals((await store.workflows.get(workflow.uuid))?.workflow.name, "newer");
   });
-  test("list() answers workflows in the order of their creation", async (store) => {
-    for (const number of [3, 1, 2]) {
-      await store.workflows.create(workflowOf({ uuid: uuidOf<WorkflowUuid>(number) }), T0);
+  test("list() answers workflows in the order of their creation, part by part", async (store) => {
+    for (const number of [3, 1, 2, 5, 4]) await store.workflows.create(workflowNumber(number), T0);
+    assertEquals(await numbers(store), [3, 1, 2, 5, 4]);
+    assertEquals(await numbers(store, {}, { limit: 2 }), [3, 1]);
+    assertEquals(await numbers(store, {}, { limit: 2, offset: 1 }), [1, 2]);
+    assertEquals(await numbers(store, {}, { offset: 4 }), [4]);
+    assertEquals(await numbers(store, {}, { offset: 5 }), []);
+    assertEquals(await numbers(store, {}, { limit: 0 }), []);
+    const [, second] = await store.workflows.list({}, { limit: 2 });
+    const after = second?.place ?? 0;
+    // What is gone meanwhile moves nothing.
+    assert(await store.workflows.remove(uuidOf<WorkflowUuid>(3)));
+    assertEquals(await numbers(store, {}, { after }), [2, 5, 4]);
+    assertEquals(await numbers(store, {}, { after, limit: 1, offset: 1 }), [5]);
+  });
+  test("list() and count() take workflows by name, built-in ones or the others", async (store) => {
+    await store.workflows.putBuiltin(workflowNumber(1, "a"), T0);
+    for (const [number, name] of [[2, "a"], [3, "b"], [4, "a"]] as const) {
+      await store.workflows.create(workflowNumber(number, name), T0);
     }
-    const uuids = (await store.workflows.list({})).map(({ workflow }) => workflow.uuid);
-    assertEquals(uuids, [3, 1, 2].map((number) => uuidOf<WorkflowUuid>(number)));
+    const cases: [WorkflowFilter, number[]][] = [
+      [{}, [1, 2, 3, 4]],
+      [{ name: "a" }, [1, 2, 4]],
+      [{ name: "none" }, []],
+      [{ builtin: true }, [1]],
+      [{ builtin: false }, [2, 3, 4]],
+      [{ name: "a", builtin: false }, [2, 4]],
+      [{ name: "b", builtin: true }, []],
+    ];
+    for (const [filter, expected] of cases) {
+      assertEquals(await numbers(store, filter), expected);
+      assertEquals(await store.workflows.count(filter), expected.length);
+      assertEquals(await numbers(store, filter, { offset: 1, limit: 1 }), expected.slice(1, 2));
+    }
   });
   test("no more workflows are created than may be, also when they come together", async (store) => {
-    const wishes = Array.from(
-      { length: 10 },
-      (_, number) =>
-        store.workflows.create(workflowOf({ uuid: uuidOf<WorkflowUuid>(number) }), T0, 4),
-    );
-    assertEquals((await Promise.all(wishes)).filter((created) => created).length, 4);
+    const create = (number: number) =>
+      store.workflows.create(workflowNumber(number), T0, { max: 4 });
+    const outcomes = await Promise.all(Array.from({ length: 10 }, (_, number) => create(number)));
+    assertEquals(kindsOf(outcomes), { created: 4, full: 6 });
     const [first] = await store.workflows.list({});
     assert(first !== undefined && await store.workflows.remove(first.workflow.uuid));
-    assert(await store.workflows.create(workflowOf({ uuid: uuidOf<WorkflowUuid>(99) }), T0, 4));
-    assertFalse(
-      await store.workflows.create(workflowOf({ uuid: uuidOf<WorkflowUuid>(98) }), T0, 4),
-    );
+    assertEquals(await create(99), { kind: "created" });
+    assertEquals(await create(98), { kind: "full" });
+    // What is taken is told also when there is no room.
+    assertEquals(await create(99), { kind: "uuid_taken" });
+    const named = await store.workflows.create(workflowNumber(97, "sample 99"), T0, {
+      max: 4,
+      uniqueName: true,
+    });
+    assertEquals(named, { kind: "name_taken", uuid: uuidOf<WorkflowUuid>(99) });
   });
+  test("of workflows with one uuid that come together, one is created", async (store) => {
+    const wishes = Array.from(
+      { length: 10 },
+      (_, number) => store.workflows.create(workflowOf({ name: `sample ${number}` }), T0),
+    );
+    assertEquals(kindsOf(await Promise.all(wishes)), { created: 1, uuid_taken: 9 });
+    assertEquals((await store.workflows.list({})).map(({ workflow }) => workflow.name), [
+      "sample 0",
+    ]);
+  });
+  test("where names are unique, one of those that come together has it", async (store) => {
+    const unique = { uniqueName: true };
+    const outcomes = await Promise.all(
+      [1, 2, 3].map((number) => store.workflows.create(workflowNumber(number, "a"), T0, unique)),
+    );
+    const taken = { kind: "name_taken" as const, uuid: uuidOf<WorkflowUuid>(1) };
+    assertEquals(outcomes, [{ kind: "created" }, taken, taken]);
+    await store.workflows.create(workflowNumber(4, "b"), T0, unique);
+    await store.workflows.create(workflowNumber(5, "c"), T0, unique);
+    const renamed = await Promise.all(
+      [4, 5].map((number) => store.workflows.replace(workflowNumber(number, "d"), unique)),
+    );
+    assertEquals(renamed, [
+      { kind: "replaced" },
+      { kind: "name_taken", uuid: uuidOf<WorkflowUuid>(4) },
+    ]);
+    // Its own name is no second one; where names are not unique, any is free.
+    assertEquals(await store.workflows.replace(workflowNumber(4, "d"), unique), {
+      kind: "replaced",
+    });
+    assertEquals(await store.workflows.replace(workflowNumber(5, "d")), { kind: "replaced" });
+    assertEquals(await store.workflows.create(workflowNumber(6, "d"), T0), { kind: "created" });
+    assertEquals(await store.workflows.replace(workflowNumber(9, "d"), unique), {
+      kind: "not_found",
+    });
+  });
+}
+
+function workflowNumber(number: number, name = `sample ${number}`): Workflow {
+  return workflowOf({ uuid: uuidOf<WorkflowUuid>(number), name });
+}
+
+/** The numbers that the uuids of a list end in. */
+async function numbers(
+  { workflows }: Store,
+  filter: WorkflowFilter = {},
+  page?: WorkflowPage,
+): Promise<number[]> {
+  const listed = await workflows.list(filter, page);
+  return listed.map(({ workflow }) => Number(workflow.uuid.slice(-12)));
 }

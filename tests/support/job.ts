@@ -79,6 +79,7 @@ export function storedJob(fields: Partial<Job> = {}): Job {
     started_at: null,
     finished_at: null,
     elapsed_ms: 0,
+    phases_ms: 0,
     runner_id: null,
     lease: 0,
     starts: 0,

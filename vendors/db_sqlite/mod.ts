@@ -67,7 +67,7 @@ export class Database {
 
   /** Whether a transaction is under way on this connection. */
   get inTransaction(): boolean {
-    return this.#depth > 0;
+    return this.#db.isTransaction;
   }
 
   /** Prepares one statement; anything after its semicolon would be ignored by SQLite. */

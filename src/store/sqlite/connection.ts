@@ -9,8 +9,11 @@ import { NO_LOG, openWriteAheadLog, type WriteAheadLog } from "./write_ahead_log
 
 /** Bytes that the write-ahead log is cut back to after a checkpoint. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
-/** Values of unchanging rows that are kept. */
-const KEPT_MAX = 512;
+/** Values of unchanging rows that are kept, and characters of one: 16 Mi in all. */
+const KEPT_MAX = 128;
+const KEPT_CHARS_MAX = 128 * 1024;
+/** Milliseconds for another process, such as an operator's own look, to let go of the file. */
+const BUSY_MS = 100;
 const IN_MEMORY = ":memory:";
 
 export class Connection {
@@ -35,6 +38,7 @@ export class Connection {
         PRAGMA synchronous = NORMAL;
         PRAGMA trusted_schema = OFF;
         PRAGMA temp_store = MEMORY;
+        PRAGMA busy_timeout = ${BUSY_MS};
         PRAGMA journal_size_limit = ${WAL_BYTES_KEPT};
       `);
       migrate(this.#db);
@@ -61,15 +65,17 @@ export class Connection {
   }
 
   /**
-   * A value that is made of rows which never change: made once, and kept among the latest ones.
+   * A value that is made of rows which never change: made once, and kept unless it is large.
    * @param kind what ids stand for
+   * @param make the value, and about how many characters it holds
    */
-  kept<T>(kind: string, id: number, make: () => T): T {
+  kept<T>(kind: string, id: number, make: () => { value: T; chars: number }): T {
     const key = `${kind} ${id}`;
     const found = this.#kept.get(key);
     // Whatever stands under a key was made for its kind.
     if (found !== undefined) return found as T;
-    const value = make();
+    const { value, chars } = make();
+    if (chars > KEPT_CHARS_MAX) return value;
     if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
     this.#kept.set(key, value);
     return value;

@@ -18,6 +18,7 @@ export interface Definition {
 
 interface DefinitionRow {
   readonly name: string;
+  readonly chars: number;
   readonly chain: string;
   readonly onerror: string;
   readonly oncancel: string;
@@ -28,41 +29,46 @@ interface DefinitionRow {
 export function definitionOf(db: Connection, id: number): Definition {
   return db.kept("definition", id, () => {
     const row = db.row<DefinitionRow>(
-      "SELECT name, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
+      "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
       id,
     );
-    if (row === undefined) throw new Error(`The definition ${id} is not there`);
+    if (row === undefined) throw new Error(`Cannot read definition ${id}: its row is missing`);
     // The texts were made by this store from tasks.
-    return {
+    const value = {
       name: row.name,
       chain: JSON.parse(row.chain) as Task[],
       onerror: JSON.parse(row.onerror) as Task[],
       oncancel: JSON.parse(row.oncancel) as Task[],
       timeout: row.timeout,
     };
+    return { value, chars: row.chars };
   });
 }
 
-/** The row of the workflow as it is: the one of its latest job, or a new one. */
+/** The row of the workflow as it is: the one of an earlier job, or a new one. */
 export function definitionFor(db: Connection, workflow: Workflow): number {
-  const columns = [
+  const [chain, onerror, oncancel] = [workflow.chain, workflow.onerror, workflow.oncancel ?? []]
+    .map((tasks) => JSON.stringify(tasks)) as [string, string, string];
+  const columns: Columns = [
     workflow.uuid,
     workflow.name,
-    JSON.stringify(workflow.chain),
-    JSON.stringify(workflow.onerror),
-    JSON.stringify(workflow.oncancel ?? []),
+    chain.length + onerror.length + oncancel.length,
+    chain,
+    onerror,
+    oncancel,
     timeoutOf(workflow),
-  ] as const;
-  return latestDefinition(db, columns) ?? insertDefinition(db, columns);
+  ];
+  return findDefinition(db, columns) ?? insertDefinition(db, columns);
 }
 
-type Columns = readonly [WorkflowUuid, string, string, string, string, number];
+type Columns = readonly [WorkflowUuid, string, number, string, string, string, number];
 
-function latestDefinition(db: Connection, columns: Columns): number | undefined {
+function findDefinition(db: Connection, columns: Columns): number | undefined {
   const row = db.row<{ id: number }>(
     `SELECT id FROM definitions
-      WHERE id = (SELECT max(id) FROM definitions WHERE workflow_uuid = ?1)
-        AND name = ?2 AND chain = ?3 AND onerror = ?4 AND oncancel = ?5 AND timeout = ?6`,
+      WHERE workflow_uuid = ?1 AND chars = ?3 AND name = ?2 AND chain = ?4 AND onerror = ?5
+        AND oncancel = ?6 AND timeout = ?7
+      ORDER BY id DESC LIMIT 1`,
     ...columns,
   );
   return row?.id;
@@ -70,18 +76,21 @@ function latestDefinition(db: Connection, columns: Columns): number | undefined 
 
 function insertDefinition(db: Connection, columns: Columns): number {
   const row = db.row<{ id: number }>(
-    `INSERT INTO definitions (workflow_uuid, name, chain, onerror, oncancel, timeout)
-     VALUES (?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO definitions (workflow_uuid, name, chars, chain, onerror, oncancel, timeout)
+     VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
     ...columns,
   );
-  if (row === undefined) throw new Error("The definition was not written");
+  if (row === undefined) throw new Error(`Cannot write a definition of ${columns[0]}: no row came`);
   return row.id;
 }
 
-/** Removes the definitions that no job has any more. */
-export function deleteUnusedDefinitions(db: Connection): number {
-  return db.run(
-    `DELETE FROM definitions
-      WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = definitions.id)`,
-  );
+/** Removes those of the definitions that no job has any more. */
+export function deleteUnusedDefinitions(db: Connection, ids: Iterable<number>): void {
+  for (const id of ids) {
+    db.run(
+      `DELETE FROM definitions
+        WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = ?1)`,
+      id,
+    );
+  }
 }

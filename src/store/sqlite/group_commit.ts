@@ -20,7 +20,10 @@ const PENDING_WRITES_MAX = 10_000;
 
 /** What a caller may watch. */
 export interface ConnectionWatch {
-  /** Told the names of the writes of a commit, before it is made and once it is on the disk. */
+  /**
+   * Told the names of the writes of a commit, before it is made and once it is on the disk, when
+   * nobody has seen an answer yet.
+   */
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
   /** Told once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
@@ -63,7 +66,7 @@ export class GroupCommit {
    * Queues a write for the next commit.
    * @returns what the function returned, once it is durable
    * @throws {AgentError} `overloaded` when too many writes wait; `storage_full` when the disk is;
-   * `aborted` when the disk has failed
+   * `overloaded` too when another process holds the file; `aborted` when the disk has failed
    */
   write<T>(name: string, run: () => T): Promise<T> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken);
@@ -80,8 +83,10 @@ export class GroupCommit {
 
   /** What was read becomes an answer once all that it may tell of is durable. */
   async durably<T>(read: () => T): Promise<T> {
+    if (this.#broken !== undefined) throw this.#broken;
     const value = read();
     if (this.#syncing !== undefined) await this.#syncing;
+    if (this.#broken !== undefined) throw this.#broken;
     return value;
   }
 
@@ -91,15 +96,18 @@ export class GroupCommit {
   }
 
   async #runRounds(): Promise<void> {
-    while (this.#pending.length > 0) {
-      // Those who were answered in the last round may have more to write: it comes along.
-      await new Promise((resolve) => setImmediate(resolve));
-      const batch = this.#pending;
-      this.#pending = [];
-      const settled = this.#commit(batch);
-      if (settled !== undefined) await this.#sync(batch, settled);
+    try {
+      while (this.#pending.length > 0) {
+        // Those who were answered in the last round may have more to write: it comes along.
+        await new Promise((resolve) => setImmediate(resolve));
+        const batch = this.#pending;
+        this.#pending = [];
+        const settled = this.#commit(batch);
+        if (settled !== undefined) await this.#sync(batch, settled);
+      }
+    } finally {
+      this.#rounds = undefined;
     }
-    this.#rounds = undefined;
   }
 
   /** @returns what became of each write, or undefined when the transaction is gone */
@@ -111,7 +119,7 @@ export class GroupCommit {
         const [only, ...more] = batch;
         if (only !== undefined && more.length === 0) settled.push({ ok: true, value: only.run() });
         else for (const { run } of batch) settled.push(this.#attempt(run));
-        this.#watch.committing?.("before", batch.map(({ name }) => name));
+        this.#tell("before", batch);
       })();
       return settled;
     } catch (error) {
@@ -127,30 +135,28 @@ export class GroupCommit {
     try {
       return { ok: true, value: this.#db.transaction(run)() };
     } catch (error) {
-      if (storageFailure(error) !== undefined) throw error;
+      // What undid the whole transaction is no matter of this write alone.
+      if (storageFailure(error) !== undefined || !this.#db.inTransaction) throw error;
       this.#undone();
       return { ok: false, error };
     }
   }
 
   async #sync(batch: readonly PendingWrite[], settled: readonly Settled[]): Promise<void> {
-    const syncing = this.#log.sync();
-    this.#syncing = syncing;
-    try {
-      await syncing;
-    } catch (error) {
-      const failure = this.#break(error);
-      for (const { reject } of batch) reject(failure);
-      return;
-    } finally {
-      this.#syncing = undefined;
-    }
-    this.#watch.committing?.("after", batch.map(({ name }) => name));
+    this.#syncing = this.#log.sync().catch((error: unknown) => void this.#break(error));
+    await this.#syncing;
+    this.#syncing = undefined;
     for (const [index, { resolve, reject }] of batch.entries()) {
       const outcome = settled[index];
-      if (outcome?.ok) resolve(outcome.value);
+      if (this.#broken !== undefined) reject(this.#broken);
+      else if (outcome?.ok) resolve(outcome.value);
       else reject(outcome?.error);
     }
+    if (this.#broken === undefined) this.#tell("after", batch);
+  }
+
+  #tell(when: "before" | "after", batch: readonly PendingWrite[]): void {
+    this.#watch.committing?.(when, batch.map(({ name }) => name));
   }
 
   #failureOf(error: unknown): unknown {
@@ -158,7 +164,9 @@ export class GroupCommit {
     if (kind === undefined) return error;
     if (kind === "failed") return this.#break(error);
     const message = `Cannot write to the store: ${messageOf(error)}`;
-    return new AgentError("storage_full", message, { cause: error, retryAfterSeconds: 5 });
+    return kind === "full"
+      ? new AgentError("storage_full", message, { cause: error, retryAfterSeconds: 5 })
+      : new AgentError("overloaded", message, { cause: error, retryAfterSeconds: 1 });
   }
 
   /** Refuses every later write: only a new process reads what the disk holds. */

@@ -93,11 +93,14 @@ interface JobKey {
 
 function advanceJob(db: Connection, record: TaskRecord): JobKey | undefined {
   const columns = columnsOf(record.next, record.phase);
+  const ends = columns.phase !== record.phase;
+  const elapsedMs = Math.round(record.elapsed_ms);
   return db.row<JobKey>(
     `UPDATE jobs
         SET execution = coalesce(?1, execution), phase = ?2,
             runner_id = CASE ?3 WHEN 1 THEN runner_id END,
             claimable_at = ?4, starts = ?5, params = ?6, props = ?7, elapsed_ms = ?8,
+            phases_ms = phases_ms + ?14,
             finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried', 'canceled') THEN ?9
                           ELSE finished_at END
       WHERE uuid = ?10 AND runner_id = ?11 AND lease = ?12 AND phase = ?13
@@ -111,12 +114,13 @@ function advanceJob(db: Connection, record: TaskRecord): JobKey | undefined {
     JSON.stringify(record.params),
     JSON.stringify(record.props),
     // A phase that follows begins with a budget of its own.
-    columns.phase === record.phase ? Math.round(record.elapsed_ms) : 0,
+    ends ? 0 : elapsedMs,
     record.now,
     record.job_uuid,
     record.runner_id,
     record.lease,
     record.phase,
+    ends ? elapsedMs : 0,
   );
 }
 
@@ -170,7 +174,8 @@ function giveBack(db: Connection, row: JobKey | undefined): boolean {
 export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOutcome {
   const row = db.row<JobRow>(
     `UPDATE jobs
-        SET execution = 'canceled', finished_at = ?2, elapsed_ms = 0,
+        SET execution = 'canceled', finished_at = ?2,
+            phases_ms = phases_ms + elapsed_ms, elapsed_ms = 0,
             starts = CASE WHEN runner_id IS NULL THEN 0 ELSE 1 END,
             phase = CASE WHEN undoable AND started_at IS NOT NULL THEN 'oncancel' ELSE phase END,
             runner_id = CASE WHEN undoable THEN runner_id END, turn = NULL,

@@ -1,55 +1,103 @@
-// A wish for a job, judged in one transaction: whether the request was here before, whether there is
-// room, whether the target is locked; then the row.
+// The making of jobs, judged in one transaction: whether the request was here before, whether there
+// is room, whether the target is locked; then the row. What a transaction cannot wait for is made
+// ready before it: the digest of the params, and what every lock says of the target.
 
 import type { JobUuid } from "../../domain/id.ts";
-import type { Idempotency, NewJob } from "../../domain/job.ts";
+import { type Idempotency, isUndoing, type NewJob } from "../../domain/job.ts";
 import { isFinal } from "../../domain/job_state.ts";
-import type { CreateJobOutcome, EarlierOutcome, RetryOutcome } from "../job_store.ts";
+import { parseLockPattern } from "../../domain/lock_pattern.ts";
+import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
 import { nameNextAttempt } from "./job_changes.ts";
-import { jobFromRow, type JobRow } from "./job_rows.ts";
+import { jobFromRow } from "./job_rows.ts";
 import { countUnfinished, insertJob, selectJobRow } from "./jobs.ts";
-import { countLocks, lockOn, type LockPatterns } from "./locks.ts";
+import {
+  countLocks,
+  judgeTarget,
+  type LockAnswer,
+  lockOn,
+  type LockPatterns,
+  type LockVerdicts,
+} from "./locks.ts";
+import { paramsDigest } from "./params_digest.ts";
 
 /** Locks that may be held at a time: each is tried on every new target. */
 const LOCKS_MAX = 256;
+/** Times that a target is judged again because a lock was written meanwhile. */
+const JUDGEMENTS_MAX = 100;
 
-/** What the caller has prepared, since a write cannot wait for it. */
-export interface Prepared {
+/** What was made ready before the write. */
+interface Ready {
   /** Digest of the canonical params, when the job has a target. */
   readonly paramsSha256: string | null;
-  readonly patterns: LockPatterns;
+  readonly verdicts: LockVerdicts;
   readonly unfinishedMax: number;
 }
 
-/** Writes a job, or tells why there is none. */
-export function createJob(db: Connection, job: NewJob, prepared: Prepared): CreateJobOutcome {
+type Unread = Extract<LockAnswer, { kind: "unread" }>;
+type PlaceOutcome =
+  | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
+  | Unread;
+
+/** The methods of the store that make jobs. */
+export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry"> {
+  const patterns: LockPatterns = new Map();
+  const judged = async <T extends { readonly kind: string }>(
+    job: NewJob,
+    unfinishedMax: number,
+    write: (ready: Ready) => Promise<T | Unread>,
+  ): Promise<T> => {
+    const paramsSha256 = await paramsDigest(job);
+    // A lock that cannot be read would stand in the way of every later target.
+    if (typeof job.locks === "string") await parseLockPattern(job.locks);
+    for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
+      const verdicts = job.target === null
+        ? new Map()
+        : await judgeTarget(db, job.target, patterns);
+      const outcome = await write({ paramsSha256, verdicts, unfinishedMax });
+      if (!isUnread(outcome)) return outcome;
+    }
+    throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
+  };
+  return {
+    create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+      judged(
+        job,
+        unfinishedMax,
+        (ready) => db.write("job_create", () => createJob(db, job, ready)),
+      ),
+    retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+      judged(
+        successor,
+        unfinishedMax,
+        (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready)),
+      ),
+  };
+}
+
+function isUnread(outcome: { readonly kind: string }): outcome is Unread {
+  return outcome.kind === "unread";
+}
+
+function createJob(db: Connection, job: NewJob, ready: Ready): CreateJobOutcome | Unread {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return earlier;
-  const outcome = placeJob(db, job, prepared);
-  if (outcome.kind === "created" && idempotency !== undefined) {
-    insertKey(db, idempotency, job);
-  }
+  const outcome = placeJob(db, job, ready);
+  if (outcome.kind === "created" && idempotency !== undefined) insertKey(db, idempotency, job);
   return outcome;
 }
 
-type PlaceOutcome = Extract<
-  CreateJobOutcome,
-  { kind: "created" | "duplicate" | "locked" | "full" }
->;
-
-function placeJob(db: Connection, job: NewJob, prepared: Prepared): PlaceOutcome {
-  const { unfinishedMax } = prepared;
+function placeJob(db: Connection, job: NewJob, ready: Ready): PlaceOutcome {
+  const { unfinishedMax, verdicts, paramsSha256 } = ready;
   if (countUnfinished(db) >= unfinishedMax) {
     return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
   }
   if (typeof job.locks === "string" && countLocks(db) >= LOCKS_MAX) {
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
-  const holder = job.target === null ? undefined : lockOn(db, job.target, prepared.patterns);
-  if (holder !== undefined) return { kind: "locked", job_uuid: holder };
-  return insertJob(db, job, prepared.paramsSha256);
+  const lock: LockAnswer = job.target === null ? { kind: "free" } : lockOn(db, verdicts);
+  return lock.kind === "free" ? insertJob(db, job, paramsSha256) : lock;
 }
 
 /** What an earlier request under the key came to. */
@@ -80,25 +128,20 @@ function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: Ne
 }
 
 /** Makes a finished job anew, once: both jobs name each other. */
-export function retryJob(
+function retryJob(
   db: Connection,
   uuid: JobUuid,
   successor: NewJob,
-  prepared: Prepared,
-): RetryOutcome {
+  ready: Ready,
+): RetryOutcome | Unread {
   const row = selectJobRow(db, uuid);
   if (row === undefined) return { kind: "not_found" };
   const job = jobFromRow(db, row);
-  if (!isFinal(job.execution) || isUndoing(row)) {
+  if (!isFinal(job.execution) || isUndoing(job)) {
     return { kind: "denied", reason: "unfinished", job };
   }
   if (job.props.next_attempt !== undefined) return { kind: "denied", reason: "retried", job };
-  const outcome = placeJob(db, successor, prepared);
+  const outcome = placeJob(db, successor, ready);
   if (outcome.kind === "created") nameNextAttempt(db, row.id, outcome.job.uuid);
   return outcome;
-}
-
-/** A canceled job whose oncancel chain has not come to its end. */
-function isUndoing(row: JobRow): boolean {
-  return row.runner_id !== null || row.claimable_at !== null;
 }

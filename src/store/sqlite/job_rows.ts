@@ -13,7 +13,7 @@ import { selectResults } from "./task_results.ts";
 /** The columns of a job, for SELECT and RETURNING on `jobs`. */
 export const JOB_COLUMNS = `
   id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
-  callback_url, params, props, created_at, started_at, finished_at, elapsed_ms, runner_id, lease,
+  callback_url, params, props, created_at, started_at, finished_at, elapsed_ms, phases_ms, runner_id, lease,
   starts`;
 
 /** What a statement with JOB_COLUMNS answers; the schema's CHECKs make the unions true. */
@@ -35,6 +35,7 @@ export interface JobRow {
   readonly started_at: Instant | null;
   readonly finished_at: Instant | null;
   readonly elapsed_ms: number;
+  readonly phases_ms: number;
   readonly runner_id: RunnerId | null;
   readonly lease: number;
   readonly starts: number;

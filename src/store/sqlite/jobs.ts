@@ -10,6 +10,7 @@ import { type Definition, definitionFor, definitionOf } from "./definitions.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
 import { insertResult } from "./task_results.ts";
 import { nextTurn, readyDelayedJobs } from "./turns.ts";
+import { HOLDS_TARGET } from "./unfinished.ts";
 
 /** What became of the row of a new job. */
 export type InsertOutcome = Extract<CreateJobOutcome, { kind: "created" | "duplicate" }>;
@@ -25,12 +26,11 @@ export function insertJob(
   const inserted = db.run(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
-       turn, target, params, params_sha256, locks, callback_url, props, created_at, elapsed_ms,
-       lease, starts)
-     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, 0, 0)
-     ON CONFLICT (target, params_sha256)
-       WHERE target IS NOT NULL AND execution IN ('queued', 'running', 'waiting')
-       DO NOTHING`,
+       turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
+       elapsed_ms, phases_ms, lease, starts)
+     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+             0, 0, 0, 0)
+     ON CONFLICT (target, params_sha256) WHERE target IS NOT NULL AND ${HOLDS_TARGET} DO NOTHING`,
     job.uuid,
     job.workflow.uuid,
     definition,
@@ -42,6 +42,7 @@ export function insertJob(
     paramsSha256,
     job.locks ?? null,
     job.callback_url ?? null,
+    typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
     JSON.stringify(job.props ?? {}),
     job.created_at,
   );
@@ -56,7 +57,7 @@ export function insertJob(
 function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob): void {
   if (chain_results.length === 0) return;
   const id = selectJobRow(db, uuid)?.id;
-  if (id === undefined) throw new Error("The job was not written");
+  if (id === undefined) throw new Error(`Cannot write results of job ${uuid}: its row is missing`);
   for (const entry of chain_results) insertResult(db, id, "chain", entry);
 }
 
@@ -81,6 +82,7 @@ function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
     started_at: null,
     finished_at: null,
     elapsed_ms: 0,
+    phases_ms: 0,
     runner_id: null,
     lease: 0,
     starts: 0,
@@ -90,11 +92,13 @@ function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
 function holderOf(db: Connection, target: string | null, paramsSha256: string | null): JobUuid {
   const row = db.row<{ uuid: JobUuid }>(
     `SELECT uuid FROM jobs
-      WHERE target = ? AND params_sha256 = ? AND execution IN ('queued', 'running', 'waiting')`,
+      WHERE target = ? AND params_sha256 = ? AND ${HOLDS_TARGET}`,
     target,
     paramsSha256,
   );
-  if (row === undefined) throw new Error("The job that holds the target is not there");
+  if (row === undefined) {
+    throw new Error(`Cannot name the job that holds target ${target}: it is missing`);
+  }
   return row.uuid;
 }
 

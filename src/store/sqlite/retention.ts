@@ -5,37 +5,64 @@ import { type Instant, instantAfter } from "../../domain/instant.ts";
 import type { Retention } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
 import { deleteUnusedDefinitions } from "./definitions.ts";
-import { deleteGoneRunners } from "./rescue.ts";
+import { deleteGoneRunners } from "./leases.ts";
 
 /** How long a repeated request is known by its idempotency key, milliseconds: a day. */
 const IDEMPOTENCY_MS = 86_400_000;
 
-/** Removes what may go. @returns the number of jobs */
-export function prune(db: Connection, retention: Retention, now: Instant): number {
-  const removed = deleteFinishedJobs(db, retention);
-  deleteOldKeys(db, instantAfter(now, -IDEMPOTENCY_MS));
-  if (removed === 0) return 0;
-  deleteEmptyCounts(db);
-  deleteUnusedDefinitions(db);
-  deleteGoneRunners(db, now);
-  return removed;
+/**
+ * Jobs that nothing is waited for any more: one that still undoes something after a cancel, whose
+ * callback has yet to be told, or that answers a repeated request, stays.
+ */
+const AT_REST = `finished_at IS NOT NULL AND runner_id IS NULL AND claimable_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM callbacks WHERE job_id = jobs.id)
+  AND NOT EXISTS (SELECT 1 FROM idempotency_keys WHERE job_id = jobs.id)`;
+
+/** Removes info of the jobs that are to go next, which may be much. @returns the entries */
+export function pruneInfo(db: Connection, retention: Retention, entries: number): number {
+  let left = entries;
+  for (const id of jobsToGo(db, retention)) {
+    if (left <= 0) break;
+    left -= deleteInfo(db, id, left);
+  }
+  return entries - left;
 }
 
-/** Of finished jobs, those that undo nothing after a cancel any more, and whose callback was told. */
-const AT_REST = `finished_at IS NOT NULL AND runner_id IS NULL AND claimable_at IS NULL
-  AND id NOT IN (SELECT job_id FROM callbacks)`;
+/** Removes what may go. @returns the number of jobs */
+export function prune(db: Connection, retention: Retention, now: Instant): number {
+  deleteOldKeys(db, instantAfter(now, -IDEMPOTENCY_MS));
+  const definitions = new Set<number>();
+  const jobs = jobsToGo(db, retention);
+  for (const id of jobs) definitions.add(deleteJob(db, id));
+  if (jobs.length === 0) return 0;
+  deleteEmptyCounts(db);
+  deleteUnusedDefinitions(db, definitions);
+  deleteGoneRunners(db, now);
+  return jobs.length;
+}
 
-/** The oldest finished jobs first. */
-function deleteFinishedJobs(db: Connection, retention: Retention): number {
-  return db.run(
-    `DELETE FROM jobs WHERE id IN (
-       SELECT id FROM jobs WHERE ${AT_REST} ORDER BY finished_at
-        LIMIT min(?3, max(?2, (SELECT count(*) FROM (
-          SELECT 1 FROM jobs WHERE ${AT_REST} AND finished_at < ?1 LIMIT ?3)))))`,
-    retention.finished_before,
-    excessOf(db, retention.finished_max),
-    retention.limit,
-  );
+/** Those that are too old, and then the oldest while there are too many. */
+function jobsToGo(db: Connection, retention: Retention): number[] {
+  const { finished_before, finished_max, limit } = retention;
+  const old = selectOldJobs(db, finished_before, limit);
+  const excess = Math.min(excessOf(db, finished_max), limit);
+  // Both begin with the oldest: the longer list holds the other.
+  return excess > old.length ? selectOldestJobs(db, excess) : old;
+}
+
+function selectOldJobs(db: Connection, before: Instant, limit: number): number[] {
+  return db.rows<{ id: number }>(
+    `SELECT id FROM jobs WHERE ${AT_REST} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
+    before,
+    limit,
+  ).map(({ id }) => id);
+}
+
+function selectOldestJobs(db: Connection, limit: number): number[] {
+  return db.rows<{ id: number }>(
+    `SELECT id FROM jobs WHERE ${AT_REST} ORDER BY finished_at LIMIT ?`,
+    limit,
+  ).map(({ id }) => id);
 }
 
 /** Finished jobs beyond so many. */
@@ -45,6 +72,25 @@ function excessOf(db: Connection, finishedMax: number): number {
       WHERE minute = '' AND execution IN ('succeeded', 'failed', 'canceled', 'retried')`,
   );
   return Math.max((row?.jobs ?? 0) - finishedMax, 0);
+}
+
+function deleteInfo(db: Connection, job: number, limit: number): number {
+  return db.run(
+    `DELETE FROM job_info WHERE job_id = ?1 AND position IN (
+       SELECT position FROM job_info WHERE job_id = ?1 ORDER BY position LIMIT ?2)`,
+    job,
+    limit,
+  );
+}
+
+/** @returns the definition that the job had */
+function deleteJob(db: Connection, id: number): number {
+  const row = db.row<{ definition_id: number }>(
+    "DELETE FROM jobs WHERE id = ? RETURNING definition_id",
+    id,
+  );
+  if (row === undefined) throw new Error(`Cannot remove job ${id}: its row is missing`);
+  return row.definition_id;
 }
 
 function deleteOldKeys(db: Connection, before: Instant): void {

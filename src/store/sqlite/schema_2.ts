@@ -2,6 +2,7 @@
 // that are ready get a turn; leases, locks, callbacks and idempotency keys come in.
 
 import { COUNT_TRIGGERS } from "./schema_1.ts";
+import { HOLDS_TARGET } from "./unfinished.ts";
 
 /** From schema 1 to schema 2. */
 export const SCHEMA_2 = `
@@ -10,15 +11,18 @@ export const SCHEMA_2 = `
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workflow_uuid TEXT NOT NULL,
     name TEXT NOT NULL,
+    -- Length of the three chains together: tells most definitions of a workflow apart.
+    chars INTEGER NOT NULL,
     chain TEXT NOT NULL,
     onerror TEXT NOT NULL,
     oncancel TEXT NOT NULL,
     timeout INTEGER NOT NULL CHECK (timeout > 0)
   ) STRICT;
-  CREATE INDEX definitions_workflow ON definitions (workflow_uuid, id);
+  CREATE INDEX definitions_workflow ON definitions (workflow_uuid, chars, id);
   CREATE INDEX definitions_name ON definitions (name);
-  INSERT INTO definitions (workflow_uuid, name, chain, onerror, oncancel, timeout)
-    SELECT DISTINCT workflow_uuid, name, chain, onerror, oncancel, timeout FROM jobs;
+  INSERT INTO definitions (workflow_uuid, name, chars, chain, onerror, oncancel, timeout)
+    SELECT DISTINCT workflow_uuid, name, length(chain) + length(onerror) + length(oncancel),
+           chain, onerror, oncancel, timeout FROM jobs;
 
   CREATE TABLE jobs_2 (
     -- Grows with every job: the order of creation, also within one millisecond. Never used again,
@@ -39,21 +43,25 @@ export const SCHEMA_2 = `
     -- Place among the ready jobs: null until claimable_at has come. See turns.ts.
     turn INTEGER,
     target TEXT,
-    params TEXT NOT NULL,
     -- SHA-256 of the canonical params; only jobs with a target are compared.
     params_sha256 TEXT CHECK ((params_sha256 IS NULL) = (target IS NULL)),
     -- Pattern of the targets that no other job may have while this one is unfinished.
     locks TEXT,
     callback_url TEXT,
-    props TEXT NOT NULL,
+    callback_host TEXT CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
     created_at TEXT NOT NULL,
     started_at TEXT,
     finished_at TEXT,
+    -- Time spent running the present phase, and the phases before it.
     elapsed_ms INTEGER NOT NULL CHECK (elapsed_ms >= 0),
+    phases_ms INTEGER NOT NULL CHECK (phases_ms >= 0),
     runner_id TEXT,
     -- Number of the claim under which a runner holds the job; a write of an earlier one is refused.
     lease INTEGER NOT NULL CHECK (lease >= 0),
     starts INTEGER NOT NULL CHECK (starts >= 0),
+    -- Last, since they may be large: what stands before them is found without reading them.
+    params TEXT NOT NULL,
+    props TEXT NOT NULL,
     CHECK (turn IS NULL OR claimable_at IS NOT NULL),
     CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
     CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
@@ -69,9 +77,9 @@ export const SCHEMA_2 = `
              WHERE d.workflow_uuid = jobs.workflow_uuid AND d.name = jobs.name
                AND d.chain = jobs.chain AND d.onerror = jobs.onerror
                AND d.oncancel = jobs.oncancel AND d.timeout = jobs.timeout),
-           execution, phase, oncancel <> '[]', exec_after, claimable_at, NULL, target, params,
-           params_sha256, NULL, NULL, props, created_at, started_at, finished_at, elapsed_ms,
-           runner_id, 0, starts
+           execution, phase, oncancel <> '[]', exec_after, claimable_at, NULL, target,
+           params_sha256, NULL, NULL, NULL, created_at, started_at, finished_at, elapsed_ms, 0,
+           runner_id, 0, starts, params, props
       FROM jobs;
   DROP TABLE jobs;
   ALTER TABLE jobs_2 RENAME TO jobs;
@@ -87,10 +95,10 @@ export const SCHEMA_2 = `
   CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
   CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;
   CREATE INDEX jobs_locks ON jobs (id)
-    WHERE locks IS NOT NULL AND execution IN ('queued', 'running', 'waiting');
+    WHERE locks IS NOT NULL AND ${HOLDS_TARGET};
   -- Of two equal requests one gets a job, also when they arrive together.
   CREATE UNIQUE INDEX jobs_unfinished_target ON jobs (target, params_sha256)
-    WHERE target IS NOT NULL AND execution IN ('queued', 'running', 'waiting');
+    WHERE target IS NOT NULL AND ${HOLDS_TARGET};
   ${COUNT_TRIGGERS}
 
   -- Until when the jobs of a runner are its own although nothing is heard of it.
@@ -112,6 +120,7 @@ export const SCHEMA_2 = `
   -- Finished jobs whose callback_url has yet to be told.
   CREATE TABLE callbacks (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    host TEXT NOT NULL,
     due_at TEXT NOT NULL,
     attempts INTEGER NOT NULL CHECK (attempts >= 0)
   ) STRICT;
@@ -119,6 +128,7 @@ export const SCHEMA_2 = `
   CREATE TRIGGER callbacks_insert AFTER UPDATE OF execution ON jobs
   WHEN new.callback_url IS NOT NULL AND new.execution IN ('succeeded', 'failed', 'canceled')
     AND old.execution <> new.execution BEGIN
-    INSERT INTO callbacks (job_id, due_at, attempts) VALUES (new.id, new.finished_at, 0);
+    INSERT INTO callbacks (job_id, host, due_at, attempts)
+      VALUES (new.id, new.callback_host, new.finished_at, 0);
   END;
 `;

@@ -22,16 +22,16 @@ import {
   upsertDocument,
 } from "./index_documents.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
-import { earlierJob } from "./job_creation.ts";
+import { earlierJob, openJobCreation } from "./job_creation.ts";
 import { insertInfo, selectInfo } from "./job_info.ts";
-import { countJobs, listJobs, selectJobsOfTarget } from "./job_lists.ts";
+import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job_lists.ts";
 import { selectStats } from "./job_stats.ts";
-import { openJobCreation } from "./job_wishes.ts";
 import { claimJobs, selectJob, selectNextDue } from "./jobs.ts";
 import { paramsDigest } from "./params_digest.ts";
-import { renewLease, rescueJobs } from "./rescue.ts";
-import { prune } from "./retention.ts";
+import { renewLease, rescueJobs } from "./leases.ts";
+import { prune, pruneInfo } from "./retention.ts";
 import {
+  countWorkflows,
   deleteWorkflow,
   insertWorkflow,
   putBuiltinWorkflow,
@@ -71,14 +71,16 @@ function connect(path: string, watch: ConnectionWatch): Connection {
 
 function workflowStore(db: Connection): WorkflowStore {
   return {
-    create: (workflow, now, workflowsMax = Number.MAX_SAFE_INTEGER) =>
-      db.write("workflow_create", () => insertWorkflow(db, workflow, now, workflowsMax)),
+    create: (workflow, now, rules = {}) =>
+      db.write("workflow_create", () => insertWorkflow(db, workflow, now, rules)),
     putBuiltin: (workflow, now) =>
       db.write("workflow_builtin", () => putBuiltinWorkflow(db, workflow, now)),
-    replace: (workflow) => db.write("workflow_replace", () => updateWorkflow(db, workflow)),
+    replace: (workflow, rules = {}) =>
+      db.write("workflow_replace", () => updateWorkflow(db, workflow, rules)),
     remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),
     get: (uuid) => db.durably(() => selectWorkflow(db, uuid)),
-    list: ({ name }) => db.durably(() => selectWorkflows(db, name)),
+    list: (filter, page = {}) => db.durably(() => selectWorkflows(db, filter, page)),
+    count: (filter) => db.durably(() => countWorkflows(db, filter)),
   };
 }
 
@@ -88,6 +90,7 @@ function jobStore(db: Connection): JobStore {
     earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
     get: (uuid) => db.durably(() => selectJob(db, uuid)),
     list: (filter, page = {}) => listJobs(db, filter, page),
+    keys: (filter, page = {}) => listKeys(db, filter, page),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
     claim: (runner, limit, now) => db.write("job_claim", () => claimJobs(db, runner, limit, now)),
@@ -106,6 +109,7 @@ function jobStore(db: Connection): JobStore {
     cancel: (uuid, now) => db.write("job_cancel", () => cancelJob(db, uuid, now)),
     resume: (uuid, resume, now) => db.write("job_resume", () => resumeJob(db, uuid, resume, now)),
     stats: (now) => db.durably(() => selectStats(db, now)),
+    pruneInfo: (retention, rows) => db.write("info_prune", () => pruneInfo(db, retention, rows)),
     prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
   };
 }
@@ -120,9 +124,9 @@ function infoStore(db: Connection): InfoStore {
 
 function callbackStore(db: Connection): CallbackStore {
   return {
-    take: (now, again, limit) =>
-      db.write("callback_take", () => takeCallbacks(db, now, again, limit)),
-    nextDue: () => answer(() => selectNextCallback(db)),
+    take: (now, again, limit, passedOver = []) =>
+      db.write("callback_take", () => takeCallbacks(db, now, again, limit, passedOver)),
+    nextDue: (passedOver = []) => answer(() => selectNextCallback(db, passedOver)),
     done: (uuid) => db.write("callback_done", () => deleteCallback(db, uuid)),
     postpone: (uuid, due_at) =>
       db.write("callback_postpone", () => postponeCallback(db, uuid, due_at)),

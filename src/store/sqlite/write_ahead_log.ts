@@ -15,7 +15,7 @@ export function openWriteAheadLog(databasePath: string): WriteAheadLog {
   let file: Deno.FsFile | undefined;
   return {
     sync: async () => {
-      file ??= await Deno.open(`${databasePath}-wal`, { read: true });
+      file ??= await Deno.open(`${databasePath}-wal`, { read: true, write: true });
       await file.syncData();
     },
     close: () => file?.close(),
