@@ -6,30 +6,21 @@
 
 /** The types of everything that a task body is given, may call, and gets back. */
 declare namespace Zonewright {
-  /** A value that JSON can say. A member that is `undefined` is left out. */
-  type Json =
-    | string
-    | number
-    | boolean
-    | null
-    | undefined
-    | { toJSON(key?: string): Json }
-    | readonly Json[]
-    | { readonly [key: string]: Json };
+  /**
+   * `Value` where JSON can say it: no function, symbol or bigint, at any depth. A member that is
+   * `undefined` is left out.
+   */
+  type Json<Value> = unknown extends Value ? Value
+    : Value extends string | number | boolean | null | undefined ? Value
+    : Value extends bigint | symbol | ((...args: never[]) => unknown) ? never
+    : Value extends { toJSON(key?: string): unknown } ? Value
+    : { [Key in keyof Value]: Json<Value[Key]> };
 
   // ---- Tasks and workflows ----
 
   /**
    * The `body` of a task, written as a plain function. It is recorded as a text and runs alone:
    * it sees its arguments and the globals of this file, and nothing around it in the file.
-   *
-   * @example
-   * ```js
-   * /** @type {Zonewright.Body<{ whom: string }>} *\/
-   * function greet(job, cb) {
-   *   cb(null, "Hello " + job.params.whom);
-   * }
-   * ```
    */
   type Body<Params = AnyParams> = (job: Job<Params>, cb: Callback) => any;
 
@@ -96,14 +87,17 @@ declare namespace Zonewright {
    */
   interface Callback {
     /** Succeeds. The result is `"OK"` when left out, and at most 1 MiB of JSON. */
-    (error?: null, result?: Json): void;
+    <Result>(error?: null, result?: Result & Json<Result>): void;
     /**
      * - `wait`: the job waits for `POST /jobs/:job_uuid/resume`; then the next task runs.
      * - `queue`: the job goes back to the queue; the next task runs when its turn comes.
      * - `retry`: the job ends as `retried`, and a new one takes its place.
      * - `cancel`: the job is canceled; its `oncancel` tasks run.
      */
-    (word: "wait" | "queue" | "retry" | "cancel", result?: Json): void;
+    <Result>(
+      word: "wait" | "queue" | "retry" | "cancel",
+      result?: Result & Json<Result>,
+    ): void;
     /** Fails: `retry` further executions, then the fallback, then the chain has failed. */
     (error: unknown): void;
   }
@@ -255,7 +249,10 @@ declare namespace Zonewright {
    * Appends an object to the info of the job (`GET /jobs/:job_uuid/info`): at most 16 KiB, and 1000
    * entries of one execution. By convention steps for people are `{task, message}`.
    */
-  type Info = (entry: { readonly [key: string]: Json }) => Promise<null>;
+  type Info = <Entry extends object>(entry: Entry & JsonObject<Entry>) => Promise<null>;
+
+  /** The same as {@linkcode Json}, without lists. */
+  type JsonObject<Value> = Value extends readonly unknown[] ? never : Json<Value>;
 
   /** Writes to the agent's log, with job and task, and to the info of the job. */
   interface Log {

@@ -8,14 +8,11 @@ import { EXIT, type ExitCode } from "./exit_code.ts";
 import { readJsonFile } from "./json_text.ts";
 import { durationText } from "./table.ts";
 import { printable } from "./terminal.ts";
+import { fileFlag } from "./workflow_file.ts";
 import { workflowUuid } from "./workflow_name.ts";
-
-const FILE_FLAG = {
-  name: "file",
-  short: "f",
-  placeholder: "FILE",
-  help: "the workflow as JSON; - is standard input",
-} as const;
+import { TRY } from "./workflow_try.ts";
+import { TYPES } from "./workflow_type_file.ts";
+import { VALIDATE } from "./workflow_validate.ts";
 
 const LIST: Command = {
   summary: "list workflows",
@@ -127,7 +124,7 @@ const CREATE: Command = {
   operandsMin: 0,
   operandsMax: 0,
   examples: [["workflow create -f hello.json", "prints its uuid"]],
-  flags: [FILE_FLAG],
+  flags: [fileFlag()],
   shared: "agent",
   async run(call) {
     const body = await fileOf(call);
@@ -145,7 +142,7 @@ const UPDATE: Command = {
   operandsMin: 1,
   operandsMax: 1,
   examples: [["workflow update hello -f hello.json", "by name or uuid"]],
-  flags: [FILE_FLAG],
+  flags: [fileFlag()],
   shared: "agent",
   async run(call) {
     const body = await fileOf(call);
@@ -177,5 +174,14 @@ const DELETE: Command = {
 export const WORKFLOW: Noun = {
   kind: "verbs",
   summary: "store the chains of tasks that jobs run",
-  verbs: { list: LIST, get: GET, create: CREATE, update: UPDATE, delete: DELETE },
+  verbs: {
+    list: LIST,
+    get: GET,
+    create: CREATE,
+    update: UPDATE,
+    delete: DELETE,
+    validate: VALIDATE,
+    try: TRY,
+    types: TYPES,
+  },
 };
