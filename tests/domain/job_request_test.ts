@@ -123,7 +123,7 @@ Deno.test("parseResume() fails the job when error is given, whatever its value",
     assertEquals(parseResume({ error }).kind, "error");
   }
   assertEquals(parseResume({}), { kind: "result", result: "OK" });
-  assertEquals(parseResume({ result: null }), { kind: "result", result: "OK" });
+  assertEquals(parseResume({ result: null }), { kind: "result", result: null });
   for (const body of [null, [], "x", 1]) assertThrows(() => parseResume(body), AgentError);
 });
 

@@ -55,7 +55,7 @@ test("a task that was started three times without a result fails as interrupted"
       });
       for (let start = 1; start <= 3; start++) {
         await store.jobs.claim(OTHER_RUNNER, 1, far);
-        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
+        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far, false);
       }
       await store.jobs.claim(OTHER_RUNNER, 1, far);
       await withRunner(pool, { store }, async ({ finished }) => {
@@ -85,7 +85,7 @@ test("the fallback of an interrupted task runs, but has one start only", (pool) 
       });
       const startUnrecorded = async (limit: number) => {
         await store.jobs.claim(OTHER_RUNNER, limit, far);
-        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
+        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far, false);
       };
       for (let start = 1; start <= 2; start++) await startUnrecorded(2);
       await startUnrecorded(1);

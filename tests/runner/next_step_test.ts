@@ -10,34 +10,18 @@ import {
   nextStep,
   type RecordedEnd,
 } from "../../src/runner/next_step.ts";
-import { OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, uuidOf } from "../support/job.ts";
+import { OTHER_RUNNER, resultOf, RUNNER, storedJob, T0, taskOf, uuidOf } from "../support/job.ts";
 
 function runningJob(fields: Partial<Job> = {}): Job {
-  return {
-    uuid: uuidOf(1),
-    workflow_uuid: uuidOf(2),
-    name: "sample",
+  return storedJob({
     execution: "running",
-    phase: "chain",
     chain: [taskOf("first")],
-    onerror: [],
-    oncancel: [],
-    timeout: 3600,
-    exec_after: T0,
-    target: null,
-    params: {},
-    props: {},
-    chain_results: [],
-    onerror_results: [],
-    oncancel_results: [],
-    created_at: T0,
     started_at: T0,
-    finished_at: null,
-    elapsed_ms: 0,
     runner_id: RUNNER,
+    lease: 1,
     starts: 1,
     ...fields,
-  };
+  });
 }
 
 const SUCCESS: RecordedEnd = { kind: "success", result: "OK" };

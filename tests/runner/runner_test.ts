@@ -153,7 +153,7 @@ test("cb('retry') ends the job as retried and makes another, up to max_attempts"
     });
     const first = await jobWhen(uuid, "retried", (job) => job.execution === "retried");
     const jobs = await until("three attempts", async () => {
-      const jobs = await store.jobs.list({});
+      const jobs = (await store.jobs.list({})).map(({ job }) => job);
       return jobs.length === 3 && jobs.every((job) => job.execution === "retried") && jobs;
     });
     const [third, second] = jobs;

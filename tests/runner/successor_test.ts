@@ -35,3 +35,28 @@ Deno.test("no delay that a workflow names leaves the range of dates", async () =
   assertEquals(await dueAfter(5000, { max_attempts: 1e9 }), T0);
   assertEquals(await dueAfter(0, { initial_delay: "soon", max_attempts: -1 }), T0);
 });
+
+Deno.test("a successor takes over target, params, lock and callback of the job before it", async () => {
+  const store = await openSqliteStore(":memory:");
+  try {
+    const of = {
+      target: "/t",
+      locks: "^/t",
+      callback_url: "http://tell.example/",
+      params: { a: 1 },
+    };
+    const made = await store.jobs.create(jobOf(1, of));
+    if (made.kind !== "created") throw new Error("The job was not created");
+    const successor = successorOf(made.job, workflowOf(), uuidOf<JobUuid>(2), T0);
+    assertEquals(successor, {
+      ...of,
+      uuid: uuidOf<JobUuid>(2),
+      workflow: workflowOf(),
+      exec_after: T0,
+      props: { num_attempts: 1, prev_attempt: made.job.uuid },
+      created_at: T0,
+    });
+  } finally {
+    await store.close();
+  }
+});

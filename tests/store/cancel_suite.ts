@@ -105,6 +105,7 @@ export function cancelTests(test: Test): void {
       const job = await claim(store);
       assertEquals([job.execution, job.phase, job.starts], ["canceled", "oncancel", 1]);
       assertEquals([job.uuid, job.elapsed_ms], [uuidOf<JobUuid>(number), 0]);
+      assert(job.phases_ms > 0);
     }
   });
   test("a job that undoes is given back as any other, and stays canceled", async (store) => {

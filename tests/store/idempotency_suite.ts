@@ -32,6 +32,15 @@ export function idempotencyTests(test: Test): void {
     assertEquals(outcome, { kind: "key_reused", job_uuid: JOB });
     assertEquals(await store.jobs.count({}), 1);
   });
+  test("earlier() tells what a request would come to, and makes nothing", async (store) => {
+    assertEquals(await store.jobs.earlier(KEY), undefined);
+    await create(store, keyed(1));
+    assertEquals(await store.jobs.earlier(KEY), { kind: "repeated", job: await present(store) });
+    const other = await store.jobs.earlier(OTHER_REQUEST);
+    assertEquals(other, { kind: "key_reused", job_uuid: JOB });
+    assertEquals(await store.jobs.earlier({ ...KEY, key: "order-2" }), undefined);
+    assertEquals(await store.jobs.count({}), 1);
+  });
   test("another key, and no key, make another job", async (store) => {
     await create(store, keyed(1));
     await create(store, jobOf(2, { idempotency: { ...KEY, key: "order-2" } }));

@@ -3,18 +3,23 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { JobFilter } from "../../src/store/job_store.ts";
+import type { JobFilter, JobKey, ListedJob } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, present, recordOf, type Test } from "./store_case.ts";
 
 const numberOf = (uuid: JobUuid) => Number(uuid.slice(-12));
 
-/** The numbers of the jobs that fit, newest first; their count is checked along the way. */
+/** The numbers of the jobs that fit, newest first; their keys and count are checked along the way. */
 async function found(store: Store, filter: JobFilter): Promise<number[]> {
-  const numbers = (await store.jobs.list(filter)).map(({ job }) => numberOf(job.uuid));
-  assertEquals(await store.jobs.count(filter), numbers.length);
-  return numbers;
+  const jobs = await store.jobs.list(filter);
+  assertEquals(await store.jobs.count(filter), jobs.length);
+  assertEquals(await store.jobs.keys(filter), jobs.map(keyOf));
+  return jobs.map(({ job }) => numberOf(job.uuid));
+}
+
+function keyOf({ job, place }: ListedJob): JobKey {
+  return { uuid: job.uuid, place, retried: job.props.next_attempt !== undefined };
 }
 
 /** Twelve jobs: three workflows, two targets, one a minute. */
@@ -127,7 +132,9 @@ export function listTests(test: Test): void {
   test("a page is a part of the list, with and without a filter", async (store) => {
     await fill(store);
     const page = async (filter: JobFilter, limit: number, offset?: number) => {
-      const jobs = await store.jobs.list(filter, { limit, ...(offset ? { offset } : {}) });
+      const part = { limit, ...(offset ? { offset } : {}) };
+      const jobs = await store.jobs.list(filter, part);
+      assertEquals(await store.jobs.keys(filter, part), jobs.map(keyOf));
       return jobs.map(({ job }) => numberOf(job.uuid));
     };
     assertEquals(await page({}, 2), [12, 11]);
@@ -138,6 +145,20 @@ export function listTests(test: Test): void {
     assertEquals(await page({}, 0), []);
     const offsetOnly = await store.jobs.list({}, { offset: 10 });
     assertEquals(offsetOnly.map(({ job }) => numberOf(job.uuid)), [2, 1]);
+  });
+  test("the key of a job tells whether another was made of it", async (store) => {
+    for (const number of [1, 2]) {
+      await create(store, jobOf(number));
+      await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+    }
+    await store.jobs.retry(uuidOf<JobUuid>(1), jobOf(3));
+    const keys = await store.jobs.keys({});
+    assertEquals(keys.map(({ uuid, retried }) => [numberOf(uuid), retried]), [
+      [3, false],
+      [2, false],
+      [1, true],
+    ]);
+    assertEquals(await found(store, { execution: "canceled" }), [2, 1]);
   });
   test("a thousand jobs are read in parts, each once, while others are written and changed", async (store) => {
     const numbers = Array.from({ length: 1000 }, (_, index) => index + 1);

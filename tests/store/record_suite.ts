@@ -45,6 +45,7 @@ export function recordTests(test: Test): void {
     assert(await store.jobs.recordTask(recordOf(job, { kind: "onerror" })));
     const undoing = await present(store);
     assertEquals([undoing.phase, undoing.elapsed_ms, undoing.starts], ["onerror", 0, 1]);
+    assertEquals(undoing.phases_ms, 5);
     const undo = recordOf(undoing, { kind: "waiting" }, { entry: resultOf("undo") });
     assert(await store.jobs.recordTask(undo));
     const waiting = await present(store);

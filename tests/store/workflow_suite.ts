@@ -53,6 +53,13 @@ export function workflowTests(test: Test): void {
     assertEquals(await numbers(store, {}, { after }), [2, 5, 4]);
     assertEquals(await numbers(store, {}, { after, limit: 1, offset: 1 }), [5]);
   });
+  test("a list that is read in parts misses no workflow that was made meanwhile", async (store) => {
+    for (const number of [1, 2]) await store.workflows.create(workflowNumber(number), T0);
+    const after = (await store.workflows.list({})).at(-1)?.place ?? 0;
+    assert(await store.workflows.remove(uuidOf<WorkflowUuid>(2)));
+    await store.workflows.create(workflowNumber(3), T0);
+    assertEquals(await numbers(store, {}, { after }), [3]);
+  });
   test("list() and count() take workflows by name, built-in ones or the others", async (store) => {
     await store.workflows.putBuiltin(workflowNumber(1, "a"), T0);
     for (const [number, name] of [[2, "a"], [3, "b"], [4, "a"]] as const) {

@@ -6,6 +6,21 @@ import { HOLDS_TARGET } from "./unfinished.ts";
 
 /** From schema 1 to schema 2. */
 export const SCHEMA_2 = `
+  CREATE TABLE workflows_2 (
+    -- Never used again, so that a list that is read in parts misses no newer workflow.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    -- The workflow as sent, with uuids; JSON text.
+    body TEXT NOT NULL,
+    builtin INTEGER NOT NULL CHECK (builtin IN (0, 1)),
+    created_at TEXT NOT NULL
+  ) STRICT;
+  INSERT INTO workflows_2 SELECT id, uuid, name, body, builtin, created_at FROM workflows;
+  DROP TABLE workflows;
+  ALTER TABLE workflows_2 RENAME TO workflows;
+  CREATE INDEX workflows_name ON workflows (name);
+
   CREATE TABLE definitions (
     -- Never used again, so that what was read of a row stays true.
     id INTEGER PRIMARY KEY AUTOINCREMENT,

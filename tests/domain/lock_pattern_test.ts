@@ -1,0 +1,59 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { parseLockPattern } from "../../src/domain/lock_pattern.ts";
+
+Deno.test("a pattern is found anywhere in a target, unless it says where", async () => {
+  const cases: [pattern: string, target: string, found: boolean][] = [
+    ["disk", "/pool/disk0", true],
+    ["disk", "/pool/Disk0", false],
+    ["(?i)DISK", "/pool/disk0", true],
+    ["^/pool", "/pool/disk0", true],
+    ["^/pool$", "/pool/disk0", false],
+    ["^/pool$", "/pool\n", false],
+    ["/machines/[0-9a-f-]{36}$", "/machines/00000000-0000-4000-8000-000000000001", true],
+    ["^$", "/", false],
+    [".", "\n", false],
+    ["\\p{Greek}", "α", true],
+    ["^.$", "😀", true],
+    ["a.b", "a.b", true],
+    ["a\\.b", "axb", false],
+  ];
+  for (const [pattern, target, found] of cases) {
+    const matches = (await parseLockPattern(pattern)).matches(target);
+    assertEquals([pattern, target, matches], [pattern, target, found]);
+  }
+});
+
+Deno.test("a pattern may be tried on any number of targets, in any order", async () => {
+  const pattern = await parseLockPattern("^/a");
+  const found = ["/a", "/b", "/a/b", "", "/a"].map((target) => pattern.matches(target));
+  assertEquals(found, [true, false, true, false, true]);
+});
+
+Deno.test("what cannot be read, or cannot be matched in linear time, is refused by its field", async () => {
+  const patterns = [
+    "(",
+    "[a",
+    "a**",
+    "\\",
+    "(?=a)",
+    "(?!a)",
+    "(?<=a)b",
+    "(a)\\1",
+    "(?P<n>a)(?P<n>b)",
+    "a{1001}",
+    "(a{100}){100}",
+    "((a{10}){10}){11}",
+  ];
+  for (const pattern of patterns) {
+    const error = await assertRejects(() => parseLockPattern(pattern), AgentError);
+    assertEquals([error.code, error.errors[0]?.field], ["invalid_argument", "locks"]);
+  }
+});
+
+Deno.test("a pattern that engines with backtracking never finish is tried at once", async () => {
+  const target = "a".repeat(50_000);
+  for (const pattern of ["(a*)*b", "(a|a)*b", "(a+)+$b", "^(([a-z])+.)+[A-Z]([a-z])+$"]) {
+    assertEquals((await parseLockPattern(pattern)).matches(target), false);
+  }
+});

@@ -1,0 +1,84 @@
+// A runner on a clock that stands still until it is moved, whose tasks answer when they are told to.
+
+import type { JobUuid, RunnerId } from "../../src/domain/id.ts";
+import { randomUuid } from "../../src/domain/id.ts";
+import { type Instant, instantAfter } from "../../src/domain/instant.ts";
+import { openLog } from "../../src/log.ts";
+import { Runner } from "../../src/runner/runner.ts";
+import type { TaskOutcome, TaskRun } from "../../src/sandbox/run_task.ts";
+import type { Store } from "../../src/store/store.ts";
+import { T0 } from "../support/job.ts";
+
+/** One clock for all runners of a test. */
+export class Clock {
+  now: Instant = T0;
+  ms = 0;
+
+  pass(ms: number): void {
+    this.now = instantAfter(this.now, ms);
+    this.ms += ms;
+  }
+}
+
+/** An execution that has begun and not ended. */
+export interface OpenTask {
+  readonly uuid: JobUuid;
+  readonly run: TaskRun;
+  end(outcome: TaskOutcome): void;
+}
+
+export interface ClockedRunner {
+  readonly runner: Runner;
+  /** Executions under way, the oldest first. */
+  readonly tasks: OpenTask[];
+  /** Until when the runner has renewed its lease, one after the other. */
+  readonly renewals: Instant[];
+}
+
+/** Makes a runner, not yet started. */
+export function openClockedRunner(
+  store: Store,
+  clock: Clock,
+  runner_id: RunnerId,
+  slots = 1,
+): ClockedRunner {
+  const tasks: OpenTask[] = [];
+  const renewals: Instant[] = [];
+  const { jobs } = store;
+  const renew = async (runner: RunnerId, until: Instant) => {
+    await jobs.renew(runner, until);
+    renewals.push(until);
+  };
+  const runTask = (run: TaskRun, { job_uuid }: { job_uuid: JobUuid }, signal: AbortSignal) =>
+    new Promise<TaskOutcome>((resolve) => {
+      const open: OpenTask = {
+        uuid: job_uuid,
+        run,
+        end: (outcome) => {
+          if (tasks.includes(open)) tasks.splice(tasks.indexOf(open), 1);
+          resolve(outcome);
+        },
+      };
+      tasks.push(open);
+      if (signal.aborted) open.end({ kind: "aborted" });
+      signal.addEventListener("abort", () => open.end({ kind: "aborted" }), { once: true });
+    });
+  const runner = new Runner({
+    store: { ...store, jobs: { ...jobs, renew } },
+    runner_id,
+    slots,
+    runTask,
+    now: () => clock.now,
+    monotonicMs: () => clock.ms,
+    newUuid: randomUuid,
+    retryCountsFirst: false,
+    changed: () => {},
+    log: openLog({ level: "error", format: "json", write: () => {}, now: () => clock.now }),
+  });
+  return { runner, tasks, renewals };
+}
+
+/** A body that has succeeded. */
+export function success({ run }: OpenTask): TaskOutcome {
+  return { kind: "success", result: "OK", job: run.job };
+}

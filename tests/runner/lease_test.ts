@@ -1,0 +1,176 @@
+// What the runner does for its leases, and with the time and the jobs that an earlier life left.
+
+import { assertEquals } from "@std/assert";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { claim, create, JOB, present } from "../store/store_case.ts";
+import { jobOf, OTHER_RUNNER, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
+import { until } from "../support/until.ts";
+import { Clock, type ClockedRunner, openClockedRunner, success } from "./clocked_runner.ts";
+
+const LEASE_MS = 60_000;
+
+/** Runs a test with a store and a clock; runners that it has opened are stopped afterwards. */
+function test(
+  name: string,
+  run: (
+    store: Store,
+    clock: Clock,
+    open: (id?: typeof RUNNER, slots?: number) => ClockedRunner,
+  ) => Promise<void>,
+): void {
+  Deno.test(name, async () => {
+    const store = await openSqliteStore(":memory:");
+    const clock = new Clock();
+    const opened: ClockedRunner[] = [];
+    try {
+      await run(store, clock, (id = RUNNER, slots = 1) => {
+        const runner = openClockedRunner(store, clock, id, slots);
+        opened.push(runner);
+        return runner;
+      });
+    } finally {
+      for (const { runner } of opened) await runner.stop(0);
+      await store.close();
+    }
+  });
+}
+
+const begun = ({ tasks }: ClockedRunner, count = 1) =>
+  until(`${count} tasks to have begun`, () => tasks.length === count && tasks[0]);
+
+test(
+  "a runner renews its lease while jobs run, and nobody else takes them",
+  async (store, clock, open) => {
+    const mine = open();
+    await create(store, jobOf(1));
+    await mine.runner.start();
+    await begun(mine);
+    for (let third = 2; third <= 12; third++) {
+      clock.pass(LEASE_MS / 3);
+      mine.runner.wake();
+      await until("the lease to be renewed", () => mine.renewals.length === third);
+      assertEquals(mine.renewals.at(-1), instantAfter(clock.now, LEASE_MS));
+      assertEquals(await store.jobs.rescue(OTHER_RUNNER, clock.now, false), 0);
+    }
+    assertEquals(mine.tasks.length, 1);
+  },
+);
+
+test(
+  "a runner that stood still for too long has lost its job, and changes nothing",
+  async (store, clock, open) => {
+    const mine = open();
+    await create(store, jobOf(1));
+    await mine.runner.start();
+    const task = await begun(mine);
+    clock.pass(LEASE_MS);
+    await store.jobs.renew(OTHER_RUNNER, instantAfter(clock.now, LEASE_MS));
+    assertEquals(await store.jobs.rescue(OTHER_RUNNER, clock.now, false), 1);
+    const job = await claim(store, clock.now, OTHER_RUNNER);
+    task.end(success(task));
+    await until("the slot to be free", () => mine.runner.busy === 0);
+    assertEquals(await present(store), job);
+  },
+);
+
+test(
+  "a runner that has nothing to do takes up what another left when its lease is over",
+  async (store, clock, open) => {
+    await store.jobs.renew(OTHER_RUNNER, instantAfter(T0, LEASE_MS));
+    await create(store, jobOf(1));
+    await claim(store, T0, OTHER_RUNNER);
+    const mine = open();
+    await mine.runner.start();
+    clock.pass(LEASE_MS - 1);
+    mine.runner.wake();
+    assertEquals((await present(store)).runner_id, OTHER_RUNNER);
+    clock.pass(LEASE_MS);
+    mine.runner.wake();
+    const { run } = await begun(mine);
+    assertEquals(run.job.attempt, 2);
+  },
+);
+
+test("a runner that begins anew takes up its own jobs at once", async (store, _clock, open) => {
+  await store.jobs.renew(RUNNER, instantAfter(T0, LEASE_MS));
+  await create(store, jobOf(1));
+  await claim(store);
+  const mine = open();
+  await mine.runner.start();
+  const { run } = await begun(mine);
+  assertEquals(run.job.attempt, 2);
+  assertEquals((await present(store)).starts, 2);
+});
+
+test("the time that a job has run counts on after a drain", async (store, clock, open) => {
+  const workflow = workflowOf({ timeout: 100, onerror: [taskOf("undo")] });
+  await create(store, jobOf(1, { workflow }));
+  const first = open();
+  await first.runner.start();
+  const task = await begun(first);
+  assertEquals(task.run.timeoutMs, 100_000);
+  clock.pass(15_000);
+  task.end(success(task));
+  await until("the next task to have begun", () => first.tasks[0]?.run.taskName === "second");
+  clock.pass(45_000);
+  await first.runner.stop(0);
+  const between = await present(store);
+  assertEquals([between.execution, between.elapsed_ms, between.starts], ["queued", 60_000, 0]);
+  // What passes while nothing runs does not count.
+  clock.pass(3_600_000);
+
+  const second = open();
+  await second.runner.start();
+  const again = await begun(second);
+  assertEquals([again.run.taskName, again.run.timeoutMs], ["second", 40_000]);
+  clock.pass(40_000);
+  again.end({ kind: "timeout" });
+  await until("onerror to have begun", () => second.tasks[0]?.run.taskName === "undo");
+  assertEquals(second.tasks[0]?.run.timeoutMs, 100_000);
+  assertEquals((await present(store)).chain_results[1]?.error, "workflow timeout");
+});
+
+test(
+  "a job that was given back without time left is not begun again",
+  async (store, clock, open) => {
+    await create(store, jobOf(1, { workflow: workflowOf({ timeout: 10 }) }));
+    const first = open();
+    await first.runner.start();
+    await begun(first);
+    clock.pass(10_000);
+    await first.runner.stop(0);
+    const second = open();
+    await second.runner.start();
+    await until("the job to have ended", async () => (await present(store)).execution === "failed");
+    const [entry] = (await present(store)).chain_results;
+    assertEquals([entry?.error, entry?.attempts], ["workflow timeout", 0]);
+  },
+);
+
+test(
+  "a job that was lost and claimed again is undone by one run only",
+  async (store, clock, open) => {
+    const mine = open(RUNNER, 2);
+    await create(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
+    await mine.runner.start();
+    const lost = await begun(mine);
+    clock.pass(LEASE_MS);
+    assertEquals(await store.jobs.rescue(OTHER_RUNNER, clock.now, false), 1);
+    mine.runner.wake();
+    await begun(mine, 2);
+    await store.jobs.cancel(JOB, clock.now);
+    mine.runner.cancelRunning(JOB);
+    const undo = await until(
+      "undo to have begun",
+      () => mine.tasks.find(({ run }) => run.taskName === "undo"),
+    );
+    // The run that lost the job hears of it only now.
+    lost.end(success(lost));
+    undo.end(success(undo));
+    await until("all runs to have ended", () => mine.runner.busy === 0);
+    assertEquals(mine.tasks, []);
+    assertEquals((await present(store)).oncancel_results.length, 1);
+  },
+);

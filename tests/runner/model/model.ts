@@ -1,0 +1,287 @@
+// A small model of the whole runner: what becomes of jobs by document 2 and by what is promised of
+// crashes, in plain data and without a store. It is told of everything that happens, refuses what
+// must not, and says how each job should look.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid } from "../../../src/domain/id.ts";
+import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
+import type { NewJob, Phase } from "../../../src/domain/job.ts";
+import { isFinal } from "../../../src/domain/job_state.ts";
+import type { Task } from "../../../src/domain/workflow.ts";
+import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
+import type { Hold, TaskRecord } from "../../../src/store/job_store.ts";
+import {
+  bodyIsNext,
+  isInterrupted,
+  isOpen,
+  keyOf,
+  mayFallBack,
+  type ModelJob,
+  modelJobOf,
+  type Run,
+  tasksOf,
+  timeoutOf,
+} from "./model_job.ts";
+
+export class Model {
+  readonly jobs = new Map<JobUuid, ModelJob>();
+  now: Instant;
+  ms = 0;
+
+  constructor(now: Instant) {
+    this.now = now;
+  }
+
+  /** The clock shows another time. */
+  clock(now: Instant, ms: number): void {
+    this.now = now;
+    this.ms = ms;
+    for (const job of this.jobs.values()) {
+      if (job.ready === "no" && job.readyAt !== null && job.readyAt <= now) job.ready = "maybe";
+    }
+  }
+
+  job(uuid: JobUuid): ModelJob {
+    const job = this.jobs.get(uuid);
+    assert(job !== undefined, `nobody has made job ${uuid}`);
+    return job;
+  }
+
+  /** Whether a job must be claimed when there is room. */
+  due({ readyAt, ready }: ModelJob): boolean {
+    return readyAt !== null && (ready === "yes" || readyAt <= this.now);
+  }
+
+  /** What becomes of a wish: of those with one target and equal params one job is open. */
+  #placed(wish: NewJob): "created" | "duplicate" {
+    const key = keyOf(wish);
+    const held = [...this.jobs.values()].some((job) => job.key === key && isOpen(job));
+    return held ? "duplicate" : "created";
+  }
+
+  /** Somebody wanted a job. */
+  posted(wish: NewJob, kind: string): void {
+    assertEquals(kind, this.#placed(wish));
+    if (kind === "created") this.jobs.set(wish.uuid, modelJobOf(wish, this.now));
+  }
+
+  /** Somebody wanted a job made anew. */
+  retried(uuid: JobUuid, wish: NewJob, kind: string): void {
+    const job = this.job(uuid);
+    const denied = isOpen(job) || job.anew;
+    if (denied) return assertEquals(kind, "denied");
+    this.posted(wish, kind);
+    job.anew = kind === "created";
+  }
+
+  claimed(uuid: JobUuid, lease: number): void {
+    const job = this.job(uuid);
+    assert(!job.held && job.readyAt !== null, `job ${uuid} is claimed while it is not to be`);
+    assert(job.ready !== "no", `job ${uuid} runs early`);
+    assert(lease > job.lease, `job ${uuid} has its lease again`);
+    if (job.execution === "queued") job.execution = "running";
+    else assertEquals([job.execution, job.phase], ["canceled", "oncancel"]);
+    job.starts += 1;
+    Object.assign(job, { held: true, lease, readyAt: null, begun: true });
+    job.run = { beganMs: this.ms - job.elapsedMs, executions: 0, seen: job.seen };
+  }
+
+  /** A body or fallback begins: it must be the one that is next, with its time and its attempt. */
+  began(uuid: JobUuid, task: Task, run: TaskRun): void {
+    const job = this.job(uuid);
+    const now = this.#heldRun(job);
+    const next = tasksOf(job)[job.results[job.phase].length];
+    assertEquals(task, next, `job ${uuid} runs another task than the next`);
+    assertEquals(now.open, undefined, `job ${uuid} runs twice`);
+    assertEquals(now.end, undefined, `job ${uuid} runs a task that has ended`);
+    const leftMs = timeoutOf(job) * 1000 - (this.ms - now.beganMs);
+    const ownMs = task.timeout === undefined ? Infinity : task.timeout * 1000;
+    assert(leftMs > 0, `job ${uuid} runs beyond its time`);
+    assertEquals(run.timeoutMs, Math.min(ownMs, leftMs));
+    const body = bodyIsNext(job, task);
+    assertEquals(run.kind, body ? "body" : "fallback");
+    if (body) now.executions += 1;
+    else {
+      assert(mayFallBack(job, task), `job ${uuid} runs a fallback again`);
+      assertEquals(run.error, isInterrupted(job) ? "interrupted" : now.failure);
+      now.fallenBack = true;
+    }
+    assertEquals(run.job.attempt, job.starts - 1 + now.executions);
+    assertEquals(run.job.seen ?? 0, now.seen);
+    now.open = { kind: run.kind, ownTime: ownMs <= leftMs };
+  }
+
+  /** What a body or fallback has ended with. */
+  ended(uuid: JobUuid, outcome: TaskOutcome): void {
+    const { run } = this.job(uuid);
+    if (run?.open === undefined || outcome.kind === "aborted") return;
+    const { ownTime, kind } = run.open;
+    delete run.open;
+    if (outcome.kind !== "timeout") run.seen += 1;
+    switch (outcome.kind) {
+      case "success":
+        run.end = { word: "success", error: "", result: outcome.result };
+        return;
+      case "signal":
+        run.end = { word: outcome.word, error: outcome.word, result: outcome.result };
+        return;
+      case "failure":
+        run.failure = outcome.error;
+        if (kind === "fallback") run.end = { word: "failure", error: outcome.error, result: "" };
+        return;
+      case "timeout":
+        run.failure = "task timeout error";
+        if (!ownTime) run.end = { word: "failure", error: "workflow timeout", result: "" };
+        else if (kind === "fallback") run.end = { word: "failure", error: run.failure, result: "" };
+    }
+  }
+
+  /** The end of a task was written, or refused. */
+  recorded(record: TaskRecord, written: boolean): void {
+    const job = this.job(record.job_uuid);
+    const holds = this.#holds(record) && record.phase === job.phase;
+    assertEquals(written, holds, `a write about job ${job.uuid} counts, or does not`);
+    if (!holds) return;
+    const run = this.#heldRun(job);
+    job.elapsedMs = this.ms - run.beganMs;
+    assertEquals(record.elapsed_ms, job.elapsedMs);
+    const tasks = tasksOf(job);
+    const results = job.results[job.phase];
+    const task = tasks[results.length];
+    if (task === undefined) return this.#leave(job, { word: "success" }, true);
+    const end = run.end ?? this.#endWithoutAnswer(job, task, run);
+    const name = task.name ?? task.uuid;
+    const last = results.length === tasks.length - 1;
+    results.push({ error: end.error, result: end.result, name, attempts: run.executions });
+    job.seen = run.seen;
+    this.#leave(job, end, last, record);
+  }
+
+  released(hold: Hold, elapsedMs: number, written: boolean): void {
+    const job = this.job(hold.job_uuid);
+    assertEquals(written, this.#holds(hold), `job ${job.uuid} is given back, or is not`);
+    if (!written) return;
+    job.elapsedMs = this.ms - this.#heldRun(job).beganMs;
+    assertEquals(elapsedMs, job.elapsedMs, `job ${job.uuid} is given back with another time`);
+    job.starts = Math.max(job.starts - 1, 0);
+    this.#queue(job);
+  }
+
+  rescued(count: number): void {
+    const held = [...this.jobs.values()].filter((job) => job.held);
+    assertEquals(count, held.length, "not all jobs of the dead runner were rescued");
+    for (const job of held) this.#queue(job);
+  }
+
+  canceled(uuid: JobUuid, changed: boolean): void {
+    const job = this.job(uuid);
+    assertEquals(changed, !isFinal(job.execution), `job ${uuid} is canceled, or is not`);
+    if (!changed) return;
+    const undoes = (job.workflow.oncancel ?? []).length > 0 && job.begun;
+    this.#endPhase(job);
+    Object.assign(job, { execution: "canceled", starts: job.held ? 1 : 0 });
+    delete job.run;
+    if (undoes) job.phase = "oncancel";
+    if (undoes && job.held) job.run = { beganMs: this.ms, executions: 0, seen: job.seen };
+    job.held = undoes && job.held;
+    job.readyAt = null;
+    if (undoes && !job.held) this.#ready(job);
+  }
+
+  resumed(uuid: JobUuid, error: string | undefined, changed: boolean): void {
+    const job = this.job(uuid);
+    assertEquals(changed, job.execution === "waiting", `job ${uuid} is resumed, or is not`);
+    if (!changed) return;
+    const entry = job.results[job.phase].at(-1);
+    assert(entry !== undefined);
+    Object.assign(entry, { error: error ?? "", result: "resumed" });
+    job.execution = error === undefined ? "queued" : "failed";
+    if (error === undefined) this.#ready(job);
+  }
+
+  #holds({ job_uuid, lease }: Hold): boolean {
+    const job = this.job(job_uuid);
+    return job.held && job.lease === lease;
+  }
+
+  #heldRun(job: ModelJob): Run {
+    assert(job.held && job.run !== undefined, `job ${job.uuid} is not held`);
+    return job.run;
+  }
+
+  /** The end of a task that was not begun, or not begun again, for want of time or of trust. */
+  #endWithoutAnswer(job: ModelJob, task: Task, run: Run): NonNullable<Run["end"]> {
+    assertEquals(run.open, undefined, `job ${job.uuid} is recorded while it runs`);
+    if (bodyIsNext(job, task) || mayFallBack(job, task)) {
+      const spentMs = this.ms - run.beganMs;
+      assert(spentMs >= timeoutOf(job) * 1000, `job ${job.uuid} skips an execution`);
+      return { word: "failure", error: "workflow timeout", result: "" };
+    }
+    const error = isInterrupted(job) ? "interrupted" : run.failure ?? "";
+    return { word: "failure", error, result: "" };
+  }
+
+  /** What becomes of a job after a task. @see document 2, Tasks */
+  #leave(job: ModelJob, { word }: { word: string }, last: boolean, record?: TaskRecord): void {
+    const goesOn = (phase: Phase, execution = job.execution) => {
+      const beganMs = phase === job.phase ? this.#heldRun(job).beganMs : this.ms;
+      if (phase !== job.phase) this.#endPhase(job);
+      Object.assign(job, { phase, execution, starts: 1 });
+      job.run = { beganMs, executions: 0, seen: job.seen };
+    };
+    const leaves = (execution: ModelJob["execution"]) => {
+      Object.assign(job, { execution, held: false, starts: 0, readyAt: null });
+      delete job.run;
+    };
+    if (word === "success" && !last) return goesOn(job.phase);
+    if (job.phase === "oncancel") return leaves("canceled");
+    switch (word) {
+      case "success":
+        return leaves(job.phase === "chain" ? "succeeded" : "failed");
+      case "failure":
+        if (job.phase === "chain" && job.workflow.onerror.length > 0) return goesOn("onerror");
+        return leaves("failed");
+      case "cancel":
+        if ((job.workflow.oncancel ?? []).length > 0) return goesOn("oncancel", "canceled");
+        return leaves("canceled");
+      case "queue":
+        leaves("queued");
+        return this.#ready(job);
+      case "wait":
+        return leaves("waiting");
+      case "retry":
+        leaves("retried");
+        return this.#madeAnew(job, record);
+    }
+  }
+
+  #madeAnew(job: ModelJob, record: TaskRecord | undefined): void {
+    assert(record?.next.kind === "retried");
+    const { successor } = record.next;
+    const max = Number(job.workflow.max_attempts ?? 10);
+    assertEquals(successor !== null, job.attempt + 1 < max, `job ${job.uuid} has a successor`);
+    if (successor === null) return;
+    job.anew = true;
+    const delayMs = Number(job.workflow.initial_delay ?? 0) * 2 ** job.attempt;
+    assertEquals(successor.exec_after, instantAfter(this.now, delayMs));
+    assertEquals([successor.target, successor.props?.num_attempts], [job.target, job.attempt + 1]);
+    this.posted(successor, "created");
+  }
+
+  /** What follows has a time of its own. */
+  #endPhase(job: ModelJob): void {
+    job.phasesMs += job.elapsedMs;
+    job.elapsedMs = 0;
+  }
+
+  #queue(job: ModelJob): void {
+    if (job.execution === "running") job.execution = "queued";
+    job.held = false;
+    delete job.run;
+    this.#ready(job);
+  }
+
+  #ready(job: ModelJob): void {
+    Object.assign(job, { readyAt: this.now, ready: "yes" });
+  }
+}

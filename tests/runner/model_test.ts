@@ -1,0 +1,24 @@
+// The runner against its model: whatever happens, in whatever order, and wherever the agent dies.
+
+import fc from "fast-check";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { anySequence } from "./model/any_sequence.ts";
+import { play } from "./model/player.ts";
+
+/** Sequences of an ordinary run; the long run names another number. */
+const SEQUENCES = Number(Deno.env.get("ZONEWRIGHT_TEST_SEQUENCES") ?? 500);
+const SEED = Deno.env.get("ZONEWRIGHT_TEST_SEED");
+
+Deno.test(`jobs come to the end that the model foretells, in ${SEQUENCES} sequences of events`, async () => {
+  await fc.assert(
+    fc.asyncProperty(anySequence, async (sequence) => {
+      const store = await openSqliteStore(":memory:");
+      try {
+        await play(sequence, store);
+      } finally {
+        await store.close();
+      }
+    }),
+    { numRuns: SEQUENCES, ...(SEED === undefined ? {} : { seed: Number(SEED) }) },
+  );
+});
