@@ -1,7 +1,8 @@
 // The source of a task: that it is one function definition and nothing else is found out by
 // parsing, never by running it. Running happens only behind the sandbox's walls.
 
-import { type Expression, parse } from "acorn";
+import type { Expression } from "acorn";
+import { parseTask } from "./task_parser.ts";
 
 const SOURCE_OPTIONS = {
   ecmaVersion: 2024,
@@ -18,7 +19,7 @@ export function functionProblem(source: string): string | undefined {
   let program;
   try {
     // The line break lets the source end in a line comment.
-    program = parse(`(${source}\n)`, SOURCE_OPTIONS);
+    program = parseTask(`(${source}\n)`, SOURCE_OPTIONS);
   } catch (error) {
     return `is not a function definition: ${parseMessage(error)}`;
   }

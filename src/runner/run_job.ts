@@ -142,18 +142,17 @@ class JobRun {
 
   /** Under which everything about the job is written. */
   #hold(): Hold {
-    const { uuid, lease } = this.#job;
-    return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease };
+    const { uuid, lease, phase } = this.#job;
+    return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
   }
 
   /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
   async #record(next: NextStep, entry?: TaskResult): Promise<"goes_on" | "left" | "stopped"> {
     const { store, now } = this.#deps;
-    const { uuid, phase } = this.#job;
+    const { uuid } = this.#job;
     const write = () =>
       store.jobs.recordTask({
         ...this.#hold(),
-        phase,
         ...(entry === undefined ? {} : { entry }),
         ...this.#data,
         elapsed_ms: this.#elapsedMs(),

@@ -2,7 +2,8 @@
 // nothing. A parser decides, on the trusted side; code from strings cannot be made in a realm, so
 // what is not in the source cannot come into being later.
 
-import { type Node, parse } from "acorn";
+import type { Node } from "acorn";
+import { parseTask } from "../domain/task_parser.ts";
 import { functionProblem } from "../domain/task_source.ts";
 
 /** Sources whose answer is remembered; parsing is what costs. */
@@ -30,7 +31,7 @@ export function openSourceCheck(): SourceCheck {
 export function importProblem(source: string): string | undefined {
   let program: Node;
   try {
-    program = parse(`(${source}\n)`, { ecmaVersion: 2024, locations: true });
+    program = parseTask(`(${source}\n)`, { ecmaVersion: 2024, locations: true });
   } catch {
     // It has parsed before, but with locations, or from here, the parser needs more stack.
     return "is nested too deeply";

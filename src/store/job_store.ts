@@ -67,11 +67,12 @@ export interface Hold {
   readonly runner_id: RunnerId;
   /** `lease` of the job as it was claimed. */
   readonly lease: number;
+  /** In which the runner has the job; a cancel may have brought another since. */
+  readonly phase: Phase;
 }
 
 /** The end of one task, and what becomes of its job: both are written, or neither. */
 export interface TaskRecord extends Hold {
-  readonly phase: Phase;
   /** Place in the results of the phase; equal to their number so far. Absent when no task ended. */
   readonly entry?: TaskResult;
   readonly params: JsonObject;
@@ -153,7 +154,8 @@ export interface JobStore {
   recordTask(record: TaskRecord): Promise<boolean>;
   /**
    * Gives a claimed job back unrun, its start not counted. @returns whether the claim held
-   * @param elapsed_ms milliseconds the phase has run, all claims together
+   * @param elapsed_ms milliseconds the phase has run, all claims together; a phase that a cancel has
+   * brought has its own
    */
   release(hold: Hold, elapsed_ms: number, now: Instant): Promise<boolean>;
   /** Gives a job back whose run broke off in the agent; its start stays counted. */

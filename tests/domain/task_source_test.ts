@@ -75,3 +75,15 @@ Deno.test("functionProblem() runs nothing", () => {
   functionProblem(`(globalThis.${name} = true)`);
   assertEquals(Reflect.get(globalThis, name), undefined);
 });
+
+Deno.test("functionProblem() tells a name that is declared twice among many", () => {
+  const names = Array.from({ length: 20_000 }, (_, at) => `n${at}`);
+  const declaring = (last: string) =>
+    `function (job, cb) { let ${names.join(", ")}; let ${last}; }`;
+  assertEquals(functionProblem(declaring("other")), undefined);
+  assertMatch(functionProblem(declaring("n777")) ?? "", /'n777' has already been declared/);
+  assertEquals(functionProblem("(job, cb) => { var a; var a; function a() {} }"), undefined);
+  assertMatch(functionProblem("(job, cb) => { const a = 1; var a; }") ?? "", /already/);
+  assertMatch(functionProblem("(job, cb) => { let a; { var a; } }") ?? "", /already/);
+  assertEquals(functionProblem("(job, cb) => { let a; { let a; } }"), undefined);
+});

@@ -17,7 +17,7 @@ function test(
   run: (
     store: Store,
     clock: Clock,
-    open: (id?: typeof RUNNER, slots?: number) => ClockedRunner,
+    open: (id?: typeof RUNNER, slots?: number, through?: Store) => ClockedRunner,
   ) => Promise<void>,
 ): void {
   Deno.test(name, async () => {
@@ -25,8 +25,8 @@ function test(
     const clock = new Clock();
     const opened: ClockedRunner[] = [];
     try {
-      await run(store, clock, (id = RUNNER, slots = 1) => {
-        const runner = openClockedRunner(store, clock, id, slots);
+      await run(store, clock, (id = RUNNER, slots = 1, through = store) => {
+        const runner = openClockedRunner(through, clock, id, slots);
         opened.push(runner);
         return runner;
       });
@@ -172,5 +172,40 @@ test(
     await until("all runs to have ended", () => mine.runner.busy === 0);
     assertEquals(mine.tasks, []);
     assertEquals((await present(store)).oncancel_results.length, 1);
+  },
+);
+
+test(
+  "a job that is canceled while the runner drains undoes in a time of its own",
+  async (store, clock, open) => {
+    const workflow = workflowOf({ timeout: 100, oncancel: [taskOf("undo")] });
+    await create(store, jobOf(1, { workflow }));
+    const { jobs } = store;
+    const first = open(RUNNER, 1, {
+      ...store,
+      jobs: {
+        ...jobs,
+        // The cancel comes right behind the result of the task.
+        recordTask: async (record) => {
+          const [held] = await Promise.all([jobs.recordTask(record), jobs.cancel(JOB, clock.now)]);
+          return held;
+        },
+      },
+    });
+    await first.runner.start();
+    const task = await begun(first);
+    clock.pass(99_000);
+    const stopped = first.runner.stop(60_000);
+    task.end(success(task));
+    await stopped;
+    const between = await present(store);
+    assertEquals([between.execution, between.phase, between.elapsed_ms], [
+      "canceled",
+      "oncancel",
+      0,
+    ]);
+    const second = open();
+    await second.runner.start();
+    assertEquals((await begun(second)).run.timeoutMs, 100_000);
   },
 );

@@ -123,6 +123,13 @@ export function cancelTests(test: Test): void {
     assert(await store.jobs.abandon(holdOf(again), T0));
     assertEquals((await claim(store)).starts, 2);
   });
+  test("the time of a chain that a cancel has ended does not count for what undoes it", async (store) => {
+    const running = await run(store, undoing());
+    await store.jobs.cancel(JOB, T0);
+    assert(await store.jobs.release(holdOf(running), 99, T0));
+    const released = await present(store);
+    assertEquals([released.phase, released.elapsed_ms], ["oncancel", 0]);
+  });
   test("a job that undoes is not canceled, resumed or failed any more", async (store) => {
     await run(store, undoing());
     await store.jobs.cancel(JOB, T0);

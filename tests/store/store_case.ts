@@ -23,15 +23,14 @@ export type Test = (name: string, run: (store: Store) => Promise<void>) => void;
 export const JOB = uuidOf<JobUuid>(1);
 
 /** The hold of a claim on its job. */
-export function holdOf({ uuid, lease }: Job, runner_id = RUNNER): Hold {
-  return { job_uuid: uuid, runner_id, lease };
+export function holdOf({ uuid, lease, phase }: Job, runner_id = RUNNER): Hold {
+  return { job_uuid: uuid, runner_id, lease, phase };
 }
 
 /** The end of a task of a claimed job. */
 export function recordOf(job: Job, next: NextStep, fields: Partial<TaskRecord> = {}): TaskRecord {
   return {
     ...holdOf(job),
-    phase: job.phase,
     entry: resultOf("first"),
     params: {},
     props: {},

@@ -149,7 +149,8 @@ export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: I
     db.row<JobKey>(
       `UPDATE jobs
           SET execution = CASE execution WHEN 'running' THEN 'queued' ELSE execution END,
-              runner_id = NULL, claimable_at = ?4, starts = max(starts - 1, 0), elapsed_ms = ?5
+              runner_id = NULL, claimable_at = ?4, starts = max(starts - 1, 0),
+              elapsed_ms = CASE phase WHEN ?6 THEN ?5 ELSE elapsed_ms END
         WHERE uuid = ?1 AND runner_id = ?2 AND lease = ?3
        RETURNING id, workflow_uuid`,
       hold.job_uuid,
@@ -157,6 +158,7 @@ export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: I
       hold.lease,
       now,
       Math.round(elapsedMs),
+      hold.phase,
     ),
   );
 }
