@@ -21,31 +21,23 @@ class Names extends Array<string> {
   }
 }
 
-/** What acorn keeps of a scope; it is not in acorn's types, and the version of acorn is pinned. */
-interface Scope {
-  var: string[];
-  lexical: string[];
-  functions: string[];
-}
-
-interface ScopedParser {
-  enterScope(flags: number): void;
-  currentScope(): Scope;
-}
-
-const TaskParser = Parser.extend((Base) => {
-  const { enterScope } = Base.prototype as unknown as ScopedParser;
-  class Extended extends Base {
-    enterScope(this: this & ScopedParser, flags: number): void {
-      enterScope.call(this, flags);
-      const scope = this.currentScope();
-      scope.var = new Names();
-      scope.lexical = new Names();
-      scope.functions = new Names();
-    }
+/** What acorn keeps of a scope, which its types leave out; its version is pinned. */
+declare module "acorn" {
+  interface Parser {
+    enterScope(flags: number): void;
+    currentScope(): { var: string[]; lexical: string[]; functions: string[] };
   }
-  return Extended as unknown as typeof Base;
-});
+}
+
+class TaskParser extends Parser {
+  override enterScope(flags: number): void {
+    super.enterScope(flags);
+    const scope = this.currentScope();
+    scope.var = new Names();
+    scope.lexical = new Names();
+    scope.functions = new Names();
+  }
+}
 
 /**
  * Parses a source as acorn does.
