@@ -112,7 +112,7 @@ class Guest {
     const { id, timers, outcome } = run;
     for (const timer of timers.values()) clearTimeout(timer);
     this.#current = undefined;
-    write(`{"type":"end","run":${id},"outcome":${outcome}}`);
+    write(`{"outcome":${outcome},"type":"end","run":${id}}`);
     const later = this.#setImmediate;
     // By then the loop has turned: nothing of the task is running.
     later(() => {

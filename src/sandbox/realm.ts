@@ -162,8 +162,11 @@ export function takeCallback(realm: Realm, told: unknown, result: unknown): void
     return;
   }
   if (!told) return succeed(realm, `"kind":"success"`, result);
-  const signal = realm.settings.signals.find((word) => word === told);
-  if (signal !== undefined) return succeed(realm, `"kind":"signal","word":"${signal}"`, result);
+  // By no method of the language: the task may have replaced it, and the word is sent as it is.
+  for (let { signals } = realm.settings, at = 0; at < signals.length; at++) {
+    if (signals[at] !== told) continue;
+    return succeed(realm, `"kind":"signal","word":"${signals[at]}"`, result);
+  }
   fail(realm, errorFromCallback(realm, told));
 }
 
@@ -186,9 +189,7 @@ export function fail(realm: Realm, error: unknown): void {
   let jobText = "null";
   try {
     jobText = jobTextOf(realm);
-  } catch {
-    // The error of the task is told; that its job cannot be written besides is not.
-  }
+  } catch { /* The error of the task is told; that its job cannot be written besides is not. */ }
   finish(realm, `{"kind":"failure","error":${realm.stringify(error)},"job":${jobText}}`);
 }
 

@@ -2,10 +2,17 @@
 // nothing before or after.
 
 import { TIMERS_MAX } from "./protocol.ts";
-import type { RealmHost, RealmPort } from "./realm_state.ts";
+import type { HostOp, RealmHost, RealmPort } from "./realm_state.ts";
 
 /** Longest delay that timers of the platform take, milliseconds; longer ones would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** What goes to the agent. */
+const SENT: ReadonlySet<HostOp> = new Set(["call", "log", "end"]);
+/** The outcome of a task that sent something else. */
+const NO_JSON =
+  `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
+  `what its realm sent is no JSON"},"job":null}`;
 
 /** What a guest keeps of its platform for the tasks. */
 export interface Platform {
@@ -56,18 +63,27 @@ export function openRealmHost(
   };
   return (op, number, name, text) => {
     if (!isCurrent()) return;
-    if (op === "log") return write(`{"type":"log","run":${id},"level":"${name}",${text}}`);
+    // A realm sends JSON, which has no line breaks: another text is an attempt to write lines of
+    // its own. What the guest says itself comes last in a message, where nothing overrides it.
+    if (SENT.has(op) && (name.includes("\n") || text.includes("\n"))) {
+      return run.outcome === undefined ? end(NO_JSON) : undefined;
+    }
+    if (op === "log") return write(`{${text},"level":"${name}","type":"log","run":${id}}`);
     if (run.outcome !== undefined) return;
     switch (op) {
       case "call":
         return write(
-          `{"type":"call","run":${id},"call":${number},"name":"${name}","args":${text}}`,
+          `{"args":${text},"name":"${name}","call":${number},"type":"call","run":${id}}`,
         );
       case "end":
         return end(text);
       case "timer":
         if (timers.size > TIMERS_MAX) return;
-        timers.set(number, setTimeout(fire, Math.min(+text, TIMER_MS_MAX), number));
+        // The platform warns of delays that are none, which a guest has no way to do.
+        timers.set(
+          number,
+          setTimeout(fire, Math.max(0, Math.min(+text || 0, TIMER_MS_MAX)), number),
+        );
         return;
       case "untimer":
         clearTimeout(timers.get(number));

@@ -177,7 +177,8 @@ export async function claimAll(agent: HttpAgent): Promise<void> {
 
 /** Names a claimed job, and its latest claim. */
 export async function holdOf({ store }: HttpAgent, job_uuid: JobUuid): Promise<Hold> {
-  return { job_uuid, runner_id: RUNNER, lease: (await store.jobs.get(job_uuid))?.lease ?? 0 };
+  const { lease = 0, phase = "chain" } = await store.jobs.get(job_uuid) ?? {};
+  return { job_uuid, runner_id: RUNNER, lease, phase };
 }
 
 /** Does what a runner does at the end of a task of a claimed job. */

@@ -134,8 +134,8 @@ Deno.test("undo waits for a create whose task was given up after three starts", 
           await until("the volume", async () => (await host.datasets()).length > 0);
         }
         // As a crash does, and unlike a stop, this counts the start.
-        const { runner_id, lease } = stored;
-        const hold = { job_uuid: running.uuid, runner_id, lease };
+        const { runner_id, lease, phase } = stored;
+        const hold = { job_uuid: running.uuid, runner_id, lease, phase };
         await host.store.jobs.abandon(hold, systemNow());
         running.stop("shutdown");
       },

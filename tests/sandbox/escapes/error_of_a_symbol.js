@@ -1,0 +1,3 @@
+// deno-lint-ignore-file
+// ends: failure /^Symbol\(queue\)$/
+((job, cb) => cb(Symbol("queue")));

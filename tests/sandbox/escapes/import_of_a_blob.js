@@ -1,0 +1,6 @@
+// deno-lint-ignore-file
+// ends: failure /uses import\(\) in line 4/
+((job, cb) => {
+  const { [import("blob:" + "null/0")]: module = 1 } = {};
+  cb(null, module);
+});

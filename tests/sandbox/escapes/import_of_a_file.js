@@ -1,0 +1,8 @@
+// deno-lint-ignore-file
+// ends: failure /uses import\(\) in line 5/
+((job, cb) => {
+  class Reader {
+    read = import("file://" + "/etc/hostname");
+  }
+  new Reader().read.then(cb, cb);
+});

@@ -1,0 +1,9 @@
+// deno-lint-ignore-file
+// ends: failure /uses import\(\) in line 6/
+((job, cb) => {
+  class Reader {
+    static {
+      import("data:" + "text/javascript,globalThis.probe=1").then(cb, cb);
+    }
+  }
+});

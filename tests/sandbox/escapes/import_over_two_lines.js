@@ -1,0 +1,7 @@
+// deno-lint-ignore-file
+// ends: failure /uses import\(\) in line 4/
+((job, cb) => {
+  import // nothing
+  /* to see */
+  ("node:os").then((os) => cb(null, os.hostname()), cb);
+});

@@ -1,0 +1,4 @@
+// deno-lint-ignore-file
+// ends: success ["","",""]
+// What the last regular expression met is kept by the realm: nothing may have run one before.
+((job, cb) => cb(null, [RegExp.input, RegExp.lastMatch, RegExp.leftContext]));
