@@ -16,9 +16,10 @@ export interface AgentUnderTest {
 export async function startAgentUnderTest(
   folder: string,
   flags: readonly string[] = [],
+  binary: string = BINARY,
 ): Promise<AgentUnderTest> {
   const began = performance.now();
-  const process = new Deno.Command(BINARY, {
+  const process = new Deno.Command(binary, {
     args: [
       "serve",
       "--dev",
@@ -33,20 +34,21 @@ export async function startAgentUnderTest(
     stdout: "null",
     stderr: "piped",
   }).spawn();
-  const lines = process.stderr.pipeThrough(new TextDecoderStream());
+  const reader = process.stderr.getReader();
+  const decoder = new TextDecoder();
   let text = "";
   let url: string | undefined;
   let listeningMs = 0;
-  const reader = lines.getReader();
   while (url === undefined) {
     const { value, done } = await reader.read();
     if (done) throw new Error(`The agent ended before it listened:\n${text}`);
-    text += value;
+    text += decoder.decode(value, { stream: true });
     url = /"agent started".*"urls":"(http:[^" ]+)/.exec(text)?.[1];
     listeningMs = performance.now() - began;
   }
   reader.releaseLock();
-  const drained = lines.pipeTo(new WritableStream());
+  // One line per request: taken as bytes and dropped, since this shares the cores with the agent.
+  const drained = process.stderr.pipeTo(new WritableStream());
   return {
     url,
     pid: process.pid,

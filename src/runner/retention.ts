@@ -4,7 +4,6 @@
 import { instantAfter, type Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
 import { pause } from "../loop.ts";
-import type { Retention } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
 /** Between two looks at what may go. */
@@ -60,18 +59,18 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
     const at = now();
     const finished_before = keepSeconds === 0 ? BEGINNING : instantAfter(at, -keepSeconds * 1000);
     const retention = { finished_before, finished_max: finishedMax, limit: BATCH };
-    await pruneInfo(store, retention, signal);
     batch = await store.jobs.prune(retention, at);
     removed += batch;
+    await pruneInfo(store, signal);
     if (batch === BATCH) await pause(PAUSE_MS, signal);
   }
   return removed;
 }
 
-/** Ends when a batch was not full: what is left goes with its jobs. */
-async function pruneInfo(store: Store, retention: Retention, signal: AbortSignal): Promise<void> {
+/** Ends when a batch was not full: nothing is left then. */
+async function pruneInfo(store: Store, signal: AbortSignal): Promise<void> {
   for (let batch = INFO_BATCH; batch === INFO_BATCH && !signal.aborted;) {
-    batch = await store.jobs.pruneInfo(retention, INFO_BATCH);
+    batch = await store.jobs.pruneInfo(INFO_BATCH);
     if (batch === INFO_BATCH) await pause(PAUSE_MS, signal);
   }
 }

@@ -86,7 +86,8 @@ class JobRun {
       ...entryOf(end),
       name: task.name ?? task.uuid,
       started_at,
-      finished_at: now,
+      // The clock may have been set back meanwhile.
+      finished_at: now < started_at ? started_at : now,
       attempts,
     };
     const retried = end.kind === "signal" && end.word === "retry"

@@ -172,13 +172,13 @@ export interface JobStore {
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */
   stats(now: Instant): Promise<JobStats>;
-  /**
-   * Removes info of the jobs that prune() would remove next, at most so many entries, so that no
-   * write is long. @returns how many
-   */
-  pruneInfo(retention: Retention, entries: number): Promise<number>;
   /** Removes finished jobs with all that belongs to them, and old keys. @returns how many jobs */
   prune(retention: Retention, now: Instant): Promise<number>;
+  /**
+   * Removes info of jobs that prune() has removed, at most so many entries, so that no write is
+   * long. @returns how many
+   */
+  pruneInfo(entries: number): Promise<number>;
 }
 
 export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;

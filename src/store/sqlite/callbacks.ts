@@ -1,5 +1,4 @@
-// Callbacks that finished jobs owe: a trigger of the schema writes the row together with the end of
-// the job, whoever ends it.
+// Callbacks that finished jobs owe. The row is written together with the end of the job.
 
 import type { JobUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
@@ -7,7 +6,7 @@ import type { DueCallback } from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
 
-/** A retried job that has no successor of its own ends here, which the trigger cannot know. */
+/** The job has ended: whoever asked for it is to be told. */
 export function insertCallback(db: Connection, id: number, now: Instant): void {
   db.run(
     `INSERT INTO callbacks (job_id, host, due_at, attempts)

@@ -34,8 +34,13 @@ export function recordTask(
     nameNextAttempt(db, id, outcome.kind === "created" ? outcome.job.uuid : outcome.job_uuid);
     // The job that goes on instead of a successor was another caller's wish.
     if (outcome.kind === "duplicate") insertCallback(db, id, now);
-  } else if (next.kind === "retried") insertCallback(db, id, now);
+  } else if (endsJob(next)) insertCallback(db, id, now);
   return true;
+}
+
+/** Whether the job is final with this step, which it was not before. */
+function endsJob(next: NextStep): boolean {
+  return next.kind === "finished" || next.kind === "canceled" || next.kind === "retried";
 }
 
 /** The job that goes on: the successor, or the unfinished one that has its target and params. */
@@ -101,8 +106,8 @@ function advanceJob(db: Connection, record: TaskRecord): JobKey | undefined {
             runner_id = CASE ?3 WHEN 1 THEN runner_id END,
             claimable_at = ?4, starts = ?5, params = ?6, props = ?7, elapsed_ms = ?8,
             phases_ms = phases_ms + ?14,
-            finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried', 'canceled') THEN ?9
-                          ELSE finished_at END
+            finished_at = CASE WHEN ?1 IN ('succeeded', 'failed', 'retried', 'canceled')
+                          THEN max(?9, coalesce(started_at, ?9)) ELSE finished_at END
       WHERE uuid = ?10 AND runner_id = ?11 AND lease = ?12 AND phase = ?13
         AND (execution = 'running' OR (execution = 'canceled' AND phase = 'oncancel'))
      RETURNING id, workflow_uuid`,
@@ -176,7 +181,7 @@ function giveBack(db: Connection, row: JobKey | undefined): boolean {
 export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOutcome {
   const row = db.row<JobRow>(
     `UPDATE jobs
-        SET execution = 'canceled', finished_at = ?2,
+        SET execution = 'canceled', finished_at = max(?2, coalesce(started_at, ?2)),
             phases_ms = phases_ms + elapsed_ms, elapsed_ms = 0,
             starts = CASE WHEN runner_id IS NULL THEN 0 ELSE 1 END,
             phase = CASE WHEN undoable AND started_at IS NOT NULL THEN 'oncancel' ELSE phase END,
@@ -189,6 +194,7 @@ export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOu
     now,
   );
   if (row === undefined) return refusal(db, uuid, "cancel");
+  insertCallback(db, row.id, now);
   if (row.claimable_at !== null) giveTurn(db, row.id, row.workflow_uuid);
   return { kind: "changed", job: jobFromRow(db, row) };
 }
@@ -205,7 +211,7 @@ export function resumeJob(
     `UPDATE jobs
         SET execution = ?2,
             claimable_at = CASE ?2 WHEN 'queued' THEN ?3 END,
-            finished_at = CASE ?2 WHEN 'failed' THEN ?3 END
+            finished_at = CASE ?2 WHEN 'failed' THEN max(?3, coalesce(started_at, ?3)) END
       WHERE uuid = ?1 AND execution = 'waiting'
      RETURNING id, workflow_uuid, phase`,
     uuid,
@@ -213,7 +219,8 @@ export function resumeJob(
     now,
   );
   if (row === undefined) return refusal(db, uuid, failed ? "resume_failed" : "resume");
-  if (!failed) giveTurn(db, row.id, row.workflow_uuid);
+  if (failed) insertCallback(db, row.id, now);
+  else giveTurn(db, row.id, row.workflow_uuid);
   updateWaitingResult(db, row.id, row.phase, {
     result: resume.result,
     error: failed ? resume.error : "",

@@ -18,7 +18,7 @@ export function insertInfo(
   const appended = db.run(
     `INSERT INTO job_info (job_id, position, entry, created_at)
      SELECT ?1, position, ?2, ?3 FROM (
-       SELECT coalesce(max(position) + 1, 0) AS position FROM job_info WHERE job_id = ?1)
+       SELECT coalesce((SELECT max(position) FROM job_info WHERE job_id = ?1) + 1, 0) AS position)
       WHERE position < ?4`,
     job,
     JSON.stringify(entry),

@@ -1,5 +1,5 @@
-// What is removed: finished jobs that are old or too many, with their results, info and callbacks,
-// and after them what nobody refers to any more.
+// What is removed: finished jobs that are old or too many, with their results and callbacks, and
+// after them their info and what nobody refers to any more.
 
 import { type Instant, instantAfter } from "../../domain/instant.ts";
 import type { Retention } from "../job_store.ts";
@@ -18,14 +18,20 @@ const AT_REST = `finished_at IS NOT NULL AND runner_id IS NULL AND claimable_at 
   AND NOT EXISTS (SELECT 1 FROM callbacks WHERE job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM idempotency_keys WHERE job_id = jobs.id)`;
 
-/** Removes info of the jobs that are to go next, which may be much. @returns the entries */
-export function pruneInfo(db: Connection, retention: Retention, entries: number): number {
+/** Removes info of the jobs that are gone, which may be much. @returns the entries */
+export function pruneInfo(db: Connection, entries: number): number {
   let left = entries;
-  for (const id of jobsToGo(db, retention)) {
-    if (left <= 0) break;
+  for (const id of selectRemovedJobs(db)) {
     left -= deleteInfo(db, id, left);
+    if (left <= 0) break;
+    db.run("DELETE FROM removed_jobs WHERE job_id = ?", id);
   }
   return entries - left;
+}
+
+function selectRemovedJobs(db: Connection): number[] {
+  return db.rows<{ job_id: number }>("SELECT job_id FROM removed_jobs ORDER BY job_id")
+    .map(({ job_id }) => job_id);
 }
 
 /** Removes what may go. @returns the number of jobs */
@@ -90,6 +96,10 @@ function deleteJob(db: Connection, id: number): number {
     id,
   );
   if (row === undefined) throw new Error(`Cannot remove job ${id}: its row is missing`);
+  db.run(
+    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_info WHERE job_id = ?1)",
+    id,
+  );
   return row.definition_id;
 }
 

@@ -116,6 +116,19 @@ export const SCHEMA_2 = `
     WHERE target IS NOT NULL AND ${HOLDS_TARGET};
   ${COUNT_TRIGGERS}
 
+  -- Info may outlive its job for a while: it is removed after it, some rows at a time.
+  CREATE TABLE job_info_2 (
+    job_id INTEGER NOT NULL,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    entry TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (job_id, position)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO job_info_2 SELECT job_id, position, entry, created_at FROM job_info;
+  DROP TABLE job_info;
+  ALTER TABLE job_info_2 RENAME TO job_info;
+  CREATE TABLE removed_jobs (job_id INTEGER PRIMARY KEY) STRICT;
+
   -- Until when the jobs of a runner are its own although nothing is heard of it.
   CREATE TABLE runners (
     runner_id TEXT PRIMARY KEY,
@@ -140,10 +153,4 @@ export const SCHEMA_2 = `
     attempts INTEGER NOT NULL CHECK (attempts >= 0)
   ) STRICT;
   CREATE INDEX callbacks_due ON callbacks (due_at);
-  CREATE TRIGGER callbacks_insert AFTER UPDATE OF execution ON jobs
-  WHEN new.callback_url IS NOT NULL AND new.execution IN ('succeeded', 'failed', 'canceled')
-    AND old.execution <> new.execution BEGIN
-    INSERT INTO callbacks (job_id, host, due_at, attempts)
-      VALUES (new.id, new.callback_host, new.finished_at, 0);
-  END;
 `;

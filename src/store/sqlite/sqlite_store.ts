@@ -109,7 +109,7 @@ function jobStore(db: Connection): JobStore {
     cancel: (uuid, now) => db.write("job_cancel", () => cancelJob(db, uuid, now)),
     resume: (uuid, resume, now) => db.write("job_resume", () => resumeJob(db, uuid, resume, now)),
     stats: (now) => db.durably(() => selectStats(db, now)),
-    pruneInfo: (retention, rows) => db.write("info_prune", () => pruneInfo(db, retention, rows)),
+    pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
     prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
   };
 }

@@ -1,0 +1,101 @@
+// What is measured over HTTP, seen from outside: an agent, or a peer that takes POST /jobs too.
+
+import { HttpConnection, requestBytes } from "./http_connection.ts";
+
+export interface Contestant {
+  /** Takes `POST /jobs`. */
+  readonly url: string;
+  /** Answers `GET /stats`; for most it is the same. */
+  readonly watchUrl: string;
+  /** Whether it answers `GET /jobs/:job_uuid/wait`. */
+  readonly waits: boolean;
+  readonly pid: number;
+  /** Body of `POST /jobs` for a job of one task that does nothing. */
+  readonly noop: Readonly<Record<string, unknown>>;
+  /** The same for one that notes when it began. */
+  readonly noting: Readonly<Record<string, unknown>>;
+  stop(): Promise<void>;
+}
+
+const POLL_MS = 5;
+const NOOP = "function (job, cb) { cb(); }";
+const NOTING = "function (job, cb) { job.began = Date.now(); cb(); }";
+
+/** Writes the two workflows, and answers with the bodies of requests for a job of each. */
+export async function postWorkflows(
+  url: string,
+): Promise<Pick<Contestant, "noop" | "noting">> {
+  const [noop, noting] = [
+    await postWorkflow(url, "no-op", NOOP),
+    await postWorkflow(url, "noting", NOTING),
+  ];
+  return { noop: { workflow: noop }, noting: { workflow: noting } };
+}
+
+async function postWorkflow(url: string, name: string, body: string): Promise<string> {
+  const connection = await HttpConnection.open(new URL(url));
+  const workflow = { name, chain: [{ name: "nothing", body }] };
+  const request = requestBytes(new URL(url), "POST", "/workflows", workflow);
+  const { uuid } = await connection.json(request, 201);
+  connection.close();
+  if (typeof uuid !== "string") throw new Error(`${url}/workflows answered no uuid`);
+  return uuid;
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+/** Counts jobs by GET /stats, over one connection. */
+export class Watcher {
+  readonly #connection: HttpConnection;
+  readonly #request: Uint8Array;
+
+  private constructor(connection: HttpConnection, request: Uint8Array) {
+    this.#connection = connection;
+    this.#request = request;
+  }
+
+  static async open({ watchUrl }: Contestant): Promise<Watcher> {
+    const url = new URL(watchUrl);
+    const request = requestBytes(url, "GET", "/stats");
+    return new Watcher(await HttpConnection.open(url), request);
+  }
+
+  /** Jobs that have not ended, those that are delayed included. */
+  async unfinished(): Promise<number> {
+    const windows = await this.#windows();
+    return sum(windows, "queued") + sum(windows, "running");
+  }
+
+  /**
+   * Waits until no more than so many have not ended. Ended ones are not counted: a full store may
+   * remove them.
+   * @throws {Error} after the deadline, or when a job has failed
+   */
+  async until(unfinished: number, seconds: number): Promise<void> {
+    const end = performance.now() + seconds * 1000;
+    for (;;) {
+      const windows = await this.#windows();
+      const failed = sum(windows, "failed");
+      if (failed > 0) throw new Error(`${failed} jobs failed`);
+      const now = sum(windows, "queued") + sum(windows, "running");
+      if (now <= unfinished) return;
+      if (performance.now() > end) {
+        throw new Error(`After ${seconds} s ${now - unfinished} jobs have not ended`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  async #windows(): Promise<Counts[]> {
+    // The shape of GET /stats: counts by execution, for each window of time.
+    return Object.values(await this.#connection.json(this.#request, 200)) as Counts[];
+  }
+}
+
+function sum(windows: readonly Counts[], execution: string): number {
+  return windows.reduce((jobs, counts) => jobs + (counts[execution] ?? 0), 0);
+}

@@ -1,0 +1,109 @@
+// One round of a peer: in the process of its driver, or over HTTP like the agent itself.
+
+import { fromFileUrl } from "@std/path";
+import { type Contestant, postWorkflows } from "./contestant.ts";
+import {
+  type Figures,
+  measureExecuted,
+  measureMemory,
+  measureSingles,
+  warmUp,
+} from "./http_rounds.ts";
+import type { LoadGenerator } from "./load_generator.ts";
+import { MemoryWatch } from "./memory_watch.ts";
+import type { HttpPeerSizes, PeerSizes } from "./peer_list.ts";
+import { type Service, serviceCpuMs } from "./peer_services.ts";
+import type { PreparedPeer } from "./peers.ts";
+
+function driverArgs({ peer }: PreparedPeer, order: Record<string, unknown>): string[] {
+  const script = fromFileUrl(new URL(`peers/${peer.driver}`, import.meta.url));
+  return ["--no-deprecation", script, JSON.stringify({ ...peer.order, ...order })];
+}
+
+/** One round of a peer that works in the process of its caller, from an empty queue. */
+export async function runInProcess(
+  prepared: PreparedPeer,
+  sizes: PeerSizes,
+  folder: string,
+): Promise<Figures> {
+  const { packagesFolder: packages, service, node } = prepared;
+  const address = service && await emptyStore(service, prepared);
+  const args = driverArgs(prepared, { packages, address, folder, ...sizes });
+  const before = service && serviceCpuMs(service);
+  const memory = service && new MemoryWatch(service.pid);
+  const { success, stdout, stderr } = await new Deno.Command(node, { args }).output();
+  const service_mib = memory?.stop() ?? 0;
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(`${prepared.peer.name} failed:\n${decoder.decode(stderr)}`);
+  const figures: Figures = JSON.parse(decoder.decode(stdout).trim().split("\n").at(-1) ?? "");
+  if (service === undefined || before === undefined) return figures;
+  const jobs = sizes.one_at_a_time + 2 * sizes.in_flight + sizes.pickups;
+  return {
+    ...figures,
+    service_cpu_ms: (serviceCpuMs(service) - before) / jobs,
+    service_mib,
+  };
+}
+
+/** A database, or the whole of Redis, with nothing in it. @returns how to reach it */
+async function emptyStore(service: Service, { peer }: PreparedPeer): Promise<string> {
+  if (peer.server === "redis") {
+    const connection = await Deno.connect({ transport: "unix", path: service.address });
+    await connection.write(new TextEncoder().encode("FLUSHALL\r\n"));
+    await connection.read(new Uint8Array(64));
+    connection.close();
+    return service.address;
+  }
+  const name = `bench_${crypto.randomUUID().replaceAll("-", "")}`;
+  const args = ["--quiet", "--dbname", service.address, "--command", `CREATE DATABASE ${name}`];
+  const { success, stderr } = await new Deno.Command("psql", { args }).output();
+  if (!success) throw new Error(`Cannot create a database: ${new TextDecoder().decode(stderr)}`);
+  return service.address.replace(/[^/]*$/, name);
+}
+
+/** Starts a peer that takes POST /jobs itself; its store is empty, since it is in memory. */
+export async function startHttpPeer(prepared: PreparedPeer): Promise<Contestant> {
+  const args = driverArgs(prepared, { packages: prepared.packagesFolder });
+  const process = new Deno.Command(prepared.node, { args, stdin: "piped", stdout: "piped" })
+    .spawn();
+  const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes("\n")) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`${prepared.peer.name} ended before it listened`);
+    text += value;
+  }
+  const { url, watch_url } = JSON.parse(text);
+  return {
+    url,
+    watchUrl: watch_url,
+    waits: false,
+    pid: process.pid,
+    ...await postWorkflows(url),
+    stop: async () => {
+      await process.stdin.close();
+      await process.status;
+      await reader.cancel();
+    },
+  };
+}
+
+/** One round of a peer over HTTP. */
+export async function runHttpPeer(
+  prepared: PreparedPeer,
+  sizes: HttpPeerSizes,
+  load: LoadGenerator,
+): Promise<Figures> {
+  const contestant = await startHttpPeer(prepared);
+  try {
+    await warmUp(contestant, load, sizes.warmUp);
+    const memory = new MemoryWatch(contestant.pid);
+    const figures = {
+      ...await measureSingles(contestant, load, sizes.singles),
+      ...await measureExecuted(contestant, load, 32, sizes.executed),
+    };
+    return { ...figures, ...measureMemory(contestant), tree_peak_mib: memory.stop() };
+  } finally {
+    await contestant.stop();
+  }
+}
