@@ -1,7 +1,7 @@
 // One round of zonewright, or of the bare server that stands for what the machine can do.
 
 import { fromFileUrl, join } from "@std/path";
-import { startAgentUnderTest } from "./agent_under_test.ts";
+import { INDEX, startAgentUnderTest } from "./agent_under_test.ts";
 import { type Contestant, postWorkflows } from "./contestant.ts";
 import {
   type Figures,
@@ -30,7 +30,7 @@ export async function startAgent(
   binary: string,
   flags: readonly string[],
 ): Promise<StartedAgent> {
-  const agent = await startAgentUnderTest(folder, flags, binary);
+  const agent = await startAgentUnderTest(folder, ["--index", INDEX, ...flags], binary);
   try {
     const workflows = await postWorkflows(agent.url);
     const { url, pid, listeningMs, stop } = agent;

@@ -4,6 +4,9 @@ import { fromFileUrl, join } from "@std/path";
 
 export const BINARY = fromFileUrl(new URL("../dist/zonewright", import.meta.url));
 
+/** The small tree of the tests: an upstream that is a folder. */
+export const INDEX = fromFileUrl(new URL("../tests/fixtures/index", import.meta.url));
+
 export interface AgentUnderTest {
   readonly url: string;
   readonly pid: number;

@@ -1,17 +1,15 @@
 // What `make bench` prints: start, jobs, requests, memory and size of the compiled binary. Each
 // figure is min / median / max of several runs; load comes from this process, on the same cores.
 
-import { fromFileUrl } from "@std/path";
 import {
   type AgentUnderTest,
   BINARY,
   descendants,
+  INDEX,
   residentMiB,
   startAgentUnderTest,
 } from "./agent_under_test.ts";
 
-/** The small tree of the tests: an upstream that is a folder. */
-const INDEX = fromFileUrl(new URL("../tests/fixtures/index", import.meta.url));
 const START_RUNS = 10;
 const ROUNDS = 3;
 const JOBS = 1_000;
