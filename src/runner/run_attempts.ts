@@ -57,10 +57,15 @@ export async function runAttempts(
     ({ end, data } = await execute(job, task, "body", data, attempts, deps));
     if (end.kind !== "failure") return { end, data, attempts };
     const delayMs = (task.retry_delay ?? 0) * 1000;
+    const leftMs = deps.leftMs();
     if (attempts < executionsMax && delayMs > 0) {
-      await pause(Math.min(delayMs, deps.leftMs()), deps.signal);
+      await pause(Math.min(delayMs, leftMs), deps.signal);
     }
     if (deps.signal.aborted) return { end: { kind: "aborted" }, data, attempts };
+    // A timer may end a moment early, which is no time for another execution.
+    if (attempts < executionsMax && delayMs >= leftMs) {
+      return { end: { kind: "workflow_timeout" }, data, attempts };
+    }
   }
   return await runFallback(job, task, { end, data, attempts }, deps);
 }
