@@ -8,7 +8,7 @@ import { ignoreSignals, lockDown } from "./lockdown.ts";
 import * as protocol from "./protocol.ts";
 import type { AgentMessage, ReplyMessage, RunMessage } from "./protocol.ts";
 import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
-import { enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
+import { endBroken, enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
 import type { RealmPort } from "./realm_state.ts";
 
 /** The source stands behind this text in the script; columns are counted without it. */
@@ -19,19 +19,20 @@ const SCRIPT_HEAD = "(() => (";
  * which the agent knows the guest comes as the first line of standard input. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
-  const { exit } = Deno;
+  const { exit, memoryUsage } = Deno;
   const [path = ""] = args;
   const token = await readToken();
   const socket = await Deno.connect({ transport: "unix", path });
   ignoreSignals();
   const write = openLineWriter(socket);
   const realms = openRealmMaker();
-  const guest = new Guest({ setTimeout, clearTimeout, write }, setImmediate, realms);
+  const rss = () => memoryUsage().rss;
+  const guest = new Guest({ setTimeout, clearTimeout, write }, setImmediate, realms, rss);
   write(token);
   const lines = readLines(socket, protocol.AGENT_MESSAGE_BYTES_MAX);
-  const problems = await lockDown({ importInTask, frozen: [Script] });
+  const checks = await lockDown({ importInTask, frozen: [Script] });
   realms.makeAhead();
-  write(JSON.stringify({ type: "ready", problems }));
+  write(JSON.stringify({ type: "ready", checks }));
   try {
     for await (const line of lines) guest.take(protocol.readAgentLine(line));
   } finally {
@@ -62,25 +63,36 @@ class Guest {
   readonly #realms: RealmMaker;
   readonly #scripts = new Map<string, Script>();
   readonly #done = Promise.resolve();
+  /** Resident memory of the process, bytes. */
+  readonly #rss: () => number;
   #current: Run | undefined;
 
-  constructor(platform: Platform, laterOn: typeof setImmediate, realms: RealmMaker) {
+  constructor(
+    platform: Platform,
+    laterOn: typeof setImmediate,
+    realms: RealmMaker,
+    rss: () => number,
+  ) {
     this.#platform = platform;
     this.#setImmediate = laterOn;
     this.#realms = realms;
-    addEventListener("unhandledrejection", (event) =>
+    this.#rss = rss;
+    addEventListener("unhandledrejection", (event) => {
+      const run = this.#current;
       enter(() => {
         // One of the guest's own is a defect, which ends the process and stands in its output.
         if (event.promise instanceof Promise) return;
         event.preventDefault();
-        this.#current?.port.rejected(event.reason);
-      }));
+        run?.port.rejected(event.reason);
+      }, () => this.#broken(run));
+    });
   }
 
   take(message: AgentMessage): void {
     if (message.type === "run") return this.#start(message);
     const run = this.#current;
-    if (message.run === run?.id) enter(() => reply(run.port, message));
+    if (message.run !== run?.id) return;
+    enter(() => reply(run.port, message), () => this.#broken(run));
   }
 
   #start(message: RunMessage): void {
@@ -96,7 +108,13 @@ class Guest {
     enter(() => {
       const define = script.runInContext(context);
       port.start(define, kind, task_name, file, engine_fields, job, error);
-    });
+    }, () => this.#broken(run));
+  }
+
+  #broken(run: Run | undefined): void {
+    if (run === this.#current && run !== undefined) {
+      endBroken(run, (outcome) => this.#end(run, outcome));
+    }
   }
 
   /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
@@ -116,8 +134,9 @@ class Guest {
     const later = this.#setImmediate;
     // By then the loop has turned: nothing of the task is running.
     later(() => {
-      write(`{"type":"closed","run":${id}}`);
-      this.#realms.makeAhead();
+      const spent = this.#rss() > protocol.SPENT_BYTES;
+      write(`{"type":"closed","run":${id},"spent":${spent}}`);
+      if (!spent) this.#realms.makeAhead();
     });
   }
 }

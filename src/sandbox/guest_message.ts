@@ -7,15 +7,17 @@ import {
   ARGS_MAX,
   CAPABILITIES,
   type EndOutcome,
+  type GuestCheck,
   type GuestMessage,
   JSON_DEPTH_MAX,
   LOG_LEVELS,
   SIGNALS,
 } from "./protocol.ts";
 
-const PROBLEMS_MAX = 64;
+const CHECKS_MAX = 64;
 const OUTCOMES = ["success", "failure", "signal"] as const;
-const TOO_DEEP_FIELDS = { fields: `nested deeper than ${JSON_DEPTH_MAX} levels` };
+const TOO_DEEP = `is nested deeper than ${JSON_DEPTH_MAX} levels`;
+const NOT_FINITE = "has a number that is too large";
 
 /**
  * Reads one line from a guest. A key named `__proto__` is dropped at every level, so that no later
@@ -27,7 +29,7 @@ export function parseGuestMessage(line: string): GuestMessage {
   const message = parseObject(line);
   switch (message.type) {
     case "ready":
-      return { type: "ready", problems: problems(message.problems) };
+      return { type: "ready", checks: checks(message.checks) };
     case "call":
       return {
         type: "call",
@@ -42,12 +44,12 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         level: oneOf(LOG_LEVELS, message, "level"),
         message: text(message, "message"),
-        fields: shallow(message.fields) ? object(message, "fields") : TOO_DEEP_FIELDS,
+        fields: logFields(message),
       };
     case "end":
       return { type: "end", run: counter(message, "run"), outcome: endOutcome(message.outcome) };
     case "closed":
-      return { type: "closed", run: counter(message, "run") };
+      return { type: "closed", run: counter(message, "run"), spent: truth(message, "spent") };
     default:
       throw malformed("its type is unknown");
   }
@@ -66,48 +68,72 @@ function parseObject(line: string): JsonObject {
 }
 
 /**
- * Whether a value is nested no deeper than a guest may send. Drops the keys named `__proto__` on the
- * way; the recursion is bounded by the same limit.
+ * What keeps a value from being recorded, or undefined: that it is nested deeper than a guest may
+ * send, or has a number such as 1e400, which JSON can write and nothing can hold. Drops the keys
+ * named `__proto__` on the way; the recursion is bounded by the limit.
  */
-function shallow(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): boolean {
-  if (typeof value !== "object" || value === null) return true;
-  if (levelsLeft === 0) return false;
-  if (Array.isArray(value)) return value.every((inner) => shallow(inner, levelsLeft - 1));
-  if (Object.hasOwn(value, "__proto__")) Reflect.deleteProperty(value, "__proto__");
-  return Object.values(value).every((inner) => shallow(inner, levelsLeft - 1));
+function flawOf(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): string | undefined {
+  if (typeof value === "number" && !Number.isFinite(value)) return NOT_FINITE;
+  if (typeof value !== "object" || value === null) return undefined;
+  if (levelsLeft === 0) return TOO_DEEP;
+  if (!Array.isArray(value) && Object.hasOwn(value, "__proto__")) {
+    Reflect.deleteProperty(value, "__proto__");
+  }
+  for (const inner of Array.isArray(value) ? value : Object.values(value)) {
+    const flaw = flawOf(inner, levelsLeft - 1);
+    if (flaw !== undefined) return flaw;
+  }
+  return undefined;
 }
 
 function endOutcome(value: unknown): EndOutcome {
   if (!isJsonObject(value)) throw malformed("outcome is not an object");
   const kind = oneOf(OUTCOMES, value, "kind");
   const job = kind === "failure" && value.job === null ? null : object(value, "job");
-  if (!shallow(job ?? undefined)) return tooDeep("job", null);
+  const jobFlaw = flawOf(job ?? undefined);
+  if (jobFlaw !== undefined) return unrecordable("job", jobFlaw, null);
   if (kind === "failure") {
     const error = present(value, "error");
-    return shallow(error) ? { kind, error, job } : tooDeep("error", job);
+    const flaw = flawOf(error);
+    return flaw === undefined ? { kind, error, job } : unrecordable("error", flaw, job);
   }
   const result = present(value, "result");
-  if (!shallow(result)) return tooDeep("result", job);
+  const flaw = flawOf(result);
+  if (flaw !== undefined) return unrecordable("result", flaw, job);
   if (job === null) throw malformed("job is not an object");
   return kind === "success"
     ? { kind, result, job }
     : { kind, word: oneOf(SIGNALS, value, "word"), result, job };
 }
 
-function tooDeep(noun: string, job: JsonObject | null): EndOutcome {
-  const message = `Cannot record the ${noun}: it is nested deeper than ${JSON_DEPTH_MAX} levels`;
+function unrecordable(noun: string, flaw: string, job: JsonObject | null): EndOutcome {
+  const message = `Cannot record the ${noun}: it ${flaw}`;
   return { kind: "failure", error: { name: "RangeError", message }, job };
 }
 
-function callArguments(value: unknown): JsonValue[] | undefined {
+function callArguments(value: unknown): JsonValue[] | { flaw: string } {
   if (!Array.isArray(value)) throw malformed("args is not a list");
   if (value.length > ARGS_MAX) throw malformed(`args has over ${ARGS_MAX} members`);
-  return value.every((arg) => shallow(arg)) ? value : undefined;
+  for (const arg of value) {
+    const flaw = flawOf(arg);
+    if (flaw !== undefined) return { flaw };
+  }
+  return value;
 }
 
-function problems(value: unknown): string[] {
-  if (!Array.isArray(value) || value.length > PROBLEMS_MAX) throw malformed("problems is no list");
-  return value.map((problem) => typeof problem === "string" ? problem : "something unknown");
+/** Fields that cannot be kept are told of in their place. */
+function logFields(message: JsonObject): JsonObject {
+  const fields = object(message, "fields");
+  const flaw = flawOf(fields);
+  return flaw === undefined ? fields : { fields: flaw };
+}
+
+function checks(value: unknown): GuestCheck[] {
+  if (!Array.isArray(value) || value.length > CHECKS_MAX) throw malformed("checks is no list");
+  return value.map((check) => {
+    if (!isJsonObject(check)) throw malformed("a check is not an object");
+    return { check: text(check, "check"), ok: truth(check, "ok"), detail: text(check, "detail") };
+  });
 }
 
 function counter(message: JsonObject, field: string): number {
@@ -121,6 +147,12 @@ function counter(message: JsonObject, field: string): number {
 function text(message: JsonObject, field: string): string {
   const value = own(message, field);
   if (typeof value !== "string") throw malformed(`${field} is not a text`);
+  return value;
+}
+
+function truth(message: JsonObject, field: string): boolean {
+  const value = own(message, field);
+  if (typeof value !== "boolean") throw malformed(`${field} is not true or false`);
   return value;
 }
 

@@ -6,7 +6,7 @@ import type { Log } from "../log.ts";
 import type { GuestCommand } from "./guest_command.ts";
 import { parseGuestMessage } from "./guest_message.ts";
 import { openLineWriter } from "./lines.ts";
-import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
+import { agentLine, type AgentMessage, type GuestMessage, UNREAD_CHARS_MAX } from "./protocol.ts";
 
 /** How a guest ended, in words that finish the sentence "its process ...". */
 export interface GuestEnd {
@@ -77,7 +77,10 @@ export class GuestProcess {
   connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
     if (!this.alive) return socket.close();
     this.#socket = socket;
-    this.#write = openLineWriter(socket);
+    this.#write = openLineWriter(socket, {
+      charsMax: UNREAD_CHARS_MAX,
+      exceeded: () => this.kill(`left over ${UNREAD_CHARS_MAX} characters unread`),
+    });
     this.#pump(lines);
   }
 

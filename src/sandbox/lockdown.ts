@@ -1,7 +1,7 @@
 // The outer wall from the inside: a guest gives up every permission of its process for good, tries
 // all the same what it must not be able to do, and leaves itself nothing but the language.
 
-const PERMISSIONS = ["read", "write", "net", "env", "run", "sys", "ffi", "import"] as const;
+import { GUEST_PERMISSIONS, type GuestCheck, type GuestPermission } from "./protocol.ts";
 
 /** Signals that would end or debug a guest; the agent alone ends guests, with SIGKILL. */
 const IGNORED_SIGNALS = ["SIGUSR1", "SIGUSR2", "SIGINT", "SIGTERM", "SIGHUP"] as const;
@@ -35,41 +35,52 @@ export interface LockdownOptions {
 /**
  * Closes the guest's process around it. Afterwards `Deno` is gone: whatever the caller still needs
  * of it must be in its hands already.
- * @returns in words, what could still be done although it should be refused; empty when all is well
+ * @returns one check for each permission: what was tried, and whether it was refused
  */
-export async function lockDown({ importInTask, frozen }: LockdownOptions): Promise<string[]> {
-  for (const name of PERMISSIONS) Deno.permissions.revokeSync({ name });
-  const problems = [
-    ...PERMISSIONS.filter((name) => Deno.permissions.querySync({ name }).state === "granted"),
-    ...openDoors(),
-  ];
+export async function lockDown(
+  { importInTask, frozen }: LockdownOptions,
+): Promise<GuestCheck[]> {
+  for (const name of GUEST_PERMISSIONS) Deno.permissions.revokeSync({ name });
   // Not a literal, or Deno would look for the module before the program starts.
   const remote = ["https:", "", "127.0.0.1:1", "probe.js"].join("/");
-  if (await succeeds(() => import(remote))) problems.push("import from the network");
-  if (await succeeds(importInTask)) problems.push("import in a task");
+  const imports = await succeeds(() => import(remote))
+    ? "can import from the network"
+    : await succeeds(importInTask)
+    ? "can import in a task"
+    : undefined;
+  const checks = GUEST_PERMISSIONS.map((name) =>
+    checkOf(name, name === "import" ? imports : openDoor(name))
+  );
   leaveLanguageOnly(frozen);
-  return problems;
+  return checks;
 }
 
-/** Tries what each permission guards: anything but a refusal is a problem. */
-function openDoors(): string[] {
-  const doors: Record<string, () => unknown> = {
-    "read a file": () => Deno.statSync("/"),
-    "write a file": () => Deno.mkdirSync("/zonewright-guest-probe"),
-    "use the network": () => Deno.listen({ hostname: "127.0.0.1", port: 0 }),
-    "read the environment": () => Deno.env.toObject(),
-    "run a program": () => new Deno.Command("/bin/true").outputSync(),
-    "ask about the system": () => Deno.hostname(),
-    "load a library": () => Deno.dlopen("/zonewright-guest-probe", {}),
+function checkOf(name: GuestPermission, open: string | undefined): GuestCheck {
+  const { state } = Deno.permissions.querySync({ name });
+  if (open !== undefined) return { check: name, ok: false, detail: open };
+  // The other states are refusals: a guest has nobody to ask.
+  if (state !== "granted") return { check: name, ok: true, detail: "refused" };
+  return { check: name, ok: false, detail: `has the permission "${name}"` };
+}
+
+/** Tries what a permission guards: anything but a refusal is a problem, told in words. */
+function openDoor(name: Exclude<GuestPermission, "import">): string | undefined {
+  const doors: Record<typeof name, readonly [what: string, attempt: () => unknown]> = {
+    read: ["read a file", () => Deno.statSync("/")],
+    write: ["write a file", () => Deno.mkdirSync("/zonewright-guest-probe")],
+    net: ["use the network", () => Deno.listen({ hostname: "127.0.0.1", port: 0 })],
+    env: ["read the environment", () => Deno.env.toObject()],
+    run: ["run a program", () => new Deno.Command("/bin/true").outputSync()],
+    sys: ["ask about the system", () => Deno.hostname()],
+    ffi: ["load a library", () => Deno.dlopen("/zonewright-guest-probe", {})],
   };
-  return Object.entries(doors).filter(([_what, attempt]) => {
-    try {
-      attempt();
-      return true;
-    } catch (error) {
-      return !(error instanceof Deno.errors.NotCapable);
-    }
-  }).map(([what]) => what);
+  const [what, attempt] = doors[name];
+  try {
+    attempt();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) return undefined;
+  }
+  return `can ${what}`;
 }
 
 async function succeeds(attempt: () => Promise<unknown>): Promise<boolean> {

@@ -11,9 +11,11 @@ import {
   guestCommand,
   type GuestUser,
 } from "./guest_command.ts";
+import { openWords } from "./guest_checks.ts";
 import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
 import { type GuestListener, GuestProcess } from "./guest_process.ts";
 import { GuestQueue } from "./guest_queue.ts";
+import { IdleRenewal } from "./idle_renewal.ts";
 import { MemoryWatch } from "./memory_watch.ts";
 import { openSourceCheck, type SourceCheck } from "./source_check.ts";
 
@@ -33,6 +35,8 @@ export interface PoolOptions {
   readonly user?: GuestUser;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
+  /** Time without a task after which used guests are replaced one by one, milliseconds. */
+  readonly renewAfterMs?: number;
 }
 
 /** Guests, lent out one execution at a time. */
@@ -66,18 +70,16 @@ const START_FAILURES_MAX = 3;
  * @throws {AgentError} `invalid_argument` when another user is wanted but the agent is not root
  */
 export async function openPool(options: PoolOptions): Promise<GuestPool> {
-  const { tools, missing } = await findGuestTools();
+  const root = Deno.uid() === 0;
+  const { tools, missing } = await findGuestTools({ os: Deno.build.os, root });
   if (missing.length > 0) {
     options.log.warn("guests run without some limits of the system", {
       missing: missing.join(" "),
     });
   }
-  const { self, user } = options;
-  const command = guestCommand(self, {
-    tools,
-    root: Deno.uid() === 0,
-    ...(user === undefined ? {} : { user }),
-  });
+  const { self, slots, user } = options;
+  const place = { tools, root, slots };
+  const command = guestCommand(self, user === undefined ? place : { ...place, user });
   const memory = new MemoryWatch(tools.cat, options.log);
   const pool = new Pool(options, command, await openGuestDoor(options), memory);
   pool.fill();
@@ -94,6 +96,7 @@ class Pool implements GuestPool {
   readonly #command: GuestCommand;
   readonly #door: GuestDoor;
   readonly #memory: MemoryWatch;
+  readonly #renewal: IdleRenewal;
   #startFailures = 0;
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
@@ -103,6 +106,7 @@ class Pool implements GuestPool {
     this.#command = command;
     this.#door = door;
     this.#memory = memory;
+    this.#renewal = new IdleRenewal(this.#idle, options.renewAfterMs);
   }
 
   /** Starts as many guests as are missing, unless a failed start is being waited out. */
@@ -116,6 +120,7 @@ class Pool implements GuestPool {
 
   async acquire(signal: AbortSignal): Promise<GuestProcess> {
     if (this.#closed) throw closedError();
+    this.#renewal.busy();
     const idle = signal.aborted ? undefined : this.#idle.pop();
     const guest = idle ?? await this.#waiting.wait(signal);
     this.#memory.enter(guest);
@@ -140,6 +145,7 @@ class Pool implements GuestPool {
     this.#closed = true;
     clearTimeout(this.#backoff);
     this.#memory.close();
+    this.#renewal.close();
     this.#waiting.refuse(closedError());
     for (const guest of this.#guests) guest.kill("was ended with its pool");
     await this.#door.close();
@@ -148,7 +154,9 @@ class Pool implements GuestPool {
 
   #offer(guest: GuestProcess): void {
     guest.listen(this.#idleListener(guest));
-    if (!this.#waiting.give(guest)) this.#idle.push(guest);
+    if (this.#waiting.give(guest)) return;
+    this.#idle.push(guest);
+    this.#renewal.rest();
   }
 
   /** An idle guest has nothing to say; one that ends is replaced. */
@@ -191,9 +199,8 @@ class Pool implements GuestPool {
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
-        if (message.problems.length > 0) {
-          return guest.kill(`is not closed: it can ${message.problems.join(", ")}`);
-        }
+        const problem = openWords(message.checks);
+        if (problem !== undefined) return guest.kill(`is not closed: ${problem}`);
         clearTimeout(late);
         this.#startFailures = 0;
         this.#offer(guest);

@@ -52,6 +52,11 @@ export type SignalWord = typeof SIGNALS[number];
 export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 /** Bytes of one message to a guest; the longest holds a source and a job. */
 export const AGENT_MESSAGE_BYTES_MAX = 32 * 1024 * 1024;
+/**
+ * Characters that wait for a guest which does not read: more than one message, and far less than
+ * the answers to all calls that it may have under way. A task that asks and never listens is ended.
+ */
+export const UNREAD_CHARS_MAX = 48 * 1024 * 1024;
 /** Bytes of the first line of a connection, which is the secret token. */
 export const TOKEN_BYTES_MAX = 128;
 /** Nesting of any JSON value that leaves a guest. */
@@ -72,6 +77,11 @@ export const ARGS_MAX = 8;
 export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
 /** Capability calls of one task that are under way at the same time. */
 export const CALLS_IN_FLIGHT_MAX = 32;
+/**
+ * Memory of a guest after an execution, bytes, above which it is given no other one: what a task has
+ * taken up and nobody has collected yet would be missing for the next. A fresh guest has about 60 MB.
+ */
+export const SPENT_BYTES = 160 * 1024 * 1024;
 /** Log lines of one execution; further ones are dropped. */
 export const LOG_LINES_MAX = 2000;
 /** Characters of one log line with its fields. */
@@ -80,6 +90,29 @@ export const LOG_CHARS_MAX = 8 * 1024;
 export const TIMERS_MAX = 1000;
 /** Compiled sources that a guest keeps. */
 export const SCRIPTS_MAX = 64;
+
+/** What a guest proves at its start to be refused, by the names of Deno's permissions. */
+export const GUEST_PERMISSIONS = [
+  "read",
+  "write",
+  "net",
+  "env",
+  "run",
+  "sys",
+  "ffi",
+  "import",
+] as const;
+/** One of those names. */
+export type GuestPermission = typeof GUEST_PERMISSIONS[number];
+
+/** What was looked at, and what was found. */
+export interface GuestCheck {
+  /** One word. */
+  readonly check: string;
+  readonly ok: boolean;
+  /** What was found, in words. */
+  readonly detail: string;
+}
 
 /** What is wanted of a guest: run this source. */
 export interface RunMessage {
@@ -150,15 +183,15 @@ export type EndOutcome =
 
 /** What a guest says to the agent. */
 export type GuestMessage =
-  /** First of all: what the guest found open that should be closed; empty when all is well. */
-  | { readonly type: "ready"; readonly problems: readonly string[] }
+  /** First of all: what the guest has tried of what it must not be able to do. */
+  | { readonly type: "ready"; readonly checks: readonly GuestCheck[] }
   | {
     readonly type: "call";
     readonly run: number;
     readonly call: number;
     readonly name: CapabilityName;
-    /** Undefined when they are nested deeper than JSON_DEPTH_MAX. */
-    readonly args: readonly JsonValue[] | undefined;
+    /** Or what keeps them from being taken, in words that follow "it". */
+    readonly args: readonly JsonValue[] | { readonly flaw: string };
   }
   | {
     readonly type: "log";
@@ -168,5 +201,5 @@ export type GuestMessage =
     readonly fields: JsonObject;
   }
   | { readonly type: "end"; readonly run: number; readonly outcome: EndOutcome }
-  /** Nothing of the execution runs any more. */
-  | { readonly type: "closed"; readonly run: number };
+  /** Nothing of the execution runs any more; `spent` when it has left the guest too little memory. */
+  | { readonly type: "closed"; readonly run: number; readonly spent: boolean };

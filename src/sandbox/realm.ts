@@ -15,6 +15,7 @@ export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
     settings,
     parse,
     stringify,
+    defineProperties: Object.defineProperties,
     calls: new Map(),
     timers: new Map(),
     lastId: 0,
@@ -137,8 +138,8 @@ export function takeReply(
   else {
     const error = new Error(text);
     const frames = `${call.place.stack}`.split("\n").slice(1).join("\n");
-    Object.defineProperty(error, "stack", { value: `Error: ${text}\n${frames}`, writable: true });
-    call.reject(Object.assign(error, { code }));
+    const stack = { value: `Error: ${text}\n${frames}`, writable: true };
+    call.reject(realm.defineProperties(error, { stack, code: { value: code, enumerable: true } }));
   }
   sayWhenQuiet(realm);
 }

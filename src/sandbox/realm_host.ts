@@ -14,6 +14,11 @@ const NO_JSON =
   `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
   `what its realm sent is no JSON"},"job":null}`;
 
+/** The outcome of a task whose realm cannot tell it. */
+const BROKEN =
+  `{"kind":"failure","error":{"name":"Error","message":"The task has broken its own realm: what it ` +
+  `replaced of the language is needed to go on"},"job":null}`;
+
 /** What a guest keeps of its platform for the tasks. */
 export interface Platform {
   readonly setTimeout: typeof setTimeout;
@@ -32,13 +37,24 @@ export interface Run {
   outcome: string | undefined;
 }
 
-/** Calls into a realm. What comes out as an exception is an object of that realm: not looked at. */
-export function enter(call: () => void): void {
+/**
+ * Calls into a realm. What comes out as an exception is an object of that realm: not looked at. It
+ * means that the task has replaced what the realm itself works with, and cannot be told its end.
+ */
+export function enter(call: () => void, broken: () => void): void {
+  let whole = false;
   try {
     call();
+    whole = true;
   } catch {
-    // Only a stack overflow gets here; the task waits for its timeout then.
+    // Told below, outside of the reach of what was thrown.
   }
+  if (!whole) broken();
+}
+
+/** Ends an execution whose realm has thrown, unless it has told its outcome before. */
+export function endBroken(run: Run, end: (outcome: string) => void): void {
+  if (run.outcome === undefined) end(BROKEN);
 }
 
 /**
@@ -54,12 +70,13 @@ export function openRealmHost(
   // Called without an object: older platforms refuse them as methods of another one.
   const { setTimeout, clearTimeout, write } = platform;
   const { id, port, timers } = run;
+  const broken = () => endBroken(run, end);
   const fire = (timer: number) => {
     timers.delete(timer);
-    if (isCurrent()) enter(() => port.fire(timer));
+    if (isCurrent()) enter(() => port.fire(timer), broken);
   };
   const settle = () => {
-    if (isCurrent()) enter(() => port.settle());
+    if (isCurrent()) enter(() => port.settle(), broken);
   };
   return (op, number, name, text) => {
     if (!isCurrent()) return;

@@ -71,6 +71,7 @@ export interface Realm {
   // Taken before the task runs, which may replace what these names mean.
   readonly parse: (text: string) => unknown;
   readonly stringify: (value: unknown) => string | undefined;
+  readonly defineProperties: typeof Object.defineProperties;
   readonly calls: Map<number, PendingCall>;
   readonly timers: Map<number, () => void>;
   lastId: number;

@@ -118,7 +118,12 @@ function converse(
         // A guest in which the task runs on is not used again.
         const late = () => guest.kill("was killed: its task ran on after its end");
         timer = setTimeout(late, CLOSE_DEADLINE_MS);
-      } else if (outcome !== undefined) over(outcome);
+      } else if (outcome !== undefined) {
+        over(outcome);
+        if (message.type === "closed" && message.spent) {
+          guest.kill("was replaced: its task left it too little memory");
+        }
+      }
     },
     lost: (end) => over(outcome ?? lostOutcome(run, end)),
   });

@@ -8,7 +8,6 @@ import {
   CALLS_IN_FLIGHT_MAX,
   type CapabilityName,
   type GuestMessage,
-  JSON_DEPTH_MAX,
   LOG_LINES_MAX,
   REPLY_CHARS_MAX,
 } from "./protocol.ts";
@@ -102,8 +101,8 @@ export class TaskCalls {
       ? this.#notesOver ??= new AbortController()
       : this.#over ??= new AbortController();
     try {
-      if (args === undefined) {
-        const why = `its arguments are nested deeper than ${JSON_DEPTH_MAX} levels`;
+      if ("flaw" in args) {
+        const why = `one of its arguments ${args.flaw}`;
         throw new AgentError("invalid_argument", `Cannot call ${name}: ${why}`);
       }
       const answer: JsonValue | undefined = await this.#perform(name, args, signal);

@@ -4,7 +4,12 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import type { Perform, TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { SelfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+import { findGuestUser } from "../../src/sandbox/guest_user.ts";
+import type { PoolOptions } from "../../src/sandbox/pool.ts";
 import { echo, withPool } from "./bodies.ts";
+import { eachProgram } from "./programs.ts";
 
 const FOLDER = fromFileUrl(new URL("escapes", import.meta.url));
 /** What is run after each body: looks for what it has left, and uses what it may have broken. */
@@ -61,7 +66,17 @@ function assertEnd(outcome: TaskOutcome, { kind, detail }: Escape["ends"]): void
   assertMatch(text, new RegExp(detail.slice(1, -1)));
 }
 
-Deno.test("no body of the corpus gets out, and the next one is served each time", async (t) => {
+/** The user as an agent of this program would have it. */
+async function guestUser(self: SelfCommand): Promise<Pick<PoolOptions, "user">> {
+  const { os } = Deno.build;
+  const place = { self, os, root: Deno.uid() === 0, log: silentLog };
+  const user = await findGuestUser("auto", place);
+  return user === undefined ? {} : { user };
+}
+
+const NAME = "no body of the corpus gets out, and the next one is served each time";
+eachProgram(NAME, async ({ name, ...program }, t) => {
+  const self = { ...program, compiled: name === "binary" };
   const escapes = await readEscapes();
   await withPool(async (run) => {
     for (const { name, source, ends } of escapes) {
@@ -72,5 +87,5 @@ Deno.test("no body of the corpus gets out, and the next one is served each time"
         assertEquals(next, { kind: "success", result: NEXT_RESULT, job: {} });
       });
     }
-  });
+  }, { self, ...await guestUser(self) });
 });

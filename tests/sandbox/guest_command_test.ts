@@ -1,9 +1,9 @@
 // The command line of a guest, for each kind of host and agent.
 
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/executable.ts";
-import { guestCommand } from "../../src/sandbox/guest_command.ts";
+import { findGuestTools, guestCommand, type HostSystem } from "../../src/sandbox/guest_command.ts";
 import { exitWords } from "../../src/sandbox/guest_process.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
@@ -15,9 +15,20 @@ const SOURCE: SelfCommand = {
 };
 const TOOLS = { setpriv: "/usr/bin/setpriv", prlimit: "/usr/bin/prlimit", nice: "/usr/bin/nice" };
 const USER = { uid: 990, gid: 991 };
+const NAMES: Partial<Record<HostSystem, string[]>> = {
+  linux: ["cat", "nice", "prlimit", "setpriv", "unshare"],
+  illumos: ["nice", "ppriv"],
+  solaris: ["nice", "ppriv"],
+  darwin: [],
+};
 
 Deno.test("guestCommand() goes through the tools of the host and gives up everything", () => {
-  const { program, args, uid } = guestCommand(COMPILED, { tools: TOOLS, root: true, user: USER });
+  const { program, args, uid } = guestCommand(COMPILED, {
+    tools: TOOLS,
+    root: true,
+    slots: 4,
+    user: USER,
+  });
   assertEquals(
     [program, ...args].join(" "),
     [
@@ -32,12 +43,12 @@ Deno.test("guestCommand() goes through the tools of the host and gives up everyt
 });
 
 Deno.test("guestCommand() keeps the user id when none is given", () => {
-  const { args } = guestCommand(COMPILED, { tools: TOOLS, root: false });
+  const { args } = guestCommand(COMPILED, { tools: TOOLS, root: false, slots: 4 });
   assertEquals(args.some((arg) => /reuid|regid|clear-groups|bounding/.test(arg)), false);
 });
 
 Deno.test("guestCommand() starts the program itself where the host has no tools", () => {
-  const command = guestCommand(COMPILED, { tools: {}, root: true, user: USER });
+  const command = guestCommand(COMPILED, { tools: {}, root: true, slots: 4, user: USER });
   assertEquals(command, {
     program: "/opt/zonewright",
     args: ["guest"],
@@ -48,7 +59,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
 });
 
 Deno.test("guestCommand() adds the options of Deno when the program runs from source", () => {
-  const { program, args, env } = guestCommand(SOURCE, { tools: {}, root: false });
+  const { program, args, env } = guestCommand(SOURCE, { tools: {}, root: false, slots: 4 });
   assertEquals([program, ...args], [
     "/opt/deno",
     "run",
@@ -62,17 +73,63 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
     "guest",
   ]);
   assertEquals(env, { DENO_DIR: "/cache" });
-  const limited = guestCommand(SOURCE, { tools: TOOLS, root: false });
+  const limited = guestCommand(SOURCE, { tools: TOOLS, root: false, slots: 4 });
   assertEquals(limited.args.includes("--fsize=0"), false);
 });
 
 Deno.test("guestCommand() refuses another user when the agent is not root", () => {
   const error = assertThrows(
-    () => guestCommand(COMPILED, { tools: TOOLS, root: false, user: USER }),
+    () => guestCommand(COMPILED, { tools: TOOLS, root: false, slots: 4, user: USER }),
     AgentError,
     "Cannot run guests as user 990: the agent is not root",
   );
   assertEquals(error.code, "invalid_argument");
+});
+
+Deno.test("guestCommand() gives guests a network of their own where it may", () => {
+  const tools = { ...TOOLS, unshare: "/usr/bin/unshare" };
+  const { program, args } = guestCommand(COMPILED, { tools, root: true, slots: 4 });
+  assertEquals(
+    [program, ...args].slice(0, 8).join(" "),
+    "/usr/bin/nice -n 10 /usr/bin/unshare --net --ipc --uts /usr/bin/setpriv",
+  );
+});
+
+Deno.test("guestCommand() limits the processes of a user that only guests have", () => {
+  const limit = (user: typeof USER & { alone?: boolean }) =>
+    guestCommand(COMPILED, { tools: TOOLS, root: true, slots: 4, user })
+      .args.find((arg) => arg.startsWith("--nproc"));
+  assertEquals(limit({ ...USER, alone: true }), "--nproc=448");
+  // The kernel counts all processes of a user: those of strangers would keep guests from starting.
+  assertEquals(limit({ ...USER, alone: false }), undefined);
+  assertEquals(limit(USER), undefined);
+});
+
+Deno.test("guestCommand() takes basic privileges away on illumos", () => {
+  const tools = { nice: "/usr/bin/nice", ppriv: "/usr/bin/ppriv" };
+  const command = guestCommand(COMPILED, { tools, root: true, slots: 4, user: USER });
+  assertEquals(
+    [command.program, ...command.args].join(" "),
+    [
+      "/usr/bin/nice -n 10 /usr/bin/ppriv -e -s",
+      "IL=basic,!file_link_any,!net_access,!proc_exec,!proc_fork,!proc_info,!proc_session",
+      "/opt/zonewright guest",
+    ].join(" "),
+  );
+  // No program changes the user there, so Deno does, before ppriv begins.
+  assertEquals([command.uid, command.gid], [990, 991]);
+});
+
+Deno.test("findGuestTools() asks for the programs of the system it is told", async () => {
+  for (const [os, names] of Object.entries(NAMES)) {
+    const { tools, missing } = await findGuestTools({ os: os as HostSystem, root: false });
+    assertEquals([...Object.keys(tools), ...missing].sort(), names);
+  }
+});
+
+Deno.test("findGuestTools() does without a network of its own when the agent is not root", async () => {
+  const { missing } = await findGuestTools({ os: "linux", root: false });
+  assert(missing.includes("unshare"));
 });
 
 Deno.test("exitWords() tells memory from other ends", () => {

@@ -14,13 +14,19 @@ function refuses(line: string, why: string): void {
   assertEquals(error.code, "malformed");
 }
 
+const CHECK = { check: "read", ok: true, detail: "refused" };
+
 Deno.test("parseGuestMessage() reads each message of the protocol", () => {
-  assertEquals(parse({ type: "ready", problems: [] }), { type: "ready", problems: [] });
+  assertEquals(parse({ type: "ready", checks: [CHECK] }), { type: "ready", checks: [CHECK] });
   const call = { type: "call", run: 1, call: 2, name: "vmadm.get", args: ["x", { a: [null] }] };
   assertEquals<unknown>(parse(call), call);
   const log = { type: "log", run: 1, level: "warn", message: "m", fields: { a: 1 } };
   assertEquals<unknown>(parse(log), log);
-  assertEquals(parse({ type: "closed", run: 3 }), { type: "closed", run: 3 });
+  assertEquals(parse({ type: "closed", run: 3, spent: false }), {
+    type: "closed",
+    run: 3,
+    spent: false,
+  });
   for (
     const outcome of [
       { kind: "success", result: null, job: {} },
@@ -38,8 +44,9 @@ Deno.test("parseGuestMessage() reads each message of the protocol", () => {
 });
 
 Deno.test("parseGuestMessage() leaves out what does not belong to a message", () => {
-  assertEquals(parse({ type: "closed", run: 1, uuid: "x", execution: "succeeded" }), {
+  assertEquals(parse({ type: "closed", run: 1, spent: true, uuid: "x", execution: "succeeded" }), {
     type: "closed",
+    spent: true,
     run: 1,
   });
 });
@@ -53,11 +60,15 @@ Deno.test("parseGuestMessage() refuses what is no message, and says why", () => 
   refuses("{}", "its type is unknown");
   refuses('{"type":"run","run":1}', "its type is unknown");
   refuses('{"type":"closed"}', "run is not a counter");
+  refuses('{"type":"closed","run":1,"spent":0}', "spent is not true or false");
   refuses('{"type":"closed","run":-1}', "run is not a counter");
   refuses('{"type":"closed","run":1.5}', "run is not a counter");
   refuses('{"type":"closed","run":"1"}', "run is not a counter");
   refuses('{"type":"closed","run":1e300}', "run is not a counter");
-  refuses('{"type":"ready"}', "problems is no list");
+  refuses('{"type":"ready"}', "checks is no list");
+  refuses('{"type":"ready","checks":[7]}', "a check is not an object");
+  refuses('{"type":"ready","checks":[{"check":"read","ok":1,"detail":""}]}', "ok is not true or");
+  refuses('{"type":"ready","checks":[{"check":"read","ok":true}]}', "detail is not a text");
 });
 
 Deno.test("parseGuestMessage() refuses calls of anything but a capability", () => {
@@ -85,7 +96,8 @@ Deno.test("parseGuestMessage() drops keys named __proto__ at every level", () =>
   const message = parseGuestMessage(line);
   assert(message.type === "call");
   assertEquals(JSON.stringify(message.args), '[{"a":1,"b":[{}]}]');
-  assertEquals("polluted" in Object.assign({}, Object(message.args?.[0])), false);
+  assert(!("flaw" in message.args));
+  assertEquals("polluted" in Object.assign({}, Object(message.args[0])), false);
 });
 
 Deno.test("parseGuestMessage() takes no field from a prototype", () => {
@@ -99,12 +111,12 @@ Deno.test("parseGuestMessage() makes what is nested too deep an error of its tas
       `{"type":"call","run":1,"call":1,"name":"info","args":[${deep}]}`,
     );
     assert(call.type === "call");
-    assertEquals(call.args, undefined);
+    assertEquals(call.args, { flaw: "is nested deeper than 100 levels" });
     const log = parseGuestMessage(
       `{"type":"log","run":1,"level":"info","message":"m","fields":{"a":${deep}}}`,
     );
     assert(log.type === "log");
-    assertEquals(log.fields, { fields: "nested deeper than 100 levels" });
+    assertEquals(log.fields, { fields: "is nested deeper than 100 levels" });
     const told = (outcome: string) => {
       const message = parseGuestMessage(`{"type":"end","run":1,"outcome":${outcome}}`);
       assert(message.type === "end");
@@ -142,9 +154,19 @@ Deno.test("parseGuestMessage() takes values up to the limit of nesting", () => {
   assertEquals(JSON.stringify(call.args), `[${nested(100)}]`);
 });
 
-Deno.test("parseGuestMessage() takes problems that are no texts for problems all the same", () => {
-  const ready = parseGuestMessage(`{"type":"ready","problems":[${nested(1_000_000)},7]}`);
-  assertEquals(ready, { type: "ready", problems: ["something unknown", "something unknown"] });
+Deno.test("parseGuestMessage() makes a number that is too large an error of its task", () => {
+  const end = parseGuestMessage(
+    `{"type":"end","run":1,"outcome":{"kind":"success","result":[{"n":1e400}],"job":{}}}`,
+  );
+  assert(end.type === "end");
+  const message = "Cannot record the result: it has a number that is too large";
+  const error = { name: "RangeError", message };
+  assertEquals(end.outcome, { kind: "failure", error, job: {} });
+  const call = parseGuestMessage(
+    `{"type":"call","run":1,"call":1,"name":"info","args":[-1e400]}`,
+  );
+  assert(call.type === "call");
+  assertEquals(call.args, { flaw: "has a number that is too large" });
 });
 
 Deno.test("parseGuestMessage() throws nothing but `malformed` for any JSON", () => {

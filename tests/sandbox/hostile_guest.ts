@@ -2,6 +2,7 @@
 // names. The pool adds `guest` and the path of the socket to its arguments.
 
 import { readLines, writeAll } from "../../src/sandbox/lines.ts";
+import { GUEST_PERMISSIONS } from "../../src/sandbox/protocol.ts";
 
 const [way, , path = ""] = Deno.args;
 const lines = readLines(Deno.stdin, 1000);
@@ -12,8 +13,9 @@ const say = (text: string) => writeAll(socket, new TextEncoder().encode(text));
 const WAYS: Record<string, () => Promise<void>> = {
   // Before it is ready.
   token: () => say(`not-the-token\n`),
-  open: () => say(`${token}\n{"type":"ready","problems":["read a file"]}\n`),
-  early: () => say(`${token}\n{"type":"closed","run":1}\n`),
+  open: () => say(`${token}\n${ready({ read: "can read a file" })}\n`),
+  untried: () => say(`${token}\n{"type":"ready","checks":[]}\n`),
+  early: () => say(`${token}\n{"type":"closed","run":1,"spent":false}\n`),
   // While a task is under way.
   garbage: () => say("garbage\n"),
   bytes: () => writeAll(socket, new Uint8Array([0xff, 0xfe, 10])),
@@ -23,14 +25,18 @@ const WAYS: Record<string, () => Promise<void>> = {
   same_call: () => say(call(1) + call(1)),
   many_calls: () => say(Array.from({ length: 40 }, (_, index) => call(index)).join("")),
   many_logs: () => say(LOG_LINE.repeat(3000)),
-  closed_first: () => say(`{"type":"closed","run":1}\n`),
+  // Asks on and on, and never reads an answer.
+  deaf: async () => {
+    for (let id = 0;; id++) await say(call(id));
+  },
+  closed_first: () => say(`{"type":"closed","run":1,"spent":false}\n`),
   call_after_end: () => say(END + call(1)),
   end_twice: () => say(END + END),
   // Never says that nothing of the task runs any more.
   end_open: () => say(END),
   output: () => flood(Deno.stdout),
   errors: () => flood(Deno.stderr),
-  ready_again: () => say(`{"type":"ready","problems":[]}\n`),
+  ready_again: () => say(`${ready({})}\n`),
   gone: () => Promise.resolve(Deno.exit(3)),
   hangs_up: () => Promise.resolve(socket.close()),
 };
@@ -42,14 +48,22 @@ function flood(output: { write(bytes: Uint8Array): Promise<number> }): Promise<v
   return writeAll(output, new Uint8Array(2 * 1024 * 1024).fill(46));
 }
 
+/** The report of a sound guest, but for what is named. */
+function ready(open: Readonly<Record<string, string>>): string {
+  const checks = GUEST_PERMISSIONS.map((name) => (
+    { check: name, ok: open[name] === undefined, detail: open[name] ?? "refused" }
+  ));
+  return JSON.stringify({ type: "ready", checks });
+}
+
 function call(id: number): string {
   return `{"type":"call","run":1,"call":${id},"name":"vnc.wait","args":[]}\n`;
 }
 
 const act = WAYS[way ?? ""];
 if (act === undefined) throw new Error(`Cannot misbehave: there is no way named ${way}`);
-if (!["token", "open", "early"].includes(way ?? "")) {
-  await say(`${token}\n{"type":"ready","problems":[]}\n`);
+if (!["token", "open", "untried", "early"].includes(way ?? "")) {
+  await say(`${token}\n${ready({})}\n`);
   await readLines(socket, 1_000_000).next();
 }
 await act();

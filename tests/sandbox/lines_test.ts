@@ -114,3 +114,33 @@ Deno.test("openLineWriter() bears a sink that is closed", async () => {
   write("b");
   await until("the second attempt", () => attempts === 2);
 });
+
+Deno.test("openLineWriter() tells of lines that nobody takes, and drops them", async () => {
+  const taken: string[] = [];
+  const decoder = new TextDecoder();
+  let take = Promise.withResolvers<void>();
+  const sink = {
+    async write(bytes: Uint8Array) {
+      await take.promise;
+      taken.push(decoder.decode(bytes));
+      return bytes.length;
+    },
+  };
+  let told = 0;
+  const write = openLineWriter(sink, { charsMax: 10, exceeded: () => void (told += 1) });
+  write("123456");
+  // The first is under way by then, and counts until it was taken.
+  await Promise.resolve();
+  write("12345");
+  assertEquals(told, 1);
+  write("123");
+  assertEquals(told, 1);
+  const first = take;
+  take = Promise.withResolvers();
+  take.resolve();
+  first.resolve();
+  await until("both lines", () => taken.length === 2);
+  assertEquals(taken, ["123456\n", "123\n"]);
+  write("12345");
+  assertEquals(told, 1);
+});

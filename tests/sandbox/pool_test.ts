@@ -6,6 +6,9 @@ import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { type SelfCommand, selfCommand } from "../../src/executable.ts";
 import { silentLog } from "../../src/log.ts";
+import { openGuestDoor } from "../../src/sandbox/guest_door.ts";
+import { makeGuestFolder } from "../../src/sandbox/guest_folder.ts";
+import { writeAll } from "../../src/sandbox/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -78,6 +81,21 @@ Deno.test("a pool replaces a guest after its share of executions", async () => {
   }, { runsPerGuestMax: 2 });
 });
 
+Deno.test("a pool renews a used guest once nothing has run for a while", async () => {
+  await withPool(async (run, pool) => {
+    const [fresh] = await meet(run);
+    assertEquals(fresh?.kind, "success");
+    const before = pool.pids();
+    for (let count = 0; count < 50; count++) assertEquals((await run(OK)).kind, "success");
+    const kept = await until("a new guest beside the unused one", () => {
+      const pids = pool.pids();
+      return pids.length === 2 && pids.some((pid) => !before.includes(pid)) && pids;
+    });
+    assert(kept.some((pid) => before.includes(pid)), "The guest without tasks was renewed too");
+    assertEquals((await run(OK)).kind, "success");
+  }, { renewAfterMs: 20 });
+});
+
 Deno.test("a guest has no capability, no new privileges, and limits, on Linux", async () => {
   await withPool(async (run, pool) => {
     await run(OK);
@@ -143,6 +161,7 @@ Deno.test("openPool() refuses another user for guests when the agent is not root
 Deno.test("a task is told why no guest starts", async (t) => {
   const ways: Record<string, RegExp> = {
     open: /is not closed: it can read a file/,
+    untried: /is not closed: it did not try \\"read\\", .*\\"import\\"/,
     early: /spoke before it was ready/,
     nothing: /there is no way named nothing/,
   };
@@ -197,6 +216,41 @@ Deno.test("a guest that breaks the protocol is killed and its task fails in word
   }
 });
 
+Deno.test("a guest that takes no answers is killed before they fill the agent", async () => {
+  await withPool(async (run) => {
+    const perform = () => Promise.resolve("x".repeat(1024 * 1024));
+    const outcome = await run(OK, { perform });
+    assertMatch(errorMessage(outcome), /left over 50331648 characters unread|too many calls/);
+  }, { self: hostile("deaf") });
+});
+
+Deno.test("the door is for those with a token: others are turned away, however many", async () => {
+  await withFolder(async (runtimeDir) => {
+    const door = await openGuestDoor({ runtimeDir });
+    const knock = async (text: string) => {
+      const socket = await Deno.connect({ transport: "unix", path: door.path });
+      try {
+        await writeAll(socket, new TextEncoder().encode(text));
+        return await socket.read(new Uint8Array(1));
+      } catch {
+        return null; // The door was closed while we wrote.
+      } finally {
+        socket.close();
+      }
+    };
+    assertEquals(await knock("nobody knows this\n"), null);
+    // Longer than any token: turned away before the line ends.
+    assertEquals(await knock("x".repeat(1000)), null);
+    const silent = await Promise.all(
+      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: door.path })),
+    );
+    // The silent ones wait for their time to be up, and this one finds no room beside them.
+    assertEquals(await knock(""), null);
+    for (const socket of silent) socket.close();
+    await door.close();
+  });
+});
+
 Deno.test("a guest that breaks the protocol after the end loses itself, not the outcome", async (t) => {
   for (const way of ["end_twice", "end_open", "call_after_end"]) {
     await t.step(way, async () => {
@@ -209,6 +263,56 @@ Deno.test("a guest that breaks the protocol after the end loses itself, not the 
     });
   }
 });
+
+Deno.test("makeGuestFolder() sweeps the temporary folder of what dead agents left there", async () => {
+  await withFolder(async (folder) => {
+    const temporaryDir = join(folder, "tmp");
+    const runtimeDir = join(folder, "x".repeat(100));
+    const make = async (name: string, withSocket: boolean, ageMs: number) => {
+      const path = join(temporaryDir, name);
+      await Deno.mkdir(path, { recursive: true });
+      const socket = join(path, "s");
+      const listener = withSocket ? Deno.listen({ transport: "unix", path: socket }) : undefined;
+      await setAge(path, ageMs);
+      return { path, listener };
+    };
+    const old = 3_600_000;
+    const dead = await make("zonewright-guests-dead", true, old);
+    // Under another name Deno does not find it to remove it when it stops to listen.
+    await Deno.rename(join(dead.path, "s"), join(folder, "s"));
+    dead.listener?.close();
+    await Deno.rename(join(folder, "s"), join(dead.path, "s"));
+    await setAge(dead.path, old);
+    const live = await make("zonewright-guests-live", true, old);
+    await make("zonewright-guests-empty", false, old);
+    await make("zonewright-guests-young", false, 0);
+    await make("guests-of-others", false, old);
+    const filled = await make("zonewright-guests-filled", false, old);
+    await Deno.writeTextFile(join(filled.path, "file"), "");
+    await setAge(filled.path, old);
+    await Deno.mkdir(runtimeDir);
+    const ours = await makeGuestFolder({ runtimeDir, temporaryDir });
+    try {
+      const kept = Array.from(Deno.readDirSync(temporaryDir), ({ name }) => name)
+        .filter((name) => !ours.socketPath.includes(name));
+      assertEquals(kept.sort(), [
+        "guests-of-others",
+        "zonewright-guests-filled",
+        "zonewright-guests-live",
+        "zonewright-guests-young",
+      ]);
+    } finally {
+      live.listener?.close();
+      await ours.remove();
+    }
+  });
+});
+
+/** Makes a folder look as if it had been made so long ago. */
+async function setAge(path: string, ms: number): Promise<void> {
+  const then = new Date(Date.now() - ms);
+  await Deno.utime(path, then, then);
+}
 
 Deno.test("openPool() removes the folder that a killed agent has left", async () => {
   await withFolder(async (runtimeDir) => {

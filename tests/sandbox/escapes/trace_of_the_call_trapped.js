@@ -1,5 +1,5 @@
 // deno-lint-ignore-file
-// ends: timeout
+// ends: failure /The task has broken its own realm/
 // The place of a call is the task's own object by then; its getter breaks the refusal of the call.
 (async (job, cb) => {
   Error.captureStackTrace = (place) => {

@@ -1,0 +1,91 @@
+// The self-test of the wall, for an operator: starts one guest as the pool would, has it try what it
+// must not be able to do, and looks at its process from outside. It leaves nothing behind.
+
+import { AgentError, messageOf } from "../domain/error.ts";
+import type { SelfCommand } from "../executable.ts";
+import type { Log } from "../log.ts";
+import { processChecks } from "./guest_process_checks.ts";
+import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./guest_command.ts";
+import { openGuestDoor } from "./guest_door.ts";
+import { GuestProcess } from "./guest_process.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "./protocol.ts";
+
+/** What the test needs: the same as a pool. */
+export interface SelfTestOptions {
+  /** How to start this program again. */
+  readonly self: SelfCommand;
+  /** Folder for the socket of the guest; not that of a running agent. */
+  readonly runtimeDir: string;
+  readonly log: Log;
+  /** As findGuestUser() answers it. */
+  readonly user?: GuestUser;
+}
+
+/** Time for the guest to report, milliseconds. */
+const START_DEADLINE_MS = 30_000;
+
+/**
+ * Runs the self-test on a fresh guest. The checks are, in this order: `start`; one for each of
+ * Deno's permissions (`read`, `write`, `net`, `env`, `run`, `sys`, `ffi`, `import`), as the guest
+ * tells them; and those of guest_process_checks.ts. When the guest does not start, the rest is
+ * missing. Never throws for what it finds.
+ */
+export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]> {
+  const { self, runtimeDir, log, user } = options;
+  const root = Deno.uid() === 0;
+  try {
+    const { tools } = await findGuestTools({ os: Deno.build.os, root });
+    const place: GuestPlace = {
+      tools,
+      root,
+      slots: 1,
+      ...(user === undefined ? {} : { user }),
+    };
+    const command = guestCommand(self, place);
+    const door = await openGuestDoor({ runtimeDir, ...(user === undefined ? {} : { user }) });
+    try {
+      const token = crypto.randomUUID() + crypto.randomUUID();
+      const guest = new GuestProcess(command, door.path, token, log);
+      try {
+        door.expect(token, guest);
+        const told = await report(guest);
+        return [
+          { check: "start", ok: true, detail: `process ${guest.pid} reported` },
+          ...GUEST_PERMISSIONS.map((name) => found(told, name)),
+          ...await processChecks(guest.pid, place),
+        ];
+      } finally {
+        guest.kill("was ended after its test");
+        await guest.reaped;
+      }
+    } finally {
+      await door.close();
+    }
+  } catch (error) {
+    return [{ check: "start", ok: false, detail: messageOf(error) }];
+  }
+}
+
+/** @throws {AgentError} `internal` when the guest ends instead */
+function report(guest: GuestProcess): Promise<readonly GuestCheck[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<readonly GuestCheck[]>();
+  const late = setTimeout(
+    () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
+    START_DEADLINE_MS,
+  );
+  guest.listen({
+    message: (message) =>
+      message.type === "ready" ? resolve(message.checks) : guest.kill("spoke before it was ready"),
+    lost: ({ words }) =>
+      reject(new AgentError("internal", `Cannot start a guest: its process ${words}`)),
+  });
+  return promise.finally(() => {
+    clearTimeout(late);
+    guest.listen(undefined);
+  });
+}
+
+function found(told: readonly GuestCheck[], name: string): GuestCheck {
+  const check = told.find((one) => one.check === name);
+  return check ?? { check: name, ok: false, detail: "was not tried" };
+}

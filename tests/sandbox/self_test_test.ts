@@ -1,0 +1,74 @@
+// The self-test: that a guest which kept a permission is found out and given no task, and what the
+// operator is told of one that is sound.
+
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { fromFileUrl } from "@std/path";
+import { type SelfCommand, selfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "../../src/sandbox/protocol.ts";
+import { testGuest } from "../../src/sandbox/self_test.ts";
+import { withFolder } from "../support/until.ts";
+import { withPool } from "./bodies.ts";
+
+/** Found on a host that has all the programs; where one is missing the check fails, and says so. */
+const OUTSIDE = ["user", "privileges", "capabilities", "limits", "network"];
+
+/** A guest that keeps one permission; `none` keeps none. */
+function keeping(permission: string): SelfCommand {
+  const script = fromFileUrl(new URL("open_guest.ts", import.meta.url));
+  const config = fromFileUrl(new URL("../../deno.json", import.meta.url));
+  const args = ["run", "--quiet", "--cached-only", "--config", config, "-A", script, permission];
+  const cache = Deno.env.get("DENO_DIR");
+  const env = { NO_COLOR: "1", ...(cache === undefined ? {} : { DENO_DIR: cache }) };
+  return { program: Deno.execPath(), args, env, compiled: false };
+}
+
+async function check(self: SelfCommand): Promise<GuestCheck[]> {
+  return await withFolder(async (runtimeDir) => {
+    const checks = await testGuest({ self, runtimeDir, log: silentLog });
+    assertEquals([...Deno.readDirSync(runtimeDir)], []);
+    return checks;
+  });
+}
+
+Deno.test("testGuest() tells of every permission that a guest kept", async (t) => {
+  for (const permission of ["none", ...GUEST_PERMISSIONS]) {
+    await t.step(permission, async () => {
+      const checks = await check(keeping(permission));
+      const open = checks.filter(({ check, ok }) => !ok && !OUTSIDE.includes(check));
+      assertEquals(open.map(({ check }) => check), permission === "none" ? [] : [permission]);
+      assert(open.every(({ detail }) => /^(can|has) /.test(detail)), JSON.stringify(open));
+    });
+  }
+});
+
+Deno.test("a guest that kept a permission is never given a task", async (t) => {
+  for (const permission of GUEST_PERMISSIONS) {
+    await t.step(permission, async () => {
+      await withPool(async (run) => {
+        const outcome = await run("(job, cb) => cb(null, `ran`)");
+        assert(outcome.kind === "failure", JSON.stringify(outcome));
+        assertMatch(JSON.stringify(outcome.error), /its process is not closed: it (can|has) /);
+      }, { self: keeping(permission) });
+    });
+  }
+});
+
+Deno.test("testGuest() looks at the process of a guest from outside", async () => {
+  const checks = await check(selfCommand());
+  assertEquals(checks.slice(0, 9).map(({ check }) => check), ["start", ...GUEST_PERMISSIONS]);
+  assert(checks.slice(0, 9).every(({ ok }) => ok), JSON.stringify(checks));
+  const outside = Object.fromEntries(checks.slice(9).map(({ check, ok }) => [check, ok]));
+  if ("process" in outside) return;
+  assertEquals(Object.keys(outside), OUTSIDE);
+  // From source, root's guests stay root's: nobody may not read a source tree.
+  assertEquals(outside.user, Deno.uid() !== 0);
+  assertEquals(outside.capabilities, true);
+});
+
+Deno.test("testGuest() tells why a guest does not start", async () => {
+  const self = { program: "/nothing/here", args: [], env: {}, compiled: true };
+  const [start, ...rest] = await check(self);
+  assertEquals([start?.check, start?.ok, rest], ["start", false, []]);
+  assertMatch(start?.detail ?? "", /^Cannot start a guest: its process .*nothing\/here/);
+});
