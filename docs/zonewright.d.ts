@@ -247,7 +247,8 @@ declare namespace Zonewright {
 
   /**
    * Appends an object to the info of the job (`GET /jobs/:job_uuid/info`): at most 16 KiB, and 1000
-   * entries of one execution. By convention steps for people are `{task, message}`.
+   * entries of one execution. By convention steps for people are `{task, message}`. Names that begin
+   * with `zonewright_` are the agent's own.
    */
   type Info = <Entry extends object>(entry: Entry & JsonObject<Entry>) => Promise<null>;
 
@@ -305,7 +306,7 @@ declare namespace Zonewright {
     /** What the index says of an artifact. */
     find(artifact: ArtifactRef): Promise<FoundArtifact>;
     /** Has it downloaded and verified, so that a later use finds it here. */
-    download(artifact: ArtifactRef): Promise<Medium>;
+    download(artifact: ArtifactRef & MediaChecks & { digest?: string }): Promise<Medium>;
   }
 
   /** Consoles of machines. */
@@ -365,6 +366,8 @@ declare namespace Zonewright {
     max_physical_memory?: number;
     /** 0 to 1024. */
     zfs_io_priority?: number;
+    /** True for a random password of the console, which no task is told. */
+    vnc_password?: boolean;
     /** At most 64. The tag `zonewright_job` is the agent's own. */
     tags?: Metadata;
     /** At most 64 entries; `user-data` of the first boot travels here. */
@@ -504,6 +507,8 @@ declare namespace Zonewright {
     state: MachineState;
     /** Folder of its zone. */
     zonepath: string;
+    /** Of its zone, such as `running` or `installed`. */
+    zone_state?: string;
     alias?: string;
     /** MiB. */
     ram?: number;
@@ -572,11 +577,58 @@ declare namespace Zonewright {
    */
   type MediaRequest =
     /** A file of a media folder of the agent: an absolute path, or its name alone. */
-    | { path: string; digest?: string; url?: never; artifact?: never }
-    /** A download; an address is no proof of its bytes, so the digest is required. */
-    | { url: string; digest: string; path?: never; artifact?: never }
+    | (AnyFormat & {
+      path: string;
+      digest?: string;
+      url?: never;
+      artifact?: never;
+      known?: never;
+    })
+    /** A download; an address is no proof of its bytes, so the digest is required otherwise. */
+    | (AnyFormat & MediaChecks & {
+      url: string;
+      digest: string;
+      /** What the file is unpacked from. */
+      compression?: "none" | "gzip" | "xz" | "zstd" | "bzip2";
+      path?: never;
+      artifact?: never;
+      known?: never;
+    })
+    /** A download that is taken as it comes. */
+    | (AnyFormat & {
+      url: string;
+      allow_unverified: true;
+      check?: CheckLevel;
+      digest?: string;
+      compression?: "none" | "gzip" | "xz" | "zstd" | "bzip2";
+      path?: never;
+      artifact?: never;
+      known?: never;
+    })
     /** An artifact of the index. */
-    | { artifact: ArtifactRef; digest?: string; path?: never; url?: never };
+    | (AnyFormat & MediaChecks & {
+      artifact: ArtifactRef;
+      digest?: string;
+      path?: never;
+      url?: never;
+      known?: never;
+    })
+    /** A file that the agent has already, as `sha256:<64 hex digits>`. */
+    | (AnyFormat & { known: string; digest?: never; path?: never; url?: never; artifact?: never });
+
+  /** Also takes what no machine boots, such as qcow2. */
+  type AnyFormat = { any_format?: boolean };
+
+  /** How sure the agent is that a file is its vendor's; docs/media.md tells the levels. */
+  type CheckLevel = "none" | "index" | "vendor" | "signature";
+
+  /** How a download has to be checked. */
+  type MediaChecks = {
+    /** The level to reach; the agent's own least level when left out. */
+    check?: CheckLevel;
+    /** Takes it also when it does not reach that level. */
+    allow_unverified?: boolean;
+  };
 
   /** Names one artifact of the image index. */
   type ArtifactRef = {
@@ -606,6 +658,7 @@ declare namespace Zonewright {
     sha256: string;
     /** For people. */
     label: string;
+    level: CheckLevel;
   };
 
   /** A medium in the root of a zone. */

@@ -1,10 +1,13 @@
 // All capabilities together, as run_task.ts calls them on behalf of one execution of a task. Here a
-// name becomes a capability, calls are counted, each gets its deadline, and what it throws becomes
-// something that a task may read.
+// name becomes a capability; a call is counted, held against what is allowed, gets its deadline and
+// its place in the job's timeline; and what it throws becomes something that a task may read.
 
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
+import { isUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
+import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
+import { orAborted } from "../host/abort.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import type { Log } from "../log.ts";
@@ -12,15 +15,20 @@ import type { Mirror } from "../mirror/mirror.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../sandbox/protocol.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
-import { type Capability, type TaskContext, withDeadline } from "./capability.ts";
+import { type CallEnd, openCallRecord } from "./call_record.ts";
+import { argumentCount, CALL_RULES } from "./call_rules.ts";
+import { type Call, type Capability, type TaskContext, withDeadline } from "./capability.ts";
 import { openFoundMedia } from "./found_media.ts";
 import { imagesCapabilities } from "./images.ts";
 import { infoCapabilities, openNotes, openProgress } from "./info.ts";
 import { logCapabilities } from "./log.ts";
 import { mediaCapabilities } from "./media.ts";
-import { vmadmCapabilities } from "./vmadm.ts";
+import { openOwnMachines, type OwnMachines } from "./own_machines.ts";
+import { machineUuid, vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
+/** Characters of the name of a task that entries and log lines repeat. */
+const TASK_NAME_CHARS_MAX = 255;
 /** Calls of one execution of a task. Polling once a second for a day needs as many. */
 const CALLS_MAX = 100_000;
 
@@ -35,17 +43,37 @@ export interface CapabilityDeps {
   readonly mediaDirs: readonly string[];
   readonly log: Log;
   readonly now: Now;
+  /** Entries that tasks may write into one job's info; without it there is no bound. */
+  readonly infoEntriesMax?: number;
+  /** Calls of one execution, where it is not CALLS_MAX. */
+  readonly callsMax?: number;
+  /** Deadlines that differ from those of the capabilities. */
+  readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
 }
+
+/** What one execution of a task may call. */
+export type TaskPerform = Perform & {
+  /** The execution is over: nothing more is performed, and its calls are counted in the job's info. */
+  readonly close: () => void;
+};
+
+type Table = Readonly<Record<CapabilityName, Capability>>;
 
 /**
  * Opens the capabilities.
  * @returns makes what one execution of a task may call
  * @see docs/tasks.md
  */
-export function openCapabilities(deps: CapabilityDeps): (context: TaskContext) => Perform {
+export function openCapabilities(deps: CapabilityDeps): (context: TaskContext) => TaskPerform {
+  const table = capabilityTable(deps);
+  const own = openOwnMachines(deps.vmadm, deps.policy);
+  return (context) => performFor(context, { table, own, deps });
+}
+
+/** Every capability by its name; the compiler refuses it while one of the protocol is missing. */
+export function capabilityTable(deps: CapabilityDeps): Table {
   const found = openFoundMedia();
-  // The compiler refuses the table while a name of the protocol is missing.
-  const table: Readonly<Record<CapabilityName, Capability>> = {
+  return {
     ...vmadmCapabilities(deps.vmadm, deps.policy),
     ...mediaCapabilities({ ...deps, found }),
     ...imagesCapabilities(deps.mirror, found),
@@ -53,47 +81,116 @@ export function openCapabilities(deps: CapabilityDeps): (context: TaskContext) =
     ...infoCapabilities,
     ...logCapabilities(deps.log),
   };
-  return (context) => performFor(context, table, deps);
 }
 
-function performFor(
-  { job_uuid, task_name, signal: over }: TaskContext,
-  table: Readonly<Record<CapabilityName, Capability>>,
-  deps: CapabilityDeps,
-): Perform {
+interface Ground {
+  readonly table: Table;
+  readonly own: OwnMachines;
+  readonly deps: CapabilityDeps;
+}
+
+function performFor(context: TaskContext, ground: Ground): TaskPerform {
+  const { job_uuid, signal: over } = context;
+  // Every entry of the info carries it, and no rule bounds the name of a task.
+  const task_name = context.task_name.slice(0, TASK_NAME_CHARS_MAX);
+  const { deps } = ground;
+  const record = openCallRecord(deps, job_uuid, task_name);
   const note = openNotes(deps, job_uuid);
-  let calls = 0;
-  let underWay = 0;
-  return async (name, args, signal) => {
-    if (!Object.hasOwn(table, name)) {
+  const gate = openGate(deps.callsMax ?? CALLS_MAX);
+  let dropped = 0;
+  const drop = () => void (dropped += 1);
+  const perform: Perform = async (name, args, signal) => {
+    if (!Object.hasOwn(ground.table, name)) {
       throw new AgentError("forbidden", `Cannot call ${JSON.stringify(name)}: no such capability`);
     }
-    calls += 1;
-    if (calls > CALLS_MAX) throw tooMany(name, `the task has made ${CALLS_MAX} calls`);
-    // Nobody waits for log lines, so any number of them may be on their way.
-    const waitedFor = !name.startsWith("log.");
-    if (waitedFor && underWay >= CALLS_IN_FLIGHT_MAX) {
-      throw tooMany(name, `${underWay} calls are under way`);
-    }
-    if (waitedFor) underWay += 1;
-    const capability = table[name];
+    if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
     const progress = openProgress(deps, job_uuid, task_name);
     const both = AbortSignal.any([over, signal]);
+    const call = { job_uuid, task_name, note, drop, progress: progress.tell };
+    const began = performance.now();
+    let ended: CallEnd = "ok";
+    let leave = () => {};
     try {
-      return await withDeadline(
-        name,
-        capability.deadlineMs,
-        both,
-        (signal) =>
-          capability.perform({ job_uuid, task_name, signal, note, progress: progress.tell }, args),
-      );
+      leave = gate.enter(name, args);
+      return await run(ground, name, args, both, call);
     } catch (error) {
-      throw readable(error, name, deps.log, { job_uuid, task_name });
+      const told = readable(error, name, deps.log, { job_uuid, task_name });
+      ended = told.code;
+      throw told;
     } finally {
-      if (waitedFor) underWay -= 1;
       await progress.end();
+      await record.add({ name, args, ms: performance.now() - began, ended });
+      leave();
     }
   };
+  const close = () => {
+    if (gate.closed) return;
+    gate.closed = true;
+    record.close(dropped);
+  };
+  return Object.assign(perform, { close });
+}
+
+/** Counts the calls of one execution, and refuses those that are too many or have a wrong form. */
+function openGate(callsMax: number) {
+  let calls = 0;
+  let underWay = 0;
+  return {
+    closed: false,
+    /** @returns what is called when the call has ended */
+    enter(name: CapabilityName, args: readonly JsonValue[]): () => void {
+      const { kind, argsMax } = CALL_RULES[name];
+      calls += 1;
+      if (calls > callsMax) throw tooMany(name, `the task has made ${callsMax} calls`);
+      // Nobody waits for log lines, so any number of them may be on their way.
+      const waitedFor = kind !== "note" || name === "info";
+      if (waitedFor && underWay >= CALLS_IN_FLIGHT_MAX) {
+        throw tooMany(name, `${underWay} calls are under way`);
+      }
+      const given = argumentCount(args);
+      if (given > argsMax) {
+        const words = `it takes at most ${argsMax} ${argsMax === 1 ? "argument" : "arguments"}`;
+        throw invalidArgument("arguments", `Cannot call ${name}: ${words}, found ${given}`);
+      }
+      if (!waitedFor) return () => {};
+      underWay += 1;
+      return () => void (underWay -= 1);
+    },
+  };
+}
+
+async function run(
+  { table, own, deps }: Ground,
+  name: CapabilityName,
+  args: readonly JsonValue[],
+  both: AbortSignal,
+  call: Omit<Call, "signal">,
+): Promise<JsonValue> {
+  const capability = table[name];
+  const { leftAlone, changesMachine } = CALL_RULES[name];
+  const deadlineMs = deps.deadlinesMs?.[name] ?? capability.deadlineMs;
+  return await withDeadline(name, deadlineMs, both, async (signal) => {
+    if (changesMachine) await own.require(machineUuid(args[0]), signal);
+    if (name === "vmadm.create") await beginCreate(own, args[0], signal);
+    const performed = capability.perform({ ...call, signal }, args);
+    if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);
+    // Waited for until it has really ended, so that no undoing overtakes it.
+    return await performed;
+  });
+}
+
+async function beginCreate(
+  own: OwnMachines,
+  payload: JsonValue | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const uuid = isJsonObject(payload) ? payload.uuid : undefined;
+  // Any other uuid is refused by the payload's own check.
+  if (isUuid(uuid)) await own.begin(machineUuid(uuid), signal);
+}
+
+function overAlready(name: string): AgentError {
+  return new AgentError("aborted", `Cannot call ${name}: its task has ended`);
 }
 
 function tooMany(name: string, why: string): AgentError {

@@ -23,12 +23,14 @@ export interface Call {
   readonly signal: AbortSignal;
   /** Appends to the job's info on behalf of the task, within the task's bounds. */
   readonly note: (entry: JsonObject) => Promise<void>;
+  /** Tells that a note was left out, since there were too many or it was too large. */
+  readonly drop: () => void;
   /** Tells how far a long call has come; most of what it is told is dropped. */
   readonly progress: (phase: ProgressPhase, done: number, total: number | null) => void;
 }
 
 /** What a long call is doing. @see docs/tasks.md, info and log */
-export type ProgressPhase = "download" | "verify" | "copy";
+export type ProgressPhase = "download" | "decompress" | "verify" | "copy";
 
 /** What a capability does, and how long it may take. */
 export interface Capability {

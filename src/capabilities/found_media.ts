@@ -6,7 +6,7 @@
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
-import type { Medium } from "../mirror/mirror.ts";
+import type { Medium } from "../mirror/medium.ts";
 
 /** Jobs that are remembered; the one that found something longest ago is forgotten first. */
 const JOBS_MAX = 512;
@@ -68,7 +68,7 @@ export function openFoundMedia(): FoundMedia {
         medium.path === value.path && medium.sha256 === value.sha256
       );
       if (entry === undefined) {
-        const name = JSON.stringify(String(value.name ?? "").slice(0, 128));
+        const name = JSON.stringify(typeof value.name === "string" ? value.name.slice(0, 128) : "");
         const message = `Cannot place medium ${name}: media.find() did not return it to this job`;
         throw new AgentError("forbidden", message);
       }

@@ -1,11 +1,18 @@
 // What tasks may do with the image index: find an artifact, and have it downloaded and verified.
 
-import type { Digest } from "../domain/digest.ts";
-import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { canonicalJson } from "../domain/json.ts";
-import { parseArtifactRef } from "../domain/media.ts";
+import { parseDigest } from "../domain/digest.ts";
+import { AgentError } from "../domain/error.ts";
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import {
+  type ArtifactRef,
+  type MediaChecks,
+  parseArtifactRef,
+  parseMediaRequest,
+} from "../domain/media.ts";
+import type { DownloadOptions } from "../mirror/downloads.ts";
 import type { FoundArtifact } from "../mirror/find_artifact.ts";
-import type { Medium, Mirror } from "../mirror/mirror.ts";
+import type { Medium } from "../mirror/medium.ts";
+import type { Mirror } from "../mirror/mirror.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
 import type { FoundMedia } from "./found_media.ts";
 
@@ -24,8 +31,9 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
     "images.download": {
       deadlineMs: DOWNLOAD_DEADLINE_MS,
       async perform(call, [value]) {
-        const ref = parseArtifactRef(value);
-        const medium = await downloadArtifact(mirror, await mirror.findArtifact(ref), call);
+        const { ref, wishes } = parseDownload(value);
+        const artifact = await mirror.findArtifact(ref);
+        const medium = await downloadArtifact(mirror, artifact, call, wishes);
         await found.remember(call.job_uuid, canonicalJson(value ?? null), medium);
         return mediumJson(medium);
       },
@@ -33,21 +41,61 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
   };
 }
 
+/** What a request says of a download besides which file it means. */
+export interface DownloadWishes extends MediaChecks {
+  readonly digest?: string;
+}
+
+/** An artifact, and beside what names it, how it is checked. @throws {AgentError} `invalid_argument` */
+function parseDownload(
+  value: JsonValue | undefined,
+): { ref: ArtifactRef; wishes: DownloadWishes } {
+  if (!isJsonObject(value)) return { ref: parseArtifactRef(value), wishes: {} };
+  const { digest, check, allow_unverified, ...ref } = value;
+  const media = parseMediaRequest(
+    {
+      artifact: ref,
+      ...(digest === undefined ? {} : { digest }),
+      ...(check === undefined ? {} : { check }),
+      ...(allow_unverified === undefined ? {} : { allow_unverified }),
+    },
+    "",
+    true,
+  );
+  if (!("artifact" in media)) throw new AgentError("internal", "Cannot read the artifact");
+  const { artifact, ...wishes } = media;
+  return { ref: artifact, wishes };
+}
+
 /** Downloads an artifact for a task that is told how far it is. */
 export async function downloadArtifact(
   mirror: Mirror,
   artifact: FoundArtifact,
-  { signal, progress }: Call,
-  digest?: Digest,
+  call: Call,
+  wishes: DownloadWishes = {},
 ): Promise<Medium> {
-  const onProgress = (done: number, total: number | null) => progress("download", done, total);
-  const pinned = digest === undefined ? {} : { digest };
-  return await mirror.download(artifact, { signal, onProgress, ...pinned });
+  return await mirror.download(artifact, downloadOptions(call, wishes));
+}
+
+/** How the mirror downloads for a task: with its checks, its progress, and in use by its job. */
+export function downloadOptions(
+  { signal, progress, job_uuid }: Call,
+  { digest, check, allow_unverified }: DownloadWishes,
+): DownloadOptions {
+  return {
+    signal,
+    job: job_uuid,
+    onProgress: (done, total, phase) => progress(phase, done, total),
+    ...(digest === undefined ? {} : { digest: parseDigest(digest, "digest") }),
+    ...(check === undefined ? {} : { check }),
+    ...(allow_unverified === undefined ? {} : { allowUnverified: allow_unverified }),
+  };
 }
 
 /** A medium as tasks see it. */
-export function mediumJson({ source, path, name, size, sha256, label }: Medium): JsonObject {
-  return { source, path, name, size, sha256, label };
+export function mediumJson(medium: Medium): JsonObject {
+  const { source, path, name, size, sha256, label, level } = medium;
+  return { source, path, name, size, sha256, label, level };
 }
 
 /** What the index says of an artifact, and where it was found. */

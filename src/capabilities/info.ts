@@ -8,6 +8,7 @@ import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
+import { forgedName } from "../domain/info_entry.ts";
 import type { Call, CapabilitiesOf, ProgressPhase } from "./capability.ts";
 
 /** Entries that one execution of a task may append; those of log.* count. */
@@ -20,11 +21,15 @@ const PROGRESS_INTERVAL_MS = 1000;
 const PROGRESS_DOUBLES_AFTER = 60;
 
 const INFO_DEADLINE_MS = 30_000;
+/** Characters of a name that an error repeats. */
+const NAME_CHARS_MAX = 64;
 
 interface InfoDeps {
   readonly store: Store;
   readonly log: Log;
   readonly now: Now;
+  /** Entries of one job, over all executions of its tasks; without it there is no bound. */
+  readonly infoEntriesMax?: number;
 }
 
 /** The capability `info(object)`. */
@@ -35,6 +40,14 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
       if (!isJsonObject(entry)) {
         throw invalidArgument("info", "Cannot append to the job's info: expected an object");
       }
+      const forged = forgedName(entry);
+      if (forged !== undefined) {
+        const name = JSON.stringify(forged.slice(0, NAME_CHARS_MAX));
+        throw invalidArgument(
+          "info",
+          `Cannot append to the job's info: names such as ${name} are the agent's own`,
+        );
+      }
       await call.note(entry);
       return null;
     },
@@ -43,7 +56,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
 
 /** The notes of one execution of a task: appends until a bound is reached. */
 export function openNotes(
-  { store, now }: InfoDeps,
+  { store, now, infoEntriesMax }: InfoDeps,
   job_uuid: JobUuid,
 ): Call["note"] {
   let entries = 0;
@@ -61,8 +74,14 @@ export function openNotes(
       throw new AgentError("too_large", message);
     }
     entries += 1;
-    if (await store.info.append(job_uuid, entry, now()) === "not_found") {
+    const appended = await store.info.append(job_uuid, entry, now(), infoEntriesMax);
+    if (appended === "not_found") {
       throw new AgentError("not_found", `Cannot append to the info of job ${job_uuid}: it is gone`);
+    }
+    if (appended === "full") {
+      const message = `Cannot append to the job's info: it has ${infoEntriesMax} entries, ` +
+        "more are not allowed";
+      throw new AgentError("too_large", message);
     }
   };
 }
@@ -76,7 +95,7 @@ export interface Progress {
 
 /** Opens the progress of one call. */
 export function openProgress(
-  { store, log, now }: InfoDeps,
+  { store, log, now, infoEntriesMax }: InfoDeps,
   job_uuid: JobUuid,
   task_name: string,
 ): Progress {
@@ -84,13 +103,20 @@ export function openProgress(
   let entries = 0;
   let pending: JsonObject | undefined;
   let writing: Promise<void> = Promise.resolve();
+  let begun: { phase: ProgressPhase; at: Instant; done: number } | undefined;
+  /** Bytes a second since the phase began: what a rest at that pace takes can be told from it. */
+  const rateOf = (phase: ProgressPhase, done: number, at: Instant): number | null => {
+    if (begun?.phase !== phase || done < begun.done) begun = { phase, at, done };
+    const ms = msBetween(begun.at, at);
+    return ms > 0 ? Math.round((done - begun.done) * 1000 / ms) : null;
+  };
   const write = (progress: JsonObject, at: Instant) => {
     pending = undefined;
     written = at;
     entries += 1;
     const entry = { task: task_name, progress };
     // A download must not fail because nobody can be told about it.
-    writing = writing.then(() => store.info.append(job_uuid, entry, at)).then(
+    writing = writing.then(() => store.info.append(job_uuid, entry, at, infoEntriesMax)).then(
       () => {},
       (error) => log.warn("progress was not recorded", { job_uuid, task_name, error }),
     );
@@ -100,7 +126,7 @@ export function openProgress(
       const at = now();
       const phaseChanged = pending !== undefined && pending.phase !== phase;
       if (phaseChanged && pending !== undefined) write(pending, at);
-      pending = { phase, done, total };
+      pending = { phase, done, total, rate: rateOf(phase, done, at) };
       const intervalMs = PROGRESS_INTERVAL_MS * 2 ** Math.floor(entries / PROGRESS_DOUBLES_AFTER);
       // The clock may have been set back: then it is time as well.
       if (written === undefined || Math.abs(msBetween(written, at)) >= intervalMs) {

@@ -1,11 +1,13 @@
-// What tasks write to the agent's log. It also appears in the info of the job, where those who
-// posted the job can read it.
+// What tasks write to the agent's log, without secrets. It also appears in the info of the job,
+// where those who posted the job can read it.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { masked } from "../host/secret_text.ts";
 import type { Log } from "../log.ts";
 import { LOG_CHARS_MAX, type TaskLogLevel } from "../sandbox/protocol.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
+import { maskedFields } from "./masked_fields.ts";
 
 const LOG_DEADLINE_MS = 30_000;
 
@@ -22,15 +24,17 @@ export function logCapabilities(log: Log): CapabilitiesOf<"log"> {
 function logAt(log: Log, level: TaskLogLevel): Capability {
   return {
     deadlineMs: LOG_DEADLINE_MS,
-    async perform({ job_uuid, task_name, note }, [first, fields = {}]) {
+    async perform({ job_uuid, task_name, note, drop }, [first, given]) {
+      const fields = given ?? {};
       if (!isJsonObject(fields)) {
         throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
       }
-      const message = textOf(first);
-      const more = Object.keys(fields).length === 0 ? {} : { fields };
+      const message = masked(textOf(first));
+      const more = Object.keys(fields).length === 0 ? {} : { fields: maskedFields(fields) };
       // The note comes first: its bound is also that of the log.
       const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
       if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });
+      else drop();
       return null;
     },
   };

@@ -1,18 +1,19 @@
 // What tasks may do with installation media: find one, put it into the root of a zone, take it away.
 
 import { parseDigest } from "../domain/digest.ts";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/media.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import { placeFile, removeFile } from "../host/zone_root.ts";
-import type { Medium, Mirror } from "../mirror/mirror.ts";
+import type { Medium } from "../mirror/medium.ts";
+import type { Mirror } from "../mirror/mirror.ts";
 import { parseZoneFile } from "./boot_arguments.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
 import type { FoundMedia } from "./found_media.ts";
-import { downloadArtifact, mediumJson } from "./images.ts";
+import { downloadArtifact, downloadOptions, mediumJson } from "./images.ts";
 import { findFile } from "./media_folder.ts";
 import { raiseQuota } from "./quota.ts";
 import { existingMachine, machineUuid } from "./vmadm.ts";
@@ -53,37 +54,87 @@ export function mediaCapabilities(deps: MediaDeps): CapabilitiesOf<"media"> {
 }
 
 async function find(deps: MediaDeps, call: Call, value: JsonValue | undefined): Promise<Medium> {
-  const request = parseMediaRequest(value);
+  if (isJsonObject(value) && Object.hasOwn(value, "known")) {
+    return await findKnown(deps, call, value);
+  }
+  const { any, media } = parseFind(value);
   const key = canonicalJson(value ?? null);
   const known = await deps.found.recall(call.job_uuid, key);
   if (known !== undefined) return known;
-  const medium = await findAnew(deps, call, request);
-  parseMediaName(medium.name, "media");
+  const medium = await findAnew(deps, call, media, any);
+  if (!any) parseMediaName(medium.name, "media");
   await deps.found.remember(call.job_uuid, key, medium);
   return medium;
 }
 
-async function findAnew(deps: MediaDeps, call: Call, request: MediaRequest): Promise<Medium> {
-  const { mirror } = deps;
-  const { signal } = call;
-  if ("url" in request) {
-    const digest = parseDigest(request.digest, "media.digest");
-    const onProgress = (done: number, total: number | null) =>
-      call.progress("download", done, total);
-    return await mirror.downloadUrl(request.url, digest, { signal, onProgress });
+/** With `any_format`, also what no machine boots; it can then be found, and not be placed. */
+function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRequest } {
+  if (!isJsonObject(value)) return { any: false, media: parseMediaRequest(value) };
+  const { any_format = false, ...media } = value;
+  if (typeof any_format !== "boolean") {
+    throw invalidArgument(
+      "media.any_format",
+      "Cannot find the medium: any_format is true or false",
+    );
   }
-  const digest = request.digest === undefined
-    ? undefined
-    : parseDigest(request.digest, "media.digest");
+  return { any: any_format, media: parseMediaRequest(media, "media", any_format) };
+}
+
+/** A file that is known by its digest, read again. */
+async function findKnown(
+  { mirror, found }: MediaDeps,
+  { signal, progress, job_uuid }: Call,
+  { known, ...others }: JsonObject,
+): Promise<Medium> {
+  const { algorithm, value } = parseDigest(known, "media.known");
+  const [other] = Object.keys(others);
+  if (other !== undefined || algorithm !== "sha256") {
+    const what = other === undefined
+      ? "known is not a sha256"
+      : `${JSON.stringify(other)} is unknown`;
+    throw invalidArgument("media", `Cannot find the medium: ${what} beside known`);
+  }
+  const medium = await mirror.files.verify(value, {
+    signal,
+    job: job_uuid,
+    onProgress: (done, total) => progress("verify", done, total),
+  });
+  await found.remember(job_uuid, canonicalJson({ known: known ?? null }), medium);
+  return medium;
+}
+
+async function findAnew(
+  deps: MediaDeps,
+  call: Call,
+  request: MediaRequest,
+  any: boolean,
+): Promise<Medium> {
+  const { mirror } = deps;
+  const { signal, job_uuid } = call;
+  if ("url" in request) {
+    const { url, digest, compression, ...checks } = request;
+    const options = {
+      ...downloadOptions(call, checks),
+      ...(compression === undefined ? {} : { compression }),
+    };
+    const wanted = digest === undefined ? undefined : parseDigest(digest, "media.digest");
+    return await mirror.downloadUrl(url, wanted, options);
+  }
   if ("artifact" in request) {
-    const found = await mirror.findArtifact(request.artifact);
+    const { artifact, ...wishes } = request;
+    const found = await mirror.findArtifact(artifact);
     // The name tells already that this can be no medium; better now than after gigabytes.
-    parseMediaName(found.name, "media.artifact");
-    return await downloadArtifact(mirror, found, call, digest);
+    if (!any) parseMediaName(found.name, "media.artifact");
+    return await downloadArtifact(mirror, found, call, wishes);
   }
   const onProgress = (done: number, total: number) => call.progress("verify", done, total);
-  const path = { path: request.path, ...(digest === undefined ? {} : { digest }) };
-  return await findFile(deps.mediaDirs, path, { signal, onProgress });
+  const digest = request.digest === undefined
+    ? {}
+    : { digest: parseDigest(request.digest, "media.digest") };
+  const path = { path: request.path, any, ...digest };
+  const medium = await findFile(deps.mediaDirs, path, { signal, onProgress });
+  await mirror.files.note(medium, job_uuid);
+  return medium;
 }
 
 async function place(

@@ -6,7 +6,7 @@ import { type Digest, requireDigest } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { parseMediaName, safeMediaName } from "../domain/media.ts";
 import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
-import type { Medium } from "../mirror/mirror.ts";
+import type { Medium } from "../mirror/medium.ts";
 
 /** How a file is read: until the signal fires, telling bytes done and bytes in total. */
 export interface ReadOptions {
@@ -21,7 +21,7 @@ export interface ReadOptions {
  */
 export async function findFile(
   mediaDirs: readonly string[],
-  request: { readonly path: string; readonly digest?: Digest },
+  request: { readonly path: string; readonly digest?: Digest; readonly any?: boolean },
   options: ReadOptions,
 ): Promise<Medium> {
   const path = await resolvedPath(mediaDirs, request.path);
@@ -32,9 +32,12 @@ export async function findFile(
       requireDigest(JSON.stringify(request.path), found, request.digest);
     }
     // The name of the file that was asked for, not of what a link leads to.
-    const name = parseMediaName(safeMediaName(request.path), "media.path");
+    const safe = safeMediaName(request.path);
+    const name = request.any === true ? safe : parseMediaName(safe, "media.path");
     const label = `file ${request.path}`;
-    return { source: "path", path, name, size: file.size, sha256: found.sha256, label };
+    // The operator put the file there; what it is to be, only a digest tells.
+    const level = request.digest === undefined ? "none" : "index";
+    return { source: "path", path, name, size: file.size, sha256: found.sha256, label, level };
   } finally {
     await file.close();
   }

@@ -4,7 +4,7 @@
 import { AgentError } from "../domain/error.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
-import type { Policy } from "../domain/policy.ts";
+import { type Policy, POLICY_SETTINGS } from "../domain/policy.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 
 const GIB = 1024 ** 3;
@@ -34,7 +34,7 @@ export async function raiseQuota(
   if (wanted > policy.quotaGiBMax) {
     const message =
       `Cannot place the medium: machine ${uuid} would need a quota of ${wanted} GiB, ` +
-      `the policy allows ${policy.quotaGiBMax}`;
+      `the policy allows ${policy.quotaGiBMax} (setting ${POLICY_SETTINGS.quotaGiBMax})`;
     throw new AgentError("forbidden", message);
   }
   await vmadm.update(uuid, { quota: wanted }, { signal });

@@ -2,6 +2,7 @@
 // side, whatever the body that sent it has checked before.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
+import { flag, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { parseMachinePayload } from "../domain/machine.ts";
@@ -122,9 +123,9 @@ function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObje
 }
 
 function stopOptions(options: JsonValue | undefined): { force?: boolean } {
-  if (options === undefined || options === null) return {};
-  if (!isJsonObject(options) || !["boolean", "undefined"].includes(typeof options.force)) {
-    throw invalidArgument("force", "Cannot stop a machine: expected {force: true or false}");
-  }
-  return options.force === true ? { force: true } : {};
+  const findings = openFindings();
+  const shape = { checks: { force: flag }, required: [] };
+  const read = readObject(options ?? {}, "options", shape, findings);
+  refuseFindings(findings, "options");
+  return read?.force === true ? { force: true } : {};
 }

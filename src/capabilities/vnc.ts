@@ -1,7 +1,7 @@
 // Waiting for a machine's console: vmadm names a port, and something behind it speaks RFB.
 
-import { invalidArgument } from "../domain/error.ts";
-import { isJsonObject, type JsonValue } from "../domain/json.ts";
+import { type Check, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
+import type { JsonValue } from "../domain/json.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import { waitForVnc } from "../host/vnc.ts";
 import type { CapabilitiesOf } from "./capability.ts";
@@ -26,11 +26,15 @@ export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
 }
 
 function timeoutSeconds(options: JsonValue | undefined): number {
-  if (options === undefined || options === null) return TIMEOUT_SECONDS;
-  const timeout = isJsonObject(options) ? options.timeout ?? TIMEOUT_SECONDS : undefined;
-  if (typeof timeout === "number" && timeout > 0 && timeout <= TIMEOUT_SECONDS_MAX) return timeout;
-  throw invalidArgument(
-    "timeout",
-    `Cannot wait for the console: expected {timeout} in seconds, at most ${TIMEOUT_SECONDS_MAX}`,
-  );
+  const findings = openFindings();
+  const shape = { checks: { timeout: seconds }, required: [] };
+  const read = readObject(options ?? {}, "options", shape, findings);
+  refuseFindings(findings, "options");
+  return typeof read?.timeout === "number" ? read.timeout : TIMEOUT_SECONDS;
 }
+
+const seconds: Check = (value, field, findings) => {
+  if (typeof value === "number" && value > 0 && value <= TIMEOUT_SECONDS_MAX) return value;
+  findings.add(field, "Invalid", `must be seconds above 0, at most ${TIMEOUT_SECONDS_MAX}`);
+  return undefined;
+};

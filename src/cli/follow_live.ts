@@ -80,6 +80,8 @@ function take(
     else messages.set(entry.task, entry.text);
     return;
   }
+  // Calls are for those who look closer, with `job tail`.
+  if (entry.kind === "call") return;
   const { progress } = entry;
   const before = motion.samples.at(-1)?.progress;
   const same = before?.task === progress.task && before.phase === progress.phase;

@@ -8,8 +8,11 @@ import { printable } from "./terminal.ts";
 
 const PROGRESS_PERCENT = 25;
 
-/** Opens the view that prints lines. */
-export function openPlainView(write: (line: string) => void): FollowView {
+/** Opens the view that prints lines; one about capability calls only when they are asked for. */
+export function openPlainView(
+  write: (line: string) => void,
+  { calls = false }: { readonly calls?: boolean } = {},
+): FollowView {
   let endedSteps = 0;
   let state = "";
   let progressKey = "";
@@ -38,6 +41,7 @@ export function openPlainView(write: (line: string) => void): FollowView {
       if (text !== state && text !== "") write(text);
       state = text;
       for (const entry of news) {
+        if (entry.kind === "call" && !calls) continue;
         const task = entry.kind === "progress" ? entry.progress.task : entry.task;
         const at = job.steps.findIndex((step) => step.name === task);
         // Steps that ended before this was said are told before it.

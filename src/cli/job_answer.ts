@@ -3,6 +3,7 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "./answer.ts";
+import { callsText } from "./job_calls.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {
@@ -147,7 +148,9 @@ export interface Progress {
 /** One member of a job's info as the command line reads it. */
 export type InfoEntry =
   | { readonly kind: "progress"; readonly progress: Progress }
-  | { readonly kind: "message"; readonly task: string | undefined; readonly text: string };
+  | { readonly kind: "message"; readonly task: string | undefined; readonly text: string }
+  /** What the agent tells of the capability calls of a task. */
+  | { readonly kind: "call"; readonly task: string; readonly text: string };
 
 /** Reads one member of a job's info; what is not known is shown as JSON. */
 export function readInfo(entry: JsonObject): InfoEntry {
@@ -158,6 +161,8 @@ export function readInfo(entry: JsonObject): InfoEntry {
     const total = numberIn(progress, "total");
     return { kind: "progress", progress: { task: task ?? "", phase, done: progress.done, total } };
   }
+  const calls = callsText(entry);
+  if (calls !== undefined) return { kind: "call", task: task ?? "", text: calls };
   if (typeof message === "string") return { kind: "message", task, text: message };
   return { kind: "message", task: undefined, text: JSON.stringify(entry) };
 }

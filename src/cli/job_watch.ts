@@ -44,7 +44,7 @@ export const TAIL: Command = {
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
-  examples: [['job tail "$JOB"', "steps, messages and progress; ends with the job"]],
+  examples: [['job tail "$JOB"', "steps, messages, progress and calls; ends with the job"]],
   flags: [TIMEOUT_FLAG],
   shared: "agent",
   async run(call) {
@@ -54,7 +54,8 @@ export const TAIL: Command = {
     if (sent.kind === "printed") return EXIT.ok;
     // What a job says is the data here; with --json, standard output is for the job itself.
     const { printer } = call;
-    const view = openPlainView((line) => printer.json ? printer.note(line) : printer.data(line));
+    const write = (line: string) => printer.json ? printer.note(line) : printer.data(line);
+    const view = openPlainView(write, { calls: true });
     const followed = await follow(call, uuid.toLowerCase(), view);
     if (followed.kind === "ended" && printer.json) printer.document(followed.job.raw);
     return followedExit(call, uuid, followed);

@@ -2,7 +2,7 @@
 // a network, and the store is in memory.
 
 import type { Resume } from "../domain/job_request.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { JsonObject } from "../domain/json.ts";
 import type { Trial } from "../trial.ts";
 import { textIn } from "./answer.ts";
 import type { FollowView } from "./follow_view.ts";
@@ -73,7 +73,8 @@ function goingOn(job: JobAnswer): JobAnswer {
 
 /** An entry of the info with all that its author wrote. */
 function entryOf(entry: JsonObject): InfoEntry {
-  if (isJsonObject(entry.progress)) return readInfo(entry);
+  const read = readInfo(entry);
+  if (read.kind !== "message") return read;
   const { message, log, fields, ...others } = entry;
   const plain = Object.keys(others).every((key) => key === "task");
   if (typeof message !== "string" || !plain) {

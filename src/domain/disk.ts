@@ -1,8 +1,9 @@
 // The disks of a machine: shape, models per brand, and what only the list as a whole can tell.
 
-import { type Check, type Findings, flag, integer, oneOf, readObject } from "./field_check.ts";
+import { type Check, type Findings, flag, oneOf, readObject } from "./field_check.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 import { OTHER_DISK_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
+import { atMost } from "./policy_check.ts";
 
 /** A brand that the policy knows. */
 export type Brand = Policy["brands"][number];
@@ -34,9 +35,9 @@ export function diskCheck(policy: Policy, brand: Brand | undefined): Check {
   const checks: Record<string, Check> = {
     boot: flag,
     model: oneOf(models),
-    size: integer(1, policy.diskMiBMax),
+    size: atMost(policy, "diskMiBMax"),
     compression: oneOf([...COMPRESSIONS, ...GZIP_LEVELS]),
-    refreservation: integer(0, policy.diskMiBMax),
+    refreservation: atMost(policy, "diskMiBMax", { min: 0 }),
     block_size: blockSize,
   };
   const refused = refusedBy(policy.diskProperties, Object.keys(checks), OTHER_DISK_PROPERTIES);

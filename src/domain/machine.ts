@@ -23,7 +23,8 @@ import { isJsonObject, type JsonObject } from "./json.ts";
 import { type MediaKind, type MediaRequest, readMedia, requestedKind } from "./media.ts";
 import { metadata, tags } from "./metadata.ts";
 import { checkNics, nicCheck } from "./nic.ts";
-import { OTHER_MACHINE_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
+import { BRANDS, OTHER_MACHINE_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
+import { allowedBrand, atMost, listAtMost } from "./policy_check.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */
 export interface MachineRequest {
@@ -58,7 +59,7 @@ export function parseMachineRequest(body: unknown, policy: Policy): MachineReque
   }
   const findings = openFindings();
   const request = readObject(body, "", REQUEST, findings) ?? {};
-  const machine = readMachine(body.machine, "machine", policy, findings, []);
+  const machine = readMachine(body.machine, "machine", policy, findings, ["vnc_password"]);
   const media = readMedia(body.media, "media", findings);
   const boot = readBoot(request, media, findings);
   if (machine?.brand === "bhyve" && boot === "disk") {
@@ -92,7 +93,7 @@ function readBoot(
  */
 export function parseMachinePayload(value: unknown, policy: Policy, field = "machine"): JsonObject {
   const findings = openFindings();
-  const machine = readMachine(value, field, policy, findings, ["uuid"]);
+  const machine = readMachine(value, field, policy, findings, ["uuid", "vnc_password"]);
   refuseFindings(findings, "machine");
   return machine ?? {};
 }
@@ -116,26 +117,27 @@ function readMachine(
 
 function machineShape(policy: Policy, brand: Brand | undefined, extra: readonly string[]): Shape {
   const checks: Record<string, Check> = {
-    brand: oneOf(policy.brands),
-    vcpus: integer(1, policy.vcpusMax),
+    brand: allowedBrand(policy, BRANDS),
+    vcpus: atMost(policy, "vcpusMax"),
     autoboot: notAutoboot,
-    ram: integer(1, policy.ramMiBMax),
+    ram: atMost(policy, "ramMiBMax"),
     resolvers: listOf(address, RESOLVERS_MAX, "addresses"),
-    disks: listOf(diskCheck(policy, brand), policy.disksMax, "disks"),
-    nics: listOf(nicCheck(policy), policy.nicsMax, "nics"),
+    disks: listAtMost(policy, "disksMax", diskCheck(policy, brand), "disks"),
+    nics: listAtMost(policy, "nicsMax", nicCheck(policy), "nics"),
     alias: text(ALIAS, "a name of at most 189 letters, digits, dots, dashes and underscores"),
     hostname: text(HOSTNAME, "a host name"),
     // 0 means no quota to vmadm, which no policy with a largest quota can allow.
-    quota: integer(1, policy.quotaGiBMax),
-    cpu_cap: integer(1, policy.vcpusMax * 100),
+    quota: atMost(policy, "quotaGiBMax"),
+    cpu_cap: atMost(policy, "vcpusMax", { times: 100 }),
     cpu_shares: integer(1, CPU_SHARES_MAX),
-    max_physical_memory: integer(1, policy.ramMiBMax + HYPERVISOR_MIB_MAX),
+    max_physical_memory: atMost(policy, "ramMiBMax", { plus: HYPERVISOR_MIB_MAX }),
     tags,
     customer_metadata: metadata,
     bootrom: onlyFor("bhyve", brand, oneOf(BOOTROMS)),
     vga: onlyFor("kvm", brand, oneOf(VGAS)),
     zfs_io_priority: integer(0, IO_PRIORITY_MAX),
     uuid: machineUuid,
+    vnc_password: passwordWish,
   };
   const allowed = [...policy.machineProperties, ...extra];
   const refused = refusedBy(allowed, Object.keys(checks), OTHER_MACHINE_PROPERTIES);
@@ -160,6 +162,13 @@ const notAutoboot: Check = (value, field, findings) => {
 const address: Check = (value, field, findings) => {
   if (isIpv4(value) || isIpv6(value)) return value;
   findings.add(field, "Invalid", "must be an IP address");
+  return undefined;
+};
+
+/** Whether the console gets a password. One that was sent could be read in the job it came with. */
+const passwordWish: Check = (value, field, findings) => {
+  if (typeof value === "boolean") return value;
+  findings.add(field, "Invalid", "must be true for a random password, or false for none");
   return undefined;
 };
 

@@ -12,6 +12,7 @@ import {
 import { isCidr, isIpv4, isNetmask } from "./ip_address.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 import { OTHER_NIC_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
+import { allowedNicTag } from "./policy_check.ts";
 
 /** @see vmadm(8), nics.*.model */
 export const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
@@ -25,7 +26,8 @@ const MAC = /^(?!00(?::00){5}$)[0-9a-f][02468ace](?::[0-9a-f]{2}){5}$/i;
 /** The check of one nic. */
 export function nicCheck(policy: Policy): Check {
   const refused = refusedBy(policy.nicProperties, Object.keys(CHECKS), OTHER_NIC_PROPERTIES);
-  const shape = { checks: CHECKS, required: ["nic_tag", "model"], refused };
+  const checks = { ...CHECKS, nic_tag: allowedNicTag(policy, nicTag) };
+  const shape = { checks, required: ["nic_tag", "model"], refused };
   return (value, field, findings) => {
     const nic = readObject(value, field, shape, findings);
     if (isJsonObject(value)) checkAddress(value, field, findings);
@@ -94,8 +96,10 @@ const mac: Check = (value, field, findings) => {
   return undefined;
 };
 
+const nicTag = text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes");
+
 const CHECKS: Readonly<Record<string, Check>> = {
-  nic_tag: text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes"),
+  nic_tag: nicTag,
   model: oneOf(NIC_MODELS),
   ip,
   netmask,

@@ -1,11 +1,15 @@
 // What a machine may be. A payload is written by whoever may post a job, and vmadm takes properties
 // that reach out of the zone: folders of the host as file systems, options of the hypervisor, a VNC
 // port. So the properties are an allowlist, and sizes have largest values. Both workflows and
-// requests over HTTP are held against the same policy.
+// requests over HTTP are held against the same policy; policy_check.ts does it, and names the setting
+// by which the operator chose what is refused.
+
+/** The brands that an agent can make. */
+export const BRANDS = ["kvm", "bhyve"] as const;
 
 /** Bounds of what a task or a request may ask of vmadm. */
 export interface Policy {
-  readonly brands: readonly ("kvm" | "bhyve")[];
+  readonly brands: readonly (typeof BRANDS[number])[];
   readonly vcpusMax: number;
   /** Guest memory of one machine. */
   readonly ramMiBMax: number;
@@ -13,6 +17,10 @@ export interface Policy {
   readonly diskMiBMax: number;
   readonly nicsMax: number;
   readonly quotaGiBMax: number;
+  /** Networks that nics may be on; an empty list allows all. */
+  readonly nicTags: readonly string[];
+  /** What tasks may do with machines that no job made: change them like others, or only read them. */
+  readonly foreignMachines: ForeignMachines;
   /**
    * Properties that a machine, its disks and its nics may have. A list may be narrowed; a name that
    * is added here and has no check in domain/machine.ts, disk.ts or nic.ts is still refused.
@@ -22,15 +30,34 @@ export interface Policy {
   readonly nicProperties: readonly string[];
 }
 
-/** The policy of this version; it is not configurable. */
+/** @see Policy.foreignMachines */
+export type ForeignMachines = "change" | "read";
+
+/** The settings behind the fields of a policy, as they stand in the operator's file. */
+export const POLICY_SETTINGS = {
+  brands: "policy.allow_brand",
+  vcpusMax: "policy.vcpus_max",
+  ramMiBMax: "policy.ram_mib_max",
+  disksMax: "policy.disks_max",
+  diskMiBMax: "policy.disk_mib_max",
+  nicsMax: "policy.nics_max",
+  quotaGiBMax: "policy.quota_gib_max",
+  nicTags: "policy.allow_nic_tag",
+  foreignMachines: "policy.foreign_machines",
+  forbidden: "policy.forbid_property",
+} as const;
+
+/** The policy that holds unless the operator has set another. */
 export const DEFAULT_POLICY: Policy = {
-  brands: ["kvm", "bhyve"],
+  brands: BRANDS,
   vcpusMax: 64,
   ramMiBMax: 262_144,
   disksMax: 8,
   diskMiBMax: 4_194_304,
   nicsMax: 8,
   quotaGiBMax: 1024,
+  nicTags: [],
+  foreignMachines: "change",
   machineProperties: [
     "brand",
     "vcpus",
@@ -67,6 +94,16 @@ export const DEFAULT_POLICY: Policy = {
   ],
 };
 
+const DEFAULT_PROPERTIES = [
+  ...DEFAULT_POLICY.machineProperties,
+  ...DEFAULT_POLICY.diskProperties,
+  ...DEFAULT_POLICY.nicProperties,
+];
+
+/** What is said of a property that the operator has taken out. */
+export const FORBIDDEN_WORDS =
+  `is not allowed by the policy (setting ${POLICY_SETTINGS.forbidden})`;
+
 /** The reason why a property of the real tool is refused, for a list that does not hold it. */
 export function refusedBy(
   allowed: readonly string[],
@@ -75,6 +112,8 @@ export function refusedBy(
 ): (name: string) => string | undefined {
   return (name) => {
     if (allowed.includes(name) && checked.includes(name)) return undefined;
+    // What the default policy allows was taken out by the operator; the rest no setting can allow.
+    if (DEFAULT_PROPERTIES.includes(name) && checked.includes(name)) return FORBIDDEN_WORDS;
     return checked.includes(name) || known.includes(name)
       ? "is not allowed by the policy"
       : undefined;

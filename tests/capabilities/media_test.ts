@@ -42,11 +42,13 @@ Deno.test("media.find() verifies a file of a media folder", async () => {
       size: ISO_BYTES,
       sha256,
       label: `file ${iso}`,
+      level: "none",
     };
     assertEquals(await find(perform, { path: iso }), medium);
-    assertEquals(await find(perform, { path: iso, digest: `sha256:${sha256}` }), medium);
+    const checked = { ...medium, level: "index" };
+    assertEquals(await find(perform, { path: iso, digest: `sha256:${sha256}` }), checked);
     const sha512 = await hexOf(iso, "SHA-512");
-    assertEquals(await find(perform, { path: iso, digest: `sha512:${sha512}` }), medium);
+    assertEquals(await find(perform, { path: iso, digest: `sha512:${sha512}` }), checked);
   });
 });
 
@@ -243,4 +245,48 @@ Deno.test("media.place() refuses a quota above the policy", async () => {
     );
     assert(message.includes("would need a quota of 2 GiB, the policy allows 1"), message);
   }, { policy: { ...DEFAULT_POLICY, quotaGiBMax: 1 } });
+});
+
+Deno.test("media.find() and images.download() take how a download has to be checked", async () => {
+  await withHost(async ({ newJob }) => {
+    const { perform } = await newJob(1);
+    const artifact = { distro: "x", release: "1" };
+    const digest = `sha256:${"0".repeat(64)}`;
+    const rows: JsonValue[] = [
+      { artifact, check: "best" },
+      { artifact, allow_unverified: 1 },
+      { artifact, compression: "xz" },
+      { url: "https://images.example.com/a.iso" },
+      { url: "https://images.example.com/a.qcow2", digest },
+      { path: "install.iso", check: "none" },
+      { path: "install.iso", any_format: "yes" },
+      { known: "sha256:12" },
+      { known: digest, check: "none" },
+      { known: `sha512:${"0".repeat(128)}` },
+    ];
+    for (const request of rows) await refused(() => find(perform, request), "invalid_argument");
+    await refused(() => find(perform, { known: digest }), "not_found");
+    // Its words are right: what is missing is the index.
+    await refused(() => find(perform, { artifact, check: "vendor" }), "not_found");
+    const download = (ref: JsonValue) => () => perform("images.download", [ref], signal);
+    for (const words of [{ check: "best" }, { digest: "md5:1" }, { any: true }]) {
+      await refused(download({ ...artifact, ...words }), "invalid_argument");
+    }
+    await refused(download({ ...artifact, check: "vendor", allow_unverified: true }), "not_found");
+  });
+});
+
+Deno.test("media.find() with any_format takes what is not placed", async () => {
+  await withHost(async ({ mediaDir, newJob, store }) => {
+    const { perform, uuid } = await newJob(1);
+    await Deno.writeFile(join(mediaDir, "disk.qcow2"), new Uint8Array(10));
+    await refused(() => find(perform, { path: "disk.qcow2" }), "invalid_argument");
+    const medium = await find(perform, { path: "disk.qcow2", any_format: true });
+    await newMachine(perform, "kvm");
+    await refused(() => perform("media.place", [UUID, medium], signal), "invalid_argument");
+    // It is in use by the job that has found it.
+    assertEquals(await store.media.users(String(medium.sha256)), [uuid]);
+    const again = await find(perform, { known: `sha256:${medium.sha256}` });
+    assertEquals(again, medium);
+  });
 });

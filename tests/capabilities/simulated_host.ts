@@ -3,7 +3,8 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { openCapabilities } from "../../src/capabilities/capabilities.ts";
+import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
+import { AGENT_PREFIX } from "../../src/domain/info_entry.ts";
 import type { TaskContext } from "../../src/capabilities/capability.ts";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
@@ -15,7 +16,7 @@ import { simulatedTransport, type Transport } from "../../src/host/transport.ts"
 import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
 import { type Log, openLog } from "../../src/log.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
-import type { Perform } from "../../src/sandbox/run_task.ts";
+import type { CapabilityName } from "../../src/sandbox/protocol.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
@@ -36,9 +37,9 @@ export interface SimulatedHost {
   readonly log: Log;
   /** Lines of the log. */
   readonly lines: string[];
-  readonly performFor: (context: TaskContext) => Perform;
+  readonly performFor: (context: TaskContext) => TaskPerform;
   /** Makes a job, and what a task of it may call. */
-  newJob(number: number): Promise<{ uuid: JobUuid; perform: Perform }>;
+  newJob(number: number): Promise<{ uuid: JobUuid; perform: TaskPerform }>;
   /** Runs the simulator's own commands, such as `fault`. */
   simulate(...args: string[]): Promise<{ code: number; stdout: string }>;
   /** Lets the installation of a zone take so long. */
@@ -58,6 +59,10 @@ export interface HostOptions {
   /** Address of an index. */
   readonly upstream?: string;
   readonly now?: Now;
+  /** Where they are not those of an agent. */
+  readonly callsMax?: number;
+  readonly infoEntriesMax?: number;
+  readonly deadlinesMs?: Partial<Record<CapabilityName, number>>;
 }
 
 export const ISO_BYTES = 300 * 1024;
@@ -84,7 +89,7 @@ export async function withHost(
 async function openHost(
   folder: string,
   store: Store,
-  { policy = DEFAULT_POLICY, upstream, now = systemNow }: HostOptions,
+  { policy = DEFAULT_POLICY, upstream, now = systemNow, ...bounds }: HostOptions,
 ): Promise<SimulatedHost> {
   const lines: string[] = [];
   const log = openLog({ level: "debug", format: "json", write: (line) => lines.push(line), now });
@@ -99,6 +104,8 @@ async function openHost(
   const vmadm = openVmadm(transport);
   const mirror = openMirror({
     store: store.index,
+    media: store.media,
+    images: store.images,
     upstream: upstream ?? null,
     allowHttp: true,
     cacheDir: join(folder, "cache"),
@@ -115,6 +122,7 @@ async function openHost(
     mediaDirs: [mediaDir],
     log,
     now,
+    ...bounds,
   });
   const simulate = async (...args: string[]) => {
     const words = [...self.args, "simulate", "--state", stateDir, ...args];
@@ -166,9 +174,20 @@ async function delay(stateDir: string, phase: string, ms: number): Promise<void>
   await Deno.writeTextFile(file, JSON.stringify(facts));
 }
 
-/** The info of a job, without entries about progress. */
+/** What tasks have written into the info of a job, without what the agent adds: progress and calls. */
 export async function notesOf(store: Store, job: JobUuid): Promise<JsonObject[]> {
-  return (await store.info.list(job) ?? []).filter((entry) => !isJsonObject(entry.progress));
+  return (await store.info.list(job) ?? []).filter((entry) =>
+    !isJsonObject(entry.progress) && !isOfAgent(entry)
+  );
+}
+
+/** What the agent has written about the calls of a job. */
+export async function callsOf(store: Store, job: JobUuid): Promise<JsonObject[]> {
+  return (await store.info.list(job) ?? []).filter(isOfAgent);
+}
+
+function isOfAgent(entry: JsonObject): boolean {
+  return Object.keys(entry).some((name) => name.startsWith(AGENT_PREFIX));
 }
 
 /** A uuid for a machine that ends in a number. */

@@ -98,6 +98,7 @@ const ANY_BRAND = {
   cpu_shares: 100,
   max_physical_memory: 1280,
   zfs_io_priority: 100,
+  vnc_password: true,
   tags: { role: "test", number: 1, really: true },
   customer_metadata: { "user-data": "#cloud-config" },
 };
@@ -132,7 +133,7 @@ Deno.test("payloads have the fields that the agent reads, no more and no less", 
   await assertNoProblems({
     "payloads.ts": `${SAME}
 type Payload = Zonewright.KvmPayload | Zonewright.BhyvePayload;
-export const machine: Same<keyof Payload, ${union([...machineProperties, "uuid"])}> = true;
+export const machine: Same<keyof Payload, ${union([...machineProperties, "uuid", "vnc_password"])}> = true;
 export const disk: Same<keyof Zonewright.Disk, ${union(diskProperties)}> = true;
 export const nic: Same<keyof Zonewright.Nic, ${union(nicProperties)}> = true;
 export const kvm: Required<Omit<Zonewright.KvmPayload, "bootrom">> = ${JSON.stringify(KVM)};

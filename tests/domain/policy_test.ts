@@ -1,20 +1,26 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
+import { parseMachineChanges } from "../../src/domain/machine_changes.ts";
 import {
   DEFAULT_POLICY,
   OTHER_DISK_PROPERTIES,
   OTHER_MACHINE_PROPERTIES,
   OTHER_NIC_PROPERTIES,
+  type Policy,
 } from "../../src/domain/policy.ts";
+import { requireOwnMachine } from "../../src/domain/policy_check.ts";
+import { withoutProperties } from "../../src/domain/policy_properties.ts";
 import { disk, fieldsOf, nic, request, UUID } from "./machine_request.ts";
 
 /** The field that is refused, and the properties that hold it. */
 type Case = readonly [string, JsonObject];
 
 const REFUSED: readonly Case[] = [
-  ...OTHER_MACHINE_PROPERTIES.map((name): Case => [`machine.${name}`, { [name]: "x" }]),
+  // Whether a console has a password may be wished, its text may not.
+  ...OTHER_MACHINE_PROPERTIES.filter((name) => name !== "vnc_password")
+    .map((name): Case => [`machine.${name}`, { [name]: "x" }]),
   ...OTHER_DISK_PROPERTIES.map((
     name,
   ): Case => [`machine.disks[0].${name}`, { disks: [{ ...disk, [name]: "x" }] }]),
@@ -49,6 +55,120 @@ Deno.test("a policy that is narrowed refuses what the default allows", () => {
   ]);
   const bhyve = request({ brand: "bhyve", ram: 1 });
   assertEquals(fieldsOf(() => parseMachineRequest(bhyve, policy)), ["machine.brand"]);
+});
+
+/** What one field of a policy refuses, and the setting that its message names. */
+type PolicyCase = readonly [Partial<Policy>, JsonObject, field: string, setting: string];
+
+const BY_SETTING: readonly PolicyCase[] = [
+  [{ brands: ["kvm"] }, { brand: "bhyve", disks: [] }, "machine.brand", "allow_brand"],
+  [{ vcpusMax: 2 }, { vcpus: 3 }, "machine.vcpus", "vcpus_max"],
+  [{ vcpusMax: 2 }, { cpu_cap: 201 }, "machine.cpu_cap", "vcpus_max"],
+  [{ ramMiBMax: 2048 }, { ram: 2049 }, "machine.ram", "ram_mib_max"],
+  [
+    { ramMiBMax: 2048 },
+    { max_physical_memory: 6145 },
+    "machine.max_physical_memory",
+    "ram_mib_max",
+  ],
+  [{ disksMax: 1 }, { disks: [disk, disk] }, "machine.disks", "disks_max"],
+  [{ diskMiBMax: 9 }, { disks: [{ ...disk, size: 10 }] }, "machine.disks[0].size", "disk_mib_max"],
+  [
+    { nicsMax: 1 },
+    { nics: [nic, { ...nic, mac: "02:08:20:aa:bb:cc" }] },
+    "machine.nics",
+    "nics_max",
+  ],
+  [{ quotaGiBMax: 5 }, { quota: 6 }, "machine.quota", "quota_gib_max"],
+  [
+    { nicTags: ["external"] },
+    { nics: [{ ...nic, nic_tag: "admin" }] },
+    "machine.nics[0].nic_tag",
+    "allow_nic_tag",
+  ],
+  [
+    withoutProperties(DEFAULT_POLICY, ["quota"]),
+    { quota: 5 },
+    "machine.quota",
+    "forbid_property",
+  ],
+  [
+    withoutProperties(DEFAULT_POLICY, ["disks.compression"]),
+    { disks: [{ ...disk, compression: "lz4" }] },
+    "machine.disks[0].compression",
+    "forbid_property",
+  ],
+  [
+    withoutProperties(DEFAULT_POLICY, ["nics.mac"]),
+    { nics: [{ ...nic, mac: "02:08:20:aa:bb:cc" }] },
+    "machine.nics[0].mac",
+    "forbid_property",
+  ],
+];
+
+/** A policy whose sizes fit the example of document 3, besides what is tried. */
+function policyWith(changes: Partial<Policy>): Policy {
+  return { ...DEFAULT_POLICY, ...changes };
+}
+
+for (const [changes, properties, field, setting] of BY_SETTING) {
+  Deno.test(`parseMachineRequest() names policy.${setting} when it refuses ${field}`, () => {
+    const { ram = 512, ...others } = properties;
+    const body = request({ ram, disks: [], nics: [], ...others });
+    parseMachineRequest(body, DEFAULT_POLICY);
+    const error = assertThrows(() => parseMachineRequest(body, policyWith(changes)), AgentError);
+    assertEquals(error.errors.map((one) => one.field), [field]);
+    assertStringIncludes(error.message, `(setting policy.${setting})`);
+  });
+}
+
+Deno.test("parseMachineChanges() is held against the same policy", () => {
+  const cases: readonly PolicyCase[] = [
+    [{ vcpusMax: 2 }, { vcpus: 3 }, "changes.vcpus", "vcpus_max"],
+    [{ ramMiBMax: 2048 }, { ram: 2049 }, "changes.ram", "ram_mib_max"],
+    [{ quotaGiBMax: 5 }, { quota: 6 }, "changes.quota", "quota_gib_max"],
+    ...["set_tags", "remove_tags"].map((name): PolicyCase => [
+      withoutProperties(DEFAULT_POLICY, ["tags"]),
+      { [name]: name === "set_tags" ? {} : [] },
+      `changes.${name}`,
+      "forbid_property",
+    ]),
+    ...["set_customer_metadata", "remove_customer_metadata"].map((name): PolicyCase => [
+      withoutProperties(DEFAULT_POLICY, ["customer_metadata"]),
+      { [name]: name === "set_customer_metadata" ? {} : [] },
+      `changes.${name}`,
+      "forbid_property",
+    ]),
+  ];
+  for (const [changes, body, field, setting] of cases) {
+    parseMachineChanges(body, DEFAULT_POLICY);
+    const parse = () => parseMachineChanges(body, policyWith(changes));
+    const error = assertThrows(parse, AgentError);
+    assertEquals(error.errors.map((one) => one.field), [field]);
+    assertStringIncludes(error.message, `(setting policy.${setting})`);
+  }
+});
+
+Deno.test("a policy with limits above the default allows what the default refuses", () => {
+  const large = request({ ram: 1_000_000, vcpus: 128, quota: 4096 });
+  assertEquals(fieldsOf(() => parseMachineRequest(large, DEFAULT_POLICY)).length, 3);
+  parseMachineRequest(
+    large,
+    policyWith({ ramMiBMax: 2_000_000, vcpusMax: 128, quotaGiBMax: 4096 }),
+  );
+});
+
+Deno.test("requireOwnMachine() lets a machine pass that a job made, and others where it may", () => {
+  const made = { tags: { zonewright_job: UUID } };
+  const read = policyWith({ foreignMachines: "read" });
+  requireOwnMachine(read, UUID, made);
+  const others = [{}, { tags: {} }, { tags: [] }, { tags: null }, { tags: { role: "web" } }];
+  for (const machine of [...others, JSON.parse('{"tags":{"__proto__":{"zonewright_job":1}}}')]) {
+    requireOwnMachine(DEFAULT_POLICY, UUID, machine);
+    const error = assertThrows(() => requireOwnMachine(read, UUID, machine), AgentError);
+    assertEquals(error.code, "forbidden");
+    assertStringIncludes(error.message, "(setting policy.foreign_machines)");
+  }
 });
 
 Deno.test("a policy that is widened by an unchecked name still refuses it", () => {

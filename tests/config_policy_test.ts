@@ -1,0 +1,81 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { POLICY_TABLE, policyOf } from "../src/config_policy.ts";
+import { type ConfigSources, readConfig } from "../src/config_sources.ts";
+import { AgentError } from "../src/domain/error.ts";
+import { DEFAULT_POLICY, POLICY_SETTINGS } from "../src/domain/policy.ts";
+import { forbiddableProperties } from "../src/domain/policy_properties.ts";
+
+function read(sources: Partial<ConfigSources> = {}) {
+  return readConfig({ flags: {}, env: {}, cwd: "/here", os: "linux", ...sources });
+}
+
+function file(policy: string): Pick<ConfigSources, "file"> {
+  return { file: { path: "/etc/zonewright/zonewright.toml", text: `[policy]\n${policy}\n` } };
+}
+
+function problem(sources: Partial<ConfigSources>): string {
+  const error = assertThrows(() => read(sources), AgentError);
+  return error.errors.map(({ message }) => message).join("\n");
+}
+
+Deno.test("policyOf() without settings is the default policy", () => {
+  assertEquals(policyOf(read().policy), DEFAULT_POLICY);
+});
+
+Deno.test("every name that a refusal tells is a setting, and every setting is told by a refusal", () => {
+  const settings = Object.values(POLICY_TABLE).map(({ key }) => `policy.${key}`);
+  const told: string[] = Object.values(POLICY_SETTINGS);
+  assertEquals(told.toSorted(), settings.toSorted());
+});
+
+Deno.test("readConfig() reads the policy from its table, from variables and from flags", () => {
+  const text = 'ram_mib_max = 4096\nallow_brand = ["kvm"]\nallow_nic_tag = ["admin"]\n' +
+    'forbid_property = ["quota", "nics.mac"]\nforeign_machines = "read"\ndisks_max = 0';
+  const { policy } = read({
+    ...file(text),
+    env: { ZONEWRIGHT_RAM_MIB_MAX: "2048", ZONEWRIGHT_ALLOW_NIC_TAG: "external,stub/0" },
+    flags: { "ram-mib-max": "1024", "quota-gib-max": "20" },
+  });
+  const made = policyOf(policy);
+  assertEquals([made.ramMiBMax, made.quotaGiBMax, made.disksMax], [1024, 20, 0]);
+  assertEquals([made.brands, made.nicTags], [["kvm"], ["external", "stub/0"]]);
+  assertEquals(made.foreignMachines, "read");
+  assertEquals(made.machineProperties.includes("quota"), false);
+  assertEquals(made.nicProperties.includes("mac"), false);
+  assertEquals(made.diskProperties, DEFAULT_POLICY.diskProperties);
+});
+
+Deno.test("readConfig() refuses policies that no machine could fit, and names that it does not know", () => {
+  const refused: readonly (readonly [string, RegExp])[] = [
+    ["ram_mib_max = 0", /policy|ram_mib_max: 0 is not an integer from 1/],
+    ['ram_mib_max = "8g"', /ram_mib_max: "8g" is not an integer/],
+    ["vcpus_max = 1025", /vcpus_max: 1025 is not an integer from 1 to 1024/],
+    ["disks_max = -1", /disks_max: -1 is not an integer from 0/],
+    ["allow_brand = []", /allow_brand: expected at least one of kvm, bhyve/],
+    ['allow_brand = ["joyent"]', /allow_brand: "joyent" is none of kvm, bhyve/],
+    ["allow_brand = 5", /allow_brand: expected a list/],
+    ['allow_nic_tag = ["a b"]', /allow_nic_tag: "a b" is not the name of a nic_tag/],
+    ["allow_nic_tag = [5]", /allow_nic_tag: expected a list of names/],
+    ['forbid_property = ["quotas"]', /forbid_property: "quotas" is no property.*"quota"/],
+    ['forbid_property = ["brand"]', /forbid_property: "brand" is no property/],
+    ['forbid_property = ["disks.size"]', /forbid_property: "disks.size" is no property/],
+    ['foreign_machines = "none"', /foreign_machines: "none" is none of change, read/],
+    ["ram_max = 5", /unknown key "ram_max": did you mean "ram_mib_max"/],
+  ];
+  for (const [text, wanted] of refused) {
+    const message = problem(file(text));
+    assertEquals(wanted.test(message), true, message);
+  }
+  const top = { file: { path: "/z.toml", text: "policy = 5" } };
+  assertEquals(problem(top), "/z.toml: policy: expected a table [policy]");
+});
+
+Deno.test("every property that is allowed can be forbidden, but those that a machine must have", () => {
+  const forbiddable = forbiddableProperties();
+  for (const name of forbiddable) {
+    assertEquals(read(file(`forbid_property = ["${name}"]`)).policy.forbid_property.value, [name]);
+  }
+  for (const name of ["brand", "disks.model", "disks.size", "nics.nic_tag", "nics.model"]) {
+    assertEquals(forbiddable.includes(name), false);
+  }
+});
