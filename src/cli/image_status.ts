@@ -14,8 +14,9 @@ export function indexPairs(index: JsonObject, nowMs: number): Pair[] {
   return [
     ["index", upstream === undefined ? "no upstream" : printable(upstream)],
     ["documents", String(numberIn(index, "documents") ?? 0)],
+    ["age", ageText(textIn(index, "compared_at"), nowMs)],
     ["last sync", sync === undefined ? "never" : syncText(sync, nowMs)],
-    ...(index.syncing === true ? [["syncing", "now"] as const] : []),
+    ...(index.syncing === true ? [["syncing", progressText(index)] as const] : []),
   ];
 }
 
@@ -28,9 +29,25 @@ export function syncText(sync: JsonObject, nowMs: number): string {
   return `${textIn(sync, "outcome") ?? "-"}, ${age} ago: ${counts.join(", ")}`;
 }
 
+/** `documents, 412 of 1034`; `now` while nothing more is known. */
+function progressText({ progress }: JsonObject): string {
+  if (!isJsonObject(progress)) return "now";
+  const documents = `${numberIn(progress, "documents") ?? 0} of ${
+    numberIn(progress, "total") ?? 0
+  }`;
+  return printable(`${textIn(progress, "phase") ?? "now"}, ${documents}`);
+}
+
 /** One line for each document that was refused or not reached. */
 export function problemLines(sync: JsonObject): string[] {
-  return objectsIn(sync, "problems").map((problem) =>
-    printable(`${textIn(problem, "document") ?? "-"}: ${textIn(problem, "message") ?? ""}`)
-  );
+  return objectsIn(sync, "problems").map((problem) => printable(problemLine(problem)));
+}
+
+/** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the last good one stays`. */
+function problemLine(problem: JsonObject): string {
+  const place = ["document", "json_path"].flatMap((name) => textIn(problem, name) ?? []).join(" ");
+  const reason = textIn(problem, "reason") ?? textIn(problem, "message") ?? "";
+  const line = `${place === "" ? "-" : place}: ${reason}`;
+  if (typeof problem.kept !== "boolean") return line;
+  return `${line}; ${problem.kept ? "the last good one stays" : "there was none before"}`;
 }

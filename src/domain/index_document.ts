@@ -3,20 +3,23 @@
 // where in it (as a JSON path) and what was found, so that its publisher can be told.
 
 import { AgentError } from "./error.ts";
-import { isJsonObject, jsonDepth, type JsonObject } from "./json.ts";
+import { isJsonObject, type JsonObject } from "./json.ts";
+import { countNames, measureJson } from "./json_scan.ts";
 
 /** Largest document of the index, bytes. The largest known one has under 100 kB. */
 export const DOCUMENT_BYTES_MAX = 64 * 1024 * 1024;
 /** Deepest nesting of a document; the specification needs 7. */
 const DOCUMENT_DEPTH_MAX = 64;
+/** Values of a document: what is built of one must fit into memory. An artifact has about 35. */
+export const DOCUMENT_VALUES_MAX = 1_000_000;
 /** Members of any one list of a document. */
 export const DOCUMENT_LIST_MAX = 10_000;
 /** Characters of any one text of a document. */
 const TEXT_CHARS_MAX = 4096;
 /** Characters of a found value that an error repeats. */
 const QUOTE_CHARS_MAX = 64;
-/** Largest value of the format `uint64`; beyond 2^53 a number is only near the one that was sent. */
-const UINT64_MAX = 2 ** 64;
+/** The first integer beyond the format `uint64`. As a double it also stands for those just below. */
+const UINT64_END = 2 ** 64;
 
 /** A place in a document of the index. */
 export interface Place {
@@ -26,9 +29,22 @@ export interface Place {
   readonly path: string;
 }
 
-/** @throws {AgentError} `upstream`, always */
+/** A document that breaks a rule: which, where in it, and why. */
+export class RefusedDocument extends AgentError {
+  readonly place: Place;
+  /** Words that follow the place. */
+  readonly reason: string;
+
+  constructor(place: Place, reason: string, cause?: unknown) {
+    super("upstream", `Cannot accept ${place.document}: ${place.path} ${reason}`, { cause });
+    this.place = place;
+    this.reason = reason;
+  }
+}
+
+/** @throws {RefusedDocument} always */
 export function refuse(place: Place, reason: string): never {
-  throw new AgentError("upstream", `Cannot accept ${place.document}: ${place.path} ${reason}`);
+  throw new RefusedDocument(place, reason);
 }
 
 /** The place of a member or element. */
@@ -44,26 +60,36 @@ export function quote(value: string): string {
 
 /**
  * The JSON value of a document.
- * @throws {AgentError} `upstream` when it is not UTF-8, not JSON, too large or nested too deeply
+ * @throws {AgentError} `upstream` when it is not UTF-8, not JSON, too large, nested too deeply, or
+ *   names a member twice: of those, readers take one or the other
  */
 export function decodeDocument(body: Uint8Array, document: string): unknown {
   const place = { document, path: "$" };
   if (body.byteLength > DOCUMENT_BYTES_MAX) {
     refuse(place, `has ${body.byteLength} bytes, over the limit of ${DOCUMENT_BYTES_MAX}`);
   }
+  const { depth, values, names, wideNumbers } = measureJson(body);
+  if (depth > DOCUMENT_DEPTH_MAX) refuse(place, `is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
+  if (values > DOCUMENT_VALUES_MAX) refuse(place, `has over ${DOCUMENT_VALUES_MAX} values`);
   let value: unknown;
   try {
     // A byte order mark is left in, and so refused as RFC 8259 section 8.1 has it.
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    value = wideNumbers ? JSON.parse(text, withinUint64) : JSON.parse(text);
   } catch (cause) {
     const reason = cause instanceof SyntaxError ? "JSON" : "UTF-8";
-    const message = `Cannot accept ${document}: $ is not ${reason}`;
-    throw new AgentError("upstream", message, { cause });
+    throw new RefusedDocument(place, `is not ${reason}`, cause);
   }
-  if (jsonDepth(value, DOCUMENT_DEPTH_MAX) > DOCUMENT_DEPTH_MAX) {
-    refuse(place, `is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
-  }
+  if (countNames(value) !== names) refuse(place, "names a member twice");
   return value;
+}
+
+/** Tells an integer that is just within `uint64` from the first one beyond, which rounds the same. */
+function withinUint64(_key: string, value: unknown, context?: { source?: string }): unknown {
+  if (value !== UINT64_END) return value;
+  const digits = context?.source ?? "";
+  const within = /^\d{20}$/.test(digits) && BigInt(digits) < BigInt(UINT64_END);
+  return within ? value : Number.POSITIVE_INFINITY;
 }
 
 /** @throws {AgentError} `upstream` when the value is not an object */
@@ -132,10 +158,11 @@ export function readNullableBoolean(
 export function readNullableSize(object: JsonObject, key: string, place: Place): number | null {
   const value = member(object, key) ?? null;
   if (value === null) return null;
-  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= UINT64_MAX) {
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= UINT64_END) {
     return value;
   }
-  return refuse(inside(place, key), `must be an integer from 0, found ${found(value)}`);
+  const what = value === Number.POSITIVE_INFINITY ? "2^64 or more" : found(value);
+  return refuse(inside(place, key), `must be an integer from 0, found ${what}`);
 }
 
 /** A value of a closed enumeration. @throws {AgentError} `upstream` */

@@ -10,6 +10,8 @@ export type ServedAlias = typeof SERVED_ALIASES[number];
 export const DISTRO_LIST_PATH = "v1/index.json";
 /** Path of the description of the index. */
 export const OPENAPI_PATH = "v1/openapi.json";
+/** Path of every image in one document: no operation of document 1, but some publishers write it. */
+export const IMAGES_PATH = "v1/images.json";
 
 /** Path of a distro's document. Ids must have passed {@linkcode isIndexName}. */
 export function distroPath(distro: string): string {
@@ -29,6 +31,26 @@ export function archivePath(distro: string, release: string): string {
 /** Path of the copy of the builds that an alias leads to. */
 export function aliasPath(distro: string, alias: ServedAlias): string {
   return `v1/distros/${distro}/aliases/${alias}.json`;
+}
+
+/** What the path of a document says of it. */
+export type IndexPlace =
+  | { readonly kind: "tree" }
+  | { readonly kind: "distro"; readonly distro: string }
+  | {
+    readonly kind: "current" | "archived";
+    readonly distro: string;
+    readonly release: string;
+  };
+
+const DISTRO_PATH = /^v1\/distros\/([^/]+)\/(?:releases\/([^/]+)\/(index|archive)\.json)?/;
+
+/** Reads a path: builds of a release, something else of a distro, or a document of the whole tree. */
+export function placeOf(path: string): IndexPlace {
+  const [, distro, release, file] = DISTRO_PATH.exec(path) ?? [];
+  if (distro === undefined) return { kind: "tree" };
+  if (release === undefined) return { kind: "distro", distro };
+  return { kind: file === "archive" ? "archived" : "current", distro, release };
 }
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;

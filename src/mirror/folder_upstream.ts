@@ -11,11 +11,12 @@ import type { Upstream, UpstreamAnswer } from "./upstream.ts";
 export function openFolderUpstream(address: string, folder: string): Upstream {
   return {
     address,
-    async read(path, _known, signal): Promise<UpstreamAnswer> {
+    async read(path, { signal, onBytes }): Promise<UpstreamAnswer> {
       signal?.throwIfAborted();
       try {
         const body = await readPlainFile(folder, path.split("/"));
         if (body === undefined) return { kind: "not_found" };
+        onBytes?.(body.byteLength);
         return { kind: "document", body, etag: null, last_modified: null };
       } catch (error) {
         if (error instanceof AgentError) throw error;

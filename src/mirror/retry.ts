@@ -7,7 +7,7 @@ import type { Wait } from "./time_limits.ts";
 export const TRIES_MAX = 3;
 /** Wait before the second try; it doubles for each further one. */
 export const BACKOFF_MS = 1_000;
-/** Longest wait between two tries, also when the server asks for more. */
+/** Longest wait between two tries. A server that asks for more is not tried again. */
 export const BACKOFF_MS_MAX = 60_000;
 /** Part of a wait that is left to chance, so that many agents do not ask in step. */
 const JITTER = 0.5;
@@ -58,6 +58,7 @@ export async function withRetries<T>(
     } catch (error) {
       if (tried >= TRIES_MAX || !isTransient(error) || signal?.aborted) throw error;
       const asked = error instanceof AgentError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+      if (asked > BACKOFF_MS_MAX) throw error;
       await wait(backoffMs(tried, asked, random()), signal);
     }
   }

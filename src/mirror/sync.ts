@@ -5,29 +5,22 @@
 // rule stays as it is here, and the others go on. Only the list of distros can remove one, and only
 // a 404 or 410 can remove an archive: silence and errors never remove anything.
 
-import { AgentError, messageOf } from "../domain/error.ts";
-import { checkOpenapi, type DistroList, parseDistroList } from "../domain/image_index.ts";
-import { decodeDocument } from "../domain/index_document.ts";
-import { DISTRO_LIST_PATH, distroPath, OPENAPI_PATH } from "../domain/index_path.ts";
+import { AgentError } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
-import { mapLimited } from "../map_limited.ts";
-import type { IndexDocument, IndexStore, IndexSync } from "../store/store.ts";
-import { composeDistroList, type ListedState } from "./distro_list.ts";
-import { type DistroOutcome, syncDistro } from "./sync_distro.ts";
-import {
-  openSyncReader,
-  type StoredDocument,
-  type SyncReader,
-  type TakenDocument,
-} from "./sync_reader.ts";
-import { openDeadline } from "./time_limits.ts";
+import type { IndexProblem, IndexStore, IndexSync } from "../store/store.ts";
+import { planTree } from "./plan_tree.ts";
+import { openSyncReader } from "./sync_reader.ts";
+import { countsOf, forgetValidators, type SyncPlan } from "./sync_plan.ts";
+import { openDeadline, type Wait } from "./time_limits.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Distros that are read at the same time. */
-const DISTROS_AT_ONCE = 4;
 /** Longest time of one sync; what was not read by then is kept as it was. */
 const SYNC_MS_MAX = 30 * 60_000;
+/** Documents whose refusal the log tells one by one; the report has all of them. */
+const LOGGED_PROBLEMS_MAX = 20;
+/** Changes that a preview names; all of them are counted. */
+const PREVIEW_CHANGES_MAX = 1000;
 
 /** What a sync works with. */
 export interface SyncDependencies {
@@ -35,22 +28,52 @@ export interface SyncDependencies {
   readonly upstream: Upstream;
   readonly log: Log;
   readonly now: Now;
+  readonly wait: Wait;
+}
+
+/** What a sync does right now. */
+export interface SyncProgress {
+  readonly phase: "list" | "documents" | "store";
+  /** Documents that were asked for and answered. */
+  readonly documents: number;
+  /** Documents that are known so far; more may turn up. */
+  readonly total: number;
+  /** Bytes that came; unchanged documents bring none. */
+  readonly bytes: number;
 }
 
 /** How one sync is made. */
 export interface SyncOptions {
   readonly signal?: AbortSignal;
-  /** Takes changed digests of known builds as well, see pins.ts. */
+  /** Takes changed digests of known builds, and older trees, as well; see pins.ts. */
   readonly acceptChanged?: boolean;
+  readonly onProgress?: (progress: SyncProgress) => void;
 }
 
-/** What a sync would write. */
-interface Plan {
-  readonly put: Map<string, IndexDocument>;
-  readonly remove: string[];
-  readonly counts: { added: number; changed: number; removed: number; unchanged: number };
-  readonly problems: { document: string; message: string }[];
-  failed: boolean;
+/** What a sync would change. */
+export interface IndexPreview {
+  readonly dry_run: true;
+  readonly upstream: string;
+  readonly outcome: IndexSync["outcome"];
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** Bytes of the documents that would be written. */
+  readonly bytes_put: number;
+  /** Bytes of the documents that would be replaced or removed. */
+  readonly bytes_removed: number;
+  /** In the order of their paths; the first thousand. */
+  readonly changes: readonly PreviewedChange[];
+  readonly problems: readonly IndexProblem[];
+}
+
+/** One document that would change. */
+export interface PreviewedChange {
+  readonly change: "+" | "~" | "-";
+  readonly document: string;
+  /** As it would be; of one that would be removed, as it is. */
+  readonly bytes: number;
 }
 
 /**
@@ -59,165 +82,113 @@ interface Plan {
  * @throws {AgentError} `aborted` when the caller gave up: nothing is changed or recorded then
  */
 export async function syncIndex(deps: SyncDependencies, o: SyncOptions = {}): Promise<IndexSync> {
-  const { index, upstream, log, now } = deps;
+  const { index, upstream, now } = deps;
   const started_at = now();
-  const stored = new Map((await index.list()).map((document) => [document.path, document]));
-  const before = await index.lastSync();
-  const moved = before !== undefined && before.upstream !== upstream.address;
-  const deadline = openDeadline(SYNC_MS_MAX, "sync the index", o.signal);
-  const plan: Plan = {
-    put: new Map(),
-    remove: [],
-    counts: { added: 0, changed: 0, removed: 0, unchanged: 0 },
-    problems: [],
-    failed: false,
-  };
-  try {
-    const { signal } = deadline;
-    const reader = openSyncReader({ index, upstream, stored, conditional: !moved, now, signal });
-    await planSync(plan, reader, stored, deps, o);
-  } finally {
-    deadline.clear();
-  }
-  if (o.signal?.aborted) throw new AgentError("aborted", "Cannot sync the index: given up");
-  if (moved) await forgetValidators(plan, stored, index);
+  const read = await readTree(deps, o);
+  const { plan, before, progress } = read;
+  o.onProgress?.({ ...progress, phase: "store" });
+  const outcome = outcomeOf(plan);
+  const finished_at = now();
+  const compared_at = outcome === "failed" ? before?.compared_at : finished_at;
   const sync: IndexSync = {
     started_at,
-    finished_at: now(),
+    finished_at,
     upstream: upstream.address,
-    outcome: plan.failed ? "failed" : plan.problems.length > 0 ? "partial" : "complete",
-    ...plan.counts,
+    outcome,
+    ...countsOf(plan),
     problems: plan.problems,
+    ...(compared_at === undefined ? {} : { compared_at }),
+    ...(read.retryAfterSeconds === 0 ? {} : { retry_after_seconds: read.retryAfterSeconds }),
   };
-  await index.swap([...plan.put.values()], plan.remove, sync);
-  const level = sync.outcome === "complete" ? "info" : "warn";
-  log[level]("index synced", { ...sync, problems: plan.problems.slice(0, 5) });
+  await index.swap([...plan.put.values()], plan.remove, sync, plan.pins);
+  logSync(deps.log, sync);
   return sync;
 }
 
-async function planSync(
-  plan: Plan,
-  reader: SyncReader,
-  stored: ReadonlyMap<string, StoredDocument>,
-  { index, now }: SyncDependencies,
-  o: SyncOptions,
-): Promise<void> {
-  const listed = await readList(plan, reader, o.signal);
-  if (listed === undefined) return;
-  const options = {
-    reader,
+/**
+ * Reads the upstream as a sync does, and writes nothing.
+ * @throws {AgentError} `aborted` when the caller gave up
+ */
+export async function previewSync(
+  deps: SyncDependencies,
+  o: SyncOptions = {},
+): Promise<IndexPreview> {
+  const { plan } = await readTree(deps, o);
+  const changes: PreviewedChange[] = [];
+  let [bytes_put, bytes_removed] = [0, 0];
+  for (const { kind, document } of plan.changes) {
+    const put = plan.put.get(document)?.body.byteLength ?? 0;
+    const held = kind === "added" ? 0 : (await deps.index.get(document))?.body.byteLength ?? 0;
+    bytes_put += put;
+    bytes_removed += held;
+    const change = ({ added: "+", changed: "~", removed: "-" } as const)[kind];
+    changes.push({ change, document, bytes: kind === "removed" ? held : put });
+  }
+  changes.sort((a, b) => a.document < b.document ? -1 : 1);
+  return {
+    dry_run: true,
+    upstream: deps.upstream.address,
+    outcome: outcomeOf(plan),
+    ...countsOf(plan),
+    bytes_put,
+    bytes_removed,
+    changes: changes.slice(0, PREVIEW_CHANGES_MAX),
+    problems: plan.problems,
+  };
+}
+
+/** What was read of an upstream. */
+interface ReadTree {
+  readonly plan: SyncPlan;
+  readonly before: IndexSync | undefined;
+  readonly progress: SyncProgress;
+  readonly retryAfterSeconds: number;
+}
+
+async function readTree(
+  { index, upstream, now, wait }: SyncDependencies,
+  { signal, acceptChanged = false, onProgress }: SyncOptions,
+): Promise<ReadTree> {
+  const stored = new Map((await index.list()).map((document) => [document.path, document]));
+  const before = await index.lastSync();
+  const moved = before !== undefined && before.upstream !== upstream.address;
+  const deadline = openDeadline(SYNC_MS_MAX, "sync the index", signal);
+  let progress: SyncProgress = { phase: "list", documents: 0, total: 0, bytes: 0 };
+  const reader = openSyncReader({
     index,
-    acceptChanged: o.acceptChanged ?? false,
-    ...(o.signal === undefined ? {} : { signal: o.signal }),
-  };
-  const outcomes = new Map<string, DistroOutcome>();
-  await mapLimited(listed.list.distros, DISTROS_AT_ONCE, async (summary) => {
-    outcomes.set(summary.id, await syncDistro(summary, options));
-  });
-  const accepted = [...outcomes.values()].filter((outcome) => outcome.kind === "accepted");
-  for (const { id } of listed.list.distros) {
-    const outcome = outcomes.get(id);
-    if (outcome?.kind === "kept") plan.problems.push(outcome.problem);
-  }
-  // With nothing accepted, an empty list would take the place of what is here.
-  plan.failed = listed.list.distros.length > 0 && accepted.length === 0;
-  if (plan.failed) return;
-  const taken = accepted.flatMap((outcome) => outcome.documents);
-  const openapi = await readOpenapi(plan, reader, o.signal);
-  if (openapi !== undefined) taken.push(openapi);
-  const stateOf = (distro: string): ListedState => {
-    if (outcomes.get(distro)?.kind === "accepted") return "accepted";
-    return stored.has(distroPath(distro)) ? "kept" : "absent";
-  };
-  const heldList = (await index.get(DISTRO_LIST_PATH))?.body;
-  const composed = await composeDistroList(await listed.taken.body(), heldList, stateOf, now());
-  for (const document of taken) addTaken(plan, document);
-  if (composed === null) addTaken(plan, listed.taken);
-  else addComposed(plan, composed, stored.get(DISTRO_LIST_PATH));
-  const here = new Set([...taken.map((document) => document.path), DISTRO_LIST_PATH]);
-  const refused = plan.problems.some((problem) => problem.document === OPENAPI_PATH);
-  planRemovals(
-    plan,
+    upstream,
     stored,
-    (path) => here.has(path) || refused && path === OPENAPI_PATH,
-    (id) => outcomes.get(id)?.kind === "kept",
-  );
-}
-
-async function readList(
-  plan: Plan,
-  reader: SyncReader,
-  signal: AbortSignal | undefined,
-): Promise<{ list: DistroList; taken: TakenDocument } | undefined> {
+    conditional: !moved,
+    acceptOlder: acceptChanged,
+    now,
+    signal: deadline.signal,
+    onProgress(read) {
+      progress = { phase: read.documents === 0 ? "list" : "documents", ...read };
+      onProgress?.(progress);
+    },
+  });
+  let plan: SyncPlan;
   try {
-    const taken = await reader.take(DISTRO_LIST_PATH);
-    if (taken === undefined) {
-      throw new AgentError("upstream", `Cannot read ${DISTRO_LIST_PATH}: it is not there`);
-    }
-    const list = parseDistroList(decodeDocument(await taken.body(), DISTRO_LIST_PATH));
-    return { list, taken };
-  } catch (error) {
-    if (signal?.aborted || !(error instanceof AgentError)) throw error;
-    plan.failed = true;
-    plan.problems.push({ document: DISTRO_LIST_PATH, message: messageOf(error) });
-    return undefined;
+    const caller = signal === undefined ? {} : { signal };
+    plan = await planTree({ reader, index, acceptChanged, now, wait, ...caller });
+  } finally {
+    deadline.clear();
   }
+  if (signal?.aborted) throw new AgentError("aborted", "Cannot sync the index: given up");
+  if (moved) await forgetValidators(plan, stored, index);
+  return { plan, before, progress, retryAfterSeconds: reader.retryAfterSeconds };
 }
 
-/** The description is optional: without it, or with a broken one, the mirror serves another. */
-async function readOpenapi(
-  plan: Plan,
-  reader: SyncReader,
-  signal: AbortSignal | undefined,
-): Promise<TakenDocument | undefined> {
-  try {
-    const taken = await reader.take(OPENAPI_PATH);
-    if (taken !== undefined) checkOpenapi(decodeDocument(await taken.body(), OPENAPI_PATH));
-    return taken;
-  } catch (error) {
-    if (signal?.aborted || !(error instanceof AgentError)) throw error;
-    plan.problems.push({ document: OPENAPI_PATH, message: messageOf(error) });
-    return undefined;
+function outcomeOf({ failed, problems }: SyncPlan): IndexSync["outcome"] {
+  if (failed) return "failed";
+  return problems.length > 0 ? "partial" : "complete";
+}
+
+function logSync(log: Log, { problems, ...sync }: IndexSync): void {
+  for (const problem of problems.slice(0, LOGGED_PROBLEMS_MAX)) {
+    const { document, json_path, reason, message, kept } = problem;
+    log.warn("index document not taken", { document, json_path, reason: reason ?? message, kept });
   }
-}
-
-function addTaken(plan: Plan, document: TakenDocument): void {
-  plan.counts[document.state] += 1;
-  if (document.put !== null) plan.put.set(document.path, document.put);
-}
-
-function addComposed(plan: Plan, made: IndexDocument, held: StoredDocument | undefined): void {
-  const same = held?.sha256 === made.sha256;
-  plan.counts[same ? "unchanged" : held === undefined ? "added" : "changed"] += 1;
-  if (!same) plan.put.set(made.path, made);
-}
-
-function planRemovals(
-  plan: Plan,
-  stored: ReadonlyMap<string, StoredDocument>,
-  isHere: (path: string) => boolean,
-  isKept: (distro: string) => boolean,
-): void {
-  for (const path of stored.keys()) {
-    const distro = /^v1\/distros\/([^/]+)\//.exec(path)?.[1];
-    if (isHere(path) || distro !== undefined && isKept(distro)) continue;
-    plan.remove.push(path);
-    plan.counts.removed += 1;
-  }
-}
-
-/** After a change of the upstream, what is kept must not be compared with the new one's answers. */
-async function forgetValidators(
-  plan: Plan,
-  stored: ReadonlyMap<string, StoredDocument>,
-  index: IndexStore,
-): Promise<void> {
-  for (const { path, etag, last_modified } of stored.values()) {
-    const foreign = etag !== null || last_modified !== null;
-    if (!foreign || plan.put.has(path) || plan.remove.includes(path)) continue;
-    const document = await index.get(path);
-    if (document !== undefined) {
-      plan.put.set(path, { ...document, etag: null, last_modified: null });
-    }
-  }
+  const level = sync.outcome === "complete" ? "info" : "warn";
+  log[level]("index synced", { ...sync, problems: problems.length });
 }

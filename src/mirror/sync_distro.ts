@@ -1,128 +1,185 @@
 // Takes one distro from the upstream: its document, the builds of its releases, their archives and
 // the alias files, all of them accepted or the distro refused. Only what a parent names is asked.
 
-import { type BuildList, parseBuildList } from "../domain/artifact.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
 import { type Distro, type DistroSummary, holderOf, parseDistro } from "../domain/image_index.ts";
-import { decodeDocument } from "../domain/index_document.ts";
+import { decodeDocument, RefusedDocument } from "../domain/index_document.ts";
 import {
   aliasPath,
   archivePath,
   distroPath,
+  placeOf,
   releasePath,
   SERVED_ALIASES,
 } from "../domain/index_path.ts";
 import { canonicalJson, type JsonValue } from "../domain/json.ts";
-import type { IndexStore } from "../store/store.ts";
-import { weakened } from "./pins.ts";
+import { mapLimited } from "../map_limited.ts";
+import type { IndexPin, IndexPinChanges, IndexProblem, IndexStore } from "../store/store.ts";
+import { gonePins, heldBuilds, leavingPins, readBuilds } from "./held_builds.ts";
+import { pinsOf, rolledBack, weakened } from "./pins.ts";
+import { Contradiction, isProblem, problemOf } from "./sync_problem.ts";
 import type { SyncReader, TakenDocument } from "./sync_reader.ts";
+import type { Wait } from "./time_limits.ts";
+
+/** Releases of one distro that are read at the same time. */
+const RELEASES_AT_ONCE = 4;
+/** Readings of a distro whose documents contradict each other: it may be changing right now. */
+const READINGS_MAX = 2;
+/** Milliseconds between two readings. */
+const READING_PAUSE_MS = 2000;
 
 /** What became of one distro. */
 export type DistroOutcome =
-  | { readonly kind: "accepted"; readonly documents: readonly TakenDocument[] }
+  | { readonly kind: "accepted"; readonly taken: TakenDistro }
   /** What the store has of the distro stays as it is. */
-  | { readonly kind: "kept"; readonly problem: { document: string; message: string } };
+  | { readonly kind: "kept"; readonly problem: IndexProblem };
+
+/** The documents of a distro that was accepted. */
+export interface TakenDistro {
+  readonly documents: readonly TakenDocument[];
+  readonly pins: IndexPinChanges;
+}
 
 /** What the sync of one distro works with. */
 export interface SyncDistroOptions {
   readonly reader: SyncReader;
   readonly index: IndexStore;
-  /** Takes changed digests as well; see pins.ts. */
+  /** Takes changed digests and older builds as well; see pins.ts. */
   readonly acceptChanged: boolean;
+  readonly wait: Wait;
   readonly signal?: AbortSignal;
 }
 
 /** @throws {AgentError} `aborted` when the caller gave up; every other failure is an outcome */
 export async function syncDistro(
   summary: DistroSummary,
-  { reader, index, acceptChanged, signal }: SyncDistroOptions,
+  options: SyncDistroOptions,
 ): Promise<DistroOutcome> {
+  for (let reading = 1;; reading++) {
+    try {
+      return { kind: "accepted", taken: await takeDistro(summary, options) };
+    } catch (error) {
+      if (!isProblem(error, options.signal)) throw error;
+      if (!(error instanceof Contradiction) || reading >= READINGS_MAX) {
+        return { kind: "kept", problem: problemOf(error, distroPath(summary.id)) };
+      }
+      await options.wait(READING_PAUSE_MS, options.signal);
+    }
+  }
+}
+
+/** A distro while it is read. */
+interface Reading {
+  readonly distro: Distro;
+  readonly documents: TakenDocument[];
+  readonly pins: { readonly put: IndexPin[]; readonly remove: Omit<IndexPin, "pin">[] };
+}
+
+async function takeDistro(
+  summary: DistroSummary,
+  { reader, index, acceptChanged }: SyncDistroOptions,
+): Promise<TakenDistro> {
   const documents: TakenDocument[] = [];
-  let document = distroPath(summary.id);
   const take = async (path: string) => {
-    document = path;
     const taken = await reader.take(path);
     if (taken !== undefined) documents.push(taken);
     return taken;
   };
   const need = async (path: string) => {
     const taken = await take(path);
-    if (taken === undefined) throw missing(path);
-    return taken;
+    if (taken !== undefined) return taken;
+    throw new Contradiction({ document: path, path: "$" }, "is named, but it is not there");
   };
-  try {
-    const own = await need(distroPath(summary.id));
-    const distro = parseDistro(decodeDocument(await own.body(), own.path), summary);
-    const builds = new Map<string, TakenDocument>();
-    for (const { id } of distro.releases) {
-      const current = await need(releasePath(distro.id, id));
-      const archive = await take(archivePath(distro.id, id));
-      document = current.path;
-      await checkRelease(distro, id, current, archive, index, acceptChanged);
-      builds.set(id, current);
-    }
-    await checkAliasFiles(distro, builds, need);
-    return { kind: "accepted", documents };
-  } catch (error) {
-    if (signal?.aborted || !(error instanceof AgentError)) throw error;
-    return { kind: "kept", problem: { document, message: messageOf(error) } };
+  const own = await need(distroPath(summary.id));
+  const distro = parseDistro(decodeDocument(await own.body(), own.path), summary);
+  if (!acceptChanged) refuseEmptied(distro, reader);
+  const reading: Reading = { distro, documents, pins: { put: [], remove: [] } };
+  const aliases = SERVED_ALIASES.filter((alias) => holderOf(distro, alias) !== undefined);
+  reader.expect(2 * distro.releases.length + aliases.length);
+  const builds = new Map<string, TakenDocument>();
+  await mapLimited(distro.releases, RELEASES_AT_ONCE, async ({ id }) => {
+    const current = await need(releasePath(distro.id, id));
+    const archive = await take(archivePath(distro.id, id));
+    await checkRelease(reading, id, { current, archive }, { reader, index, acceptChanged });
+    builds.set(id, current);
+  });
+  for (const alias of aliases) {
+    const original = builds.get(holderOf(distro, alias)?.id ?? "");
+    const copy = await take(aliasPath(distro.id, alias));
+    // An alias file that is not there is not found here either.
+    if (copy !== undefined && original !== undefined) await checkAliasFile(copy, original);
   }
+  await pinDropped(reading, reader, index);
+  return reading;
 }
 
-function missing(path: string): AgentError {
-  return new AgentError("upstream", `Cannot accept ${path}: it is named, but it is not there`);
+/** A list is never empty: a distro without releases is not listed at all. */
+function refuseEmptied(distro: Distro, reader: SyncReader): void {
+  if (distro.releases.length > 0 || heldReleases(distro.id, reader).length === 0) return;
+  const place = { document: distroPath(distro.id), path: "$.releases" };
+  throw new RefusedDocument(
+    place,
+    "is empty, though releases are held, which the operator must allow",
+  );
+}
+
+function heldReleases(distro: string, { stored }: SyncReader): string[] {
+  return [...stored.keys()].flatMap((path) => {
+    const place = placeOf(path);
+    return place.kind === "current" && place.distro === distro ? [place.release] : [];
+  });
 }
 
 /** Lists that did not change were accepted when they were taken. */
 async function checkRelease(
-  distro: Distro,
+  { distro, pins }: Reading,
   release: string,
-  current: TakenDocument,
-  archive: TakenDocument | undefined,
-  index: IndexStore,
-  acceptChanged: boolean,
+  { current, archive }: { current: TakenDocument; archive: TakenDocument | undefined },
+  { reader, index, acceptChanged }: Pick<SyncDistroOptions, "reader" | "index" | "acceptChanged">,
 ): Promise<void> {
-  if (current.state === "unchanged" && (archive?.state ?? "unchanged") === "unchanged") return;
+  const dropped = archive === undefined && reader.stored.has(archivePath(distro.id, release));
+  const same = (document: TakenDocument | undefined) =>
+    document === undefined || document.state === "unchanged";
+  if (!dropped && same(current) && same(archive)) return;
   const about = { distro: distro.id, release };
-  const read = (body: Uint8Array, document: string, kind: "current" | "archived") =>
-    parseBuildList(decodeDocument(body, document), { document, ...about, kind });
-  const after = [read(await current.body(), current.path, "current")];
-  if (archive !== undefined) after.push(read(await archive.body(), archive.path, "archived"));
-  if (acceptChanged) return;
-  const before: BuildList[] = [];
-  const held = await index.get(current.path);
-  const heldArchive = await index.get(archivePath(distro.id, release));
-  if (held !== undefined) before.push(read(held.body, held.path, "current"));
-  if (heldArchive !== undefined) {
-    before.push(read(heldArchive.body, heldArchive.path, "archived"));
+  const after = [readBuilds(await current.body(), current.path, about, "current")];
+  if (archive !== undefined) {
+    after.push(readBuilds(await archive.body(), archive.path, about, "archived"));
   }
-  const change = weakened(before, after);
-  if (change !== undefined) {
-    const message = `Cannot accept ${current.path}: it ${change}, which the operator must allow`;
-    throw new AgentError("upstream", message);
+  const before = await heldBuilds(index, distro.id, release);
+  const gone = await gonePins(index, distro.id, release);
+  if (!acceptChanged) {
+    const held = new Map([...gone, ...pinsOf(before)]);
+    const change = weakened(held, pinsOf(after)) ?? rolledBack(before, after);
+    if (change !== undefined) {
+      const place = { document: current.path, path: "$" };
+      throw new RefusedDocument(place, `${change}, which the operator must allow`);
+    }
+  }
+  pins.put.push(...leavingPins(about, before, after));
+  const back = new Set(pinsOf(after).map(([artifact]) => artifact));
+  for (const artifact of gone.keys()) {
+    if (back.has(artifact)) pins.remove.push({ ...about, artifact });
   }
 }
 
 /** An alias file is a copy of the builds of the release that holds the alias. */
-async function checkAliasFiles(
-  distro: Distro,
-  builds: ReadonlyMap<string, TakenDocument>,
-  need: (path: string) => Promise<TakenDocument>,
-): Promise<void> {
-  for (const alias of SERVED_ALIASES) {
-    const holder = holderOf(distro, alias);
-    const original = holder === undefined ? undefined : builds.get(holder.id);
-    if (original === undefined) continue;
-    const copy = await need(aliasPath(distro.id, alias));
-    if (copy.sha256 === original.sha256) continue;
-    if (await canonicalOf(copy) !== await canonicalOf(original)) {
-      const message = `Cannot accept ${copy.path}: $ must equal ${original.path}`;
-      throw new AgentError("upstream", message);
-    }
-  }
+async function checkAliasFile(copy: TakenDocument, original: TakenDocument): Promise<void> {
+  if (copy.sha256 === original.sha256) return;
+  if (await canonicalOf(copy) === await canonicalOf(original)) return;
+  throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
 }
 
 async function canonicalOf(document: TakenDocument): Promise<string> {
   // Whatever JSON.parse returns is a JSON value.
   return canonicalJson(decodeDocument(await document.body(), document.path) as JsonValue);
+}
+
+/** Remembers the artifacts of releases that the distro no longer has. */
+async function pinDropped({ distro, pins }: Reading, reader: SyncReader, index: IndexStore) {
+  const here = new Set(distro.releases.map(({ id }) => id));
+  for (const release of heldReleases(distro.id, reader)) {
+    if (here.has(release)) continue;
+    const before = await heldBuilds(index, distro.id, release);
+    pins.put.push(...leavingPins({ distro: distro.id, release }, before, []));
+  }
 }

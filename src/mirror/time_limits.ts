@@ -9,12 +9,17 @@ export interface TimeLimits {
   readonly answerMs: number;
   /** Between two parts of a document. */
   readonly idleMs: number;
+  /** For the whole of a document, {@linkcode DOCUMENT_MS} unless given. */
+  readonly documentMs?: number;
   /** In which a download must go on by {@linkcode STALL_BYTES}; there is no limit in total. */
   readonly stallMs: number;
 }
 
 /** The limits of an agent at work. */
 export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stallMs: 60_000 };
+
+/** Longest time that one document may take, however steadily it comes. */
+export const DOCUMENT_MS = 120_000;
 
 /** A download that does not bring so many bytes within `stallMs` is given up for now. */
 export const STALL_BYTES = 64 * 1024;

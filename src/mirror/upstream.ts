@@ -13,6 +13,18 @@ export type UpstreamAnswer =
   | { readonly kind: "unchanged" }
   | { readonly kind: "not_found" };
 
+/** How a document is read. */
+export interface ReadOptions {
+  /** What the document was when it was taken; null to have it whatever it is. */
+  readonly known: Validators | null;
+  readonly signal?: AbortSignal;
+  /**
+   * Told of bytes as they come.
+   * @throws {AgentError} to have no more of them
+   */
+  readonly onBytes?: (bytes: number) => void;
+}
+
 /** A source of the index. */
 export interface Upstream {
   /** As the operator wrote it. */
@@ -21,5 +33,5 @@ export interface Upstream {
    * Reads one document. Names in `path` must have been checked.
    * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
    */
-  read(path: string, known: Validators | null, signal?: AbortSignal): Promise<UpstreamAnswer>;
+  read(path: string, options: ReadOptions): Promise<UpstreamAnswer>;
 }

@@ -25,6 +25,8 @@ export interface WebRequest {
   readonly deadline: Deadline;
   /** A host that the operator named, which need not be public. */
   readonly trustedHost?: string;
+  /** Refuses redirects from http to https as well, as those from https to http always are. */
+  readonly keepsScheme?: boolean;
 }
 
 /**
@@ -41,7 +43,7 @@ export async function ask(web: Web, address: string, request: WebRequest): Promi
     const response = await askOnce(web, url, request);
     if (!REDIRECTS.includes(response.status)) return await accept(response, url);
     await response.body?.cancel();
-    url = redirected(response, url, web);
+    url = redirected(response, url, web, request.keepsScheme ?? false);
   }
   const message = `Cannot read ${shown(address)}: it redirects over ${REDIRECTS_MAX} times`;
   throw new AgentError("upstream", message);
@@ -81,15 +83,16 @@ export function failure(error: unknown, signal: AbortSignal, what: string): Agen
   return transientError(`Cannot ${what}: ${messageOf(error)}`, 0, error);
 }
 
-function redirected(response: Response, from: URL, web: Web): URL {
+function redirected(response: Response, from: URL, web: Web, keepsScheme: boolean): URL {
   const location = response.headers.get("location");
   if (location === null) {
     const message = `Cannot read ${shown(from.href)}: a redirect without an address`;
     throw new AgentError("upstream", message);
   }
   const to = parseRemote(location, web.reach, from);
-  if (from.protocol === "https:" && to.protocol !== "https:") {
-    const message = `Cannot read ${shown(from.href)}: it redirects from https to ${to.protocol}`;
+  if (to.protocol !== from.protocol && (keepsScheme || from.protocol === "https:")) {
+    const message = `Cannot read ${shown(from.href)}: it redirects from ${from.protocol} to ` +
+      to.protocol;
     throw new AgentError("upstream", message);
   }
   return to;

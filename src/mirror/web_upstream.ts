@@ -3,8 +3,8 @@
 import { AgentError } from "../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
 import { withRetries } from "./retry.ts";
-import { openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
-import type { Upstream, UpstreamAnswer, Validators } from "./upstream.ts";
+import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
+import type { ReadOptions, Upstream, UpstreamAnswer, Validators } from "./upstream.ts";
 import { ask, failure, shown, type Web } from "./web_request.ts";
 
 /** How the web server is asked. */
@@ -21,11 +21,11 @@ export function openWebUpstream(address: string, options: WebUpstreamOptions): U
   const base = parseBase(address, options.web.reach.allowHttp);
   return {
     address,
-    read: (path, known, signal) =>
-      withRetries(() => readOnce(base, path, known, signal, options), {
+    read: (path, read) =>
+      withRetries(() => readOnce(base, path, read, options), {
         wait: options.wait,
         random: options.random,
-        ...(signal === undefined ? {} : { signal }),
+        ...(read.signal === undefined ? {} : { signal: read.signal }),
       }),
   };
 }
@@ -48,16 +48,22 @@ function parseBase(address: string, allowHttp: boolean): URL {
 async function readOnce(
   base: URL,
   path: string,
-  known: Validators | null,
-  signal: AbortSignal | undefined,
+  { known, signal, onBytes }: ReadOptions,
   { web, times }: WebUpstreamOptions,
 ): Promise<UpstreamAnswer> {
   const address = new URL(path, base).href;
-  const deadline = openDeadline(times.answerMs, `read ${shown(address)}`, signal);
+  const what = `read ${shown(address)}`;
+  const whole = openDeadline(times.documentMs ?? DOCUMENT_MS, what, signal);
+  const deadline = openDeadline(times.answerMs, what, whole.signal);
   try {
     const asked = conditions(known);
     const headers = { accept: "application/json", ...asked };
-    const response = await ask(web, address, { headers, deadline, trustedHost: base.host });
+    const response = await ask(web, address, {
+      headers,
+      deadline,
+      trustedHost: base.host,
+      keepsScheme: true,
+    });
     if (response.status === 304 && Object.keys(asked).length > 0) {
       await response.body?.cancel();
       return { kind: "unchanged" };
@@ -74,12 +80,13 @@ async function readOnce(
     }
     return {
       kind: "document",
-      body: await readBody(response, times.idleMs, deadline, shown(address)),
+      body: await readBody(response, times.idleMs, deadline, { what, onBytes }),
       etag: response.headers.get("etag"),
       last_modified: response.headers.get("last-modified"),
     };
   } finally {
     deadline.clear();
+    whole.clear();
   }
 }
 
@@ -96,10 +103,10 @@ async function readBody(
   response: Response,
   idleMs: number,
   deadline: Watch,
-  what: string,
+  { what, onBytes }: { what: string; onBytes: ReadOptions["onBytes"] },
 ): Promise<Uint8Array> {
   const tooLarge = () =>
-    new AgentError("too_large", `Cannot read ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);
+    new AgentError("too_large", `Cannot ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);
   const parts: Uint8Array[] = [];
   let size = 0;
   deadline.extend(idleMs);
@@ -109,12 +116,13 @@ async function readBody(
     for await (const part of response.body ?? []) {
       size += part.byteLength;
       if (size > DOCUMENT_BYTES_MAX) throw tooLarge();
+      onBytes?.(part.byteLength);
       parts.push(part);
       deadline.extend(idleMs);
     }
   } catch (error) {
     await response.body?.cancel().catch(() => {});
-    throw failure(error, deadline.signal, `read ${what}`);
+    throw failure(error, deadline.signal, what);
   }
   return joined(parts, size);
 }

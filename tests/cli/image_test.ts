@@ -13,7 +13,13 @@ const SYNC = {
   changed: 2,
   removed: 0,
   unchanged: 9,
-  problems: [{ document: "v1/distros/a/index.json", message: "expected an object\x1b[2J" }],
+  problems: [{ document: "v1/distros/a/index.json", message: "expected an object\x1b[2J" }, {
+    document: "v1/distros/b/index.json",
+    message: "Cannot accept it",
+    json_path: "$.id",
+    reason: "must not be empty",
+    kept: true,
+  }],
 };
 const BUILDS = {
   distro: "omnios",
@@ -48,7 +54,9 @@ const TREE: Readonly<Record<string, unknown>> = {
   "GET /agent/v1/index": {
     upstream: SYNC.upstream,
     syncing: true,
+    progress: { phase: "documents", documents: 4, total: 9, bytes: 12 },
     last_sync: SYNC,
+    compared_at: SYNC.finished_at,
     documents: 12,
   },
   "POST /agent/v1/index/sync": { syncing: true },
@@ -126,14 +134,114 @@ Deno.test("image sync starts a sync, and with --wait tells what it did and what 
     0,
     "partial, 3 h ago: 1 added, 2 changed, 0 removed, 9 unchanged\n",
   ]);
-  assertEquals(err(), "zonewright: v1/distros/a/index.json: expected an object\\x1b[2J\n");
+  assertEquals(
+    err(),
+    "zonewright: v1/distros/a/index.json: expected an object\\x1b[2J\n" +
+      "zonewright: v1/distros/b/index.json $.id: must not be empty; the last good one stays\n",
+  );
+});
+
+const PREVIEW = {
+  dry_run: true,
+  upstream: "https://images.example",
+  outcome: "partial",
+  added: 1,
+  changed: 1,
+  removed: 2,
+  unchanged: 9,
+  bytes_put: 4096,
+  bytes_removed: 2048,
+  changes: [
+    { change: "+", document: "v1/a.json", bytes: 1024 },
+    { change: "~", document: "v1/b\x1b.json", bytes: 3072 },
+    { change: "-", document: "v1/c.json", bytes: 2048 },
+  ],
+  problems: [],
+};
+
+/** A server whose sync lasts until the test ends it, and the bodies that were sent. */
+function serveSync(answer: object) {
+  const held = Promise.withResolvers<void>();
+  const bodies: unknown[] = [];
+  const progress = { phase: "list", documents: 0, total: 3, bytes: 0 };
+  let polls = 0;
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    if (request.method === "GET") {
+      polls += 1;
+      return Response.json({ syncing: true, progress });
+    }
+    bodies.push(await request.json());
+    await held.promise;
+    return Response.json(answer);
+  });
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  return { server, url, bodies, progress, end: held.resolve, polls: () => polls };
+}
+
+Deno.test("image sync --dry-run lists what would change, and its sums", async () => {
+  const { server, url, bodies, end } = serveSync(PREVIEW);
+  end();
+  try {
+    const screen = screenFor(url);
+    assertEquals(await screen.run("image", "sync", "--dry-run", "--accept-changed"), 0);
+    assertEquals(bodies, [{ dry_run: true, accept_changed: true }]);
+    assertEquals(
+      screen.out(),
+      [
+        "+ v1/a.json  1 kiB",
+        "~ v1/b\\x1b.json  3 kiB",
+        "- v1/c.json  2 kiB",
+        "... and 1 more",
+        "partial: +1 ~1 -2, 9 unchanged; 4 kiB in, 2 kiB out",
+        "",
+      ].join("\n"),
+    );
+    const json = screenFor(url);
+    assertEquals(await json.run("image", "sync", "--dry-run", "--json"), 0);
+    assertEquals(JSON.parse(json.out()), PREVIEW);
+  } finally {
+    await server.shutdown();
+  }
+});
+
+Deno.test("image sync --wait tells its phases: in lines, or in one line that moves", async () => {
+  for (const isTerminal of [false, true]) {
+    const { server, url, progress, end, polls } = serveSync(SYNC);
+    try {
+      const screen = screenFor(url, { isTerminal, columns: 60, nowMs: () => 0 });
+      const ended = screen.run("image", "sync", "--wait");
+      await until("the list", () => screen.err().includes("reading the list  0 of 3  0 B"));
+      Object.assign(progress, { phase: "documents", documents: 2, bytes: 2048 });
+      await until("documents", () => screen.err().includes("reading documents  2 of 3  2 kiB"));
+      const before = polls();
+      await until("another look", () => polls() > before + 1);
+      end();
+      assertEquals(await ended, 0);
+      const lines = screen.err().split("\n");
+      // Said twice, it is written once where nothing moves.
+      assertEquals(lines.filter((line) => line.startsWith("reading")).length, isTerminal ? 0 : 2);
+      assertEquals(screen.err().includes("\x1b[2K"), isTerminal);
+      assertEquals(screen.err().includes("███████████░░░░░"), isTerminal);
+    } finally {
+      end();
+      await server.shutdown();
+    }
+  }
+});
+
+Deno.test("image sync --wait --curl prints the one call that it is", async () => {
+  const screen = openScreen();
+  assertEquals(await screen.run("image", "sync", "--wait", "--curl"), 0);
+  assertEquals(screen.out().trim().split("\n").length, 1);
+  assertStringIncludes(screen.out(), "/agent/v1/index/sync?wait=true");
 });
 
 Deno.test("image status tells the upstream and the last sync", async () => {
   const { out } = await said("image", "status");
   assertMatch(out(), /^index +https:\/\/images\.example$/m);
   assertMatch(out(), /^last sync +partial, 3 h ago/m);
-  assertMatch(out(), /^syncing +now$/m);
+  assertMatch(out(), /^syncing +documents, 4 of 9$/m);
+  assertMatch(out(), /^age +3 h$/m);
 });
 
 Deno.test("status counts the jobs of all windows", async () => {

@@ -11,7 +11,12 @@ export type Fault =
   /** So many bytes, and then nothing more. */
   | { readonly kind: "stall"; readonly after: number }
   /** No answer at all. */
-  | { readonly kind: "silent" };
+  | { readonly kind: "silent" }
+  /** Whatever a test makes of the file; the signal ends with the server. */
+  | {
+    readonly kind: "answer";
+    readonly make: (file: ServedFile, closing: AbortSignal) => Response;
+  };
 
 export interface ServedFile {
   readonly body: Uint8Array;
@@ -139,6 +144,8 @@ async function failing(
     case "silent":
       await aborted(closing);
       return new Response(null, { status: 500 });
+    case "answer":
+      return fault.make(file ?? { body: new Uint8Array() }, closing);
     case "cut":
     case "stall": {
       const file_ = file ?? { body: new Uint8Array() };

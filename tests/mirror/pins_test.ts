@@ -1,6 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type BuildList, parseBuildList } from "../../src/domain/artifact.ts";
-import { weakened } from "../../src/mirror/pins.ts";
+import { pinsOf, rolledBack, weakened as weakenedPins } from "../../src/mirror/pins.ts";
 
 const SHA256 = { algorithm: "sha256", value: "1".repeat(64) };
 const SHA512 = { algorithm: "sha512", value: "2".repeat(128) };
@@ -39,10 +39,39 @@ Deno.test("weakened() follows a build into the archive", () => {
   assertEquals(found, 'drops the sha256 of build "1" [null,"x86_64","raw"]');
 });
 
+Deno.test("weakened() looks at an artifact in the current list and in the archive", () => {
+  const before = list("1", { digests: [SHA256] });
+  const changed = list("1", { digests: [{ algorithm: "sha256", value: "9".repeat(64) }] });
+  const archived = list("1", { digests: [SHA256] }, "archived");
+  const found = weakened([before], [changed, archived]);
+  assertEquals(found, 'changes the sha256 of build "1" [null,"x86_64","raw"]');
+});
+
+Deno.test("rolledBack() finds lists whose newest build is older than one that is known", () => {
+  const dated = (...dates: (string | null)[]) =>
+    dates.map((first_seen, index) => list(`${index}`, null, "current", first_seen));
+  const old = dated("2026-11-01T00:00:00Z", "2026-11-03T00:00:00.000000001Z");
+  assertEquals(rolledBack(old, old), undefined);
+  assertEquals(rolledBack(old, dated("2026-11-04T00:00:00Z")), undefined);
+  assertEquals(rolledBack([], dated(null)), undefined);
+  assertEquals(rolledBack(dated(null), dated(null)), undefined);
+  assertEquals(
+    rolledBack(old, dated("2026-11-02T00:00:00Z")),
+    "goes back behind a build that was first seen at 2026-11-03T00:00:00.000000001Z: " +
+      "the newest is of 2026-11-02T00:00:00Z",
+  );
+  assertStringIncludes(rolledBack(old, dated(null)) ?? "", "none has a date");
+});
+
+function weakened(before: readonly BuildList[], after: readonly BuildList[]): string | undefined {
+  return weakenedPins(new Map(pinsOf(before)), pinsOf(after));
+}
+
 function list(
   build: string,
   integrity: object | null,
   kind: "current" | "archived" = "current",
+  first_seen: string | null = null,
 ): BuildList {
   const artifact = {
     arch: "x86_64",
@@ -51,6 +80,10 @@ function list(
     locations: [{ url: "https://example.com/a" }],
     integrity,
   };
-  const value = { distro: "a", release: "1", builds: [{ build, artifacts: [artifact] }] };
+  const value = {
+    distro: "a",
+    release: "1",
+    builds: [{ build, first_seen, artifacts: [artifact] }],
+  };
   return parseBuildList(value, { document: "list", distro: "a", release: "1", kind });
 }

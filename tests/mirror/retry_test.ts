@@ -22,15 +22,20 @@ Deno.test("withRetries() waits longer each time, spread by chance, and then give
   assertEquals([error.message, tries, waits], [`failure ${TRIES_MAX}`, TRIES_MAX, [500, 1000]]);
 });
 
-Deno.test("withRetries() waits as long as the server asks, within a limit", async () => {
+Deno.test("withRetries() waits as long as the server asks, and asks no more when that is long", async () => {
   const waits: number[] = [];
-  const answers = [transientError("a", 5), transientError("b", 3600)];
+  const longest = BACKOFF_MS_MAX / 1000;
+  const errors = [transientError("a", 5), transientError("b", longest)];
   const attempt = () => {
-    const error = answers.shift();
+    const error = errors.shift();
     return error === undefined ? Promise.resolve("done") : Promise.reject(error);
   };
-  assertEquals(await withRetries(attempt, { wait: noted(waits), random: () => 1 }), "done");
+  const options = { wait: noted(waits), random: () => 1 };
+  assertEquals(await withRetries(attempt, options), "done");
   assertEquals(waits, [5000, BACKOFF_MS_MAX]);
+  errors.push(transientError("later", longest + 1), transientError("never thrown"));
+  const error = await assertRejects(() => withRetries(attempt, options), AgentError);
+  assertEquals([error.message, errors.length], ["later", 1]);
 });
 
 Deno.test("withRetries() does not repeat what will not pass, nor after the caller gave up", async () => {

@@ -51,6 +51,9 @@ Deno.test("sync() keeps a distro with a bad document as it was and goes on with 
     assertEquals(sync.problems, [{
       document: NEWEST,
       message: `Cannot accept ${NEWEST}: $.builds must not be empty`,
+      json_path: "$.builds",
+      reason: "must not be empty",
+      kept: true,
     }]);
     const after = await storedTree(store);
     assertEquals(after.get(AURORA), before.get(AURORA));

@@ -8,6 +8,8 @@ const [path = "", upstream = "", cacheDir = ""] = Deno.args;
 const store = await openSqliteStore(path);
 const mirror = openMirror({
   store: store.index,
+  media: store.media,
+  images: store.images,
   upstream,
   allowHttp: true,
   cacheDir,

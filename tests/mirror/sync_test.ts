@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -34,10 +40,10 @@ Deno.test("sync() asks only for what a parent document names, and names itself",
     await mirror.sync();
     const asked = server.requests.map((request) => request.path).sort();
     const missing = asked.filter((path) => !server.files.has(path));
-    // Whether a release has an archive is nowhere said.
-    assertEquals(missing.filter((path) => !path.endsWith("/archive.json")), []);
+    // Whether a release has an archive, or the tree one document of all images, is nowhere said.
+    assertEquals(missing.filter((path) => !path.endsWith("/archive.json")), ["v1/images.json"]);
     assertEquals(new Set(asked).size, asked.length);
-    assertEquals(asked.length, 20);
+    assertEquals(asked.length, 21);
     assert(server.requests.every((one) => one.headers.get("user-agent") === "zonewright-test/1"));
   });
 });
@@ -122,6 +128,23 @@ Deno.test("sync() refuses symbolic links in a folder, and a folder that is not t
       const gone = await again({ upstream: join(folder, "gone") }).sync();
       assertEquals(gone.outcome, "failed");
     });
+  });
+});
+
+Deno.test("an upstream of another host's files, or of an unknown scheme, is refused", async () => {
+  await withMirror(({ again }) => {
+    const wrong = [
+      "file://server/index",
+      "file:///index?a",
+      "file:///index#a",
+      "ftp://a/",
+      "s3://a",
+    ];
+    for (const upstream of wrong) {
+      const error = assertThrows(() => again({ upstream }), AgentError);
+      assertEquals(error.code, "invalid_argument", upstream);
+    }
+    return Promise.resolve();
   });
 });
 

@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
+import { openSyncJournal } from "../../src/mirror/sync_journal.ts";
 import type { TimeLimits } from "../../src/mirror/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -33,12 +34,15 @@ export async function withMirror(
 ): Promise<void> {
   await withFolder(async (folder) => {
     await using server = openIndexServer(await fixtureFiles());
-    const store = await openSqliteStore(":memory:");
+    const opened = await openSqliteStore(":memory:");
+    const store = { ...opened, index: openSyncJournal(opened.index) };
     const waits: number[] = [];
     const clock = { now: "2026-11-20T12:00:00.000Z" };
     const cacheDir = join(folder, "cache");
     const deps: MirrorDependencies = {
       store: store.index,
+      media: store.media,
+      images: store.images,
       upstream: server.url,
       allowHttp: true,
       cacheDir,
