@@ -6,6 +6,7 @@ import { usageError } from "./arguments.ts";
 import type { Client, Sent } from "./client.ts";
 import type { Command } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
+import { FILTER_FLAGS, filterQuery, findImages, hasFilter } from "./image_find.ts";
 import type { Printer } from "./printer.ts";
 import { sizeText } from "./table.ts";
 import { printable } from "./terminal.ts";
@@ -50,11 +51,18 @@ export const LIST: Command = {
     ["image list", "every distro"],
     ["image list debian", "its releases, newest first"],
     ["image list debian/latest", "the files of a release, by name or alias"],
+    ["image list debian/latest --arch aarch64", "those of one architecture, see image find"],
   ],
-  flags: [],
+  flags: FILTER_FLAGS,
   shared: "agent",
-  async run({ args, client, printer }) {
+  async run(call) {
+    const { args, client, printer } = call;
     const wanted = wantedOf(args.operands[0]);
+    if (hasFilter(args)) {
+      const query = filterQuery(args);
+      for (const [name, value] of Object.entries(wanted)) query.set(name, value);
+      return await findImages(call, query);
+    }
     const sent = await read(client, wanted);
     if (sent.kind === "printed") return EXIT.ok;
     const document = readObject(sent.body, "the index");

@@ -1,35 +1,109 @@
-// Conditional requests and content encodings, as far as reading needs them.
+// What a caller has already, and in which encoding it wants the rest: the two questions that reading
+// a document asks of the headers of a request.
+
+import { type Encoding, ENCODINGS, type ServedDocument } from "./served_document.ts";
+
+/** RFC 9110 section 5.6.7: the form that is sent, and two that old clients send. */
+const HTTP_DATES = [
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/,
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d\d-[A-Z][a-z]{2}-\d\d \d\d:\d\d:\d\d GMT$/,
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/,
+] as const;
+const ASCTIME = HTTP_DATES[2];
+/** One entity tag of a list; tags may hold commas and backslashes, but no quotes. */
+const ENTITY_TAG = /[\t ,]*(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")[\t ]*(?:,|$)/y;
+/** A weight from 0 to 1 with at most three decimals. */
+const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
+/** What identity weighs where nothing is said of it: it is admitted, and the last choice. */
+const LEAST_WEIGHT = 0.0001;
 
 /**
- * Whether a client already has what it asks for. `If-None-Match` decides where it is sent, as it
- * must; entity tags are compared weakly, as RFC 9110 section 13.1.2 has it for reading.
- * @param etags the present tags, with quotes
- * @param lastModifiedMs whole seconds, in milliseconds since 1970
- * @returns the tag that matched, or undefined when the document must be sent
+ * The answer to a request for a document: what was asked for, or a 304.
+ * @returns undefined when the answer has to be made first, see {@linkcode answerDocument}
  */
-export function matchedEtag(
-  headers: Headers,
-  etags: readonly string[],
-  lastModifiedMs: number,
-): string | undefined {
-  const noneMatch = headers.get("if-none-match");
-  if (noneMatch !== null) {
-    if (noneMatch.trim() === "*") return etags[0];
-    const sent: readonly string[] = noneMatch.match(/"[^"]*"/g) ?? [];
-    return etags.find((etag) => sent.includes(etag));
-  }
-  const since = Date.parse(headers.get("if-modified-since") ?? "");
-  return lastModifiedMs <= since ? etags[0] : undefined;
+export function heldAnswer(headers: Headers, document: ServedDocument): Response | undefined {
+  const matched = matchedEncoding(headers, document);
+  if (matched !== undefined) return document.notModified(matched);
+  return document.held(preferredEncoding(headers.get("accept-encoding"), document.small));
 }
 
-/** Whether `Accept-Encoding` admits gzip with a weight above zero. */
-export function acceptsGzip(headers: Headers): boolean {
-  const weights = new Map(
-    (headers.get("accept-encoding") ?? "").split(",").map((item) => {
-      const [coding = "", ...parameters] = item.split(";").map((part) => part.trim());
-      const weight = parameters.find((parameter) => /^q=/i.test(parameter))?.slice(2) ?? "1";
-      return [coding.toLowerCase(), Number(weight)];
-    }),
-  );
-  return (weights.get("gzip") ?? weights.get("*") ?? 0) > 0;
+/** The answer to a request for a document: what was asked for, or a 304. */
+export async function answerDocument(
+  headers: Headers,
+  document: ServedDocument,
+): Promise<Response> {
+  const matched = matchedEncoding(headers, document);
+  if (matched !== undefined) return document.notModified(matched);
+  const encoding = preferredEncoding(headers.get("accept-encoding"), document.small);
+  return await document.response(encoding);
+}
+
+/**
+ * The encoding in which a caller has the document already. `If-None-Match` decides where it is sent,
+ * as it must; entity tags are compared weakly, as RFC 9110 section 13.1.2 has it for reading. The tag
+ * of any encoding counts: they are of the same document, and the caller has it.
+ */
+export function matchedEncoding(
+  headers: Headers,
+  { etags, lastModifiedMs, small }: ServedDocument,
+): Encoding | undefined {
+  const noneMatch = headers.get("if-none-match");
+  if (noneMatch !== null) {
+    if (noneMatch.trim() === "*") {
+      return preferredEncoding(headers.get("accept-encoding"), small);
+    }
+    const sent = entityTags(noneMatch);
+    const matched = ENCODINGS.filter((encoding) => sent.includes(etags[encoding]));
+    if (matched.length < 2) return matched[0];
+    const preferred = preferredEncoding(headers.get("accept-encoding"), small);
+    return matched.includes(preferred) ? preferred : matched[0];
+  }
+  const since = headers.get("if-modified-since");
+  if (since === null || !(lastModifiedMs <= httpDateMs(since))) return undefined;
+  return preferredEncoding(headers.get("accept-encoding"), small);
+}
+
+/** The tags of a list with their quotes and without `W/`; of a list that is none, those before. */
+function entityTags(list: string): readonly string[] {
+  const tags: string[] = [];
+  ENTITY_TAG.lastIndex = 0;
+  for (let found = ENTITY_TAG.exec(list); found !== null; found = ENTITY_TAG.exec(list)) {
+    tags.push(found[1] ?? "");
+  }
+  return tags;
+}
+
+/** Milliseconds since 1970, or NaN for what is no date of HTTP. */
+function httpDateMs(text: string): number {
+  if (!HTTP_DATES.some((form) => form.test(text))) return Number.NaN;
+  // The old form without a zone is one of UTC too.
+  return Date.parse(ASCTIME.test(text) ? `${text} GMT` : text);
+}
+
+/**
+ * The encoding that `Accept-Encoding` weighs most; of equal ones the smaller. Where none that is here
+ * is admitted, the document goes as it is: no answer at all would help nobody.
+ * @param header null where it was not sent, which admits all: nothing is compressed then
+ * @param small whether to compress only where identity is refused
+ * @see RFC 9110, section 12.5.3
+ */
+export function preferredEncoding(header: string | null, small: boolean): Encoding {
+  if (header === null || header === "" || header === "identity") return "identity";
+  const weights = new Map<string, number>();
+  for (const item of header.split(",")) {
+    const [coding = "", ...parameters] = item.split(";").map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
+    weights.set(coding === "x-gzip" ? "gzip" : coding, WEIGHT.test(weight) ? Number(weight) : 0);
+  }
+  const others = weights.get("*");
+  const identity = weights.get("identity") ?? (others === 0 ? 0 : LEAST_WEIGHT);
+  if (small && identity > 0) return "identity";
+  const weightOf = (encoding: Encoding) =>
+    encoding === "identity" ? identity : weights.get(encoding) ?? others ?? 0;
+  let best: Encoding = "identity";
+  let most = 0;
+  for (const encoding of ENCODINGS) {
+    if (weightOf(encoding) > most) [best, most] = [encoding, weightOf(encoding)];
+  }
+  return best;
 }

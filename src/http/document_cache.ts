@@ -1,151 +1,174 @@
-// Documents of the index in memory, each as a finished answer in two encodings. Reading the store
-// and compressing for every request would halve the rate; the memory is bounded, and everything is
-// read again after a sync.
+// Documents of the index in memory, ready to be sent. Reading the store and compressing for every
+// request would cost most of the rate. The memory is bounded. After a sync every document is compared
+// with the store once, at the next request for it: one that the sync left alone keeps its compressed
+// copies, so that each version is compressed once.
 
-import type { Instant } from "../domain/instant.ts";
+import { type Instant, instantAfter, msBetween } from "../domain/instant.ts";
 import type { IndexDocument, IndexStore } from "../store/store.ts";
+import { serve, type ServedDocument } from "./served_document.ts";
 
 /** Bytes of documents kept in memory, compressed copies included. */
 const CACHED_BYTES_MAX = 64 * 1024 * 1024;
-/** Below so many bytes compression gains nothing. */
-const GZIP_BYTES_MIN = 1024;
-
-/** The encodings in which a document is kept. */
-export type Encoding = "identity" | "gzip";
-
-/** A document ready to be served. */
-export interface ServedDocument {
-  /** Entity tags with their quotes; strong, so each encoding has its own. */
-  readonly etags: Readonly<Record<Encoding, string>>;
-  /** Milliseconds since 1970, whole seconds. */
-  readonly lastModifiedMs: number;
-  readonly bytes: number;
-  /** A response of one's own, to be sent once. */
-  response(encoding: Encoding): Promise<Response>;
-}
+/** A tree that was not compared with its upstream for so long says its age in every answer. */
+export const STALE_MS = 24 * 3600 * 1000;
 
 /** How fresh the tree is. */
 export interface Freshness {
   /** When the tree was last compared with its upstream; undefined when it never was. */
   readonly at: Instant | undefined;
-  /** Whether the latest attempt to do so failed. */
-  readonly failed: boolean;
+  /** From when on answers tell the age: at once when the latest attempt to compare failed. */
+  readonly tellFrom: Instant | undefined;
 }
 
 /** The documents of the tree, ready to be served. */
 export interface DocumentCache {
   get(path: string): Promise<ServedDocument | undefined>;
+  /** What `get` would answer, when it is in memory and no sync was recorded since. */
+  held(path: string): ServedDocument | undefined;
   freshness(): Promise<Freshness>;
+  /** What `freshness` would answer, when it is in memory and no sync was recorded since. */
+  heldFreshness(): Freshness | undefined;
 }
 
-/** @param generation grows with every sync that is recorded */
-export function openDocumentCache(index: IndexStore, generation: () => number): DocumentCache {
-  const documents = new Map<string, ServedDocument>();
-  let bytes = 0;
-  let seen = -1;
-  let fresh: Promise<Freshness> | undefined;
-  let comparedAt: Instant | undefined;
+interface Entry {
+  readonly document: ServedDocument;
+  /** What it was made of, without the body. */
+  readonly version: string;
+  /** The generation at which it was last compared with the store. */
+  seen: number;
+}
 
-  const renew = (): number => {
-    const present = generation();
-    if (present !== seen) {
-      documents.clear();
-      bytes = 0;
-      fresh = undefined;
-      seen = present;
-    }
-    return present;
-  };
-  const keep = (path: string, document: ServedDocument) => {
-    documents.set(path, document);
-    bytes += document.bytes;
-    for (const [oldest, { bytes: freed }] of documents) {
-      if (bytes <= CACHED_BYTES_MAX) break;
-      documents.delete(oldest);
-      bytes -= freed;
-    }
+/**
+ * @param generation grows with every sync that is recorded
+ * @param bytesMax bytes of memory, compressed copies included
+ */
+export function openDocumentCache(
+  index: IndexStore,
+  generation: () => number,
+  bytesMax: number = CACHED_BYTES_MAX,
+): DocumentCache {
+  const memory = openMemory(bytesMax);
+  const held = (path: string): ServedDocument | undefined => {
+    const entry = memory.find(path);
+    return entry?.seen === generation() ? entry.document : undefined;
   };
   return {
+    held,
     async get(path) {
-      const present = renew();
-      const held = documents.get(path);
-      if (held !== undefined) {
-        // The most recently asked stand last; the first to go is the one not asked for longest.
-        documents.delete(path);
-        documents.set(path, held);
-        return held;
+      const present = generation();
+      const found = held(path);
+      if (found !== undefined) return found;
+      const stored = await index.get(path);
+      if (stored === undefined) {
+        memory.drop(path);
+        return undefined;
       }
-      const document = await index.get(path);
-      if (document === undefined) return undefined;
-      const served = serve(document);
-      // What was read before a sync must not be kept after it.
-      if (present === generation() && !documents.has(path)) keep(path, served);
-      return served;
+      const entry = memory.find(path);
+      if (entry === undefined || entry.version !== versionOf(stored)) {
+        return memory.keep(path, stored, present);
+      }
+      // What was read before a sync says nothing of what is there after it.
+      if (present === generation()) entry.seen = present;
+      return entry.document;
     },
+    ...openFreshness(index, generation),
+  };
+}
+
+/** The entries by path; the most recently asked stand last. */
+function openMemory(bytesMax: number) {
+  const entries = new Map<string, Entry>();
+  let bytes = 0;
+  const drop = (path: string) => {
+    const entry = entries.get(path);
+    if (entry === undefined) return;
+    entries.delete(path);
+    bytes -= entry.document.bytes;
+  };
+  /** The first to go is the one not asked for longest. */
+  const shrink = () => {
+    for (const oldest of entries.keys()) {
+      if (bytes <= bytesMax) break;
+      drop(oldest);
+    }
+  };
+  return {
+    drop,
+    find(path: string): Entry | undefined {
+      const entry = entries.get(path);
+      if (entry === undefined) return undefined;
+      entries.delete(path);
+      entries.set(path, entry);
+      return entry;
+    },
+    keep(path: string, stored: IndexDocument, seen: number): ServedDocument {
+      const document = serve(stored, (more) => {
+        if (entries.get(path)?.document !== document) return;
+        bytes += more;
+        shrink();
+      });
+      drop(path);
+      entries.set(path, { document, version: versionOf(stored), seen });
+      bytes += document.bytes;
+      shrink();
+      return document;
+    },
+  };
+}
+
+function openFreshness(
+  index: IndexStore,
+  generation: () => number,
+): Pick<DocumentCache, "freshness" | "heldFreshness"> {
+  let comparedAt: Instant | undefined;
+  let fresh: { seen: number; value: Promise<Freshness>; held?: Freshness } | undefined;
+  return {
     async freshness() {
-      renew();
-      fresh ??= readFreshness(index, comparedAt);
-      const answer = await fresh;
-      comparedAt = answer.at;
-      return answer;
+      const seen = generation();
+      if (fresh?.seen !== seen) {
+        const renewed: NonNullable<typeof fresh> = {
+          seen,
+          value: readFreshness(index, comparedAt),
+        };
+        fresh = renewed;
+        try {
+          renewed.held = await renewed.value;
+        } catch (error) {
+          // The next request tries again.
+          if (fresh === renewed) fresh = undefined;
+          throw error;
+        }
+        comparedAt = renewed.held.at;
+      }
+      return await fresh.value;
     },
+    heldFreshness: () => fresh?.seen === generation() ? fresh.held : undefined,
   };
 }
 
-/** After a failed sync, the newest document tells the earliest time of the last good one. */
-async function readFreshness(index: IndexStore, known: Instant | undefined): Promise<Freshness> {
-  const sync = await index.lastSync();
-  if (sync === undefined) return { at: undefined, failed: false };
-  if (sync.outcome !== "failed") return { at: sync.finished_at, failed: false };
-  if (known !== undefined) return { at: known, failed: true };
-  const fetched = (await index.list()).map((document) => document.fetched_at).sort();
-  return { at: fetched.at(-1), failed: true };
+/** What an answer shows of a document; no other version has the same. */
+function versionOf({ sha256, last_modified, fetched_at }: IndexDocument): string {
+  return `${sha256} ${last_modified ?? fetched_at}`;
 }
 
-/** Makes a document ready; nothing is compressed before it is asked for. */
-export function serve(document: IndexDocument): ServedDocument {
-  const { body, sha256 } = document;
-  const upstreamMs = Date.parse(document.last_modified ?? "");
-  const ms = Number.isNaN(upstreamMs) ? Date.parse(document.fetched_at) : upstreamMs;
-  const lastModifiedMs = Math.floor(ms / 1000) * 1000;
-  const etags = { identity: `"${sha256}"`, gzip: `"${sha256}-gzip"` };
-  const made = new Map<Encoding, Promise<Response>>();
-  const make = async (encoding: Encoding): Promise<Response> => {
-    const bytes = encoding === "gzip" ? await gzip(body) : body;
-    const headers = new Headers({
-      ...validators(etags[encoding], lastModifiedMs),
-      "content-type": "application/json",
-      "content-length": String(bytes.byteLength),
-    });
-    if (encoding === "gzip") headers.set("content-encoding", "gzip");
-    // Documents of the store never lie in shared memory.
-    return new Response(bytes as Uint8Array<ArrayBuffer>, { headers });
-  };
-  return {
-    etags,
-    lastModifiedMs,
-    // The compressed copy has about a tenth of the size.
-    bytes: body.byteLength + Math.ceil(body.byteLength / 8),
-    async response(wanted) {
-      const encoding = body.byteLength < GZIP_BYTES_MIN ? "identity" : wanted;
-      const held = made.get(encoding) ?? make(encoding);
-      made.set(encoding, held);
-      return (await held).clone();
-    },
-  };
+async function readFreshness(
+  index: IndexStore,
+  known: Instant | undefined,
+): Promise<Freshness> {
+  const latest = await index.lastSync();
+  if (latest === undefined) return { at: undefined, tellFrom: undefined };
+  if (latest.outcome !== "failed") {
+    const at = latest.compared_at ?? latest.finished_at;
+    return { at, tellFrom: instantAfter(at, STALE_MS) };
+  }
+  // Reports of earlier versions do not say it: the newest document tells the earliest it can be.
+  const at = latest.compared_at ?? known ??
+    (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
+  return { at, tellFrom: at };
 }
 
-/** Headers that a 200 and a 304 share. `no-transform` keeps the server from weakening the tag. */
-export function validators(etag: string, lastModifiedMs: number): Record<string, string> {
-  return {
-    etag,
-    "last-modified": new Date(lastModifiedMs).toUTCString(),
-    "cache-control": "no-cache, no-transform",
-    vary: "accept-encoding",
-  };
-}
-
-async function gzip(body: Uint8Array): Promise<Uint8Array> {
-  const part = new Blob([body as Uint8Array<ArrayBuffer>]);
-  return await new Response(part.stream().pipeThrough(new CompressionStream("gzip"))).bytes();
+/** Seconds since the tree was last compared, when they are to be told. */
+export function toldAgeSeconds({ at, tellFrom }: Freshness, now: Instant): number | undefined {
+  if (at === undefined || tellFrom === undefined || now < tellFrom) return undefined;
+  return Math.max(0, Math.floor(msBetween(at, now) / 1000));
 }

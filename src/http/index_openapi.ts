@@ -3,7 +3,7 @@
 import type { JsonObject } from "../domain/json.ts";
 import { OPENAPI_PATH } from "../domain/index_path.ts";
 import { sha256Hex } from "../domain/sha256.ts";
-import { serve, type ServedDocument } from "./document_cache.ts";
+import { serve, type ServedDocument } from "./served_document.ts";
 import { INDEX_SCHEMAS } from "./index_schemas.ts";
 
 /** When this description was last changed; its `Last-Modified`. */

@@ -135,6 +135,12 @@ export const INDEX: OpenapiPart = {
       example: { ...BUILDS, distro: PREVIEW, release: "3.0_preview" },
       distro: PREVIEW,
     }),
+    "/v1/images.json": read({
+      operationId: "images",
+      summary: "Every image in one document, where the upstream has it",
+      schema: { type: "object", additionalProperties: true },
+      example: { images: [] },
+    }),
     "/v1/openapi.json": read({
       operationId: "openapi",
       summary: "The upstream's own description of the index",

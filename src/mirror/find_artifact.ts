@@ -16,7 +16,7 @@ import { type ArtifactRef, safeMediaName } from "../domain/media.ts";
 import type { IndexStore } from "../store/store.ts";
 
 /** The architecture of a reference that names none, in the words of the OS information database. */
-const ARCH_DEFAULT = "x86_64";
+export const ARCH_DEFAULT = "x86_64";
 /** Choices that an error names. */
 const CHOICES_MAX = 20;
 
@@ -47,16 +47,26 @@ export async function findArtifact(index: IndexStore, ref: ArtifactRef): Promise
   }
   const build = await findBuild(index, distro.id, release, ref.build);
   const artifact = selectArtifact(build, ref, `${distro.id} ${release} ${build.build}`);
+  return foundArtifact(distro.id, release, build.build, artifact);
+}
+
+/** An artifact with the names that are made of its identity. */
+export function foundArtifact(
+  distro: string,
+  release: string,
+  build: string,
+  artifact: Artifact,
+): FoundArtifact {
   const words = [artifact.variant, artifact.arch, artifact.format].filter((word) => word !== null);
-  const identity = [distro.id, release, build.build, ...words.slice(0, -1)].join("-");
+  const identity = [distro, release, build, ...words.slice(0, -1)].join("-");
   return {
-    distro: distro.id,
+    distro,
     release,
-    build: build.build,
+    build,
     artifact,
     // Parts that hold a slash would look like folders.
     name: safeMediaName(`${identity}.${artifact.format}`.replace(/[\\/]/g, "-")),
-    label: [distro.id, release, build.build, ...words].join(" "),
+    label: [distro, release, build, ...words].join(" "),
   };
 }
 

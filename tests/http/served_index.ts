@@ -3,6 +3,7 @@
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { errorResponse } from "../../src/http/error_response.ts";
+import { imageSearchRoutes } from "../../src/http/image_search.ts";
 import { indexSyncRoutes } from "../../src/http/index_sync.ts";
 import { indexTreeRoutes } from "../../src/http/index_tree.ts";
 import { silentLog } from "../../src/log.ts";
@@ -17,8 +18,10 @@ export async function served(
     const { mirror, store, clock } = test;
     const app = new Hono();
     const generation = () => mirror.generation;
-    app.route("/", indexTreeRoutes({ index: store.index, generation, now: () => clock.now }));
-    app.route("/", indexSyncRoutes({ mirror, index: store.index, log: silentLog }));
+    const now = () => clock.now;
+    app.route("/", indexTreeRoutes({ index: store.index, generation, now }));
+    app.route("/", imageSearchRoutes(store));
+    app.route("/", indexSyncRoutes({ mirror, index: store.index, log: silentLog, now }));
     app.onError((error) => errorResponse(error, "request-1"));
     app.notFound(() => errorResponse(new AgentError("not_found", "Cannot find it"), "request-1"));
     const options = { port: 0, hostname: "127.0.0.1", onListen() {} };

@@ -1,0 +1,38 @@
+// How the agent serves its index: the tree, the search and the sync as routes, and the short way that
+// shares the tree's memory.
+
+import type { Hono } from "hono";
+import type { Ground } from "./agent_runner.ts";
+import { openDocumentCache } from "./http/document_cache.ts";
+import { imageSearchRoutes } from "./http/image_search.ts";
+import { withShortWay } from "./http/index_short_way.ts";
+import { indexSyncRoutes } from "./http/index_sync.ts";
+import { indexTreeRoutes } from "./http/index_tree.ts";
+import type { App } from "./http/server.ts";
+import type { Mirror } from "./mirror/mirror.ts";
+import type { Store } from "./store/store.ts";
+
+/** The index as callers see it. */
+export interface IndexRoutes {
+  readonly routes: readonly Hono[];
+  /** The application with the short way of documents before it. */
+  before(app: App): App;
+}
+
+/** The routes of the index. Nothing is read before the first request. */
+export function openIndexRoutes(
+  { now, newUuid, log }: Pick<Ground, "now" | "newUuid" | "log">,
+  { index, images }: Pick<Store, "index" | "images">,
+  mirror: Mirror,
+): IndexRoutes {
+  const generation = () => mirror.generation;
+  const cache = openDocumentCache(index, generation);
+  return {
+    routes: [
+      indexTreeRoutes({ index, generation, now, cache }),
+      imageSearchRoutes({ images }),
+      indexSyncRoutes({ index, mirror, log, now }),
+    ],
+    before: (app) => withShortWay(app, { cache, now, newId: () => newUuid(), log }),
+  };
+}

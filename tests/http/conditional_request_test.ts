@@ -1,0 +1,102 @@
+import { assertEquals } from "@std/assert";
+import { matchedEncoding, preferredEncoding } from "../../src/http/conditional_request.ts";
+import { serve } from "../../src/http/served_document.ts";
+import { T0 } from "../support/job.ts";
+
+const SHA256 = "0".repeat(63) + "a";
+const DOCUMENT = serve({
+  path: "v1/index.json",
+  body: new Uint8Array(5000),
+  sha256: SHA256,
+  etag: null,
+  last_modified: "Thu, 01 Oct 2026 04:05:06 GMT",
+  fetched_at: T0,
+});
+
+Deno.test("the encoding is the one that Accept-Encoding weighs most, of equal ones the smaller", () => {
+  const cases: [header: string | null, expected: string][] = [
+    [null, "identity"],
+    ["", "identity"],
+    ["gzip", "gzip"],
+    ["x-gzip", "gzip"],
+    ["GZIP;Q=0.5", "gzip"],
+    ["br, gzip", "br"],
+    ["gzip, deflate, br, zstd", "br"],
+    ["gzip;q=1.0, br;q=0.9", "gzip"],
+    ["*", "br"],
+    ["*;q=0.1, br;q=0", "gzip"],
+    ["gzip;q=0", "identity"],
+    ["gzip;q=0.5, identity;q=0.6", "identity"],
+    ["gzip;q=0.5, identity;q=0.5", "gzip"],
+    ["gzip;q=0.001", "gzip"],
+    ["deflate, zstd", "identity"],
+    ["gzip;q=2, br;q=x", "identity"],
+    ["identity;q=0, *;q=0", "identity"],
+    [", ,gzip ; q=0.3,", "gzip"],
+    ["gzip;level=9;q=0", "identity"],
+  ];
+  for (const [header, expected] of cases) {
+    assertEquals([header, preferredEncoding(header, false)], [header, expected]);
+  }
+});
+
+Deno.test("a small document is compressed only for those who refuse it as it is", () => {
+  assertEquals(preferredEncoding("br, gzip", true), "identity");
+  assertEquals(preferredEncoding("gzip, identity;q=0", true), "gzip");
+  assertEquals(preferredEncoding("br, *;q=0", true), "br");
+});
+
+Deno.test("an entity tag matches weakly, in lists, under every encoding, and only as a whole", () => {
+  const tag = `"${SHA256}"`;
+  const cases: [header: string, expected: string | undefined][] = [
+    [tag, "identity"],
+    [`W/${tag}`, "identity"],
+    [`"${SHA256}-gzip"`, "gzip"],
+    [`"${SHA256}-br"`, "br"],
+    [`"x,y", ${tag}`, "identity"],
+    [`, ,"x" ,\t${tag} ,`, "identity"],
+    ["*", "identity"],
+    [` * `, "identity"],
+    ['"*"', undefined],
+    [`"x", *`, undefined],
+    [SHA256, undefined],
+    [`w/${tag}`, undefined],
+    [`"x${tag}`, undefined],
+    [`x, ${tag}`, undefined],
+    [`"${SHA256}`, undefined],
+    [`"${SHA256.toUpperCase()}"`, undefined],
+    ["", undefined],
+  ];
+  for (const [header, expected] of cases) {
+    const headers = new Headers({ "if-none-match": header });
+    assertEquals([header, matchedEncoding(headers, DOCUMENT)], [header, expected]);
+  }
+});
+
+Deno.test("of several tags that match, the one of the wanted encoding is answered", () => {
+  const list = `"${SHA256}", "${SHA256}-br", "${SHA256}-gzip"`;
+  for (const coding of ["identity", "gzip", "br"] as const) {
+    const headers = new Headers({ "if-none-match": list, "accept-encoding": coding });
+    assertEquals(matchedEncoding(headers, DOCUMENT), coding);
+  }
+});
+
+Deno.test("If-Modified-Since counts in the three forms of an HTTP date, and in no other", () => {
+  const cases: [header: string, matches: boolean][] = [
+    ["Thu, 01 Oct 2026 04:05:06 GMT", true],
+    ["Thursday, 01-Oct-26 04:05:06 GMT", true],
+    ["Thu Oct  1 04:05:06 2026", true],
+    ["Thu, 01 Oct 2026 04:05:05 GMT", false],
+    ["Fri, 02 Oct 2026 00:00:00 GMT", true],
+    ["2026-10-02T00:00:00Z", false],
+    ["Thu, 01 Oct 2026 04:05:06 +0000", false],
+    ["1790827506", false],
+    ["", false],
+  ];
+  for (const [header, matches] of cases) {
+    const headers = new Headers({ "if-modified-since": header });
+    assertEquals([header, matchedEncoding(headers, DOCUMENT) !== undefined], [header, matches]);
+  }
+  const both = { "if-modified-since": "Fri, 02 Oct 2026 00:00:00 GMT", "if-none-match": '"x"' };
+  assertEquals(matchedEncoding(new Headers(both), DOCUMENT), undefined);
+});

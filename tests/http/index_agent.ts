@@ -1,0 +1,77 @@
+// An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
+// together, short way included.
+
+import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
+import { createApp } from "../../src/http/app.ts";
+import { openDocumentCache } from "../../src/http/document_cache.ts";
+import { imageSearchRoutes } from "../../src/http/image_search.ts";
+import { withShortWay } from "../../src/http/index_short_way.ts";
+import { indexSyncRoutes } from "../../src/http/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/index_tree.ts";
+import { listen } from "../../src/http/server.ts";
+import { silentLog } from "../../src/log.ts";
+import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
+import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
+
+export interface IndexAgent extends TestMirror {
+  readonly url: string;
+  readonly port: number;
+  readonly agent: HttpAgent;
+  /** Asks for a path below the address. */
+  get(path: string, headers?: Record<string, string>, method?: string): Promise<IndexAnswer>;
+}
+
+/** An answer that was read to its end. */
+export interface IndexAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly bytes: Uint8Array;
+  readonly text: string;
+}
+
+/** Runs a test with an agent whose mirror has been synced. */
+export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>): Promise<void> {
+  await withMirror(async (test) => {
+    const { mirror, store, clock } = test;
+    const now = () => clock.now;
+    const generation = () => mirror.generation;
+    const cache = openDocumentCache(store.index, generation);
+    const routes = [
+      indexTreeRoutes({ index: store.index, generation, now, cache }),
+      imageSearchRoutes(store),
+      indexSyncRoutes({ mirror, index: store.index, log: silentLog }),
+    ];
+    await withHttpAgent(async (agent) => {
+      const { log } = agent.deps;
+      const shortWay = { cache, now, newId: () => randomUuid<JobUuid>(), log };
+      const app = withShortWay(createApp(agent.deps), shortWay);
+      const tcp = { hostname: "127.0.0.1", port: 0 };
+      const server = await listen(app, { tcp, socketPath: null, log });
+      const port = server.port ?? 0;
+      const url = `http://127.0.0.1:${port}`;
+      try {
+        await mirror.sync();
+        const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
+          ask(url + path, headers, method);
+        await run({ ...test, url, port, agent, get });
+      } finally {
+        await server.shutdown();
+      }
+    }, { routes, now });
+  });
+}
+
+/** Without encodings unless they are asked for. */
+async function ask(
+  url: string,
+  sent: Record<string, string>,
+  method: string,
+): Promise<IndexAnswer> {
+  const response = await fetch(url, {
+    method,
+    headers: { "accept-encoding": "identity", ...sent },
+  });
+  const bytes = await response.bytes();
+  const text = new TextDecoder().decode(bytes);
+  return { status: response.status, headers: response.headers, bytes, text };
+}

@@ -1,0 +1,45 @@
+import { assertEquals } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import type { ArtifactRef } from "../../src/domain/media.ts";
+import { findArtifact, type FoundArtifact } from "../../src/mirror/find_artifact.ts";
+import { findImage } from "../../src/mirror/find_image.ts";
+import { withMirror } from "./test_mirror.ts";
+
+const NONE = undefined;
+const CHOICES = {
+  distro: ["aurora", "basalt", "cinder-os", "none"],
+  release: ["latest", "lts", "dev", "24.2", "24.0", "8_Beta", "r151058", "none"],
+  build: [NONE, "20260901", "20250101", "none"],
+  variant: [NONE, "server", "install", "none"],
+  arch: [NONE, "aarch64"],
+  format: [NONE, "qcow2", "raw"],
+} as const;
+
+/** Every reference that can be made of the words. */
+function references(): ArtifactRef[] {
+  let all: Record<string, string>[] = [{}];
+  for (const [key, words] of Object.entries(CHOICES)) {
+    all = all.flatMap((one) =>
+      words.map((word) => word === undefined ? one : { ...one, [key]: word })
+    );
+  }
+  return all.map(({ distro = "", release = "", ...rest }) => ({ distro, release, ...rest }));
+}
+
+Deno.test("the search finds exactly what the documents say, whatever the reference", async () => {
+  await withMirror(async ({ mirror, store }) => {
+    await mirror.sync();
+    let found = 0;
+    for (const ref of references()) {
+      let expected: FoundArtifact | undefined;
+      try {
+        expected = await findArtifact(store.index, ref);
+        found += 1;
+      } catch (error) {
+        if (!(error instanceof AgentError)) throw error;
+      }
+      assertEquals([ref, await findImage(store.images, ref)], [ref, expected]);
+    }
+    assertEquals(found > 50, true);
+  });
+});
