@@ -5,17 +5,22 @@
 // that is to be placed must say by its ending what it is: this also keeps a medium from taking the
 // place of another file of the zone root, such as `startvm`.
 
+import { CHECK_LEVELS, type CheckLevel } from "./check_level.ts";
 import { digestText, parseDigest } from "./digest.ts";
 import { AgentError, invalidArgument } from "./error.ts";
 import {
   type Check,
   type Findings,
+  flag,
+  oneOf,
   openFindings,
   readObject,
   refuseFindings,
   text,
 } from "./field_check.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
+import { MEDIA_COMPRESSIONS, type MediaCompression, unpackedName } from "./media_compression.ts";
+import { mediaPath, mediaUrl } from "./media_place.ts";
 
 /** Names one artifact of the image index; `release` may be an alias. @see document 1 */
 export interface ArtifactRef {
@@ -27,19 +32,28 @@ export interface ArtifactRef {
   format?: string;
 }
 
-/** A medium as a request names it; digests are `sha256:<hex>` or `sha512:<hex>`. */
+/** How a medium that is downloaded has to be checked. */
+export interface MediaChecks {
+  /** The level that it has to reach; without it, the least one of the agent's configuration. */
+  check?: CheckLevel;
+  /** Takes it also when it does not reach that level. */
+  allow_unverified?: boolean;
+}
+
+/**
+ * A medium as a request names it; digests are `sha256:<hex>` or `sha512:<hex>`, of the file as it is
+ * downloaded. The digest of an address may be left out with `allow_unverified`.
+ */
 export type MediaRequest =
   | { path: string; digest?: string }
-  | { url: string; digest: string }
-  | { artifact: ArtifactRef; digest?: string };
+  | ({ url: string; digest?: string; compression?: MediaCompression } & MediaChecks)
+  | ({ artifact: ArtifactRef; digest?: string } & MediaChecks);
 
 /** What a medium is attached as: a `cd` by `cdrom=`, a raw `disk` by `disk=`. */
 export type MediaKind = "cd" | "disk";
 
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const FILE_NAME_CHARS_MAX = 128;
-const PATH_CHARS_MAX = 1024;
-const URL_CHARS_MAX = 2048;
 const WORD = /^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$/;
 
 const ENDINGS: Readonly<Record<string, MediaKind>> = { iso: "cd", img: "disk", raw: "disk" };
@@ -87,11 +101,12 @@ export function safeMediaName(from: string): string {
 
 /**
  * Reads the description of a medium.
+ * @param loose whether it may also be what no machine boots, such as qcow2
  * @throws {AgentError} `invalid_argument` naming every incorrect field
  */
-export function parseMediaRequest(value: unknown, field = "media"): MediaRequest {
+export function parseMediaRequest(value: unknown, field = "media", loose = false): MediaRequest {
   const findings = openFindings();
-  const media = readMedia(value, field, findings);
+  const media = readMedia(value, field, findings, loose);
   refuseFindings(findings, "medium");
   if (media === undefined) throw new AgentError("internal", "Cannot read the medium: no reason");
   return media;
@@ -102,30 +117,57 @@ export function readMedia(
   value: unknown,
   field: string,
   findings: Findings,
+  loose = false,
 ): MediaRequest | undefined {
   if (!isJsonObject(value)) {
-    findings.add(field, value === undefined ? "Missing" : "Invalid", "must be an object");
+    findings.add(field || "body", value === undefined ? "Missing" : "Invalid", "must be an object");
     return undefined;
   }
   const ways = ["path", "url", "artifact"].filter((name) => Object.hasOwn(value, name));
   if (ways.length !== 1) {
     const code = ways.length === 0 ? "Missing" : "Invalid";
-    findings.add(field, code, "must have exactly one of path, url and artifact");
+    findings.add(field || "body", code, "must have exactly one of path, url and artifact");
   }
   // An address is not proof of its bytes, so its digest is required; a file of a media folder was
   // put there by the operator, and an artifact has the digests of the index.
-  const required = ways[0] === "url" ? ["digest"] : [];
-  const checks = { path, url, artifact: mediumArtifact, digest };
+  const required = ways[0] === "url" && value.allow_unverified !== true ? ["digest"] : [];
+  const boots = (name: string) => loose || mediaKind(name) !== undefined;
+  const checks: Record<string, Check> = {
+    path: mediaPath(boots),
+    artifact: loose ? artifact : bootable,
+  };
+  checks.url = mediaUrl(boots, value.compression);
+  checks.digest = digestCheck;
+  if (ways[0] !== "path") {
+    checks.check = oneOf(CHECK_LEVELS);
+    checks.allow_unverified = flag;
+  }
+  if (ways[0] === "url") checks.compression = oneOf(MEDIA_COMPRESSIONS);
   const read = readObject(value, field, { checks, required }, findings);
   return read === undefined || ways.length !== 1 ? undefined : asMedia(read);
 }
 
 function asMedia(read: JsonObject): MediaRequest | undefined {
   const digest = typeof read.digest === "string" ? { digest: read.digest } : {};
+  const level = CHECK_LEVELS.find((known) => known === read.check);
+  const checks = {
+    ...(level === undefined ? {} : { check: level }),
+    ...(typeof read.allow_unverified === "boolean"
+      ? { allow_unverified: read.allow_unverified }
+      : {}),
+  };
   if (typeof read.path === "string") return { path: read.path, ...digest };
-  if (isJsonObject(read.artifact)) return { artifact: asArtifact(read.artifact), ...digest };
-  if (typeof read.url !== "string" || typeof read.digest !== "string") return undefined;
-  return { url: read.url, digest: read.digest };
+  if (isJsonObject(read.artifact)) {
+    return { artifact: asArtifact(read.artifact), ...digest, ...checks };
+  }
+  if (typeof read.url !== "string") return undefined;
+  const compression = MEDIA_COMPRESSIONS.find((known) => known === read.compression);
+  return {
+    url: read.url,
+    ...digest,
+    ...(compression === undefined ? {} : { compression }),
+    ...checks,
+  };
 }
 
 function asArtifact(read: JsonObject): ArtifactRef {
@@ -139,7 +181,9 @@ function asArtifact(read: JsonObject): ArtifactRef {
 /** What a request's medium is; undefined for an artifact whose format the index is to choose. */
 export function requestedKind(media: MediaRequest): MediaKind | undefined {
   if ("path" in media) return mediaKind(media.path);
-  if ("url" in media) return mediaKind(new URL(media.url).pathname);
+  if ("url" in media) {
+    return mediaKind(unpackedName(new URL(media.url).pathname, media.compression));
+  }
   return mediaKind(`.${media.artifact.format}`);
 }
 
@@ -151,7 +195,7 @@ export function parseArtifactRef(value: unknown, field = "artifact"): ArtifactRe
   return asArtifact(isJsonObject(read) ? read : {});
 }
 
-const digest: Check = (value, field, findings) => {
+const digestCheck: Check = (value, field, findings) => {
   try {
     return digestText(parseDigest(value, field));
   } catch {
@@ -159,39 +203,6 @@ const digest: Check = (value, field, findings) => {
     findings.add(field, "Invalid", "must be sha256:<64 hex digits> or sha512:<128 hex digits>");
     return undefined;
   }
-};
-
-const path: Check = (value, field, findings) => {
-  const parts = typeof value === "string" ? value.split("/") : [];
-  const plain = typeof value === "string" && /^(\/\P{Cc}+|[^/\p{Cc}]+)$/u.test(value) &&
-    value.length <= PATH_CHARS_MAX && !parts.includes("..") && !parts.includes(".");
-  if (!plain) {
-    const words = 'must be an absolute path without "." and "..", or the name of a file in a ' +
-      `media folder, of at most ${PATH_CHARS_MAX} characters`;
-    findings.add(field, "Invalid", words);
-    return undefined;
-  }
-  if (mediaKind(value) === undefined) {
-    findings.add(field, "Invalid", "must end in .iso, .img or .raw");
-    return undefined;
-  }
-  return value;
-};
-
-const url: Check = (value, field, findings) => {
-  const parsed = typeof value === "string" && value.length <= URL_CHARS_MAX && URL.canParse(value)
-    ? new URL(value)
-    : undefined;
-  const words = parsed === undefined || !["https:", "http:"].includes(parsed.protocol)
-    ? `must be an http or https address of at most ${URL_CHARS_MAX} characters`
-    : parsed.username !== "" || parsed.password !== ""
-    ? "must not hold a user name or password"
-    : mediaKind(parsed.pathname) === undefined
-    ? "must have a path that ends in .iso, .img or .raw"
-    : undefined;
-  if (parsed !== undefined && words === undefined) return parsed.href;
-  findings.add(field, "Invalid", words ?? "must be an address");
-  return undefined;
 };
 
 const word = text(WORD, "a name of letters, digits and . _ + ~ -");
@@ -210,7 +221,7 @@ const artifact: Check = (value, field, findings): JsonObject | undefined =>
   }, findings);
 
 /** An artifact that a machine can boot; a download alone may be of any format. */
-const mediumArtifact: Check = (value, field, findings) => {
+const bootable: Check = (value, field, findings) => {
   const read = artifact(value, field, findings);
   if (
     isJsonObject(read) && typeof read.format === "string" && !Object.hasOwn(ENDINGS, read.format)

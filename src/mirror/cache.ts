@@ -1,16 +1,21 @@
-// Verified files, each in a folder named by its own SHA-256. A note by the digest that was asked for
-// leads to the file, since that digest may be another one, or that of the compressed file.
+// Verified files, each in a folder named by its own SHA-256. What they are and who uses them is known
+// by the store; what the store does not know is no file of the cache.
 //
 //   sha256-<hex>/<name>   files; a name appears here only after the bytes were verified
-//   keys/<key>.json       notes
 //   partial/              unfinished downloads, see partial.ts
 
 import { dirname, join } from "@std/path";
-import { type Digest, requireDigest } from "../domain/digest.ts";
-import { isJsonObject } from "../domain/json.ts";
-import type { Hashes } from "./hash.ts";
-import { removeFile } from "./partial.ts";
 import { closing } from "../closing.ts";
+import type { CheckLevel } from "../domain/check_level.ts";
+import { requireDigest } from "../domain/digest.ts";
+import type { Now } from "../domain/instant.ts";
+import type { Log } from "../log.ts";
+import type { MediaFile, MediaStore } from "../store/media_store.ts";
+import { type CacheRoom, openCacheRoom } from "./cache_room.ts";
+import { fileInfo } from "./file_info.ts";
+import type { Hashes } from "./hash.ts";
+import type { WantedFile } from "./wanted_file.ts";
+import { shown } from "./web_request.ts";
 
 /** A file of the cache. */
 export interface CachedFile {
@@ -18,101 +23,152 @@ export interface CachedFile {
   readonly size: number;
   /** Of the file as it is used. */
   readonly sha256: string;
-  /** Of the file as it was downloaded. */
+  readonly level: CheckLevel;
+}
+
+/** A verified file that is to be kept. */
+export interface NewFile {
+  /** Where its bytes are, on the disk; they are moved. */
+  readonly from: string;
+  readonly size: number;
+  readonly sha256: string;
+  readonly level: CheckLevel;
+  /** Of the file as downloaded. */
   readonly downloaded: Hashes;
 }
 
 /** The verified files, by what was asked for. */
-export interface Cache {
+export interface Cache extends CacheRoom {
   readonly partialFolder: string;
-  /** Makes the folders. */
+  /** Makes the folders, and once removes what a crash has left without its record. */
   prepare(): Promise<void>;
   /**
-   * The file that was kept under a key, when it is still there in its full size.
+   * The file that is wanted, when it is here in its full size.
    * @throws {AgentError} `digest_mismatch` when it lacks a digest that is asked for now
    */
-  find(key: string, digests: readonly Digest[]): Promise<CachedFile | undefined>;
-  /** Gives a verified file, which is on the disk, its name. */
-  keep(
-    key: string,
-    from: string,
-    file: Omit<CachedFile, "path"> & { readonly name: string },
-  ): Promise<CachedFile>;
+  find(wanted: WantedFile): Promise<CachedFile | undefined>;
+  /** Gives a verified file its name, and records it. */
+  keep(wanted: WantedFile, file: NewFile): Promise<CachedFile>;
+  /** Where a file lies. */
+  pathOf(file: Pick<MediaFile, "path" | "sha256" | "name">): string;
+  /** Removes the bytes of a file that is no longer known; a file of the operator is left alone. */
+  evict(file: MediaFile): Promise<void>;
 }
+
+/** What the cache works with. */
+export interface CacheDependencies {
+  readonly folder: string;
+  readonly media: MediaStore;
+  /** Bytes that the files may have together. */
+  readonly bytesMax: number;
+  readonly now: Now;
+  readonly log: Log;
+}
+
+const FILE_FOLDER = /^sha256-([0-9a-f]{64})$/;
 
 /** Opens a cache; nothing is touched yet. */
-export function openCache(folder: string): Cache {
-  const keyPath = (key: string) => join(folder, "keys", `${key}.json`);
+export function openCache(deps: CacheDependencies): Cache {
+  const { folder, media, log } = deps;
   const partialFolder = join(folder, "partial");
+  const pathOf: Cache["pathOf"] = ({ path, sha256, name }) =>
+    path ?? join(folder, `sha256-${sha256}`, name);
+  const remove = async (file: MediaFile) => {
+    if (file.path === null) await removeFolder(dirname(pathOf(file)));
+  };
+  const evict = async (file: MediaFile) => {
+    await remove(file);
+    log.info("file removed from the cache", { label: file.label, sha256: file.sha256 });
+  };
+  const room = openCacheRoom({ media, bytesMax: deps.bytesMax, evict });
+  let swept: Promise<void> | undefined;
   return {
     partialFolder,
-    async prepare() {
+    pathOf,
+    evict,
+    reserve: room.reserve,
+    prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
-      await Deno.mkdir(join(folder, "keys"), { recursive: true, mode: 0o700 });
+      await (swept ??= sweep(folder, media));
     },
-    async find(key, digests) {
-      const note = await readNote(keyPath(key));
-      if (note === undefined) return undefined;
-      const path = join(folder, `sha256-${note.sha256}`, note.name);
-      if (await sizeOf(path) !== note.size) {
-        await removeFile(keyPath(key));
-        return undefined;
-      }
-      for (const digest of digests) requireDigest(`the cached ${path}`, note.downloaded, digest);
-      return { path, size: note.size, sha256: note.sha256, downloaded: note.downloaded };
-    },
-    async keep(key, from, { name, size, sha256, downloaded }) {
-      const path = join(folder, `sha256-${sha256}`, name);
-      await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      await Deno.chmod(from, 0o444);
-      await Deno.rename(from, path);
-      await syncFolder(dirname(path));
-      const note: Note = { name, size, sha256, downloaded };
-      const draft = `${keyPath(key)}.new`;
-      await Deno.writeTextFile(draft, JSON.stringify(note));
-      await Deno.rename(draft, keyPath(key));
-      return { path, size, sha256, downloaded };
-    },
+    find: (wanted) => find(deps, pathOf, remove, wanted),
+    keep: (wanted, file) => keep(deps, pathOf, wanted, file),
   };
 }
 
-interface Note {
-  readonly name: string;
-  readonly size: number;
-  readonly sha256: string;
-  readonly downloaded: Hashes;
-}
-
-async function readNote(path: string): Promise<Note | undefined> {
-  let value: unknown;
-  try {
-    value = JSON.parse(await Deno.readTextFile(path));
-  } catch (error) {
-    // A note that was cut by a crash is as good as none.
-    if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return undefined;
-    throw error;
+async function find(
+  { media }: CacheDependencies,
+  pathOf: Cache["pathOf"],
+  remove: (file: MediaFile) => Promise<void>,
+  wanted: WantedFile,
+): Promise<CachedFile | undefined> {
+  const [first] = wanted.digests;
+  if (first === undefined) return undefined;
+  const found = await media.find(first, wanted.compression);
+  if (found === undefined) return undefined;
+  const path = pathOf(found);
+  const info = await fileInfo(path);
+  if (info === undefined || !info.isFile || info.size !== found.size) {
+    await media.remove(found.sha256, true);
+    await remove(found);
+    return undefined;
   }
-  if (!isJsonObject(value) || !isJsonObject(value.downloaded)) return undefined;
-  const { name, size, sha256, downloaded } = value;
-  const whole = typeof name === "string" && /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) &&
-    typeof size === "number" && typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) &&
-    typeof downloaded.sha256 === "string" && typeof downloaded.sha512 === "string";
-  if (!whole) return undefined;
-  return {
-    name,
-    size,
-    sha256,
-    downloaded: { sha256: String(downloaded.sha256), sha512: String(downloaded.sha512) },
-  };
+  const { download, size, sha256, level } = found;
+  // What was not hashed then cannot be compared now: only the file as downloaded can tell.
+  if (wanted.digests.some(({ algorithm }) => download[algorithm] === null)) return undefined;
+  for (const digest of wanted.digests) requireDigest(`the cached ${path}`, download, digest);
+  return { path, size, sha256, level };
 }
 
-async function sizeOf(path: string): Promise<number | undefined> {
+async function keep(
+  { media, now }: CacheDependencies,
+  pathOf: Cache["pathOf"],
+  wanted: WantedFile,
+  { from, size, sha256, level, downloaded }: NewFile,
+): Promise<CachedFile> {
+  const known = await media.get(sha256);
+  const inCache = known !== undefined && known.path === null ? known : undefined;
+  // The same bytes keep the name that they have: a job may be reading them.
+  const name = inCache?.name ?? wanted.name;
+  const path = pathOf({ path: null, sha256, name });
+  await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await Deno.chmod(from, 0o444);
+  await Deno.rename(from, path);
+  await syncFolder(dirname(path));
+  const at = now();
+  await media.keep({
+    sha256,
+    name,
+    path: null,
+    size,
+    source: wanted.source,
+    origin: shown(wanted.urls[0] ?? ""),
+    label: wanted.label,
+    level,
+    created_at: at,
+    last_used_at: at,
+    verified_at: at,
+  }, { packed: wanted.compression, sha512: null, ...downloaded });
+  return { path, size, sha256, level };
+}
+
+/** A crash between a rename and its record leaves a folder that nobody knows; it is downloaded anew. */
+async function sweep(folder: string, media: MediaStore): Promise<void> {
+  const known = new Set<string>();
+  for (const { sha256, path } of await media.list()) if (path === null) known.add(sha256);
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const [, sha256] = FILE_FOLDER.exec(name) ?? [];
+    if (isDirectory && sha256 !== undefined && !known.has(sha256)) {
+      await removeFolder(join(folder, name));
+    }
+  }
+}
+
+async function removeFolder(path: string): Promise<void> {
   try {
-    const info = await Deno.lstat(path);
-    return info.isFile ? info.size : undefined;
+    await Deno.remove(path, { recursive: true });
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }
 

@@ -2,7 +2,9 @@
 // brought is hashed, and judged by the caller: a whole file is not yet a good one.
 
 import { dirname } from "@std/path";
+import type { DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
+import type { Bandwidth } from "./bandwidth.ts";
 import { openFileWriter } from "./file_writer.ts";
 import { type FreeBytes, requireRoom } from "./free_space.ts";
 import { type Hasher, type Hashes, hashInto, openHasher } from "./hash.ts";
@@ -20,6 +22,9 @@ export interface DownloadDependencies {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
+  readonly bandwidth: Bandwidth;
+  /** Hosts that the operator allowed, which need not be public. */
+  readonly allowedHosts: readonly string[];
 }
 
 /** What is downloaded, and whereto. */
@@ -28,6 +33,10 @@ export interface DownloadRequest {
   readonly partial: Partial;
   /** Bytes that the file must have, where that is known. */
   readonly size: number | null;
+  /** What it is hashed by besides SHA-256. */
+  readonly algorithms: readonly DigestAlgorithm[];
+  /** Whether it may go on from an earlier try: only where a digest judges the whole. */
+  readonly resumable: boolean;
   /** For errors: `alma 9 9.8 x86_64 qcow2`. */
   readonly label: string;
   readonly signal: AbortSignal;
@@ -53,8 +62,8 @@ export async function download(
 ): Promise<Downloaded> {
   const { url, partial, size, label, signal } = request;
   const what = `download ${label} from ${shown(url)}`;
-  const held = await partial.resumable(url);
-  const hasher = await openHasher();
+  const held = request.resumable ? await partial.resumable(url) : undefined;
+  const hasher = await openHasher(request.algorithms);
   const resumed = held !== undefined && (size === null || held.size <= size);
   if (resumed) await hashInto(hasher, partial.path, { signal });
   if (resumed && hasher.size === size) return { hashes: hasher.finish(), size, resumed };
@@ -65,7 +74,9 @@ export async function download(
       : undefined;
     // Without this, a server's own compression would be undone on the way and spoil the digest.
     const headers = { "accept-encoding": "identity", accept: "*/*", ...range };
-    const response = await ask(deps.web, url, { headers, deadline });
+    const host = URL.parse(url)?.host ?? "";
+    const trusted = deps.allowedHosts.includes(host) ? { trustedHost: host } : {};
+    const response = await ask(deps.web, url, { headers, deadline, ...trusted });
     const job = { deps, request, response, deadline, what };
     if (response.status === 206 && resumed) return await goOn(job, hasher);
     if (response.status === 200) return await startAnew(job);
@@ -94,7 +105,7 @@ async function startAnew(transfer: Transfer): Promise<Downloaded> {
   await request.partial.begin({ url: request.url, validator });
   const length = response.headers.get("content-length");
   const total = length === null ? null : Number(length);
-  return await receive(transfer, await openHasher(), total, false);
+  return await receive(transfer, await openHasher(request.algorithms), total, false);
 }
 
 async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
@@ -138,7 +149,9 @@ async function receive(
         await file.write(part);
         onProgress(hasher.size, total ?? size);
         sinceCheck += part.byteLength;
-        if (sinceCheck < STALL_BYTES) continue;
+        const waited = await deps.bandwidth.take(part.byteLength, deadline.signal);
+        // Our own wait is no stall of the server.
+        if (sinceCheck < STALL_BYTES && !waited) continue;
         sinceCheck = 0;
         deadline.extend(deps.times.stallMs);
       }

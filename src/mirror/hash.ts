@@ -1,5 +1,5 @@
-// Hashing of files: SHA-256 and SHA-512 in one pass, in parts, so that the size of a file does not
-// matter. WebCrypto would need all bytes at once.
+// Hashing of files: SHA-256, and SHA-512 in the same pass where it is wanted, in parts, so that the size
+// of a file does not matter. WebCrypto would need all bytes at once.
 
 import type { DigestAlgorithm } from "../domain/digest.ts";
 import { closing } from "../closing.ts";
@@ -8,7 +8,11 @@ import { closing } from "../closing.ts";
 const PART_BYTES = 256 * 1024;
 
 /** Hashes in lower-case hex. */
-export type Hashes = Readonly<Record<DigestAlgorithm, string>>;
+export interface Hashes {
+  readonly sha256: string;
+  /** Missing where it was not wanted: it costs as much again. */
+  readonly sha512?: string;
+}
 
 /** Takes bytes in parts. */
 export interface Hasher {
@@ -18,12 +22,15 @@ export interface Hasher {
   finish(): Hashes;
 }
 
-/** Opens a hasher that has seen nothing yet. */
-export async function openHasher(): Promise<Hasher> {
+/**
+ * Opens a hasher that has seen nothing yet.
+ * @param wanted what has to be hashed besides SHA-256, by which every file is known
+ */
+export async function openHasher(wanted: readonly DigestAlgorithm[] = []): Promise<Hasher> {
   // Loaded on first use: each node: module costs milliseconds of start.
   const { createHash } = await import("node:crypto");
   const sha256 = createHash("sha256");
-  const sha512 = createHash("sha512");
+  const sha512 = wanted.includes("sha512") ? createHash("sha512") : undefined;
   let size = 0;
   return {
     get size() {
@@ -31,10 +38,13 @@ export async function openHasher(): Promise<Hasher> {
     },
     update(part) {
       sha256.update(part);
-      sha512.update(part);
+      sha512?.update(part);
       size += part.byteLength;
     },
-    finish: () => ({ sha256: sha256.digest("hex"), sha512: sha512.digest("hex") }),
+    finish: () => ({
+      sha256: sha256.digest("hex"),
+      ...(sha512 === undefined ? {} : { sha512: sha512.digest("hex") }),
+    }),
   };
 }
 

@@ -1,15 +1,17 @@
 // From a description of a file to a verified file in the cache: the cache itself, else each location
 // in turn, tried again what may pass; size and every digest; decompression; and only then a name.
 
+import type { CheckLevel } from "../domain/check_level.ts";
 import { requireDigest } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
-import { gunzip } from "./gunzip.ts";
+import { decompress } from "./decompress.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
 import { withRetries } from "./retry.ts";
 import type { Wait } from "./time_limits.ts";
-import { keyOf, type WantedFile } from "./wanted_file.ts";
+import type { WantedFile } from "./wanted_file.ts";
+import { shown } from "./web_request.ts";
 
 /** What obtaining a file works with. */
 export interface ObtainDependencies extends DownloadDependencies {
@@ -19,40 +21,61 @@ export interface ObtainDependencies extends DownloadDependencies {
   readonly random: () => number;
 }
 
-/** Bytes done and, where it is known, bytes in total. */
+/** How far it is: bytes done and, where it is known, bytes in total. */
 export interface Progress {
+  readonly phase: "download" | "decompress";
   readonly done: number;
   readonly total: number | null;
 }
 
+/** How a file is obtained. */
+export interface Obtaining {
+  readonly signal: AbortSignal;
+  readonly report: (progress: Progress) => void;
+  /** Judges the whole file as downloaded, besides its digests; throws when it is not good. */
+  readonly vet?: (path: string) => Promise<void>;
+  /** The level that the file has when it is kept. */
+  readonly level: CheckLevel;
+}
+
 /**
- * The file, from the cache or from its first location that has it.
+ * The file, from its first location that has it.
  * @throws {AgentError} `upstream`, `timeout`, `digest_mismatch`, `too_large`, `storage_full` or
  *   `aborted`; with several locations, the last failure with the words of all
  */
 export async function obtainFile(
   deps: ObtainDependencies,
   wanted: WantedFile,
-  signal: AbortSignal,
-  report: (progress: Progress) => void,
+  obtaining: Obtaining,
 ): Promise<CachedFile> {
-  const key = keyOf(wanted);
-  const partial = openPartial(deps.cache.partialFolder, key);
+  const { cache } = deps;
+  const partial = openPartial(cache.partialFolder, wanted.key);
   const failures: AgentError[] = [];
-  for (const url of wanted.urls) {
-    try {
-      const downloaded = await fromLocation(deps, wanted, url, partial, signal, report);
-      const kept = await finish(deps, wanted, key, partial, downloaded, signal, report);
-      await partial.remove();
-      return kept;
-    } catch (error) {
-      const final = !(error instanceof AgentError) || signal.aborted ||
-        error.code === "storage_full";
-      if (final) throw error;
-      failures.push(error);
+  const what = `download ${wanted.label}`;
+  const reserved = await cache.reserve(wanted.size ?? 0, what);
+  try {
+    for (const url of wanted.urls) {
+      try {
+        const downloaded = await fromLocation(deps, wanted, url, partial, obtaining);
+        reserved[Symbol.dispose]();
+        const kept = await finish(deps, wanted, partial, downloaded, obtaining);
+        await partial.remove();
+        return kept;
+      } catch (error) {
+        const final = !(error instanceof AgentError) || obtaining.signal.aborted;
+        if (final) throw error;
+        if (error.code === "storage_full") {
+          // What takes the last bytes of the disk is of less use than they are.
+          await partial.remove();
+          throw error;
+        }
+        failures.push(error);
+      }
     }
+    throw allFailed(wanted, failures);
+  } finally {
+    reserved[Symbol.dispose]();
   }
-  throw allFailed(wanted, failures);
 }
 
 function allFailed(wanted: WantedFile, failures: readonly AgentError[]): AgentError {
@@ -72,15 +95,20 @@ async function fromLocation(
   { digests, size, label }: WantedFile,
   url: string,
   partial: Partial,
-  signal: AbortSignal,
-  report: (progress: Progress) => void,
+  { signal, report, vet }: Obtaining,
 ): Promise<Downloaded> {
-  const onProgress = (done: number, total: number | null) => report({ done, total });
-  const request = { url, partial, size, label, signal, onProgress };
+  const onProgress = (done: number, total: number | null) =>
+    report({ phase: "download", done, total });
+  const resumable = digests.length > 0;
+  const algorithms = digests.map(({ algorithm }) => algorithm);
+  const request = { url, partial, size, algorithms, resumable, label, signal, onProgress };
   const once = () => withRetries(() => download(deps, request), { ...deps, signal });
   const judge = async (file: Downloaded) => {
     try {
-      for (const digest of digests) requireDigest(`${label} from ${url}`, file.hashes, digest);
+      for (const digest of digests) {
+        requireDigest(`${label} from ${shown(url)}`, file.hashes, digest);
+      }
+      await vet?.(partial.path);
     } catch (error) {
       // Wrong bytes are of no use to any later try.
       await partial.remove();
@@ -100,30 +128,40 @@ async function fromLocation(
 async function finish(
   deps: ObtainDependencies,
   wanted: WantedFile,
-  key: string,
   partial: Partial,
   downloaded: Downloaded,
-  signal: AbortSignal,
-  report: (progress: Progress) => void,
+  { signal, report, level }: Obtaining,
 ): Promise<CachedFile> {
   const { cache, freeBytes } = deps;
-  const { name, label } = wanted;
-  if (wanted.compression === "none") {
-    const { size, hashes } = downloaded;
-    const file = { name, size, sha256: hashes.sha256, downloaded: hashes };
-    return await cache.keep(key, partial.path, file);
+  const { compression, label } = wanted;
+  const kept = async (from: string, size: number, sha256: string) => {
+    const room = await cache.reserve(size, `keep ${label}`);
+    try {
+      return await cache.keep(wanted, {
+        from,
+        size,
+        sha256,
+        level,
+        downloaded: downloaded.hashes,
+      });
+    } finally {
+      room[Symbol.dispose]();
+    }
+  };
+  if (compression === "none") {
+    return await kept(partial.path, downloaded.size, downloaded.hashes.sha256);
   }
   try {
-    const { size, hashes } = await gunzip({
+    const { size, hashes } = await decompress({
+      compression,
       from: partial.path,
       to: partial.outputPath,
       freeBytes,
       label,
       signal,
-      onProgress: (done, total) => report({ done, total }),
+      onProgress: (done, total) => report({ phase: "decompress", done, total }),
     });
-    const file = { name, size, sha256: hashes.sha256, downloaded: downloaded.hashes };
-    return await cache.keep(key, partial.outputPath, file);
+    return await kept(partial.outputPath, size, hashes.sha256);
   } catch (error) {
     await removeFile(partial.outputPath);
     throw error;

@@ -4,91 +4,134 @@ import type { Artifact } from "../domain/artifact.ts";
 import { type Digest, digestText } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { quote } from "../domain/index_document.ts";
+import type { PublishedDigest, Signature } from "../domain/integrity.ts";
 import { safeMediaName } from "../domain/media.ts";
+import { type MediaCompression, unpackedName } from "../domain/media_compression.ts";
+import { sha256Hex } from "../domain/sha256.ts";
+import { COMPRESSIONS } from "./decoding.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
 import { parseRemote } from "./public_address.ts";
 import { shown } from "./web_request.ts";
 
-/** Compressions that can be undone. */
-const COMPRESSIONS = ["none", "gzip"] as const;
+const KNOWN_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
 
 /** A file as it is wanted. */
 export interface WantedFile {
+  readonly source: "artifact" | "url";
+  /** Two wishes with the same key are for the same bytes; a safe file name. */
+  readonly key: string;
   /** In the order in which they are tried. */
   readonly urls: readonly string[];
-  /** All of them must fit the file as downloaded; there is at least one. */
-  readonly digests: readonly [Digest, ...Digest[]];
+  /** All of them must fit the file as downloaded; none when nobody tells any. */
+  readonly digests: readonly Digest[];
+  /** Those of the index, with where the vendor publishes them. */
+  readonly published: readonly PublishedDigest[];
+  readonly signatures: readonly Signature[];
   /** Bytes as downloaded, where that is known. */
   readonly size: number | null;
-  readonly compression: typeof COMPRESSIONS[number];
+  readonly compression: MediaCompression;
   /** Safe file name. */
   readonly name: string;
   /** For people and errors. */
   readonly label: string;
 }
 
-/** Names a wanted file: two requests with the same key want the same bytes. */
-export function keyOf(wanted: WantedFile): string {
-  const [first] = wanted.digests;
-  const digest = wanted.digests.find((one) => one.algorithm === "sha256") ?? first;
-  return `${digest.algorithm}-${digest.value}${wanted.compression === "gzip" ? "-gunzip" : ""}`;
+/** What a caller says of a file that it names by its address. */
+export interface UrlWish {
+  readonly url: string;
+  readonly digests: readonly Digest[];
+  readonly compression: MediaCompression;
 }
 
 /**
- * The file of an address, as it is.
+ * The file of an address.
  * @throws {AgentError} `upstream` for an address that may not be asked
  */
-export function wantedUrl(
-  url: string,
-  digest: Digest,
-  given: Digest | undefined,
+export async function wantedUrl(
+  { url, digests, compression }: UrlWish,
   allowHttp: boolean,
-): WantedFile {
+): Promise<WantedFile> {
   const { href, pathname } = parseRemote(url, { allowHttp });
+  const [digest] = digests;
   return {
+    source: "url",
+    key: digest === undefined
+      ? `url-${await sha256Hex(new TextEncoder().encode(href))}`
+      : keyOf(digests, digest, compression),
     urls: [href],
-    digests: given === undefined ? [digest] : [digest, given],
+    digests: consistent(shown(href), digests),
+    published: [],
+    signatures: [],
     size: null,
-    compression: "none",
-    name: safeMediaName(pathname),
+    compression,
+    name: safeMediaName(unpackedName(pathname, compression)),
     label: shown(href),
   };
 }
 
 /**
  * The file of an artifact.
+ * @param bare whether it may have no digest
  * @throws {AgentError} `invalid_argument` without a digest, or for a compression that is not known
  */
-export function wantedArtifact(found: FoundArtifact, given: Digest | undefined): WantedFile {
+export async function wantedArtifact(
+  found: FoundArtifact,
+  given: Digest | undefined,
+  bare = false,
+): Promise<WantedFile> {
   const { artifact, name, label } = found;
-  const listed = artifact.integrity?.digests ?? [];
-  const [first, ...rest] = given === undefined ? listed : [...listed, given];
-  if (first === undefined) {
+  const published = artifact.integrity?.digests ?? [];
+  const digests = given === undefined ? published : [...published, given];
+  const [first] = digests;
+  if (first === undefined && !bare) {
     const message = `Cannot download ${label}: the index has no digest of it, and none was given`;
     throw invalidArgument("digest", message, "Missing");
   }
-  const contrary = rest.find((digest) =>
-    digest.algorithm === first.algorithm && digest.value !== first.value
-  );
-  if (contrary !== undefined) {
-    const message = `Cannot download ${label}: it cannot have both ${digestText(first)} and ` +
-      digestText(contrary);
-    throw new AgentError("digest_mismatch", message);
-  }
-  const compression = COMPRESSIONS.find((known) => known === artifact.compression);
+  const compression = KNOWN_COMPRESSIONS.find((known) => known === artifact.compression);
   if (compression === undefined) {
     const message = `Cannot download ${label}: its compression is ` +
-      `${quote(artifact.compression)}, expected ${COMPRESSIONS.join(" or ")}`;
+      `${quote(artifact.compression)}, expected one of ${KNOWN_COMPRESSIONS.join(", ")}`;
     throw new AgentError("invalid_argument", message);
   }
+  const urls = orderedUrls(artifact);
   return {
-    urls: orderedUrls(artifact),
-    digests: [first, ...rest],
+    source: "artifact",
+    key: first === undefined
+      ? `url-${await sha256Hex(new TextEncoder().encode(urls.join("\n")))}`
+      : keyOf(digests, first, compression),
+    urls,
+    digests: consistent(label, digests),
+    published,
+    signatures: artifact.integrity?.signatures ?? [],
     size: artifact.size,
     compression,
     name,
     label,
   };
+}
+
+function keyOf(
+  digests: readonly Digest[],
+  first: Digest,
+  compression: MediaCompression,
+): string {
+  const digest = digests.find((one) => one.algorithm === "sha256") ?? first;
+  const unpacked = compression === "none" ? "" : `-un${compression}`;
+  return `${digest.algorithm}-${digest.value}${unpacked}`;
+}
+
+/** @throws {AgentError} `digest_mismatch` for two values of one algorithm */
+function consistent(label: string, digests: readonly Digest[]): readonly Digest[] {
+  for (const one of digests) {
+    const contrary = digests.find((other) =>
+      other.algorithm === one.algorithm && other.value !== one.value
+    );
+    if (contrary === undefined) continue;
+    const message = `Cannot download ${label}: it cannot have both ${digestText(one)} and ` +
+      digestText(contrary);
+    throw new AgentError("digest_mismatch", message);
+  }
+  return digests;
 }
 
 /** The vendor's own server first, then the others in the order of the index. */

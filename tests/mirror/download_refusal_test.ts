@@ -17,14 +17,14 @@ import {
 } from "./vendor_file.ts";
 
 Deno.test("download() never names a file with another digest, and forgets its bytes", async () => {
-  await withMirror(async ({ mirror, server, cacheDir }) => {
+  await withMirror(async ({ mirror, server, cacheDir, store }) => {
     server.files.set(PATH, { body: patterned(300_000, 9), etag: '"one"' });
     const found = await artifact(`${server.url}/${PATH}`);
     const error = await assertRejects(() => mirror.download(found), AgentError);
     assertEquals(error.code, "digest_mismatch");
-    assertEquals(await namesIn(cacheDir), ["keys", "partial"]);
+    assertEquals(await namesIn(cacheDir), ["partial"]);
     assertEquals(await namesIn(join(cacheDir, "partial")), []);
-    assertEquals(await namesIn(join(cacheDir, "keys")), []);
+    assertEquals(await store.media.list(), []);
   });
 });
 
@@ -73,7 +73,7 @@ Deno.test("download() refuses a file of another size, before it is there where i
 });
 
 Deno.test("download() refuses gzip that is cut or damaged, though its digest is as listed", async () => {
-  await withMirror(async ({ mirror, server, cacheDir }) => {
+  await withMirror(async ({ mirror, server, cacheDir, store }) => {
     const whole = await gzip(ISO);
     const damaged = whole.slice();
     damaged[damaged.length - 6] = (damaged[damaged.length - 6] ?? 0) ^ 0xff;
@@ -86,7 +86,7 @@ Deno.test("download() refuses gzip that is cut or damaged, though its digest is 
     }
     const names = await namesIn(join(cacheDir, "partial"));
     assertEquals(names.filter((name) => name.endsWith(".out")), []);
-    assertEquals(await namesIn(join(cacheDir, "keys")), []);
+    assertEquals(await store.media.list(), []);
   });
 });
 
@@ -95,17 +95,20 @@ Deno.test("download() says which compressions it can undo", async () => {
     const found = await artifact(`${server.url}/${PATH}`, { compression: "lz4" });
     const error = await rejection(mirror.download(found));
     assertEquals(error.code, "invalid_argument");
-    assertStringIncludes(error.message, 'its compression is "lz4", expected none or gzip');
+    assertStringIncludes(
+      error.message,
+      'its compression is "lz4", expected one of none, gzip, xz, zstd, bzip2',
+    );
     assertEquals(server.requests, []);
   });
 });
 
 Deno.test("download() leaves room on the disk", async () => {
-  await withMirror(async ({ mirror, server, cacheDir }) => {
+  await withMirror(async ({ mirror, server, store }) => {
     server.files.set(PATH, { body: ISO });
     const found = await artifact(`${server.url}/${PATH}`);
     assertEquals((await rejection(mirror.download(found))).code, "storage_full");
-    assertEquals(await namesIn(join(cacheDir, "keys")), []);
+    assertEquals(await store.media.list(), []);
   }, { freeBytes: () => Promise.resolve(FREE_BYTES_MIN + ISO.byteLength - 1) });
 });
 

@@ -1,0 +1,221 @@
+// `zonewright media`: the verified files of the agent's host.
+
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+import { numberIn, readObject, readObjects, textIn } from "./answer.ts";
+import { usageError } from "./arguments.ts";
+import type { Call, Command, Noun } from "./command.ts";
+import { EXIT, type ExitCode } from "./exit_code.ts";
+import { follow, FOLLOW_FLAGS, followedExit, stays, timeoutMsOf, viewFor } from "./follow.ts";
+import type { JobAnswer } from "./job_answer.ts";
+import { mediumRequestOf, WISH_FLAGS, WISH_NOTES } from "./media_wish.ts";
+import { ageText, sizeText } from "./table.ts";
+import { printable } from "./terminal.ts";
+
+const ADD: Command = {
+  summary: "bring a file to the agent's host and verify it",
+  operands: "MEDIUM",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [
+    ["media add debian/13 --follow", "an artifact of the index; watch it"],
+    ["media add https://host/a.raw.xz --sha256 $HEX --compression xz", "an address, unpacked"],
+    ["media add debian/13 --check signature --wait", "only with a signature by a trusted key"],
+  ],
+  flags: [...WISH_FLAGS, ...FOLLOW_FLAGS],
+  notes: WISH_NOTES,
+  shared: "agent",
+  async run(call) {
+    const body = mediumRequestOf(call);
+    return await started(call, "/agent/v1/media", body);
+  },
+};
+
+const VERIFY: Command = {
+  summary: "read files again and compare their digests",
+  operands: "[DIGEST]",
+  operandsMin: 0,
+  operandsMax: 1,
+  examples: [
+    ["media verify $DIGEST --wait", "one file"],
+    ["media verify --all --wait", "every file, one after another"],
+  ],
+  flags: [{ name: "all", help: "every file that the agent knows" }, ...FOLLOW_FLAGS],
+  notes: ["A damaged file is removed from the cache; the job fails and says so."],
+  shared: "agent",
+  async run(call) {
+    const [digest] = call.args.operands;
+    if ((digest === undefined) !== call.args.has("all")) {
+      throw usageError("expected a DIGEST, or --all for every file");
+    }
+    if (digest !== undefined) {
+      return await started(call, `${await fullPath(call.client, digest)}/verify`);
+    }
+    const sent = await call.client.send({ method: "GET", path: "/agent/v1/media" });
+    return sent.kind === "printed" ? EXIT.ok : await verifyAll(call, sent.body);
+  },
+};
+
+/** One after another, so that the disk is read in one place at a time. */
+async function verifyAll(call: Call, list: unknown): Promise<ExitCode> {
+  const { printer } = call;
+  const documents: JsonObject[] = [];
+  let worst: ExitCode = EXIT.ok;
+  for (const file of readObjects(list, "the media")) {
+    const { code, answer, job } = await begin(
+      call,
+      `${pathOf(textIn(file, "digest") ?? "")}/verify`,
+    );
+    if (code !== EXIT.ok) worst = code;
+    documents.push(job?.raw ?? answer);
+    if (!printer.json) {
+      printer.data(`${textIn(file, "name") ?? "-"}  ${job?.execution ?? "queued"}`);
+    }
+    if (code === EXIT.interrupted || code === EXIT.timeout) break;
+  }
+  if (printer.json) printer.document(documents);
+  return worst;
+}
+
+const LIST: Command = {
+  summary: "list the verified files, the one used last first",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["media list", "names, sizes and how they were checked"]],
+  flags: [],
+  shared: "agent",
+  run: list,
+};
+
+async function list({ client, printer, terminal }: Call): Promise<ExitCode> {
+  const sent = await client.send({ method: "GET", path: "/agent/v1/media" });
+  if (sent.kind === "printed") return EXIT.ok;
+  const files = readObjects(sent.body, "the media");
+  if (printer.json) printer.document(files);
+  else {
+    printer.table(
+      [
+        { head: "SHA256" },
+        { head: "NAME", flexible: true },
+        { head: "SIZE", right: true },
+        { head: "CHECK" },
+        { head: "USED" },
+        { head: "JOBS", right: true },
+      ],
+      files.map((file) => [
+        (textIn(file, "digest") ?? "").replace(/^sha256:/, "").slice(0, SHORT_CHARS),
+        textIn(file, "name") ?? "-",
+        sizeText(numberIn(file, "size")),
+        textIn(file, "level") ?? "-",
+        ageText(textIn(file, "last_used_at"), terminal.nowMs()),
+        String(Array.isArray(file.used_by) ? file.used_by.length : 0),
+      ]),
+    );
+  }
+  return EXIT.ok;
+}
+
+/** Hexadecimal digits of a digest in a table; --json has all of them. */
+const SHORT_CHARS = 16;
+
+const RM: Command = {
+  summary: "remove files from the cache",
+  operands: "DIGEST...",
+  operandsMin: 1,
+  operandsMax: 1000,
+  examples: [["media rm $DIGEST", "a file that no unfinished job uses"]],
+  flags: [],
+  notes: ["A file of a media folder is only forgotten, it stays where it is."],
+  shared: "agent",
+  async run({ args, client, printer }) {
+    for (const digest of args.operands) {
+      const sent = await client.send({ method: "DELETE", path: await fullPath(client, digest) });
+      if (sent.kind !== "printed") printer.note(`removed ${digest}`);
+    }
+    return EXIT.ok;
+  },
+};
+
+/** The path of a file; the first digits that a table shows are enough when they are one file's. */
+async function fullPath(client: Call["client"], digest: string): Promise<string> {
+  const hex = digest.replace(/^sha256:/, "").toLowerCase();
+  if (hex.length === 64 || !/^[0-9a-f]{8,63}$/.test(hex)) return pathOf(digest);
+  const files = readObjects(await client.get("/agent/v1/media"), "the media");
+  const fitting = files
+    .map((file) => textIn(file, "digest") ?? "")
+    .filter((known) => known.startsWith(`sha256:${hex}`));
+  const [only, ...others] = fitting;
+  if (others.length > 0) throw usageError(`${digest} begins ${fitting.length} digests`);
+  return pathOf(only ?? digest);
+}
+
+function pathOf(digest: string): string {
+  return `/agent/v1/media/${encodeURIComponent(digest)}`;
+}
+
+/** A job about a medium, with its end when the flags say to stay. */
+interface Begun {
+  readonly code: ExitCode;
+  readonly answer: JsonObject;
+  readonly job?: JobAnswer;
+  /** Only the call was printed. */
+  readonly printed?: true;
+}
+
+async function begin(call: Call, path: string, body?: JsonValue): Promise<Begun> {
+  timeoutMsOf(call);
+  const wish = body === undefined ? {} : { body };
+  const sent = await call.client.send({ method: "POST", path, ...wish });
+  if (sent.kind === "printed") return { code: EXIT.ok, answer: {}, printed: true };
+  const answer = readObject(sent.body, "the job");
+  if (!stays(call)) return { code: EXIT.ok, answer };
+  const job_uuid = textIn(answer, "job_uuid") ?? "";
+  const followed = await follow(call, job_uuid, viewFor(call));
+  const code = followedExit(call, job_uuid, followed);
+  return followed.kind === "ended" ? { code, answer, job: followed.job } : { code, answer };
+}
+
+/** Starts a job about a medium, and stays with it as the flags say. */
+async function started(call: Call, path: string, body?: JsonValue): Promise<ExitCode> {
+  const { code, answer, job, printed } = await begin(call, path, body);
+  const { printer } = call;
+  if (printed) return code;
+  if (job !== undefined) await showMedium(call, job);
+  else if (printer.json) printer.document(answer);
+  else if (!stays(call)) {
+    const job_uuid = textIn(answer, "job_uuid") ?? "";
+    printer.data(job_uuid);
+    printer.next(`job tail ${job_uuid}`, "watch it");
+  }
+  return code;
+}
+
+/** What the job has found, and how it was checked. */
+async function showMedium({ client, printer }: Call, job: JobAnswer): Promise<void> {
+  if (printer.json) return printer.document(job.raw);
+  const sha256 = textIn(mediumOf(job) ?? {}, "sha256");
+  if (sha256 === undefined) return;
+  const medium = readObject(await client.get(pathOf(sha256)), "the medium");
+  printer.pairs([
+    ["digest", textIn(medium, "digest") ?? "-"],
+    ["file", printable(textIn(medium, "path") ?? "-")],
+    ["size", sizeText(numberIn(medium, "size"))],
+    ["check", textIn(medium, "level") ?? "-"],
+  ]);
+}
+
+function mediumOf({ raw }: JobAnswer): JsonObject | undefined {
+  const results = Array.isArray(raw.chain_results) ? raw.chain_results : [];
+  const [first] = results.filter((entry) => typeof entry === "object" && entry !== null);
+  const result = first !== undefined && !Array.isArray(first) ? (first as JsonObject).result : null;
+  return typeof result === "object" && result !== null && !Array.isArray(result)
+    ? result
+    : undefined;
+}
+
+/** @see docs/media.md */
+export const MEDIA: Noun = {
+  kind: "verbs",
+  summary: "fetch, list, verify and remove the files that machines boot from",
+  verbs: { add: ADD, list: LIST, verify: VERIFY, rm: RM },
+};

@@ -1,0 +1,73 @@
+// What is known of the verified files of this host: those of the cache, and those of the operator's
+// folders that were read. The bytes lie in the file system; see src/mirror/cache.ts.
+
+import type { CheckLevel } from "../domain/check_level.ts";
+import type { Digest } from "../domain/digest.ts";
+import type { JobUuid } from "../domain/id.ts";
+import type { Instant } from "../domain/instant.ts";
+
+/** One verified file. */
+export interface MediaFile {
+  /** Lower-case hex, of the file as it is used: what it is known by. */
+  readonly sha256: string;
+  /** A safe file name. */
+  readonly name: string;
+  /** Absolute path of a file of the operator; null for one of the cache. */
+  readonly path: string | null;
+  readonly size: number;
+  readonly source: "artifact" | "url" | "path";
+  /** The address without its query, or the path. */
+  readonly origin: string;
+  /** For people. */
+  readonly label: string;
+  readonly level: CheckLevel;
+  readonly created_at: Instant;
+  readonly last_used_at: Instant;
+  /** When its bytes were last hashed. */
+  readonly verified_at: Instant;
+}
+
+/** What was downloaded to make a file. */
+export interface MediaDownload {
+  /** Its compression; `none` when it is the file itself. */
+  readonly packed: string;
+  readonly sha256: string;
+  /** Null where nobody wanted it. */
+  readonly sha512: string | null;
+}
+
+/** A file of the cache with what was downloaded for it. */
+export interface DownloadedMedia extends MediaFile {
+  readonly download: MediaDownload;
+}
+
+/** The verified files. */
+export interface MediaStore {
+  /** Records a file, or that it was obtained anew; a level that it has already reached is kept. */
+  keep(file: MediaFile, download?: MediaDownload): Promise<void>;
+  /** The file that was made of a download with such a digest. */
+  find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;
+  get(sha256: string): Promise<MediaFile | undefined>;
+  /** The one used last comes first. */
+  list(): Promise<MediaFile[]>;
+  /**
+   * Notes that a file is used, until the end of the job where there is one.
+   * @returns whether the file is still known
+   */
+  use(sha256: string, now: Instant, job?: JobUuid): Promise<boolean>;
+  /** Notes a level that a file has reached; a lower one than it has is ignored. */
+  raise(sha256: string, level: CheckLevel): Promise<void>;
+  /** Notes that its bytes were hashed and are its own. */
+  verified(sha256: string, now: Instant): Promise<void>;
+  /** Unfinished jobs that use it. */
+  users(sha256: string): Promise<JobUuid[]>;
+  /** Bytes of the files of the cache. */
+  bytes(): Promise<number>;
+  /** Files of the cache that no unfinished job uses; the one not used for longest comes first. */
+  unused(): Promise<MediaFile[]>;
+  /**
+   * Forgets a file.
+   * @param damaged also when it is used
+   */
+  remove(sha256: string, damaged?: boolean): Promise<"removed" | "in_use" | "not_found">;
+}

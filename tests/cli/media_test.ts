@@ -1,0 +1,170 @@
+// `media` against a small server that answers as the agent does.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { screenFor } from "./screen.ts";
+
+const HEX = "ab".repeat(32);
+const OTHER = "cd".repeat(32);
+const JOB = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
+const FILE = {
+  digest: `sha256:${HEX}`,
+  name: "a.iso",
+  path: `/var/lib/zonewright/media/sha256-${HEX}/a.iso`,
+  size: 1_048_576,
+  level: "vendor",
+  last_used_at: "2026-01-01T12:00:00.000Z",
+  used_by: [JOB],
+};
+const MEDIUM = { path: FILE.path, sha256: HEX, size: FILE.size, name: "a.iso" };
+
+interface Sent {
+  readonly line: string;
+  readonly body: unknown;
+}
+
+/** A server with two files, whose jobs have ended when they are asked for. */
+async function withAgent(
+  run: (url: string, sent: Sent[]) => Promise<void>,
+  execution = "succeeded",
+): Promise<void> {
+  const sent: Sent[] = [];
+  const job = {
+    uuid: JOB,
+    name: "fetch-medium",
+    execution,
+    chain: [{ name: "fetch" }],
+    chain_results: [{ name: "fetch", result: MEDIUM, error: execution === "failed" ? "no" : "" }],
+  };
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const { pathname } = new URL(request.url);
+    const line = `${request.method} ${decodeURIComponent(pathname)}`;
+    const text = await request.text();
+    sent.push({ line, body: text === "" ? undefined : JSON.parse(text) });
+    if (line === "GET /agent/v1/media") {
+      return Response.json([FILE, { ...FILE, digest: `sha256:${OTHER}`, used_by: [] }]);
+    }
+    if (line.startsWith("GET /agent/v1/media/")) return Response.json(FILE);
+    if (request.method === "POST") return Response.json({ job_uuid: JOB }, { status: 202 });
+    if (request.method === "DELETE") return new Response(null, { status: 204 });
+    return Response.json(pathname.endsWith("/info") ? [] : job);
+  });
+  try {
+    await run(`http://127.0.0.1:${server.addr.port}`, sent);
+  } finally {
+    await server.shutdown();
+  }
+}
+
+Deno.test("media add sends what a word means by its looks", async () => {
+  await withAgent(async (url, sent) => {
+    const rows: [string[], unknown][] = [
+      [["debian/13:1?format=iso&arch=aarch64"], {
+        artifact: { distro: "debian", release: "13", build: "1", format: "iso", arch: "aarch64" },
+      }],
+      [["debian/13", "--check", "signature"], {
+        artifact: { distro: "debian", release: "13" },
+        check: "signature",
+      }],
+      [["https://h/a.raw.xz", "--sha256", HEX.toUpperCase(), "--compression", "xz"], {
+        url: "https://h/a.raw.xz",
+        digest: `sha256:${HEX}`,
+        compression: "xz",
+      }],
+      [["https://h/a.raw", "--allow-unverified"], {
+        url: "https://h/a.raw",
+        allow_unverified: true,
+      }],
+      [["/media/a.qcow2"], { path: "/media/a.qcow2" }],
+      [["./a.iso"], { path: "/a.iso" }],
+      [["a.iso"], { path: "a.iso" }],
+    ];
+    for (const [args, body] of rows) {
+      sent.length = 0;
+      const screen = screenFor(url);
+      assertEquals(await screen.run("media", "add", ...args), 0);
+      assertEquals(sent, [{ line: "POST /agent/v1/media", body }]);
+      assertEquals(screen.out(), `${JOB}\n`);
+    }
+  });
+});
+
+Deno.test("media add refuses words that do not go together, before it asks anybody", async () => {
+  await withAgent(async (url, sent) => {
+    const rows = [
+      ["https://h/a.iso"],
+      ["https://h/a.iso", "--sha256", "12"],
+      ["https://h/a.iso", "--sha256", HEX, "--sha512", HEX + HEX],
+      ["a.iso", "--check", "none"],
+      ["debian/13", "--compression", "xz"],
+      ["debian/13", "--check", "best"],
+      ["debian/13?flavour=x"],
+      ["debian/"],
+      ["ftp://h/a.iso"],
+      [""],
+      ["debian/13", "--wait", "--timeout", "soon"],
+    ];
+    for (const args of rows) {
+      const screen = screenFor(url);
+      assertEquals([args, await screen.run("media", "add", ...args)], [args, 2]);
+    }
+    assertEquals(sent, []);
+  });
+});
+
+Deno.test("media add --wait tells the file, and --json the job", async () => {
+  await withAgent(async (url) => {
+    const screen = screenFor(url);
+    assertEquals(await screen.run("media", "add", "debian/13", "--wait"), 0);
+    for (const words of [`sha256:${HEX}`, FILE.path, "vendor"]) {
+      assertStringIncludes(screen.out(), words);
+    }
+    const json = screenFor(url);
+    assertEquals(await json.run("media", "add", "debian/13", "--wait", "--json"), 0);
+    assertEquals(JSON.parse(json.out()).uuid, JOB);
+  });
+});
+
+Deno.test("media add --wait exits 5 when the job has failed", async () => {
+  await withAgent(async (url) => {
+    assertEquals(await screenFor(url).run("media", "add", "debian/13", "--wait"), 5);
+  }, "failed");
+});
+
+Deno.test("media list is a table for people, and the whole answer with --json", async () => {
+  await withAgent(async (url) => {
+    const screen = screenFor(url);
+    assertEquals(await screen.run("media", "list"), 0);
+    assertStringIncludes(screen.out(), HEX.slice(0, 16));
+    assertStringIncludes(screen.out(), "vendor");
+    const json = screenFor(url);
+    await json.run("media", "list", "--json");
+    assertEquals(JSON.parse(json.out()).length, 2);
+  });
+});
+
+Deno.test("media verify and rm take a digest, or the first digits of one", async () => {
+  await withAgent(async (url, sent) => {
+    for (const digest of [HEX, `sha256:${HEX}`, HEX.slice(0, 16)]) {
+      sent.length = 0;
+      assertEquals(await screenFor(url).run("media", "rm", digest), 0);
+      assertStringIncludes(sent.at(-1)?.line ?? "", HEX);
+      assertEquals(await screenFor(url).run("media", "verify", digest), 0);
+      assertStringIncludes(sent.at(-1)?.line ?? "", `${HEX}/verify`);
+    }
+    assertEquals(await screenFor(url).run("media", "verify"), 2);
+    assertEquals(await screenFor(url).run("media", "verify", HEX, "--all"), 2);
+  });
+});
+
+Deno.test("media verify --all reads every file, and is one document with --json", async () => {
+  await withAgent(async (url, sent) => {
+    const screen = screenFor(url);
+    assertEquals(await screen.run("media", "verify", "--all", "--wait", "--json"), 0);
+    assertEquals(JSON.parse(screen.out()).length, 2);
+    const posts = sent.filter(({ line }) => line.startsWith("POST"));
+    assertEquals(posts.map(({ line }) => line), [
+      `POST /agent/v1/media/sha256:${HEX}/verify`,
+      `POST /agent/v1/media/sha256:${OTHER}/verify`,
+    ]);
+  });
+});
