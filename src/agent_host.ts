@@ -1,9 +1,12 @@
 // The host that the agent manages, as the configuration names it.
 
 import { join } from "@std/path";
+import type { HostSetting } from "./config_values.ts";
 import type { Ground } from "./agent_runner.ts";
-import { AgentError, unreachable } from "./domain/error.ts";
+import { messageOf, unreachable } from "./domain/error.ts";
+import { randomUuid } from "./domain/id.ts";
 import { powerOffSimulator } from "./host/simulated_host.ts";
+import { sshTransport } from "./host/ssh_transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "./host/transport.ts";
 
 /**
@@ -14,6 +17,10 @@ export async function warnOfMissing({ config, log }: Ground): Promise<void> {
   if (config.host.value.kind === "local") {
     const vmadm = config.vmadm.value;
     if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
+  }
+  for (const setting of [config.ssh_identity, config.ssh_known_hosts]) {
+    const file = setting.value;
+    if (file !== null && !await isThere(file)) log.warn("file for ssh is missing", { file });
   }
   for (const folder of config.media_dirs.value) {
     if (!await isThere(folder)) log.warn("media folder is missing", { folder });
@@ -30,7 +37,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Opens the way to the host. @throws {AgentError} `invalid_argument` for one that cannot be had */
+/** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder of no use */
 export function openTransport({ config, self, opened, log }: Ground, stateDir: string): Transport {
   const host = config.host.value;
   switch (host.kind) {
@@ -43,11 +50,43 @@ export function openTransport({ config, self, opened, log }: Ground, stateDir: s
       return simulatedTransport({ self, stateDir: simulator });
     }
     case "ssh":
-      throw new AgentError(
-        "invalid_argument",
-        `Cannot manage ${host.destination} over ssh: this version knows local and simulated hosts`,
-      );
+      return openSshHost({ config, opened, log }, host, join(stateDir, "ssh"));
     default:
       return unreachable(host);
   }
+}
+
+/**
+ * Opens the way to another machine, and tells at once in the log whether it leads there. The agent
+ * starts in any case: the host may come later, and every call tries again.
+ */
+function openSshHost(
+  { config, opened, log }: Pick<Ground, "config" | "opened" | "log">,
+  { destination, port }: HostSetting & { kind: "ssh" },
+  folder: string,
+): Transport {
+  const transport = sshTransport({
+    host: {
+      destination,
+      port,
+      identityFile: config.ssh_identity.value,
+      knownHostsFile: config.ssh_known_hosts.value,
+      folder,
+    },
+    vmadm: config.vmadm.value,
+    zonesRoot: config.zones.value,
+    newMark: () => randomUuid().replaceAll("-", ""),
+  });
+  const stopped = new AbortController();
+  opened("ssh connection", async () => {
+    stopped.abort();
+    await transport.close();
+  });
+  transport.connect(stopped.signal).then(
+    () => log.info("host connected", { destination, port }),
+    (error) => {
+      if (!stopped.signal.aborted) log.warn("host unreachable", { reason: messageOf(error) });
+    },
+  );
+  return transport;
 }

@@ -9,6 +9,8 @@ import { abortedError, checkAborted } from "./abort.ts";
 export interface CommandOptions {
   /** Written to the program's standard input, which is empty otherwise. */
   stdin?: Uint8Array | string;
+  /** Leaves the standard input open until the program ends, for one that watches for its closing. */
+  stdinStaysOpen?: boolean;
   /** Milliseconds after which the program and its children are killed. */
   deadlineMs: number;
   signal?: AbortSignal;
@@ -60,12 +62,14 @@ export async function runCommand(
 ): Promise<CommandResult> {
   checkAborted(`Cannot run ${JSON.stringify(program)}`, options.signal);
   const startedAt = performance.now();
-  const child = spawn(program, args, options);
+  const child = startProgram(program, args, options);
   const watch = watchGroup(child.pid, program, options);
   const streams = [
     collect(child.stdout, watch.count),
     collect(child.stderr, watch.count),
-    ...(options.stdin === undefined ? [] : [feed(child.stdin, options.stdin)]),
+    ...(options.stdin === undefined
+      ? []
+      : [feed(child.stdin, options.stdin, options.stdinStaysOpen ? child.status : null)]),
   ] as const;
   const abandon = () => {
     killGroup(child.pid);
@@ -101,10 +105,16 @@ export async function runCommand(
   }
 }
 
-function spawn(
+/**
+ * Starts a program that its caller talks with; runCommand() is for all others. It has the same
+ * environment, and leads a process group of its own that killGroup() ends.
+ * @param program Absolute path
+ * @throws {AgentError} `host` when it cannot be started
+ */
+export function startProgram(
   program: string,
   args: readonly string[],
-  options: CommandOptions,
+  options: Pick<CommandOptions, "cwd" | "env" | "stdin">,
 ): Deno.ChildProcess {
   const action = `Cannot run ${JSON.stringify(program)}`;
   if (!program.startsWith("/")) {
@@ -185,7 +195,7 @@ function watchGroup(pid: number, program: string, options: CommandOptions): Watc
 }
 
 /** Kills every process of a group; one that is gone already is no failure. */
-function killGroup(leader: number): void {
+export function killGroup(leader: number): void {
   try {
     Deno.kill(-leader, "SIGKILL");
   } catch (error) {
@@ -213,11 +223,17 @@ function collect(stream: ReadableStream<Uint8Array>, count: (bytes: number) => b
   return { done: read(), abandon: () => void reader.cancel().catch(() => {}) };
 }
 
-function feed(stream: WritableStream<Uint8Array>, input: Uint8Array | string): Stream {
+/** Writes the input, and closes the stream at once or when the program has ended. */
+function feed(
+  stream: WritableStream<Uint8Array>,
+  input: Uint8Array | string,
+  ended: Promise<unknown> | null,
+): Stream {
   const writer = stream.getWriter();
   const write = async () => {
     try {
       await writer.write(typeof input === "string" ? new TextEncoder().encode(input) : input);
+      await ended;
       await writer.close();
     } catch {
       // A program may end without reading everything; its exit code says whether that matters.

@@ -5,18 +5,23 @@
 import type { DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
+import { runCommand } from "./command.ts";
 import type { Digests } from "./digests.ts";
+import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
 import { closing } from "../closing.ts";
 
 /** What stands at a path, a link itself and not what it points to. */
 export interface FileStatus {
   readonly kind: "file" | "folder" | "link" | "other";
-  /** Equal for two statuses exactly when they are about the same file of this host. */
+  /**
+   * Differs only between different files. Equal for one file alone where the agent reaches it
+   * itself; over ssh also for another one of the same kind and owner.
+   */
   readonly identity: string;
   /** Bytes. */
   readonly size: number;
-  /** Names that this file has. */
+  /** Names that this file has; 1 where that cannot be known. */
   readonly links: number;
   /** Permission bits. */
   readonly mode: number;
@@ -36,20 +41,31 @@ export interface NewFile {
 
 /** Failures of the operating system are thrown as AgentError `storage_full` or `host`. */
 export interface HostFiles {
+  /** Whether what was written is to be read again there before it counts: it went a long way. */
+  readonly rereadsCopies: boolean;
   /** Null when nothing is there. */
   status(path: string): Promise<FileStatus | null>;
   /** Bytes that may still be written below a folder; a quota counts. */
   freeBytes(folder: string): Promise<number>;
   /** Makes a file where nothing was. @throws {AgentError} `conflict` when anything is there */
   create(path: string): Promise<NewFile>;
-  /** Digests of a plain file; null when something else is there. */
+  /**
+   * Digests of a plain file; null when something else is there, or a file with several names where
+   * status() cannot know that.
+   */
   digests(
     path: string,
     algorithms: readonly DigestAlgorithm[],
     signal?: AbortSignal,
   ): Promise<Digests | null>;
-  /** Gives a file another name in the same folder, replacing what has that name. */
-  rename(from: string, to: string): Promise<void>;
+  /**
+   * Gives a file of the folder above a name in this folder, replacing a plain file that has it. The
+   * folder is entered first and never left: no link that takes its place leads the file elsewhere.
+   * @throws {AgentError} `conflict` when the path leads elsewhere, or something else has the name
+   */
+  moveWithin(move: { folder: string; name: string; temporary: string }): Promise<void>;
+  /** Removes a name in a folder in the same way; false when nothing has it. */
+  removeWithin(removal: { folder: string; name: string }): Promise<boolean>;
   /** Removes a name; false when nothing is there. @throws {AgentError} `conflict` for a folder */
   remove(path: string): Promise<boolean>;
   /** Waits until the names in a folder are on the disk. */
@@ -59,12 +75,14 @@ export interface HostFiles {
 /** Files that this process can reach itself. */
 export function localFiles(): HostFiles {
   return {
+    rereadsCopies: false,
     status: (path) => told("look at", path, () => statusOf(path)),
     freeBytes: (folder) => told("ask for the free space of", folder, () => freeBytesOf(folder)),
     create: (path) => createFile(path),
     digests: (path, algorithms, signal) =>
       told("read", path, () => digestsOf(path, algorithms, signal)),
-    rename: (from, to) => told("rename", from, () => Deno.rename(from, to)),
+    moveWithin: (move) => moveWithin(runCommand, move),
+    removeWithin: (removal) => removeWithin(runCommand, removal),
     remove: (path) => told("remove", path, () => removeName(path)),
     sync: (folder) => told("write", folder, () => syncFolder(folder)),
   };

@@ -1,14 +1,24 @@
 // The one seam between the agent and the machine it manages: how vmadm is run there and how files
 // get there. `local` is the global zone itself; `simulated` is this program playing vmadm, with its
-// state in a folder. Both reach files in the same way. What an agent on another machine needs for
-// driving a global zone through ssh is this interface and nothing else.
+// state in a folder. Both reach files in the same way. An agent on another machine drives a global
+// zone through ssh: ssh_transport.ts.
 
 import type { SelfCommand } from "../executable.ts";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
+import { abortedError, checkAborted } from "./abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./command.ts";
 import { type HostFiles, localFiles } from "./host_files.ts";
 import { type Locks, openLocks } from "./locks.ts";
+
+/** A connection to a TCP port of the managed host; a Deno.TcpConn is one. */
+export type HostConnection = Pick<
+  Deno.TcpConn,
+  "read" | "write" | "close" | "readable" | "writable"
+>;
+
+/** Where SmartOS has it, in every version. */
+export const ZFS = "/usr/sbin/zfs";
 
 /** The managed host, as far as the agent touches it. */
 export interface Transport {
@@ -18,12 +28,38 @@ export interface Transport {
    * @throws {AgentError} as runCommand
    */
   vmadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /**
+   * Runs zfs with these arguments.
+   * @throws {AgentError} as runCommand
+   */
+  zfs(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /** Absolute folder under which every zonepath must lie, e.g. `/zones`. */
   readonly zonesRoot: string;
   /** Files of the managed host. */
   readonly files: HostFiles;
   /** Order among calls that touch the same machine or file of the managed host. */
   readonly locks: Locks;
+  /**
+   * Connects to an address as the managed host reaches it, such as that of a VNC console.
+   * @throws {AgentError} `host` when nobody answers there; `aborted`
+   */
+  dial(hostname: string, port: number, signal?: AbortSignal): Promise<HostConnection>;
+}
+
+/** Connects from this machine. */
+async function dialDirectly(
+  hostname: string,
+  port: number,
+  signal?: AbortSignal,
+): Promise<HostConnection> {
+  const action = `Cannot connect to ${hostname}:${port}`;
+  checkAborted(action, signal);
+  try {
+    return await Deno.connect({ hostname, port, ...(signal === undefined ? {} : { signal }) });
+  } catch (cause) {
+    if (signal?.aborted) throw abortedError(action, signal);
+    throw new AgentError("host", `${action}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /**
@@ -35,9 +71,11 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
   return {
     kind: "local",
     vmadm: (args, o) => runCommand(options.vmadm, args, o),
+    zfs: (args, o) => runCommand(ZFS, args, o),
     zonesRoot: absoluteFolder(options.zonesRoot),
     files: localFiles(),
     locks: openLocks(),
+    dial: dialDirectly,
   };
 }
 
@@ -49,18 +87,26 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
 export function simulatedTransport(options: { self: SelfCommand; stateDir: string }): Transport {
   const { self } = options;
   const stateDir = absoluteFolder(options.stateDir);
-  const before = [...self.args, "simulate", "--state", stateDir, "vmadm"];
+  const simulate = (program: string): Transport["vmadm"] => (args, o) => {
+    const words = [...self.args, "simulate", "--state", stateDir, program, ...args];
+    return runCommand(self.program, words, { ...o, env: { ...self.env, ...o.env } });
+  };
   return {
     kind: "simulated",
-    vmadm: (args, o) =>
-      runCommand(self.program, [...before, ...args], { ...o, env: { ...self.env, ...o.env } }),
+    vmadm: simulate("vmadm"),
+    zfs: simulate("zfs"),
     zonesRoot: join(stateDir, "zones"),
     files: localFiles(),
     locks: openLocks(),
+    dial: dialDirectly,
   };
 }
 
-function absoluteFolder(path: string): string {
+/**
+ * A folder as the agent's paths begin with it.
+ * @throws {AgentError} `invalid_argument` when it is not absolute
+ */
+export function absoluteFolder(path: string): string {
   if (!isAbsolute(path)) {
     const message = `Cannot use ${JSON.stringify(path)} as a folder: expected an absolute path`;
     throw new AgentError("invalid_argument", message);

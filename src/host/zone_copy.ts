@@ -6,6 +6,7 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
 import { brokenPromise, type Digests, type PromisedDigests } from "./digests.ts";
 import type { NewFile } from "./host_files.ts";
+import { pacedProgress } from "./paced_progress.ts";
 import { openPlainFile, type PlainFile } from "./plain_file.ts";
 import type { Transport } from "./transport.ts";
 import { checkSameFolder, type ZoneFolder } from "./zone_folder.ts";
@@ -26,11 +27,16 @@ export interface MediaCopy extends PromisedDigests {
 /** Readable for all, writable for nobody, as qemu opens a CD. */
 export const MEDIA_MODE = 0o444;
 
-const PROGRESS_MS = 100;
+/**
+ * Beside the zone's root, where nobody in the zone can reach it, and in the same file system. One name
+ * for all attempts, so that the next one clears away what a crash left.
+ */
+export function temporaryPath({ zonepath }: ZoneFolder, name: string): string {
+  return `${zonepath}/${temporaryName(name)}`;
+}
 
-/** One name for all attempts, so that the next one clears away what a crash left. */
-export function temporaryPath(root: ZoneFolder, name: string): string {
-  return `${root.path}/.zonewright-${name}.part`;
+function temporaryName(name: string): string {
+  return `.zonewright-${name}.part`;
 }
 
 /**
@@ -51,22 +57,32 @@ export async function copyFile(
     const temporary = temporaryPath(root, media.name);
     await files.remove(temporary);
     const copy = await files.create(temporary);
+    const copying = { source, copy, action, renamed: false };
     try {
       await checkSameFile(transport, root, temporary, copy, action);
-      const found = await fill(transport, root, media, { source, copy, action });
-      await giveName(transport, root, media, { copy, action, found });
+      const found = await fill(transport, root, media, copying);
+      await checkCopy(transport, root, media, { ...copying, found });
+      await giveName(transport, root, media, copying);
       return found.sha256;
     } catch (error) {
-      for (const path of [temporary, `${root.path}/${media.name}`]) {
-        await removeOwn(transport, path, copy);
-      }
+      await removeOwn(transport, root, media, copying);
       throw error;
     } finally {
-      await copy.close();
+      await copy.close().catch(() => {});
     }
   } finally {
     await source.close();
   }
+}
+
+/** A copy that is under way. */
+interface Copying {
+  readonly source: PlainFile;
+  readonly copy: NewFile;
+  /** As errors begin. */
+  readonly action: string;
+  /** Whether the copy has, or may have, its final name. */
+  renamed: boolean;
 }
 
 async function openSource(action: string, { source, size }: MediaCopy): Promise<PlainFile> {
@@ -103,12 +119,12 @@ async function fill(
   { files }: Transport,
   root: ZoneFolder,
   media: MediaCopy,
-  { source, copy, action }: { source: PlainFile; copy: NewFile; action: string },
+  { source, copy, action }: Copying,
 ): Promise<Digests & { sha256: string }> {
   const { createHash } = await import("node:crypto");
   const sha256 = createHash("sha256");
   const sha512 = media.sha512 === undefined ? undefined : createHash("sha512");
-  const progress = pacedProgress(media);
+  const progress = pacedProgress(media.onProgress, media.size);
   let done = 0;
   try {
     for await (const part of source.parts()) {
@@ -136,47 +152,56 @@ async function fill(
   return { sha256: sha256.digest("hex"), ...both };
 }
 
-function pacedProgress({ onProgress, size }: MediaCopy): (done: number) => void {
-  let toldAt = -Infinity;
-  return (done) => {
-    const now = performance.now();
-    if (done !== size && now - toldAt < PROGRESS_MS) return;
-    toldAt = now;
-    onProgress?.(done, size);
-  };
-}
-
-/** The last steps: digests, disk, and only then the name. */
-async function giveName(
-  transport: Transport,
+/** Compares digests and size, and waits for the disk; what went a long way is read again there. */
+async function checkCopy(
+  { files }: Transport,
   root: ZoneFolder,
   media: MediaCopy,
-  { copy, action, found }: { copy: NewFile; action: string; found: Digests },
+  { copy, action, found }: Copying & { readonly found: Digests & { readonly sha256: string } },
 ): Promise<void> {
   const broken = brokenPromise(media, found);
   if (broken !== null) {
     const message = `${action}: its ${broken} is ${found[broken]}, wanted ${media[broken]}`;
     throw new AgentError("digest_mismatch", message);
   }
-  const { files } = transport;
-  const temporary = temporaryPath(root, media.name);
-  const final = `${root.path}/${media.name}`;
   const finished = await copy.finish(MEDIA_MODE);
   if (finished.size !== media.size || finished.links !== 1) throw tampered(action);
+  if (!files.rereadsCopies) return;
+  const temporary = temporaryPath(root, media.name);
+  const arrived = (await files.digests(temporary, ["sha256"], media.signal))?.sha256;
+  if (arrived === undefined) throw tampered(action);
+  if (arrived === found.sha256) return;
+  const message = `${action}: its sha256 is ${arrived} there and ${found.sha256} here`;
+  throw new AgentError("digest_mismatch", message);
+}
+
+/** The last steps, when all that was promised is true. */
+async function giveName(
+  transport: Transport,
+  root: ZoneFolder,
+  media: MediaCopy,
+  copying: Copying,
+): Promise<void> {
+  const { files } = transport;
+  const { copy, action } = copying;
+  const { name } = media;
+  const final = `${root.path}/${name}`;
   checkAborted(action, media.signal);
-  await checkSameFile(transport, root, temporary, copy, action);
-  await files.rename(temporary, final);
+  await checkSameFile(transport, root, temporaryPath(root, name), copy, action);
+  copying.renamed = true;
+  await files.moveWithin({ folder: root.path, name, temporary: temporaryName(name) });
   await checkSameFolder(transport, root);
   if ((await files.status(final))?.identity !== copy.status.identity) {
-    // Between the look and the rename the temporary name was given to something else: what we moved
-    // is not ours, and it must not keep the name of a verified medium.
-    await files.remove(final);
+    // Between the look and the move the temporary name was given to something else: what we moved is
+    // not ours, and it must not keep the name of a verified medium.
+    await files.removeWithin({ folder: root.path, name });
     throw tampered(action);
   }
   await files.sync(root.path);
+  await files.sync(root.zonepath);
 }
 
-/** Returns only while a path in the zone's root, which is still the same, names this very file. */
+/** Returns only while the zone's root is still the same, and the path names this very file. */
 async function checkSameFile(
   transport: Transport,
   root: ZoneFolder,
@@ -194,11 +219,21 @@ function tampered(action: string): AgentError {
   return new AgentError("conflict", message);
 }
 
-/** Removes a name if it means our own file; it may have been given to another one meanwhile. */
-async function removeOwn({ files }: Transport, path: string, own: NewFile): Promise<void> {
+/** Removes what is our own; its name may have been given to another file meanwhile. */
+async function removeOwn(
+  { files }: Transport,
+  root: ZoneFolder,
+  { name }: MediaCopy,
+  { copy, renamed }: Copying,
+): Promise<void> {
+  const isOwn = async (path: string) =>
+    (await files.status(path))?.identity === copy.status.identity;
   try {
-    const there = await files.status(path);
-    if (there?.identity === own.status.identity) await files.remove(path);
+    const temporary = temporaryPath(root, name);
+    if (await isOwn(temporary)) await files.remove(temporary);
+    if (renamed && await isOwn(`${root.path}/${name}`)) {
+      await files.removeWithin({ folder: root.path, name });
+    }
   } catch {
     // The failure that brought us here is the one to tell; the next attempt clears this away.
   }

@@ -1,7 +1,8 @@
 // Puts media files into the root of a zone and takes them away. Copying there as root is the most
 // dangerous thing the agent does: the guest's hypervisor may own that tree. So a file is written
-// under a temporary name that was not there before, is checked through its handle, and gets its
-// name by one rename when every promised digest is right; no link, FIFO or device is ever opened.
+// beside the zone's root under a name that was not there before, is checked through its handle, and
+// gets its name in the root when every promised digest is right; no link, FIFO or device is ever
+// opened.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { brokenPromise } from "./digests.ts";
@@ -9,7 +10,7 @@ import type { FileStatus } from "./host_files.ts";
 import { isMediaName } from "../domain/media.ts";
 import type { Transport } from "./transport.ts";
 import { copyFile, MEDIA_MODE, type MediaCopy, temporaryPath } from "./zone_copy.ts";
-import { findZoneFolder, type ZoneFolder } from "./zone_folder.ts";
+import { checkSameFolder, findZoneFolder, type ZoneFolder } from "./zone_folder.ts";
 
 /** A file that is to stand in the root of a zone. */
 export interface Placement extends MediaCopy {
@@ -60,10 +61,10 @@ export async function removeFile(
     const root = await zoneFolderOrNull(transport, zonepath);
     if (root === null) return false;
     const { files } = transport;
-    const path = `${root.path}/${name}`;
     const leftover = await files.remove(temporaryPath(root, name));
-    const removed = await files.remove(path);
-    if (leftover || removed) await files.sync(root.path);
+    if (leftover) await files.sync(root.zonepath);
+    const removed = await files.removeWithin({ folder: root.path, name });
+    if (removed) await files.sync(root.path);
     return removed;
   });
 }
@@ -102,11 +103,12 @@ function checkReplaceable(path: string, there: FileStatus): void {
 
 /** The sha256 of the file that stands there, when it is what was promised and nobody's to write. */
 async function placedDigest(
-  { files }: Transport,
+  transport: Transport,
   root: ZoneFolder,
   placement: Placement,
   there: FileStatus | null,
 ): Promise<string | null> {
+  const { files } = transport;
   const { name, sha256, sha512, signal } = placement;
   if (sha256 === undefined && sha512 === undefined) return null;
   if (there === null || there.size !== placement.size || there.links !== 1) return null;
@@ -114,6 +116,7 @@ async function placedDigest(
   const path = `${root.path}/${name}`;
   const algorithms = sha512 === undefined ? ["sha256"] as const : ["sha256", "sha512"] as const;
   const found = await files.digests(path, algorithms, signal);
+  await checkSameFolder(transport, root);
   const same = (await files.status(path))?.identity === there.identity;
   if (!same || found === null || brokenPromise(placement, found) !== null) return null;
   return found.sha256 ?? null;

@@ -232,3 +232,11 @@ Deno.test("a released program goes on alone when the process that started it end
     await until("the program's end", () => Deno.stat(`${folder}/made`).catch(() => null));
   });
 });
+
+Deno.test("runCommand() leaves the input open until the program ends, when asked", async () => {
+  const options = { stdin: "first\n", stdinStaysOpen: true };
+  assertEquals((await shell('read line; echo "$line"', options)).stdout, "first\n");
+  const open = shell("cat >/dev/null", { ...options, deadlineMs: 300 });
+  await assertRejects(() => open, AgentError, "it was not done after");
+  assertEquals((await shell("cat", { stdin: "x" })).stdout, "x");
+});

@@ -75,9 +75,11 @@ Deno.test("parseVnc() reads the address by name, in whatever order it is printed
   );
 });
 
-Deno.test("parseVnc() drops the password", () => {
-  const address = parseVnc(recording("info_vnc_password.json"));
+Deno.test("parseVnc() keeps the password, by its name", () => {
+  const console = parseVnc(recording("info_vnc_password.json"));
+  const { password, ...address } = console ?? {};
   assertEquals(address, { host: "10.99.99.7", port: 39409, display: 33509 });
+  assertEquals(password, JSON.parse(recording("info_vnc_password.json")).vnc.password);
 });
 
 Deno.test("parseVnc() takes a port without a display", () => {

@@ -3,9 +3,8 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import type { ErrorCode } from "../../src/domain/error.ts";
-import { localTransport } from "../../src/host/transport.ts";
 import { placeFile, removeFile } from "../../src/host/zone_root.ts";
-import { makeFifo, namesIn, type TestZone, withZone } from "./zone.ts";
+import { makeFifo, namesIn, type TestZone, zoneTest } from "./zone.ts";
 import { refused } from "./refused.ts";
 
 const CANARY = "canary";
@@ -19,114 +18,109 @@ async function refusedWith(zone: TestZone, zonepath: string, code: ErrorCode, te
   }
 }
 
-Deno.test("placeFile() and removeFile() refuse names that are no plain media name", async () => {
-  const names = [
-    "",
-    ".",
-    "..",
-    ".hidden.iso",
-    "-rf.iso",
-    "../install.iso",
-    "a/b.iso",
-    "/a.iso",
-    "a,b.iso",
-    "a=b.iso",
-    "a b.iso",
-    "a\nb.iso",
-    "a.iso\n",
-    "a\0b.iso",
-    "$(id).iso",
-    "é.iso",
-    "a".repeat(129),
-  ];
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() and removeFile() refuse names that are no plain media name",
+  async ({ transport, placement, root }) => {
+    const names = [
+      "",
+      ".",
+      "..",
+      ".hidden.iso",
+      "-rf.iso",
+      "../install.iso",
+      "a/b.iso",
+      "/a.iso",
+      "a,b.iso",
+      "a=b.iso",
+      "a b.iso",
+      "a\nb.iso",
+      "a.iso\n",
+      "a\0b.iso",
+      "$(id).iso",
+      "é.iso",
+      "a".repeat(129),
+    ];
     for (const name of names) {
       await refused(() => placeFile(transport, { ...placement, name }), "invalid_argument");
       await refused(() => removeFile(transport, { ...placement, name }), "invalid_argument");
     }
     assertEquals(await namesIn(root), []);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() takes the longest name there may be", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() takes the longest name there may be",
+  async ({ transport, placement, root }) => {
     const name = `${"a".repeat(124)}.iso`;
     assertEquals((await placeFile(transport, { ...placement, name })).file, `/${name}`);
     assertEquals(await namesIn(root), [name]);
-  });
+  },
+);
+
+zoneTest("placeFile() refuses a zonepath that is not below the zones", async (zone) => {
+  const { folder } = zone;
+  await Deno.mkdir(`${folder}/outside/root`, { recursive: true });
+  await Deno.mkdir(`${folder}/zones-evil/root`, { recursive: true });
+  const outside = [
+    `${folder}/outside`,
+    `${folder}/zones-evil`,
+    `${folder}/zones`,
+    `${folder}/zones/`,
+    `${folder}/zones/../outside`,
+    `${folder}/zones/./x`,
+    `${folder}/zones//x`,
+    `${folder}/zones/.hidden`,
+    `${folder}/zones/-x`,
+    `${folder}/zones/a\nb`,
+    "/",
+    "",
+    "zones/x",
+  ];
+  for (const zonepath of outside) await refusedWith(zone, zonepath, "forbidden");
+  assertEquals(await namesIn(`${folder}/outside/root`), []);
 });
 
-Deno.test("placeFile() refuses a zonepath that is not below the zones", async () => {
-  await withZone(async (zone) => {
-    const { folder } = zone;
-    await Deno.mkdir(`${folder}/outside/root`, { recursive: true });
-    await Deno.mkdir(`${folder}/zones-evil/root`, { recursive: true });
-    const outside = [
-      `${folder}/outside`,
-      `${folder}/zones-evil`,
-      `${folder}/zones`,
-      `${folder}/zones/`,
-      `${folder}/zones/../outside`,
-      `${folder}/zones/./x`,
-      `${folder}/zones//x`,
-      `${folder}/zones/.hidden`,
-      `${folder}/zones/-x`,
-      `${folder}/zones/a\nb`,
-      "/",
-      "",
-      "zones/x",
-    ];
-    for (const zonepath of outside) await refusedWith(zone, zonepath, "forbidden");
-    assertEquals(await namesIn(`${folder}/outside/root`), []);
-  });
+zoneTest("placeFile() refuses a zone or a root that is not there", async (zone) => {
+  await refusedWith(zone, `${zone.folder}/zones/nothing`, "not_found", "is not there");
+  await Deno.mkdir(`${zone.folder}/zones/rootless`);
+  await refusedWith(zone, `${zone.folder}/zones/rootless`, "not_found", "is not there");
 });
 
-Deno.test("placeFile() refuses a zone or a root that is not there", async () => {
-  await withZone(async (zone) => {
-    await refusedWith(zone, `${zone.folder}/zones/nothing`, "not_found", "is not there");
-    await Deno.mkdir(`${zone.folder}/zones/rootless`);
-    await refusedWith(zone, `${zone.folder}/zones/rootless`, "not_found", "is not there");
-  });
+zoneTest("placeFile() refuses a link at every component of the way", async (zone) => {
+  const { folder, placement } = zone;
+  await Deno.mkdir(`${folder}/outside/root`, { recursive: true });
+  // The zone itself, a folder above it, and its root.
+  await Deno.symlink(`${folder}/outside`, `${folder}/zones/linked`);
+  await refusedWith(zone, `${folder}/zones/linked`, "forbidden", "is a symbolic link");
+  await Deno.mkdir(`${folder}/outside/inner/root`, { recursive: true });
+  await refusedWith(zone, `${folder}/zones/linked/inner`, "forbidden", "is a symbolic link");
+  await Deno.mkdir(`${folder}/zones/rootlink`);
+  await Deno.symlink(`${folder}/outside/root`, `${folder}/zones/rootlink/root`);
+  await refusedWith(zone, `${folder}/zones/rootlink`, "forbidden", "is a symbolic link");
+  // The folder of all zones.
+  await Deno.symlink(`${folder}/zones`, `${folder}/zones-link`);
+  const zonesRoot = `${folder}/zones-link`;
+  const transport = zone.transportTo(zonesRoot);
+  const zonepath = zone.zonepath.replace("/zones/", "/zones-link/");
+  await refused(() => placeFile(transport, { ...placement, zonepath }), "forbidden", "link");
+  assertEquals(await namesIn(`${folder}/outside/root`), []);
+  assertEquals(await namesIn(zone.root), []);
 });
 
-Deno.test("placeFile() refuses a link at every component of the way", async () => {
-  await withZone(async (zone) => {
-    const { folder, placement } = zone;
-    await Deno.mkdir(`${folder}/outside/root`, { recursive: true });
-    // The zone itself, a folder above it, and its root.
-    await Deno.symlink(`${folder}/outside`, `${folder}/zones/linked`);
-    await refusedWith(zone, `${folder}/zones/linked`, "forbidden", "is a symbolic link");
-    await Deno.mkdir(`${folder}/outside/inner/root`, { recursive: true });
-    await refusedWith(zone, `${folder}/zones/linked/inner`, "forbidden", "is a symbolic link");
-    await Deno.mkdir(`${folder}/zones/rootlink`);
-    await Deno.symlink(`${folder}/outside/root`, `${folder}/zones/rootlink/root`);
-    await refusedWith(zone, `${folder}/zones/rootlink`, "forbidden", "is a symbolic link");
-    // The folder of all zones.
-    await Deno.symlink(`${folder}/zones`, `${folder}/zones-link`);
-    const zonesRoot = `${folder}/zones-link`;
-    const transport = localTransport({ vmadm: "/usr/sbin/vmadm", zonesRoot });
-    const zonepath = zone.zonepath.replace("/zones/", "/zones-link/");
-    await refused(() => placeFile(transport, { ...placement, zonepath }), "forbidden", "link");
-    assertEquals(await namesIn(`${folder}/outside/root`), []);
-    assertEquals(await namesIn(zone.root), []);
-  });
+zoneTest("placeFile() refuses a file or a FIFO where a folder should be", async (zone) => {
+  const { folder } = zone;
+  await Deno.writeTextFile(`${folder}/zones/file`, "");
+  await refusedWith(zone, `${folder}/zones/file`, "forbidden", "is no folder");
+  await makeFifo(`${folder}/zones/fifo`);
+  await refusedWith(zone, `${folder}/zones/fifo`, "forbidden", "is no folder");
+  await Deno.mkdir(`${folder}/zones/fiforoot`);
+  await makeFifo(`${folder}/zones/fiforoot/root`);
+  await refusedWith(zone, `${folder}/zones/fiforoot`, "forbidden", "is no folder");
 });
 
-Deno.test("placeFile() refuses a file or a FIFO where a folder should be", async () => {
-  await withZone(async (zone) => {
-    const { folder } = zone;
-    await Deno.writeTextFile(`${folder}/zones/file`, "");
-    await refusedWith(zone, `${folder}/zones/file`, "forbidden", "is no folder");
-    await makeFifo(`${folder}/zones/fifo`);
-    await refusedWith(zone, `${folder}/zones/fifo`, "forbidden", "is no folder");
-    await Deno.mkdir(`${folder}/zones/fiforoot`);
-    await makeFifo(`${folder}/zones/fiforoot/root`);
-    await refusedWith(zone, `${folder}/zones/fiforoot`, "forbidden", "is no folder");
-  });
-});
-
-Deno.test("placeFile() refuses links, FIFOs and folders that have the file's name", async () => {
-  await withZone(async ({ transport, placement, root, folder }) => {
+zoneTest(
+  "placeFile() refuses links, FIFOs and folders that have the file's name",
+  async ({ transport, placement, root, folder }) => {
     const target = `${folder}/target`;
     await Deno.writeTextFile(target, CANARY, { mode: 0o600 });
     const file = `${root}/install.iso`;
@@ -146,22 +140,24 @@ Deno.test("placeFile() refuses links, FIFOs and folders that have the file's nam
     assertEquals(await Deno.readTextFile(target), CANARY);
     assertEquals(((await Deno.lstat(target)).mode ?? 0) & 0o777, 0o600);
     await assertRejects(() => Deno.lstat(`${folder}/dangling`), Deno.errors.NotFound);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() replaces a hard link's name and leaves the other name's bytes", async () => {
-  await withZone(async ({ transport, placement, root, folder, bytes }) => {
+zoneTest(
+  "placeFile() replaces a hard link's name and leaves the other name's bytes",
+  async ({ transport, placement, root, folder, bytes }) => {
     await Deno.writeTextFile(`${folder}/target`, CANARY);
     await Deno.link(`${folder}/target`, `${root}/install.iso`);
     await placeFile(transport, placement);
     assertEquals(await Deno.readTextFile(`${folder}/target`), CANARY);
     assertEquals(await Deno.readFile(`${root}/install.iso`), bytes);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() clears links and FIFOs that have the temporary name", async () => {
-  await withZone(async ({ transport, placement, root, folder }) => {
-    const temporary = `${root}/.zonewright-install.iso.part`;
+zoneTest(
+  "placeFile() clears links and FIFOs that have the temporary name",
+  async ({ transport, placement, root, zonepath, folder }) => {
+    const temporary = `${zonepath}/.zonewright-install.iso.part`;
     await Deno.writeTextFile(`${folder}/target`, CANARY);
     const plants = [
       () => Deno.symlink(`${folder}/target`, temporary),
@@ -177,11 +173,13 @@ Deno.test("placeFile() clears links and FIFOs that have the temporary name", asy
     assertEquals(await Deno.readTextFile(`${folder}/target`), CANARY);
     await Deno.mkdir(temporary);
     await refused(() => placeFile(transport, placement), "conflict", "it is a folder");
-  });
-});
+    await Deno.remove(temporary);
+  },
+);
 
-Deno.test("placeFile() asks for free space before it writes", async () => {
-  await withZone(async ({ transport, placement, root, folder }) => {
+zoneTest(
+  "placeFile() asks for free space before it writes",
+  async ({ transport, placement, root, folder }) => {
     // A file with a hole: far more bytes than the disk has, at no cost.
     const source = `${folder}/huge.iso`;
     const size = await transport.files.freeBytes(root) * 2;
@@ -191,5 +189,5 @@ Deno.test("placeFile() asks for free space before it writes", async () => {
     const huge = { ...rest, source, size: (await Deno.lstat(source)).size };
     await refused(() => placeFile(transport, huge), "storage_full", "bytes are free there");
     assertEquals(await namesIn(root), []);
-  });
-});
+  },
+);

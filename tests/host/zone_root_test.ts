@@ -2,11 +2,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { placeFile, removeFile } from "../../src/host/zone_root.ts";
-import { digestOf, makeFifo, namesIn, withZone } from "./zone.ts";
+import { digestOf, makeFifo, namesIn, zoneTest } from "./zone.ts";
 import { refused } from "./refused.ts";
 
-Deno.test("placeFile() copies the file, readable for all and writable for nobody", async () => {
-  await withZone(async ({ transport, placement, root, bytes }) => {
+zoneTest(
+  "placeFile() copies the file, readable for all and writable for nobody",
+  async ({ transport, placement, root, bytes }) => {
     const placed = await placeFile(transport, placement);
     assertEquals(placed, {
       file: "/install.iso",
@@ -18,11 +19,12 @@ Deno.test("placeFile() copies the file, readable for all and writable for nobody
     assertEquals((info.mode ?? 0) & 0o7777, 0o444);
     assertEquals(info.nlink, 1);
     assertEquals(await namesIn(root), ["install.iso"]);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() sets the mode whatever the umask of the agent is", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() sets the mode whatever the umask of the agent is",
+  async ({ transport, placement, root }) => {
     const before = Deno.umask(0o077);
     try {
       await placeFile(transport, placement);
@@ -30,11 +32,12 @@ Deno.test("placeFile() sets the mode whatever the umask of the agent is", async 
       Deno.umask(before);
     }
     assertEquals(((await Deno.lstat(`${root}/install.iso`)).mode ?? 0) & 0o7777, 0o444);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() places an empty file, and one of exactly one part", async () => {
-  await withZone(async ({ transport, placement, root, folder }) => {
+zoneTest(
+  "placeFile() places an empty file, and one of exactly one part",
+  async ({ transport, placement, root, folder }) => {
     for (const size of [0, 1024 * 1024]) {
       const source = `${folder}/${size}`;
       await Deno.writeFile(source, new Uint8Array(size));
@@ -43,11 +46,12 @@ Deno.test("placeFile() places an empty file, and one of exactly one part", async
       assertEquals(placed.sha256, await digestOf("SHA-256", new Uint8Array(size)));
       assertEquals((await Deno.lstat(`${root}/${size}.iso`)).size, size);
     }
-  });
-});
+  },
+);
 
-Deno.test("placeFile() compares sha512, and digests in upper case", async () => {
-  await withZone(async ({ transport, placement, bytes, root }) => {
+zoneTest(
+  "placeFile() compares sha512, and digests in upper case",
+  async ({ transport, placement, bytes, root }) => {
     const { sha256, ...rest } = placement;
     const sha512 = (await digestOf("SHA-512", bytes)).toUpperCase();
     assertEquals((await placeFile(transport, { ...rest, sha512 })).sha256, sha256);
@@ -55,29 +59,29 @@ Deno.test("placeFile() compares sha512, and digests in upper case", async () => 
     const wrong = { ...placement, sha512: "0".repeat(128) };
     await refused(() => placeFile(transport, wrong), "digest_mismatch", "its sha512 is");
     assertEquals(await namesIn(root), []);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() leaves nothing behind when the digest is another one", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() leaves nothing behind when the digest is another one",
+  async ({ transport, placement, root }) => {
     const wrong = { ...placement, sha256: "0".repeat(64) };
     await refused(() => placeFile(transport, wrong), "digest_mismatch", String(placement.sha256));
     assertEquals(await namesIn(root), []);
-  });
+  },
+);
+
+zoneTest("placeFile() refuses a source of another size", async ({ transport, placement, root }) => {
+  for (const size of [placement.size - 1, placement.size + 1, 0]) {
+    const wrong = { ...placement, size };
+    await refused(() => placeFile(transport, wrong), "digest_mismatch", `wanted ${size}`);
+  }
+  assertEquals(await namesIn(root), []);
 });
 
-Deno.test("placeFile() refuses a source of another size", async () => {
-  await withZone(async ({ transport, placement, root }) => {
-    for (const size of [placement.size - 1, placement.size + 1, 0]) {
-      const wrong = { ...placement, size };
-      await refused(() => placeFile(transport, wrong), "digest_mismatch", `wanted ${size}`);
-    }
-    assertEquals(await namesIn(root), []);
-  });
-});
-
-Deno.test("placeFile() refuses a source that changes while it is read", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() refuses a source that changes while it is read",
+  async ({ transport, placement, root }) => {
     const { sha256: _, ...rest } = placement;
     for (const size of [placement.size + 4_000_000, 1_500_000]) {
       const onProgress = (done: number) => {
@@ -87,11 +91,12 @@ Deno.test("placeFile() refuses a source that changes while it is read", async ()
       await refused(() => placeFile(transport, changing), "digest_mismatch", "was changed");
       assertEquals(await namesIn(root), []);
     }
-  });
-});
+  },
+);
 
-Deno.test("placeFile() refuses a source that is not there or no plain file", async () => {
-  await withZone(async ({ transport, placement, folder, root }) => {
+zoneTest(
+  "placeFile() refuses a source that is not there or no plain file",
+  async ({ transport, placement, folder, root }) => {
     await refused(
       () => placeFile(transport, { ...placement, source: `${folder}/nothing` }),
       "not_found",
@@ -113,11 +118,12 @@ Deno.test("placeFile() refuses a source that is not there or no plain file", asy
       "invalid_argument",
     );
     assertEquals(await namesIn(root), []);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() takes the promised file there already as placed", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() takes the promised file there already as placed",
+  async ({ transport, placement, root }) => {
     await placeFile(transport, placement);
     const before = await Deno.lstat(`${root}/install.iso`);
     const told: [number, number][] = [];
@@ -129,11 +135,12 @@ Deno.test("placeFile() takes the promised file there already as placed", async (
     assertEquals(again.sha256, placement.sha256);
     assertEquals((await Deno.lstat(`${root}/install.iso`)).ino, before.ino);
     assertEquals(told, [[placement.size, placement.size]]);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() replaces a plain file that is not the promised one", async () => {
-  await withZone(async ({ transport, placement, root, bytes }) => {
+zoneTest(
+  "placeFile() replaces a plain file that is not the promised one",
+  async ({ transport, placement, root, bytes }) => {
     const file = `${root}/install.iso`;
     const flipped = bytes.with(70_000, bytes[70_000]! ^ 1);
     for (const content of [new Uint8Array([1]), flipped]) {
@@ -142,11 +149,12 @@ Deno.test("placeFile() replaces a plain file that is not the promised one", asyn
       await placeFile(transport, placement);
       assertEquals(await Deno.readFile(file), bytes);
     }
-  });
-});
+  },
+);
 
-Deno.test("placeFile() replaces the right bytes when somebody may still write them", async () => {
-  await withZone(async ({ transport, placement, root, bytes }) => {
+zoneTest(
+  "placeFile() replaces the right bytes when somebody may still write them",
+  async ({ transport, placement, root, bytes }) => {
     const file = `${root}/install.iso`;
     await Deno.writeFile(file, bytes);
     await placeFile(transport, placement);
@@ -156,40 +164,41 @@ Deno.test("placeFile() replaces the right bytes when somebody may still write th
     const after = await Deno.lstat(file);
     assert(before.ino !== after.ino);
     assertEquals([after.nlink, (after.mode ?? 0) & 0o777], [1, 0o444]);
-  });
-});
+  },
+);
 
-Deno.test("placeFile() clears away what a crash left of the same file", async () => {
-  await withZone(async ({ transport, placement, root }) => {
-    await Deno.writeTextFile(`${root}/.zonewright-install.iso.part`, "half");
+zoneTest(
+  "placeFile() clears away what a crash left of the same file",
+  async ({ zonepath, transport, placement, root }) => {
+    await Deno.writeTextFile(`${zonepath}/.zonewright-install.iso.part`, "half");
     await placeFile(transport, placement);
     assertEquals(await namesIn(root), ["install.iso"]);
-  });
+  },
+);
+
+zoneTest("placeFile() tells its progress, the end last", async ({ transport, placement }) => {
+  const told: number[] = [];
+  const { size } = placement;
+  await placeFile(transport, { ...placement, onProgress: (done) => told.push(done) });
+  assertEquals(told.at(-1), size);
+  assert(told.length <= 4);
+  assertEquals(told, told.toSorted((a, b) => a - b));
 });
 
-Deno.test("placeFile() tells its progress, the end last", async () => {
-  await withZone(async ({ transport, placement }) => {
-    const told: number[] = [];
-    const { size } = placement;
-    await placeFile(transport, { ...placement, onProgress: (done) => told.push(done) });
-    assertEquals(told.at(-1), size);
-    assert(told.length <= 4);
-    assertEquals(told, told.toSorted((a, b) => a - b));
-  });
-});
-
-Deno.test("placeFile() leaves nothing behind when the caller gives up", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "placeFile() leaves nothing behind when the caller gives up",
+  async ({ transport, placement, root }) => {
     const giveUp = new AbortController();
     const copying = { ...placement, signal: giveUp.signal, onProgress: () => giveUp.abort() };
     await refused(() => placeFile(transport, copying), "aborted", "the caller gave up");
     assertEquals(await namesIn(root), []);
     await refused(() => placeFile(transport, copying), "aborted");
-  });
-});
+  },
+);
 
-Deno.test("placeFile() called twice at once places the file once", async () => {
-  await withZone(async ({ transport, placement, root, bytes }) => {
+zoneTest(
+  "placeFile() called twice at once places the file once",
+  async ({ transport, placement, root, bytes }) => {
     const placed = await Promise.all([
       placeFile(transport, placement),
       placeFile(transport, placement),
@@ -198,39 +207,40 @@ Deno.test("placeFile() called twice at once places the file once", async () => {
     assertEquals(placed.map(({ file }) => file), ["/install.iso", "/install.iso", "/other.iso"]);
     assertEquals(await namesIn(root), ["install.iso", "other.iso"]);
     assertEquals(await Deno.readFile(`${root}/install.iso`), bytes);
-  });
-});
+  },
+);
 
-Deno.test("removeFile() removes the file and says whether it was there", async () => {
-  await withZone(async ({ transport, placement, root }) => {
+zoneTest(
+  "removeFile() removes the file and says whether it was there",
+  async ({ zonepath, transport, placement, root }) => {
     await placeFile(transport, placement);
-    await Deno.writeTextFile(`${root}/.zonewright-install.iso.part`, "half");
+    await Deno.writeTextFile(`${zonepath}/.zonewright-install.iso.part`, "half");
     assertEquals(await removeFile(transport, placement), true);
     assertEquals(await namesIn(root), []);
     assertEquals(await removeFile(transport, placement), false);
-  });
-});
+  },
+);
 
-Deno.test("removeFile() finds nothing in a zone that is gone", async () => {
-  await withZone(async ({ transport, placement, zonepath }) => {
+zoneTest(
+  "removeFile() finds nothing in a zone that is gone",
+  async ({ transport, placement, zonepath }) => {
     await Deno.remove(zonepath, { recursive: true });
     assertEquals(await removeFile(transport, placement), false);
-  });
-});
+  },
+);
 
-Deno.test("removeFile() takes a link's name and leaves what it points to", async () => {
-  await withZone(async ({ transport, placement, root, folder }) => {
+zoneTest(
+  "removeFile() takes a link's name and leaves what it points to",
+  async ({ transport, placement, root, folder }) => {
     await Deno.symlink(`${folder}/medium.iso`, `${root}/install.iso`);
     assertEquals(await removeFile(transport, placement), true);
     assertEquals((await Deno.lstat(`${folder}/medium.iso`)).size, placement.size);
     assertEquals(await namesIn(root), []);
-  });
-});
+  },
+);
 
-Deno.test("removeFile() refuses a folder", async () => {
-  await withZone(async ({ transport, placement, root }) => {
-    await Deno.mkdir(`${root}/install.iso`);
-    await refused(() => removeFile(transport, placement), "conflict", "it is a folder");
-    assertEquals(await namesIn(root), ["install.iso"]);
-  });
+zoneTest("removeFile() refuses a folder", async ({ transport, placement, root }) => {
+  await Deno.mkdir(`${root}/install.iso`);
+  await refused(() => removeFile(transport, placement), "conflict", "it is a folder");
+  assertEquals(await namesIn(root), ["install.iso"]);
 });

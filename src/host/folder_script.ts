@@ -1,0 +1,90 @@
+// Changes of names in a zone's root. A system call that is given a path follows whatever links stand
+// on it at that moment, and this runtime has no calls that work from an open folder. A shell has: it
+// enters the folder, asks where that led, and from then on uses plain names in the folder it is in,
+// whatever happens to the path. `link` and `rm` without options do one system call each and follow no
+// link; `mv` and `ln` would move into a folder that had taken the name.
+//
+// The same words serve the host behind ssh. They are those of POSIX, with `link` of coreutils and
+// illumos.
+
+import { AgentError } from "../domain/error.ts";
+import type { CommandResult } from "./command.ts";
+
+/** Runs a program on the managed host, as runCommand(). */
+export type RunProgram = (
+  program: string,
+  args: readonly string[],
+  options: { deadlineMs: number; signal?: AbortSignal },
+) => Promise<CommandResult>;
+
+/** Names change at once, unless the disk hangs. */
+const DEADLINE_MS = 60_000;
+
+/** What the scripts end with. */
+const LED_ELSEWHERE = 3;
+const IS_A_FOLDER = 4;
+const NOT_THERE = 5;
+
+const ENTER = `
+cd -P -- "$1" 2>/dev/null && [ "$(pwd -P)" = "$1" ] || exit ${LED_ELSEWHERE}
+if [ -d "./$2" ] && [ ! -h "./$2" ]; then exit ${IS_A_FOLDER}; fi
+`;
+const REMOVE = `${ENTER}
+if [ ! -e "./$2" ] && [ ! -h "./$2" ]; then exit ${NOT_THERE}; fi
+rm -f -- "./$2"
+`;
+const MOVE = `${ENTER}
+if [ -e "./$2" ] || [ -h "./$2" ]; then rm -f -- "./$2" || exit; fi
+link "../$3" "./$2" && rm -f -- "../$3"
+`;
+
+/**
+ * Removes a name in a folder.
+ * @returns false when nothing has it
+ * @throws {AgentError} `conflict` when the path leads elsewhere, or a folder has the name; `host`
+ */
+export async function removeWithin(
+  run: RunProgram,
+  { folder, name }: { folder: string; name: string },
+): Promise<boolean> {
+  const action = `Cannot remove ${JSON.stringify(`${folder}/${name}`)}`;
+  const result = await run("/bin/sh", ["-c", REMOVE, "zonewright", folder, name], {
+    deadlineMs: DEADLINE_MS,
+  });
+  if (result.code === NOT_THERE) return false;
+  checkEnd(action, folder, result);
+  return true;
+}
+
+/**
+ * Gives a file of the folder above a name in this one, instead of the plain file that has it.
+ * @param temporary its name in the folder above
+ * @throws {AgentError} `conflict` when the path leads elsewhere, or something else takes the name;
+ * `storage_full`; `host`
+ */
+export async function moveWithin(
+  run: RunProgram,
+  { folder, name, temporary }: { folder: string; name: string; temporary: string },
+): Promise<void> {
+  const action = `Cannot give ${JSON.stringify(`${folder}/${name}`)} its name`;
+  const args = ["-c", MOVE, "zonewright", folder, name, temporary];
+  checkEnd(action, folder, await run("/bin/sh", args, { deadlineMs: DEADLINE_MS }));
+}
+
+function checkEnd(action: string, folder: string, { code, stderr }: CommandResult): void {
+  if (code === 0) return;
+  if (code === LED_ELSEWHERE) {
+    const message = `${action}: ${
+      JSON.stringify(folder)
+    } is another folder now, or leads elsewhere`;
+    throw new AgentError("conflict", message);
+  }
+  if (code === IS_A_FOLDER) throw new AgentError("conflict", `${action}: it is a folder`);
+  const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
+  if (/no space left|quota exceeded/i.test(said)) {
+    throw new AgentError("storage_full", `${action}: ${said}`);
+  }
+  // Somebody gave the name to something else between two steps.
+  const taken = /exists|is a directory/i.test(said);
+  throw new AgentError(taken ? "conflict" : "host", `${action}: ${said}`);
+}
