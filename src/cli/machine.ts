@@ -2,22 +2,48 @@
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { numberIn, readObject, readObjects, textIn } from "./answer.ts";
+import type { Flag } from "./arguments.ts";
 import type { Command, Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
+import { BOOT, DELETE, EJECT, REBOOT, STOP } from "./machine_action.ts";
+import { CONSOLE } from "./machine_console.ts";
 import { CREATE } from "./machine_create.ts";
 import { machinePath, VNC, vncOf, vncText } from "./machine_vnc.ts";
 import { printable } from "./terminal.ts";
+
+/** Flags of `machine list` that are keys of the query, under the same names. */
+const FILTERS: readonly Flag[] = [
+  {
+    name: "state",
+    placeholder: "STATE",
+    help: "running, stopped and such; absent is not made yet",
+  },
+  { name: "brand", placeholder: "BRAND", help: "kvm or bhyve" },
+  { name: "alias", placeholder: "NAME", help: "with this name" },
+  { name: "limit", placeholder: "N", help: "at most so many" },
+  { name: "offset", placeholder: "N", help: "without the first so many" },
+];
 
 const LIST: Command = {
   summary: "list the machines of the host",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["machine list", "with their brand and state"]],
-  flags: [],
+  examples: [
+    ["machine list", "with their brand and state"],
+    ["machine list --state running --json", "those that run, for another program"],
+  ],
+  flags: FILTERS,
   shared: "agent",
-  async run({ client, printer }) {
-    const sent = await client.send({ method: "GET", path: "/agent/v1/machines" });
+  async run({ args, client, printer }) {
+    const query = new URLSearchParams(
+      FILTERS.flatMap(({ name }) => {
+        const value = args.text(name);
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+    const path = `/agent/v1/machines${query.size === 0 ? "" : `?${query}`}`;
+    const sent = await client.send({ method: "GET", path });
     if (sent.kind === "printed") return EXIT.ok;
     const machines = readObjects(sent.body, "the machines");
     if (printer.json) printer.document(machines);
@@ -69,7 +95,9 @@ const GET: Command = {
       word("brand"),
       word("state"),
       ["vnc", vnc === undefined ? "-" : vncText(vnc)],
+      ["console", textIn(machine, "console") ?? "-"],
       ["media", mediaText(machine)],
+      ["medium", printable(textIn(machine, "medium") ?? "-")],
       ["job", [textIn(machine, "job_uuid") ?? "-", textIn(machine, "job_execution")].join(" ")],
     ]);
     return EXIT.ok;
@@ -84,6 +112,17 @@ function mediaText({ media }: JsonObject): string {
 /** @see document 3 */
 export const MACHINE: Noun = {
   kind: "verbs",
-  summary: "create machines that boot from installation media",
-  verbs: { create: CREATE, list: LIST, get: GET, vnc: VNC },
+  summary: "create machines that boot from installation media, and run them",
+  verbs: {
+    create: CREATE,
+    list: LIST,
+    get: GET,
+    vnc: VNC,
+    console: CONSOLE,
+    boot: BOOT,
+    stop: STOP,
+    reboot: REBOOT,
+    eject: EJECT,
+    delete: DELETE,
+  },
 };

@@ -87,6 +87,8 @@ async function showMachine({ client, printer }: Call, uuid: string): Promise<Exi
     ["machine", uuid],
     ["vnc", vnc === undefined ? "not known" : vncText(vnc)],
   ]);
-  if (vnc !== undefined) printer.next(`machine vnc ${uuid}`, "tells the address again");
+  if (vnc !== undefined) {
+    printer.next(`machine vnc ${uuid} --password`, "what a VNC viewer will ask for");
+  }
   return EXIT.ok;
 }

@@ -42,26 +42,39 @@ export function machinePath(uuid: string): string {
 
 /** `zonewright machine vnc`. */
 export const VNC: Command = {
-  summary: "print the VNC address of a running machine",
+  summary: "print the VNC address of a running machine, or its password",
   operands: "MACHINE",
   operandsMin: 1,
   operandsMax: 1,
-  examples: [['machine vnc "$UUID"', "HOST:PORT and nothing else, for vncviewer"]],
-  flags: [],
+  examples: [
+    ['machine vnc "$UUID"', "HOST:PORT and nothing else, for vncviewer"],
+    ['machine vnc "$UUID" --password', "what the viewer asks for, and nothing else"],
+  ],
+  flags: [{ name: "password", help: "the password of the console instead of its address" }],
   shared: "agent",
   async run({ args, client, printer }) {
     const [uuid = ""] = args.operands;
-    const sent = await client.send({ method: "GET", path: machinePath(uuid) });
+    const sent = await client.send({ method: "GET", path: `${machinePath(uuid)}/vnc` });
     if (sent.kind === "printed") return EXIT.ok;
-    const machine = readObject(sent.body, "the machine");
-    const vnc = vncOf(machine);
+    const info = readObject(sent.body, "the console");
+    const vnc = vncOf(info);
     if (vnc === undefined) {
-      const state = textIn(machine, "state") ?? "not known";
-      const message = `Cannot tell the VNC address of machine ${uuid}: its state is ` +
-        `${JSON.stringify(state)}, expected "running"`;
-      throw new AgentError("conflict", message);
+      throw new AgentError(
+        "conflict",
+        `Cannot tell the VNC address of machine ${uuid}: its console does not listen yet`,
+      );
     }
-    if (printer.json) printer.document(machine.vnc);
+    if (args.has("password")) {
+      const password = textIn(readObject(info.vnc, "the console"), "password");
+      if (password === undefined) {
+        throw new AgentError(
+          "conflict",
+          `Cannot tell the password of machine ${uuid}: its console has none`,
+        );
+      }
+      if (printer.json) printer.document({ password });
+      else printer.data(password);
+    } else if (printer.json) printer.document(info.vnc);
     else printer.data(vncAddress(vnc));
     return EXIT.ok;
   },

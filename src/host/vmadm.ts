@@ -8,8 +8,11 @@ import { orAborted } from "./abort.ts";
 import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
 import { withoutSecrets } from "./secret_text.ts";
 import type { Transport } from "./transport.ts";
+import { connectVnc, type VncConnection } from "./vnc_connection.ts";
+import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./vmadm_call.ts";
 import * as operation from "./vmadm_operations.ts";
+import * as power from "./vmadm_power.ts";
 
 /** How one call is made: it ends early when the signal fires. */
 export interface CallOptions {
@@ -25,6 +28,15 @@ export interface VncAddress {
   display?: number;
 }
 
+/** The console as those may see it who may use it. */
+export interface VncConsole extends VncAddress {
+  /** What a client has to know, in clear text, when the machine was given one. */
+  password?: string;
+}
+
+/** How long a console may take to introduce itself, milliseconds. */
+const BANNER_MS = 5_000;
+
 /** qemu's letters: c is the disk, d the CD, n the network; tried from left to right. */
 export type BootDevice = typeof BOOT_DEVICES[number];
 
@@ -36,10 +48,14 @@ export type BootDevice = typeof BOOT_DEVICES[number];
  * @see the manual page vmadm(8) of SmartOS
  */
 export interface Vmadm {
-  /** @throws {AgentError} `invalid_argument` whose `errors` name properties as `machine.ram` */
+  /**
+   * As of create(), `vnc_password` is true for a random one.
+   * @throws {AgentError} `invalid_argument` whose `errors` name properties as `machine.ram`
+   */
   validateCreate(payload: JsonObject, o?: CallOptions): Promise<void>;
   /**
-   * Creates the machine that the payload describes, under the payload's own `uuid`.
+   * Creates the machine that the payload describes, under the payload's own `uuid`. With
+   * `vnc_password` true its console gets a random password, which vncConsole() tells.
    * A caller that gives up is answered at once, but vmadm goes on; see settled().
    * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
    */
@@ -48,7 +64,7 @@ export interface Vmadm {
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without its console's password; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
-  /** All machines: uuid, alias, brand, state, ram, vcpus, quota, autoboot and zonepath of each. */
+  /** All machines, the fields of a list of each: see LIST_FIELDS of vmadm_operations.ts. */
   list(o?: CallOptions): Promise<JsonObject[]>;
   /** Starts a machine; one that runs already is left as it is. Paths are `/name`, the bus is ide. */
   boot(
@@ -58,6 +74,12 @@ export interface Vmadm {
   ): Promise<void>;
   /** Stops a machine; one that is stopped already is left as it is. */
   stop(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
+  /**
+   * Starts a running machine anew, by its guest or, with `force`, at once. A medium that was given at
+   * boot is lost, but for a kvm machine with `force`.
+   * @throws {AgentError} `conflict` when it is not running
+   */
+  reboot(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
   update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
   /** Deletes a machine with all its disks; one that is not there is no failure. */
   delete(uuid: MachineUuid, o?: CallOptions): Promise<void>;
@@ -66,25 +88,90 @@ export interface Vmadm {
    * @throws {AgentError} `conflict` when the machine is not running
    */
   infoVnc(uuid: MachineUuid, o?: CallOptions): Promise<VncAddress | null>;
+  /** The same with the password: for the answer to somebody who asked for it, and nothing else. */
+  vncConsole(uuid: MachineUuid, o?: CallOptions): Promise<VncConsole | null>;
+  /**
+   * Connects to an address that vmadm has just told.
+   * @param o `bannerMs`: how long the console may take to introduce itself; 5 s when not given
+   * @throws {AgentError} `host` when what answers there is no console; `timeout`; `aborted`
+   */
+  connectVnc(
+    address: VncAddress,
+    o?: CallOptions & { bannerMs?: number },
+  ): Promise<VncConnection>;
 }
 
 /**
  * Opens the vmadm of a host.
  * @param deadlinesMs Deadlines that differ from VMADM_DEADLINES_MS
+ * @param newPassword Makes the passwords of consoles
  */
 export function openVmadm(
   transport: Transport,
   deadlinesMs: Partial<VmadmDeadlines> = {},
+  newPassword: NewPassword = randomPassword,
 ): Vmadm {
   const host: VmadmHost = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs } };
-  const alone = async <T>(uuid: MachineUuid, o: CallOptions, run: () => Promise<T>) =>
-    await transport.locks.hold(`machine ${checked(uuid)}`, o.signal, run);
+  const alone = async <T>(
+    given: MachineUuid,
+    o: CallOptions,
+    run: (uuid: MachineUuid) => Promise<T>,
+  ) => {
+    const uuid = checked(given);
+    return await transport.locks.hold(`machine ${uuid}`, o.signal, () => run(uuid));
+  };
+  const creating = openCreating((uuid, payload, o) =>
+    alone(uuid, o, () => operation.create(host, uuid, payload, o.signal))
+  );
+  return {
+    validateCreate: (payload, o = {}) =>
+      operation.validateCreate(host, withPassword(payload, newPassword), o.signal),
+    create: async (given, o = {}) => {
+      const payload = withPassword(given, newPassword);
+      const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
+      await creating.create(uuid, payload, o);
+      return uuid;
+    },
+    settled: (uuid, o = {}) => creating.settled(checked(uuid), o),
+    get: async (uuid, o = {}) => {
+      const machine = await operation.lookUp(host, checked(uuid), o.signal);
+      return machine === null ? null : withoutSecrets(machine);
+    },
+    list: (o = {}) => operation.list(host, o.signal),
+    boot: async (uuid, args, o = {}) => {
+      const words = bootWords(args);
+      await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o.signal));
+    },
+    stop: (uuid, args, o = {}) =>
+      alone(uuid, o, (uuid) => power.stop(host, uuid, args.force === true, o.signal)),
+    reboot: (uuid, args, o = {}) =>
+      alone(uuid, o, (uuid) => power.reboot(host, uuid, args.force === true, o.signal)),
+    update: (uuid, changes, o = {}) =>
+      alone(uuid, o, (uuid) => operation.update(host, uuid, changes, o.signal)),
+    delete: (uuid, o = {}) => alone(uuid, o, (uuid) => operation.destroy(host, uuid, o.signal)),
+    infoVnc: async (uuid, o = {}) => {
+      const console = await operation.infoVnc(host, checked(uuid), o.signal);
+      if (console === null) return null;
+      const { password: _password, ...address } = console;
+      return address;
+    },
+    vncConsole: async (uuid, o = {}) => await operation.infoVnc(host, checked(uuid), o.signal),
+    connectVnc: (address, { bannerMs = BANNER_MS, signal } = {}) =>
+      connectVnc(transport, address, { bannerMs, signal }),
+  };
+}
+
+/** Creates, and the ends of those that their callers gave up: vmadm goes on with these. */
+interface Creating {
+  create(uuid: MachineUuid, payload: JsonObject, o: CallOptions): Promise<void>;
+  settled(uuid: MachineUuid, o: CallOptions): Promise<void>;
+}
+
+function openCreating(create: Creating["create"]): Creating {
   const givenUp = new Map<MachineUuid, Promise<void>>();
   return {
-    validateCreate: (payload, o = {}) => operation.validateCreate(host, payload, o.signal),
-    create: async (payload, o = {}) => {
-      const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
-      const creating = alone(uuid, o, () => operation.create(host, uuid, payload, o.signal));
+    async create(uuid, payload, o) {
+      const creating = create(uuid, payload, o);
       try {
         await orAborted(`Cannot create machine ${uuid}`, creating, o.signal);
       } catch (error) {
@@ -96,27 +183,11 @@ export function openVmadm(
         }
         throw error;
       }
-      return uuid;
     },
-    settled: async (uuid, o = {}) => {
-      const end = givenUp.get(checked(uuid)) ?? Promise.resolve();
+    async settled(uuid, o) {
+      const end = givenUp.get(uuid) ?? Promise.resolve();
       await orAborted(`Cannot wait for machine ${uuid}`, end, o.signal);
     },
-    get: async (uuid, o = {}) => {
-      const machine = await operation.lookUp(host, checked(uuid), o.signal);
-      return machine === null ? null : withoutSecrets(machine);
-    },
-    list: (o = {}) => operation.list(host, o.signal),
-    boot: async (uuid, args, o = {}) => {
-      const words = bootWords(args);
-      await alone(uuid, o, () => operation.boot(host, uuid, words, o.signal));
-    },
-    stop: (uuid, args, o = {}) =>
-      alone(uuid, o, () => operation.stop(host, uuid, args.force === true, o.signal)),
-    update: (uuid, changes, o = {}) =>
-      alone(uuid, o, () => operation.update(host, uuid, changes, o.signal)),
-    delete: (uuid, o = {}) => alone(uuid, o, () => operation.destroy(host, uuid, o.signal)),
-    infoVnc: async (uuid, o = {}) => await operation.infoVnc(host, checked(uuid), o.signal),
   };
 }
 

@@ -17,6 +17,8 @@ export const VMADM_DEADLINES_MS = {
   boot: 360_000,
   /** A guest has 180 s to power off, then vmadm waits up to 300 s for the zone. */
   stop: 540_000,
+  /** A guest has 3 minutes to power off, then vmadm starts it, as `stop` and `boot` do. */
+  reboot: 900_000,
   update: 120_000,
   delete: 300_000,
   info: 30_000,

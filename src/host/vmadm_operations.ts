@@ -1,11 +1,12 @@
 // What each operation of vmadm is: the words of the call, the sentence of its success, and which of
-// its failures are none. Existence is asked with lookup, since vmadm words "no such machine"
-// differently on every path.
+// its failures are none; vmadm_power.ts has those that start and stop machines. Existence is asked
+// with lookup, since vmadm words "no such machine" differently on every path.
 
 import { AgentError } from "../domain/error.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { CommandResult } from "./command.ts";
+import { destroyLeft, withoutDatasets } from "./vmadm_leftovers.ts";
 import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./vmadm_call.ts";
 import {
   createdUuid,
@@ -20,10 +21,13 @@ import {
 type Signal = AbortSignal | undefined;
 
 /** Fields of a machine in a list. */
-const LIST_FIELDS = "uuid,alias,brand,state,ram,vcpus,quota,autoboot,zonepath";
+const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
-/** States in which vmadm tells where the console is. */
-const CONSOLE_STATES = ["running", "stopping"];
+/** States without which an operation is refused, by operation; vmadm tells it in words only. */
+const STATES_WANTED: Readonly<Partial<Record<VmadmCall["operation"], readonly string[]>>> = {
+  info: ["running", "stopping"],
+  reboot: ["running"],
+};
 
 /** @throws {AgentError} `invalid_argument` with vmadm's findings as `errors` */
 export async function validateCreate(
@@ -61,7 +65,7 @@ export async function create(
     payload: { ...payload, uuid },
     released,
   };
-  const result = await callVmadm(host, call);
+  const result = await withoutDatasets(host, uuid, () => callVmadm(host, call));
   const created = createdUuid(result);
   if (result.code !== 0 || created === null) throw failureOf(call, result);
   if (created !== uuid) {
@@ -106,47 +110,6 @@ export async function list(host: VmadmHost, signal: Signal): Promise<JsonObject[
   return parseMachines(result.stdout);
 }
 
-/** Starts a machine with these boot words; one that runs already is left as it is. */
-export async function boot(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  words: readonly string[],
-  signal: Signal,
-): Promise<void> {
-  const call: VmadmCall = {
-    operation: "boot",
-    action: `Cannot boot machine ${uuid}`,
-    args: ["boot", uuid, ...words],
-    signal,
-  };
-  const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
-  // vmadm words this as a failure and exits with 0.
-  const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
-  if (result.code === 0 && says(result, running)) return;
-  throw await explained(host, uuid, call, result);
-}
-
-/** Stops a machine; one that is stopped already is left as it is. */
-export async function stop(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  force: boolean,
-  signal: Signal,
-): Promise<void> {
-  const call: VmadmCall = {
-    operation: "stop",
-    action: `Cannot stop machine ${uuid}`,
-    args: force ? ["stop", uuid, "-F"] : ["stop", uuid],
-    signal,
-  };
-  const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
-  const text = messageOfOutput(result.stderr);
-  if (result.code === 0 && text.includes(`VM ${uuid} is already not 'running'`)) return;
-  throw await explained(host, uuid, call, result);
-}
-
 /** Changes properties of a machine. @see vmadm(8), update */
 export async function update(
   host: VmadmHost,
@@ -175,17 +138,22 @@ export async function destroy(host: VmadmHost, uuid: MachineUuid, signal: Signal
     signal,
   };
   const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully deleted VM ${uuid}`)) return;
+  if (result.code === 0 && says(result, `Successfully deleted VM ${uuid}`)) {
+    return await destroyLeft(host, uuid);
+  }
   const failure = await explained(host, uuid, call, result);
   if (failure.code !== "not_found") throw failure;
 }
 
-/** Where the console listens; null while there is no listener, or none that answers vmadm yet. */
+/**
+ * Where the console listens, with its password; null while there is no listener, or none that
+ * answers vmadm yet.
+ */
 export async function infoVnc(
   host: VmadmHost,
   uuid: MachineUuid,
   signal: Signal,
-): Promise<{ host: string; port: number; display?: number } | null> {
+): Promise<ReturnType<typeof parseVnc>> {
   const call: VmadmCall = {
     operation: "info",
     action: `Cannot ask for the VNC console of machine ${uuid}`,
@@ -200,7 +168,7 @@ export async function infoVnc(
 }
 
 /** A failed call as an error: that the machine is not there explains more than vmadm's words. */
-async function explained(
+export async function explained(
   host: VmadmHost,
   uuid: MachineUuid,
   call: VmadmCall,
@@ -219,7 +187,8 @@ async function explained(
     return new AgentError("not_found", message, { cause: failure });
   }
   const state = String(machine.state);
-  if (call.operation === "info" && !CONSOLE_STATES.includes(state)) {
+  const wanted = STATES_WANTED[call.operation];
+  if (wanted !== undefined && !wanted.includes(state)) {
     const message = `${call.action}: its state is ${JSON.stringify(state)}, wanted "running"`;
     return new AgentError("conflict", message, { cause: failure });
   }

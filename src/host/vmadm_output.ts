@@ -88,19 +88,19 @@ export function parseMachine(stdout: string, uuid: MachineUuid): JsonObject | nu
 }
 
 /**
- * The address that `info U vnc` prints, its fields by name and without the password.
+ * The address that `info U vnc` prints, its fields by name, and the password where there is one.
  * @returns null while there is no listener, which vmadm says as `{"vnc": {}}`
  * @throws {AgentError} `host`
  */
 export function parseVnc(
   stdout: string,
-): { host: string; port: number; display?: number } | null {
+): { host: string; port: number; display?: number; password?: string } | null {
   const what = "the VNC address";
   const value = parseJson(what, stdout);
   if (!isJsonObject(value) || !isJsonObject(value.vnc)) {
     throw unexpected(what, 'an object with "vnc"', stdout);
   }
-  const { host, port, display } = value.vnc;
+  const { host, port, display, password } = value.vnc;
   if (port === undefined && host === undefined) return null;
   if (typeof port !== "number" || !Number.isInteger(port) || port < PORT_MIN || port > PORT_MAX) {
     throw unexpected(what, `a port from ${PORT_MIN} to ${PORT_MAX}`, stdout);
@@ -108,7 +108,12 @@ export function parseVnc(
   if (typeof host !== "string" || !/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/.test(host)) {
     throw unexpected(what, "a host", stdout);
   }
-  return Number.isInteger(display) ? { host, port, display: display as number } : { host, port };
+  return {
+    host,
+    port,
+    ...(typeof display === "number" && Number.isInteger(display) ? { display } : {}),
+    ...(typeof password === "string" && password !== "" ? { password } : {}),
+  };
 }
 
 /** Keys of what `validate create` prints, and what each says of the properties it lists. */

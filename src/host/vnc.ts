@@ -14,9 +14,6 @@ const POLL_MS = 1_000;
 /** How long one connection may take to be made and to bring the banner. */
 const BANNER_MS = 5_000;
 
-/** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
-const BANNER = "RFB 003.";
-
 /**
  * Waits until vmadm names a console address and an RFB server answers there.
  * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`:
@@ -73,56 +70,22 @@ async function attemptVnc(
     return { kind: "not_yet", seen: error.message };
   }
   if (address === null) return { kind: "not_yet", seen: "vmadm names no address" };
-  const silence = await silenceOf(address, bannerMs, signal);
+  const silence = await silenceOf(vmadm, address, bannerMs, signal);
   if (silence === null) return { kind: "answered", address };
-  return { kind: "not_yet", seen: `${address.host}:${address.port} ${silence}` };
+  return { kind: "not_yet", seen: silence };
 }
 
 /** Why the server there does not count as a console, or null when it has introduced itself. */
 async function silenceOf(
+  vmadm: Vmadm,
   address: VncAddress,
   bannerMs: number,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(), bannerMs);
   try {
-    return await probe(address, AbortSignal.any([signal, limit.signal]));
+    (await vmadm.connectVnc(address, { bannerMs, signal })).close();
+    return null;
   } catch (error) {
-    if (limit.signal.aborted) return `did not introduce itself within ${bannerMs / 1000} s`;
-    if (signal.aborted) return "has not introduced itself yet";
-    return `cannot be reached: ${messageOf(error)}`;
-  } finally {
-    clearTimeout(timer);
+    return messageOf(error);
   }
-}
-
-async function probe(address: VncAddress, signal: AbortSignal): Promise<string | null> {
-  const { host: hostname, port } = address;
-  const connection = await Deno.connect({ hostname, port, signal });
-  const cut = Promise.withResolvers<never>();
-  const onAbort = () => cut.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  const reading = readBanner(connection);
-  try {
-    // A listener that closes or sends something else is no console; one that is silent is cut.
-    return await Promise.race([reading, cut.promise]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    connection.close();
-    await reading.catch(() => {});
-  }
-}
-
-async function readBanner(connection: Deno.Conn): Promise<string | null> {
-  const decoder = new TextDecoder();
-  const buffer = new Uint8Array(BANNER.length);
-  let text = "";
-  while (text.length < BANNER.length) {
-    const bytes = await connection.read(buffer.subarray(0, BANNER.length - text.length));
-    if (bytes === null) return "closed the connection";
-    text += decoder.decode(buffer.subarray(0, bytes), { stream: true });
-    if (!BANNER.startsWith(text)) return `is no RFB server: it sent ${JSON.stringify(text)}`;
-  }
-  return null;
 }

@@ -62,13 +62,13 @@ export async function retryJob(
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<Job> {
-  const { store, limits, machines } = deps;
+  const { store, limits } = deps;
   const job = await store.jobs.get(uuid);
   if (job === undefined) throw jobNotFound(uuid);
   if (!isFinal(job.execution)) throw unfinished(job, deps);
   if (job.props.next_attempt !== undefined) throw retriedAlready(job);
   const successor = await successorOf(job, from, deps);
-  const outcome = job.workflow_uuid === machines.provisionWorkflow
+  const outcome = machineJobs.owns(job.workflow_uuid)
     ? await machineJobs.retry(uuid, successor)
     : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);
   if (outcome.kind !== "created") throw refusalOf(outcome, uuid, deps);

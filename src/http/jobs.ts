@@ -72,12 +72,12 @@ async function makeJob(
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<CreateJobOutcome> {
-  const { store, limits, machines } = deps;
+  const { store, limits } = deps;
   // A repeated request is answered as before, whether or not the workflow is still there.
   const earlier = await earlierJob(wish.idempotency, store.jobs);
   if (earlier !== undefined) return earlier;
   const job = { ...wish, workflow: await workflowOf(workflow_uuid, deps) };
-  return workflow_uuid === machines.provisionWorkflow
+  return machineJobs.owns(workflow_uuid)
     ? await machineJobs.create(job)
     : await store.jobs.create(job, limits.unfinishedJobsMax);
 }

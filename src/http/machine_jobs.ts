@@ -1,42 +1,65 @@
-// Jobs that make machines. A machine may have many finished jobs but one unfinished one: a second
-// job with other wishes would undo what the first one makes. `target` with equal params is refused
-// by the store; jobs with other params are refused here, one request at a time.
+// Jobs that make machines and act on them. A machine may have many finished jobs but one unfinished
+// one: a second job with other wishes would undo what the first one does. `target` with equal params
+// is refused by the store; other jobs are refused here, one request at a time.
 
-import { AgentError, invalidArgument } from "../domain/error.ts";
-import type { JobUuid, MachineUuid } from "../domain/id.ts";
-import { isUndoing, type Job, type NewJob } from "../domain/job.ts";
-import { isFinal } from "../domain/job_state.ts";
-import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { type MachineRequest, parseMachineRequest } from "../domain/machine.ts";
+import { AgentError } from "../domain/error.ts";
+import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
+import type { Idempotency, NewJob } from "../domain/job.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { MachineRequest } from "../domain/machine.ts";
+import { MACHINE_ACTIONS, type MachineAction } from "../domain/machine_action.ts";
+import type { Workflow } from "../domain/workflow.ts";
 import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
 import type { AppDeps } from "./app_deps.ts";
 import { earlierJob } from "./idempotency.ts";
 import { jobRefusal } from "./job_refusal.ts";
-import { jobsOf, MACHINE_TARGET, machineTarget } from "./machine_history.ts";
+import { type ActionWish, claimForAction, prepareAction } from "./machine_action_job.ts";
+import { type Claim, machineTarget } from "./machine_history.ts";
+import { claimMachine, jobToJoin, paramsOf } from "./machine_provision_job.ts";
 
-/** What a caller of POST /agent/v1/machines is told. */
+/** What a caller who asked for a machine, or for something to be done to one, is told. */
 export interface StartedMachine {
   readonly uuid: MachineUuid;
   readonly job_uuid: JobUuid;
 }
 
+/** What became of a request for a job of a machine. */
+export interface MachineStart {
+  readonly started: StartedMachine;
+  /** Whether an earlier request under the same idempotency key is answered again. */
+  readonly replayed: boolean;
+}
+
 export interface MachineJobs {
+  /** Whether jobs of this workflow are made here, whoever asks for them. */
+  owns(workflow: WorkflowUuid): boolean;
   /**
    * Starts the making of a machine. An equal request for the same uuid is answered with the job
    * that there is, while that is unfinished, or when it has made the machine.
    * @throws {AgentError} `conflict` naming another unfinished job of the machine; `not_found`
    */
-  start(request: MachineRequest): Promise<StartedMachine>;
+  start(request: MachineRequest, idempotency?: Idempotency): Promise<MachineStart>;
+  /**
+   * Starts an action on a machine. An equal one that is unfinished is joined.
+   * @throws {AgentError} `not_found`; `conflict` for another unfinished job of the machine, and for a
+   * state or brand that does not allow the action; `forbidden` by the policy
+   */
+  act(
+    action: MachineAction,
+    uuid: MachineUuid,
+    options: JsonObject,
+    idempotency?: Idempotency,
+  ): Promise<MachineStart>;
   /**
    * Writes a job that was asked for by POST /jobs, once its params are known to be a request. Its
-   * target becomes the machine's; without a uuid in its params, the machine gets the job's.
-   * @throws {AgentError} `invalid_argument`; `conflict` as above
+   * target becomes the machine's; without a uuid in its params, a machine that is made gets the job's.
+   * @throws {AgentError} `invalid_argument`; else as above
    */
   create(job: NewJob): Promise<CreateJobOutcome>;
   /**
    * Makes a finished job of a machine anew, under the rules of a new one: a machine that had the uuid
    * of its job gets that of the new job.
-   * @throws {AgentError} `invalid_argument`; `conflict` as above
+   * @throws {AgentError} `invalid_argument`; else as above
    */
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
@@ -49,144 +72,125 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
     last = mine.catch(() => {});
     return mine;
   };
+  const actionOf = (workflow: WorkflowUuid) =>
+    MACHINE_ACTIONS.find((action) => deps.machines.actionWorkflows[action] === workflow);
+  /** What a job of anyone's making has to pass; vmadm is asked before its turn comes. */
+  const claimsOf = async (job: NewJob, replaces?: JobUuid): Promise<() => Promise<Claim>> => {
+    const action = actionOf(job.workflow.uuid);
+    if (action === undefined) return () => claimMachine(job, deps, replaces);
+    const wish = await prepareAction(action, job, deps);
+    return () => claimForAction(wish, job, deps);
+  };
+  const { store, limits } = deps;
   return {
-    start: (request) => inTurn(() => startMachine(request, deps)),
-    create: (job) => inTurn(() => createMachineJob(job, deps)),
-    retry: (uuid, successor) => inTurn(() => retryMachineJob(uuid, successor, deps)),
+    owns: (workflow) =>
+      workflow === deps.machines.provisionWorkflow || actionOf(workflow) !== undefined,
+    start: (request, idempotency) => inTurn(() => startMachine(request, idempotency, deps)),
+    act: async (action, uuid, options, idempotency) => {
+      const earlier = await replayOf(idempotency, deps);
+      if (earlier !== undefined) return earlier;
+      const workflow = await builtinWorkflow(deps.machines.actionWorkflows[action], deps);
+      const job = newJob(workflow, { uuid, ...options }, machineTarget(uuid), idempotency, deps);
+      const wish = await prepareAction(action, job, deps);
+      return await inTurn(() => startAction(wish, job, deps));
+    },
+    create: async (job) => {
+      const claims = await claimsOf(job);
+      return await inTurn(async () => {
+        // Of equal requests that arrive together, the later ones find the first one's job here.
+        const earlier = await earlierJob(job.idempotency, store.jobs);
+        if (earlier !== undefined) return earlier;
+        const claim = await claims();
+        if (claim.kind === "duplicate") return claim;
+        return await store.jobs.create(claim.job, limits.unfinishedJobsMax);
+      });
+    },
+    retry: async (uuid, successor) => {
+      const claims = await claimsOf(successor, uuid);
+      return await inTurn(async () => {
+        const claim = await claims();
+        if (claim.kind === "duplicate") return claim;
+        return await store.jobs.retry(uuid, claim.job, limits.unfinishedJobsMax);
+      });
+    },
   };
 }
 
-async function startMachine(request: MachineRequest, deps: AppDeps): Promise<StartedMachine> {
+async function startMachine(
+  request: MachineRequest,
+  idempotency: Idempotency | undefined,
+  deps: AppDeps,
+): Promise<MachineStart> {
+  const earlier = await replayOf(idempotency, deps);
+  if (earlier !== undefined) return earlier;
   const uuid = request.uuid ?? deps.newUuid<MachineUuid>();
   const params = paramsOf(request, uuid);
   const target = machineTarget(uuid);
   if (request.uuid !== undefined) {
     const job = await jobToJoin(target, params, uuid, deps);
-    if (job !== undefined) return { uuid, job_uuid: job.uuid };
+    if (job !== undefined) return { started: { uuid, job_uuid: job.uuid }, replayed: false };
   }
-  const stored = await deps.store.workflows.get(deps.machines.provisionWorkflow);
-  if (stored === undefined) {
-    throw new AgentError("not_found", "Cannot make a machine: its built-in workflow is missing");
+  const workflow = await builtinWorkflow(deps.machines.provisionWorkflow, deps);
+  return await written(newJob(workflow, params, target, idempotency, deps), uuid, deps);
+}
+
+async function startAction(wish: ActionWish, job: NewJob, deps: AppDeps): Promise<MachineStart> {
+  const earlier = await replayOf(job.idempotency, deps);
+  if (earlier !== undefined) return earlier;
+  const claim = await claimForAction(wish, job, deps);
+  if (claim.kind === "duplicate") {
+    return { started: { uuid: wish.uuid, job_uuid: claim.job_uuid }, replayed: false };
   }
-  const now = deps.now();
-  const outcome = await deps.store.jobs.create({
-    uuid: deps.newUuid<JobUuid>(),
-    workflow: stored.workflow,
-    exec_after: now,
+  return await written(claim.job, wish.uuid, deps);
+}
+
+/** @throws {AgentError} what the store says against it */
+async function written(job: NewJob, uuid: MachineUuid, deps: AppDeps): Promise<MachineStart> {
+  const outcome = await deps.store.jobs.create(job, deps.limits.unfinishedJobsMax);
+  if (outcome.kind === "duplicate") {
+    return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };
+  }
+  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
+  if (outcome.kind === "created") deps.wake();
+  return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: outcome.kind === "repeated" };
+}
+
+/** What an earlier request under the key was answered with; undefined when there was none. */
+async function replayOf(
+  idempotency: Idempotency | undefined,
+  { store }: AppDeps,
+): Promise<MachineStart | undefined> {
+  const earlier = await earlierJob(idempotency, store.jobs);
+  if (earlier === undefined) return undefined;
+  const { job } = earlier;
+  // Every request that ends here has made its job with the machine's uuid in it.
+  return { started: { uuid: job.params.uuid as MachineUuid, job_uuid: job.uuid }, replayed: true };
+}
+
+function newJob(
+  workflow: Workflow,
+  params: JsonObject,
+  target: string,
+  idempotency: Idempotency | undefined,
+  { newUuid, now }: AppDeps,
+): NewJob {
+  const created_at = now();
+  return {
+    uuid: newUuid<JobUuid>(),
+    workflow,
+    exec_after: created_at,
     target,
     params,
-    created_at: now,
-  }, deps.limits.unfinishedJobsMax);
-  if (outcome.kind === "duplicate") return { uuid, job_uuid: outcome.job_uuid };
-  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  deps.wake();
-  return { uuid, job_uuid: outcome.job.uuid };
+    ...(idempotency === undefined ? {} : { idempotency }),
+    created_at,
+  };
 }
 
-/** The job that an equal request has made already, while it still stands for the machine. */
-async function jobToJoin(
-  target: string,
-  params: JsonObject,
-  uuid: MachineUuid,
-  deps: AppDeps,
-): Promise<Job | undefined> {
-  const { machines } = deps;
-  const jobs = await jobsOf(target, deps);
-  const unfinished = unfinishedOf(jobs, deps);
-  if (unfinished !== undefined) {
-    if (mayJoin(unfinished, params, deps)) return unfinished;
-    throw otherJob(unfinished, target);
-  }
-  // Jobs that failed since, because the machine is there, and jobs of other workflows on the same
-  // target do not change which request made it.
-  const made = jobs.find(({ execution, workflow_uuid }) =>
-    execution === "succeeded" && workflow_uuid === machines.provisionWorkflow
+async function builtinWorkflow(uuid: WorkflowUuid, { store }: AppDeps): Promise<Workflow> {
+  const stored = await store.workflows.get(uuid);
+  if (stored !== undefined) return stored.workflow;
+  throw new AgentError(
+    "not_found",
+    `Cannot start the job: its built-in workflow ${uuid} is missing`,
   );
-  if (made === undefined || !sameRequest(made.params, params)) return undefined;
-  // A machine that was deleted since can be made again by the request that made it.
-  return await machines.vmadm.get(uuid) === null ? undefined : made;
-}
-
-async function createMachineJob(job: NewJob, deps: AppDeps): Promise<CreateJobOutcome> {
-  const { store, limits } = deps;
-  // Of equal requests that arrive together, the later ones find the first one's job here.
-  const earlier = await earlierJob(job.idempotency, store.jobs);
-  if (earlier !== undefined) return earlier;
-  const claim = await claimMachine(job, deps);
-  if (claim.kind === "duplicate") return claim;
-  return await store.jobs.create(claim.job, limits.unfinishedJobsMax);
-}
-
-async function retryMachineJob(
-  uuid: JobUuid,
-  successor: NewJob,
-  deps: AppDeps,
-): Promise<RetryOutcome> {
-  const { store, limits } = deps;
-  const unnamed = successor.params.uuid === undefined && successor.target === machineTarget(uuid);
-  const claim = await claimMachine({ ...successor, ...(unnamed ? { target: null } : {}) }, deps);
-  if (claim.kind === "duplicate") return claim;
-  return await store.jobs.retry(uuid, claim.job, limits.unfinishedJobsMax);
-}
-
-/** A job with the target of its machine, which no other job has; or the one that does the same. */
-type Claim =
-  | { readonly kind: "free"; readonly job: NewJob }
-  | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
-
-/** @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job */
-async function claimMachine(job: NewJob, deps: AppDeps): Promise<Claim> {
-  const { uuid } = parseMachineRequest(requestOf(job.params), deps.machines.policy);
-  const target = machineTarget(uuid ?? job.uuid);
-  // Without a uuid any other target will do, but not that of a machine which this job does not make.
-  const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
-  if (claims && job.target !== null && job.target !== target) {
-    const message = uuid === undefined
-      ? `Cannot accept target: ${MACHINE_TARGET} is for the machine of params.uuid, which is missing`
-      : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
-    throw invalidArgument("target", message);
-  }
-  if (uuid === undefined) return { kind: "free", job: { ...job, target: job.target ?? target } };
-  const params = { ...job.params, uuid };
-  const unfinished = unfinishedOf(await jobsOf(target, deps), deps);
-  if (unfinished === undefined) return { kind: "free", job: { ...job, target, params } };
-  if (!mayJoin(unfinished, params, deps)) throw otherJob(unfinished, target);
-  return { kind: "duplicate", job_uuid: unfinished.uuid };
-}
-
-/** The unfinished job that holds a machine; one that makes it comes before those of other workflows. */
-function unfinishedOf(jobs: readonly Job[], { machines }: AppDeps): Job | undefined {
-  const unfinished = jobs.filter((job) => !isFinal(job.execution) || isUndoing(job));
-  const making = unfinished.find((job) => job.workflow_uuid === machines.provisionWorkflow);
-  return making ?? unfinished[0];
-}
-
-/** Whether an unfinished job does what a request asks for. */
-function mayJoin(job: Job, params: JsonObject, { machines }: AppDeps): boolean {
-  return job.workflow_uuid === machines.provisionWorkflow && sameRequest(job.params, params);
-}
-
-const REQUEST_KEYS = ["uuid", "machine", "media", "boot"] as const;
-
-/** What params say of the machine; whatever else they hold is their owner's. */
-function requestOf(params: JsonObject): JsonObject {
-  const entries = REQUEST_KEYS
-    .map((key): [string, JsonValue | undefined] => [key, params[key]])
-    .filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
-  return Object.fromEntries(entries);
-}
-
-function sameRequest(one: JsonObject, other: JsonObject): boolean {
-  return canonicalJson(requestOf(one)) === canonicalJson(requestOf(other));
-}
-
-function paramsOf({ machine, media, boot }: MachineRequest, uuid: MachineUuid): JsonObject {
-  // A media request is made of texts only; its optional keys are absent rather than undefined.
-  return { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
-}
-
-function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
-  const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
-    `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;
-  return new AgentError("conflict", message);
 }

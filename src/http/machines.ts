@@ -1,57 +1,112 @@
-// /agent/v1/machines: making machines, and looking at them. Making one is a job of the built-in
-// workflow; what is shown is what vmadm says, beside the job that stands for the machine.
+// /agent/v1/machines: making machines, looking at them, and acting on them. What changes a machine is
+// a job of a built-in workflow; what is shown is what vmadm says, beside what its jobs tell.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
-import { isUuid, type MachineUuid, parsePathUuid } from "../domain/id.ts";
+import { type MachineUuid, parsePathUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job.ts";
 import { EXECUTIONS, isFinal } from "../domain/job_state.ts";
-import { executionOnWire } from "../domain/job_wire.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { parseMachineRequest } from "../domain/machine.ts";
+import {
+  type MachineAction,
+  parseActionOptions,
+  requireConsole,
+} from "../domain/machine_action.ts";
 import type { AppDeps, HttpEnv, MachineReader } from "./app_deps.ts";
+import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "./idempotency.ts";
 import { readJson } from "./json_body.ts";
-import { jobOfMachine, MACHINE_TARGET } from "./machine_history.ts";
-import type { MachineJobs } from "./machine_jobs.ts";
+import { openConsoles } from "./machine_console.ts";
+import { historyOf } from "./machine_history.ts";
+import type { MachineJobs, MachineStart } from "./machine_jobs.ts";
+import {
+  consolePath,
+  filterOf,
+  isRunningHvm,
+  MACHINE_FILTER_KEYS,
+  machineOnWire,
+  machineUuidOf,
+} from "./machine_view.ts";
+import { PAGE_MAX, pageOf, readQuery } from "./query.ts";
 
 /** @see design, part 4, Machines */
 export function machineRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/machines", (c) => listMachines(c, deps));
-  app.post("/agent/v1/machines", (c) => startMachine(c, deps, machineJobs));
+  app.post("/agent/v1/machines", (c) => postMachine(c, deps, machineJobs));
   app.get("/agent/v1/machines/:uuid", (c) => getMachine(c, deps));
+  app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, machineJobs));
+  for (const action of ["boot", "stop", "reboot", "eject"] as const) {
+    app.post(`/agent/v1/machines/:uuid/${action}`, (c) => postAction(c, action, deps, machineJobs));
+  }
+  app.get("/agent/v1/machines/:uuid/vnc", (c) => getVnc(c, deps));
+  app.get("/agent/v1/machines/:uuid/console", openConsoles(deps));
   return app;
 }
 
-async function startMachine(
+/** The machine that a path names. @throws {AgentError} `not_found` when it is no uuid */
+function machineUuid(c: Context<HttpEnv>): MachineUuid {
+  return parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
+}
+
+async function postMachine(
   c: Context<HttpEnv>,
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const body = await readJson(c.req.raw, deps.limits);
   const request = parseMachineRequest(body, deps.machines.policy);
-  const started = await machineJobs.start(request);
+  // parseMachineRequest has refused everything but an object that was read from JSON.
+  const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
+  return started(c, await machineJobs.start(request, idempotency));
+}
+
+async function postAction(
+  c: Context<HttpEnv>,
+  action: MachineAction,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<Response> {
+  const uuid = machineUuid(c);
+  const options = parseActionOptions(action, await readJson(c.req.raw, deps.limits));
+  // The same key may not stand for another action, or for one on another machine.
+  const idempotency = await idempotencyOf(c.req.raw.headers, { action, uuid, options });
+  return started(c, await machineJobs.act(action, uuid, options, idempotency));
+}
+
+async function deleteMachine(c: Context<HttpEnv>, machineJobs: MachineJobs): Promise<Response> {
+  return started(c, await machineJobs.act("delete", machineUuid(c), {}));
+}
+
+function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Response {
+  if (replayed) c.header(IDEMPOTENCY_REPLAYED, "true");
   c.header("location", `/jobs/${started.job_uuid}`);
   return c.json(started, 202);
 }
 
 /** One machine with its console's address, which is asked of a running one only. */
 async function getMachine(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
+  const uuid = machineUuid(c);
   const { vmadm } = deps.machines;
   const machine = await vmadm.get(uuid);
-  const job = await jobOfMachine(uuid, machine !== null, deps);
-  if (machine === null && job === undefined) {
-    throw new AgentError("not_found", `Cannot find machine ${uuid}`);
-  }
-  const vnc = machine !== null && isRunningHvm(machine) ? await consoleOf(uuid, vmadm) : null;
-  return c.json({ ...machineOnWire(uuid, machine, job, deps), vnc });
+  const history = await historyOf(uuid, machine, deps);
+  if (machine === null && history.job === undefined) throw machineNotFound(uuid);
+  const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
+  return c.json({
+    ...machineOnWire(uuid, machine, history, deps.wording),
+    vnc: vnc === null ? null : { ...vnc },
+    console: vnc === null ? null : consolePath(uuid),
+  });
 }
 
-async function consoleOf(
+function machineNotFound(uuid: MachineUuid): AgentError {
+  return new AgentError("not_found", `Cannot find machine ${uuid}`);
+}
+
+async function addressOf(
   uuid: MachineUuid,
   vmadm: MachineReader,
-): Promise<{ host: string; port: number } | null> {
+): ReturnType<MachineReader["infoVnc"]> {
   try {
     return await vmadm.infoVnc(uuid);
   } catch (error) {
@@ -63,57 +118,55 @@ async function consoleOf(
   }
 }
 
+/**
+ * What `vmadm info UUID vnc` prints, its password included.
+ * @see document 3, VNC information
+ */
+async function getVnc(c: Context<HttpEnv>, { machines }: AppDeps): Promise<Response> {
+  const uuid = machineUuid(c);
+  const { vmadm } = machines;
+  const machine = await vmadm.get(uuid);
+  if (machine === null) throw machineNotFound(uuid);
+  requireConsole(uuid, machine);
+  const console = await vmadm.vncConsole(uuid);
+  c.header("cache-control", "no-store");
+  return c.json({ vnc: { ...console } });
+}
+
 /** Every machine of the host, and those that a job is about to make. */
 async function listMachines(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const { machines: { vmadm, provisionWorkflow }, store } = deps;
-  const found = new Map<string, { machine: JsonObject | null; job?: Job }>();
-  for (const machine of await vmadm.list()) {
-    const job = typeof machine.uuid === "string"
-      ? await jobOfMachine(machine.uuid, true, deps)
-      : undefined;
-    found.set(String(machine.uuid), { machine, ...(job === undefined ? {} : { job }) });
+  const query = readQuery(c.req.url, [...MACHINE_FILTER_KEYS, "limit", "offset"]);
+  const fits = filterOf(query);
+  const { limit = PAGE_MAX, offset = 0 } = pageOf(query);
+  const found = (await findMachines(deps)).filter(({ machine, job }) => fits(machine, job));
+  c.header("x-count", String(found.length));
+  const shown: JsonObject[] = [];
+  for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
+    const history = machine === null ? { job, media: [] } : await historyOf(uuid, machine, deps);
+    shown.push(machineOnWire(uuid, machine, history, deps.wording));
   }
+  return c.json(shown);
+}
+
+interface FoundMachine {
+  readonly uuid: string;
+  readonly machine: JsonObject | null;
+  readonly job: Job | undefined;
+}
+
+async function findMachines({ machines, store }: AppDeps): Promise<FoundMachine[]> {
+  const found = new Map<string, FoundMachine>();
+  for (const machine of await machines.vmadm.list()) {
+    const uuid = String(machine.uuid);
+    found.set(uuid, { uuid, machine, job: undefined });
+  }
+  const workflow_uuid = machines.provisionWorkflow;
   for (const execution of EXECUTIONS.filter((execution) => !isFinal(execution))) {
-    const jobs = await store.jobs.list({ execution, workflow_uuid: provisionWorkflow });
+    const jobs = await store.jobs.list({ execution, workflow_uuid }, { limit: PAGE_MAX });
     for (const { job } of jobs) {
       const uuid = machineUuidOf(job);
-      if (uuid !== undefined && !found.has(uuid)) found.set(uuid, { machine: null, job });
+      if (uuid !== undefined && !found.has(uuid)) found.set(uuid, { uuid, machine: null, job });
     }
   }
-  return c.json(
-    [...found].map(([uuid, { machine, job }]) => machineOnWire(uuid, machine, job, deps)),
-  );
-}
-
-/** `state` is vmadm's word, or `absent` while there is only a job. */
-function machineOnWire(
-  uuid: string,
-  machine: JsonObject | null,
-  job: Job | undefined,
-  { wording }: AppDeps,
-): JsonObject {
-  const asked = isJsonObject(job?.params.machine) ? job.params.machine : {};
-  const field = (name: string): JsonValue => machine?.[name] ?? asked[name] ?? null;
-  return {
-    uuid,
-    alias: field("alias"),
-    brand: field("brand"),
-    state: machine?.state ?? "absent",
-    ram: field("ram"),
-    vcpus: field("vcpus"),
-    media: job?.params.media ?? null,
-    job_uuid: job?.uuid ?? null,
-    job_execution: job === undefined ? null : executionOnWire(job.execution, wording),
-  };
-}
-
-/** Only hardware virtual machines have a console of this kind. */
-function isRunningHvm({ brand, state }: JsonObject): boolean {
-  return state === "running" && (brand === "kvm" || brand === "bhyve");
-}
-
-/** The machine that a provisioning job makes. */
-function machineUuidOf({ target }: Job): string | undefined {
-  const uuid = target?.startsWith(MACHINE_TARGET) ? target.slice(MACHINE_TARGET.length) : undefined;
-  return isUuid(uuid) ? uuid : undefined;
+  return [...found.values()];
 }

@@ -5,6 +5,7 @@ import { DISK_MODELS } from "../domain/disk.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { NIC_MODELS } from "../domain/nic.ts";
 import { DEFAULT_POLICY as POLICY } from "../domain/policy.ts";
+import { CHECK_FIELDS, DIGEST, DOWNLOADED } from "./openapi_media_check.ts";
 import { listOf, objectOf, schemaRef, TEXT, UUID } from "./openapi_operation.ts";
 
 const BOOLEAN: JsonObject = { type: "boolean" };
@@ -72,7 +73,8 @@ const NIC: JsonObject = objectOf("A network interface.", ["nic_tag", "model"], {
 }, "closed");
 
 const MACHINE: JsonObject = objectOf(
-  "A machine as vmadm takes it. The properties are a closed list, which a policy may narrow.",
+  "A machine as vmadm takes it. The properties are a closed list; the operator's policy may forbid " +
+    "some of them. Largest values are those of the default policy, the operator may set others.",
   ["brand"],
   {
     brand: { type: "string", enum: [...POLICY.brands] },
@@ -96,15 +98,16 @@ const MACHINE: JsonObject = objectOf(
       enum: ["cirrus", "std", "vmware", "qxl", "xenfb"],
       description: "For kvm only.",
     },
+    vnc_password: {
+      type: "boolean",
+      default: true,
+      description: "True for a random password of the console, which `GET .../vnc` tells.",
+    },
     zfs_io_priority: integer(0, 1024, "Relative to other machines."),
   },
   "closed",
 );
 
-const DIGEST: JsonObject = {
-  type: "string",
-  pattern: "^(?:sha256:[0-9A-Fa-f]{64}|sha512:[0-9A-Fa-f]{128})$",
-};
 const WORD: JsonObject = { type: "string", pattern: "^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$" };
 
 /** The fields that name an artifact of the index. @see document 1 */
@@ -130,16 +133,14 @@ const MEDIA: JsonObject = {
       },
       digest: DIGEST,
     }, "closed"),
-    objectOf("A file that is downloaded.", ["url", "digest"], {
-      url: { type: "string", format: "uri", maxLength: 2048 },
-      digest: DIGEST,
-    }, "closed"),
+    ...DOWNLOADED,
     objectOf("A file of the image index, which knows its digest.", ["artifact"], {
       artifact: objectOf("Which file.", ["distro", "release"], {
         ...ARTIFACT_WORDS,
         format: { type: "string", enum: ["iso", "img", "raw"] },
       }, "closed"),
       digest: DIGEST,
+      ...CHECK_FIELDS,
     }, "closed"),
   ],
 };

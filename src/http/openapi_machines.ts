@@ -3,6 +3,7 @@
 import type { JsonObject } from "../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
 import { MACHINE_REQUEST_SCHEMAS } from "./openapi_machine_request.ts";
+import { MACHINE_ACTION_PATHS, MACHINE_DELETE } from "./openapi_machine_actions.ts";
 import {
   DESCRIPTION,
   LISTED_MACHINE,
@@ -12,12 +13,14 @@ import {
 } from "./openapi_machine_schemas.ts";
 import {
   inPath,
+  inQuery,
   jsonAnswer,
   jsonBody,
   listOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
+  TEXT,
   UUID,
 } from "./openapi_operation.ts";
 
@@ -40,6 +43,10 @@ const REQUESTS: Record<string, JsonObject> = {
   },
 };
 
+/** Headers of an answer that a job is kept. */
+const KEPT = ["Location", "Idempotency-Replayed"];
+const WORD: JsonObject = { type: "string", pattern: "^[a-z_]{1,32}$" };
+
 /** Machines of document 3. */
 export const MACHINES: OpenapiPart = {
   tag: {
@@ -54,9 +61,18 @@ export const MACHINES: OpenapiPart = {
       get: {
         operationId: "machine_list",
         summary: "Every machine of the host, and those that a job is about to make",
+        parameters: [
+          inQuery("state", "Only machines that are so.", WORD, "running"),
+          inQuery("brand", "Only machines of this brand.", WORD, "kvm"),
+          inQuery("alias", "Only machines of this name.", TEXT, "web1"),
+          parameterRef("Limit"),
+          parameterRef("Offset"),
+        ],
         responses: {
-          "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE]),
-          ...refusals("502", "504"),
+          "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE], [
+            "X-Count",
+          ]),
+          ...refusals("409", "502", "504"),
         },
       },
       post: {
@@ -64,9 +80,10 @@ export const MACHINES: OpenapiPart = {
         summary: "Make a machine that boots from a medium",
         description: "Answered once the job is kept; `GET /jobs/{job_uuid}/wait` tells its end. " +
           "Another request for a machine whose job is not finished answers 409 naming that job.",
+        parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
         responses: {
-          "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, ["Location"]),
+          "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, KEPT),
           ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
         },
       },
@@ -80,10 +97,13 @@ export const MACHINES: OpenapiPart = {
           "200": jsonAnswer("The machine.", schemaRef("MachineRead"), {
             ...LISTED_MACHINE,
             vnc: { host: "127.0.0.1", port: 5901, display: 1 },
+            console: `/agent/v1/machines/${MACHINE_UUID}/console`,
           }),
           ...refusals("404", "502", "504"),
         },
       },
+      delete: MACHINE_DELETE,
     },
+    ...MACHINE_ACTION_PATHS,
   },
 };

@@ -3,8 +3,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { claimAll, endTask, PROVISION, withHttpAgent } from "../http/http_agent.ts";
+import { claimAll, endTask, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "../http/http_agent.ts";
 import { withMachines } from "../http/machine_agent.ts";
 import { until } from "../support/until.ts";
 import { openScreen, screenFor } from "./screen.ts";
@@ -209,9 +208,9 @@ const VNC = { host: "127.0.0.1", port: 5901, display: 1 };
 
 /** A host with one machine that runs and one that does not. */
 const HOST = {
-  policy: DEFAULT_POLICY,
-  provisionWorkflow: PROVISION,
+  ...MACHINE_DEPS,
   vmadm: {
+    ...NO_MACHINES,
     list: () => Promise.resolve([machine(UUID, "running"), machine(OTHER, "stopped")]),
     get: (uuid: string) =>
       Promise.resolve(
@@ -222,8 +221,11 @@ const HOST = {
           : null,
       ),
     infoVnc: (uuid: string) => Promise.resolve(uuid === UUID ? VNC : null),
+    vncConsole: (uuid: string) =>
+      Promise.resolve(uuid === UUID ? { ...VNC, password: PASSWORD } : null),
   },
 };
+const PASSWORD = "abcd2345";
 const OTHER = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a12";
 
 function machine(uuid: string, state: string): JsonObject {
@@ -238,6 +240,9 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
     const json = screenFor(agent.url);
     await json.run("machine", "list", "--json");
     assertEquals(JSON.parse(json.out()).length, 2);
+    const some = screenFor(agent.url);
+    await some.run("machine", "list", "--state", "stopped", "--limit", "5", "--json");
+    assertEquals(JSON.parse(some.out()).map((it: JsonObject) => it.uuid), [OTHER]);
   }, { machines: HOST }));
 
 Deno.test("machine get shows the console of a machine that runs", () =>
@@ -245,6 +250,7 @@ Deno.test("machine get shows the console of a machine that runs", () =>
     const screen = screenFor(agent.url);
     assertEquals(await screen.run("machine", "get", UUID), 0);
     assertMatch(screen.out(), /^vnc +127\.0\.0\.1:5901 \(display 1\)$/m);
+    assertStringIncludes(screen.out(), `/agent/v1/machines/${UUID}/console\n`);
     assertEquals(await screenFor(agent.url).run("machine", "get", UUID.replace("6c", "7c")), 4);
   }, { machines: HOST }));
 
@@ -254,8 +260,11 @@ Deno.test("machine vnc prints the address alone, and exits 6 when there is none"
     assertEquals([await screen.run("machine", "vnc", UUID), screen.out()], [0, "127.0.0.1:5901\n"]);
     const json = screenFor(agent.url);
     await json.run("machine", "vnc", UUID, "--json");
-    assertEquals(JSON.parse(json.out()), VNC);
+    assertEquals(JSON.parse(json.out()), { ...VNC, password: PASSWORD });
+    const password = screenFor(agent.url);
+    assertEquals(await password.run("machine", "vnc", UUID, "--password"), 0);
+    assertEquals(password.out(), `${PASSWORD}\n`);
     const stopped = screenFor(agent.url);
     assertEquals(await stopped.run("machine", "vnc", OTHER), 6);
-    assertStringIncludes(stopped.err(), 'its state is "stopped", expected "running"');
+    assertStringIncludes(stopped.err(), 'its state is "stopped", expected running');
   }, { machines: HOST }));

@@ -4,7 +4,6 @@
 import { assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { selfCommand } from "../../src/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
@@ -16,6 +15,7 @@ import {
   claimAll,
   endTask,
   type HttpAgent,
+  MACHINE_DEPS,
   objectOf,
   PROVISION,
   withHttpAgent,
@@ -50,7 +50,7 @@ export async function withHost(
       await withHttpAgent(async (agent) => {
         await putProvision(agent);
         await run(agent, vmadm);
-      }, { machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION } });
+      }, { machines: { ...MACHINE_DEPS, vmadm } });
     } finally {
       const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
       const options = { deadlineMs: DEADLINE_MS, env: { ...self.env } };

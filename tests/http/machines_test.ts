@@ -38,14 +38,16 @@ Deno.test("a machine that only a job knows is absent", async () => {
       alias: null,
       brand: "kvm",
       state: "absent",
+      zone_state: null,
       ram: 1024,
       vcpus: 1,
       media,
+      medium: null,
       job_uuid,
       job_execution: "queued",
     };
     const answer = await agent.call("GET", `/agent/v1/machines/${MACHINE}`);
-    assertEquals(answer.body, { ...shown, vnc: null });
+    assertEquals(answer.body, { ...shown, vnc: null, console: null });
     assertEquals((await agent.call("GET", "/agent/v1/machines")).body, [shown]);
     await agent.call("POST", `/jobs/${job_uuid}/cancel`, {});
     assertEquals((await agent.call("GET", "/agent/v1/machines")).body, []);

@@ -44,9 +44,12 @@ journey(
           throw new Error(`${error}\n${shown}`);
         });
         const port = Number(/^vnc +127\.0\.0\.1:(\d+)/m.exec(shown)?.[1]);
-        using client = await RfbClient.connect(port);
-        await client.handshake("3.8");
         const url = /curl (http:\S+)\/stats/.exec(shown)?.[1];
+        const machines = `${url}/agent/v1/machines`;
+        const [{ uuid }] = await (await fetch(machines)).json();
+        const { vnc } = await (await fetch(`${machines}/${uuid}/vnc`)).json();
+        using client = await RfbClient.connect(port);
+        await client.handshake("3.8", vnc.password);
         const stats = await (await fetch(`${url}/stats`)).json();
         assertEquals(stats.current.succeeded, 1);
       } finally {

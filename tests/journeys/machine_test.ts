@@ -75,12 +75,16 @@ async function failedMachine(
   return { task: String(failed?.name), error: JSON.stringify(failed?.error) };
 }
 
-async function assertConsole(vnc: JsonObject, shows: string): Promise<void> {
-  assertEquals(vnc.host, "127.0.0.1");
-  using client = await RfbClient.connect(Number(vnc.port));
-  const picture = await client.handshake("3.8");
+/** Connects to the console at this address as somebody does whom the agent has told the password. */
+async function assertConsole(agent: AgentProcess, uuid: unknown, address: unknown): Promise<void> {
+  const { vnc } = (await agent.get(`/agent/v1/machines/${uuid}/vnc`)).body as { vnc: JsonObject };
+  const { password, ...told } = vnc;
+  assertEquals(told, address);
+  assertEquals(told.host, "127.0.0.1");
+  using client = await RfbClient.connect(Number(told.port));
+  const picture = await client.handshake("3.8", String(password));
   assert(picture.width > 0 && picture.height > 0);
-  assertStringIncludes(picture.name, shows);
+  assertStringIncludes(picture.name, String(uuid));
 }
 
 journey(
@@ -97,7 +101,7 @@ journey(
       await agent.job(job_uuid, "success");
       const machine = (await agent.get(`/agent/v1/machines/${MACHINE_UUID}`)).body;
       assertEquals([machine.state, machine.brand, machine.job_uuid], ["running", "kvm", job_uuid]);
-      await assertConsole(machine.vnc as JsonObject, MACHINE_UUID);
+      await assertConsole(agent, MACHINE_UUID, machine.vnc);
       const repeated = await agent.post("/agent/v1/machines", request);
       assertEquals([repeated.status, repeated.body.job_uuid], [202, job_uuid]);
       await assertNothingLeft(agent);
@@ -119,7 +123,7 @@ journey(
         boot: "cd",
       });
       const job = await agent.job(String(posted.body.uuid), "success");
-      await assertConsole(job.vnc as JsonObject, String(job.uuid));
+      await assertConsole(agent, job.uuid, job.vnc);
     }),
 );
 
@@ -275,7 +279,7 @@ journey(
         const second = await startAgentProcess(program, state, ["--dev"]);
         try {
           const job = await second.job(job_uuid, "success");
-          await assertConsole(job.vnc as JsonObject, String(job.machine_uuid));
+          await assertConsole(second, job.machine_uuid, job.vnc);
           await assertNothingLeft(second);
         } finally {
           assertEquals(await second.stop(), 0);

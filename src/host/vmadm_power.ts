@@ -1,0 +1,71 @@
+// Starting and stopping machines. vmadm words "it is so already" as a failure and exits with 0: that is
+// no failure here.
+
+import type { MachineUuid } from "../domain/id.ts";
+import { callVmadm, type VmadmCall, type VmadmHost } from "./vmadm_call.ts";
+import { explained } from "./vmadm_operations.ts";
+import { messageOfOutput, says } from "./vmadm_output.ts";
+
+type Signal = AbortSignal | undefined;
+
+/** Starts a machine with these boot words; one that runs already is left as it is. */
+export async function boot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  words: readonly string[],
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "boot",
+    action: `Cannot boot machine ${uuid}`,
+    args: ["boot", uuid, ...words],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
+  // vmadm words this as a failure and exits with 0.
+  const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
+  if (result.code === 0 && says(result, running)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** Stops a machine; one that is stopped already is left as it is. */
+export async function stop(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "stop",
+    action: `Cannot stop machine ${uuid}`,
+    args: force ? ["stop", uuid, "-F"] : ["stop", uuid],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
+  const text = messageOfOutput(result.stderr);
+  if (result.code === 0 && text.includes(`VM ${uuid} is already not 'running'`)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/**
+ * Starts a running machine anew.
+ * @throws {AgentError} `conflict` when it is not running
+ */
+export async function reboot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "reboot",
+    action: `Cannot reboot machine ${uuid}`,
+    args: force ? ["reboot", uuid, "-F"] : ["reboot", uuid],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully completed reboot for VM ${uuid}`)) return;
+  throw await explained(host, uuid, call, result);
+}

@@ -1,0 +1,156 @@
+// GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
+// machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
+// at all, a page's Origin included, local_only.ts has judged before.
+
+import type { Context } from "hono";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { type MachineUuid, parsePathUuid } from "../domain/id.ts";
+import type { AppDeps, ConsoleStream, HttpEnv } from "./app_deps.ts";
+import { bridgeConsole } from "./console_bridge.ts";
+import { consolePath } from "./machine_view.ts";
+
+/** The subprotocol that VNC clients in browsers ask for. */
+const PROTOCOL = "binary";
+/** Seconds after which a client that answers no ping is taken for gone. */
+const PONG_SECONDS = 60;
+
+/** Makes the handler, which counts the consoles that are open. */
+export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
+  const seats = openSeats(deps.limits);
+  return async (c) => {
+    const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
+    if (!wantsSocket(c)) return await tellUrl(c, uuid, deps);
+    refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
+    const leave = seats.take(uuid);
+    let stream: ConsoleStream | undefined;
+    try {
+      stream = await connect(uuid, deps, c.req.raw.signal);
+      refuseGone(c.req.raw.signal, uuid);
+      return upgrade(c, uuid, stream, leave, deps);
+    } catch (error) {
+      stream?.close();
+      leave();
+      throw error;
+    }
+  };
+}
+
+/** HEAD is answered as a GET that wants none: its answer could not be a WebSocket. */
+function wantsSocket(c: Context<HttpEnv>): boolean {
+  return c.req.raw.method === "GET" && c.req.header("upgrade")?.toLowerCase() === "websocket";
+}
+
+/** What a caller without a WebSocket is told: where to go with one. */
+async function tellUrl(
+  c: Context<HttpEnv>,
+  uuid: MachineUuid,
+  { machines }: AppDeps,
+): Promise<Response> {
+  if (await machines.vmadm.get(uuid) === null) {
+    throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  }
+  const host = c.req.header("host") ?? "localhost";
+  return c.json({ url: `ws://${host}${consolePath(uuid)}`, protocol: PROTOCOL });
+}
+
+/** @throws {AgentError} `invalid_argument` when the client offers subprotocols, and not ours */
+function refuseOtherProtocol(offered: string | undefined): void {
+  const words = offered?.split(",").map((word) => word.trim());
+  if (words === undefined || words.includes(PROTOCOL)) return;
+  const field = "Sec-WebSocket-Protocol";
+  const message = `Cannot open the console: expected the subprotocol ${PROTOCOL}, or none`;
+  throw new AgentError("invalid_argument", message, {
+    errors: [{ field, code: "Invalid", message }],
+  });
+}
+
+/** @throws {AgentError} `conflict` without a console; `not_found`, `host`, `timeout` */
+async function connect(
+  uuid: MachineUuid,
+  { machines: { vmadm } }: AppDeps,
+  signal: AbortSignal,
+): Promise<ConsoleStream> {
+  const address = await vmadm.infoVnc(uuid, { signal });
+  if (address !== null) return await vmadm.connectVnc(address, { signal });
+  const message = `Cannot open the console of machine ${uuid}: it has none yet, or none at all`;
+  throw new AgentError("conflict", message);
+}
+
+/**
+ * Refuses a client that has gone meanwhile: the runtime keeps the descriptor of one that it makes a
+ * WebSocket for, and tells nobody.
+ * @throws {AgentError} `aborted`
+ */
+function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
+  if (!signal.aborted) return;
+  throw new AgentError(
+    "aborted",
+    `Cannot open the console of machine ${uuid}: its caller has gone`,
+  );
+}
+
+function upgrade(
+  c: Context<HttpEnv>,
+  uuid: MachineUuid,
+  stream: ConsoleStream,
+  leave: () => void,
+  { limits, closing, log }: AppDeps,
+): Response {
+  const offered = c.req.header("sec-websocket-protocol") !== undefined;
+  const { socket, response } = accept(c.req.raw, offered ? { protocol: PROTOCOL } : {});
+  const fields = { request_id: c.get("request_id"), machine: uuid };
+  const startMs = performance.now();
+  log.info("console opened", fields);
+  const idleMs = limits.consoleIdleSeconds * 1000;
+  bridgeConsole(socket, stream, { idleMs, closing }).then((end) => {
+    leave();
+    log.info("console closed", { ...fields, ...end, ms: Math.round(performance.now() - startMs) });
+  });
+  return response;
+}
+
+/** @throws {AgentError} `malformed` when what else a WebSocket needs is missing (RFC 6455, 4.2.1) */
+function accept(request: Request, protocol: { protocol?: string }): Deno.WebSocketUpgrade {
+  try {
+    return Deno.upgradeWebSocket(request, { idleTimeout: PONG_SECONDS, ...protocol });
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    const message = `Cannot open the console: ${messageOf(cause)}`;
+    throw new AgentError("malformed", message, { cause });
+  }
+}
+
+/** The places of those who look at consoles. */
+interface Seats {
+  /** @returns what gives the place back @throws {AgentError} `overloaded` when all are taken */
+  take(uuid: MachineUuid): () => void;
+}
+
+function openSeats(
+  { consolesMax, machineConsolesMax }: Pick<
+    AppDeps["limits"],
+    "consolesMax" | "machineConsolesMax"
+  >,
+): Seats {
+  const taken = new Map<MachineUuid, number>();
+  let all = 0;
+  return {
+    take(uuid) {
+      const here = taken.get(uuid) ?? 0;
+      if (all >= consolesMax || here >= machineConsolesMax) {
+        const [count, of] = all >= consolesMax ? [all, ""] : [here, ` of machine ${uuid}`];
+        const message = `Cannot open the console of machine ${uuid}: ${count} consoles${of} are ` +
+          "open, the most there may be";
+        throw new AgentError("overloaded", message);
+      }
+      all += 1;
+      taken.set(uuid, here + 1);
+      return () => {
+        all -= 1;
+        const left = (taken.get(uuid) ?? 1) - 1;
+        if (left === 0) taken.delete(uuid);
+        else taken.set(uuid, left);
+      };
+    },
+  };
+}
