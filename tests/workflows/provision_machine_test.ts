@@ -40,7 +40,11 @@ Deno.test("a kvm machine ends running from its ISO, with its console's address",
       "succeeded",
       ["", "", "", "", "", ""],
     ]);
-    assertEquals(job.chain_results.at(-1)?.result, { uuid: UUID, vnc: job.props.vnc ?? null });
+    assertEquals(job.chain_results.at(-1)?.result, {
+      uuid: UUID,
+      vnc: job.props.vnc ?? null,
+      console: `/agent/v1/machines/${UUID}/console`,
+    });
     assertEquals(job.props.medium_file, "/install.iso");
     await assertConsole(job);
     const guest = JSON.parse((await host.simulate("guest", UUID)).stdout);

@@ -10,7 +10,9 @@ import type { Job } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
-import { runTask } from "../../src/sandbox/run_task.ts";
+import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
+import { openVmadm } from "../../src/host/vmadm.ts";
+import type { VmadmDeadlines } from "../../src/host/vmadm_call.ts";
 import type { RunningJob } from "../../src/runner/job_deps.ts";
 import { runJob } from "../../src/runner/run_job.ts";
 import { watchCalls } from "../../src/runner/task_calls.ts";
@@ -19,12 +21,22 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/workflows/provision_machine/workflow.ts";
 import { notesOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 
+/** What may come over a task. */
+export type Mishap = "dies" | "fails";
+
+/** What a failure that a test makes says. */
+export const MADE_FAILURE = "a failure that the test made";
+
 /** What a test does around tasks. */
 export interface Steps {
   /** Before an execution of a body of this task begins. */
   before?(task: string, times: number): Promise<void> | void;
+  /** Instead of running the body of a task: the agent dies, or the task fails. */
+  insteadOf?(task: string, times: number): Mishap | undefined;
   /** Instead of recording the end of a task, whose body has run: the agent dies. */
   diesAfter?(task: string, times: number): boolean;
+  /** Instead of recording a success: the task fails, though its body has run. */
+  failsAfter?(task: string, times: number): boolean;
   /** Before a capability is performed. */
   calling?(name: CapabilityName, running: RunningJob): Promise<void> | void;
 }
@@ -56,9 +68,15 @@ export function provisionWorkflow(): Workflow {
   return { ...workflow, onerror: hasty, oncancel: hasty };
 }
 
+/** What differs from an agent's. */
+export interface ProvisioningOptions {
+  readonly upstream?: string;
+  readonly vmadmDeadlinesMs?: Partial<VmadmDeadlines>;
+}
+
 export async function withProvisioning(
   run: (provisioning: Provisioning) => Promise<void>,
-  options: { upstream?: string } = {},
+  options: ProvisioningOptions = {},
 ): Promise<void> {
   await withHost(async (host) => {
     const pool = await openPool({
@@ -69,11 +87,12 @@ export async function withProvisioning(
     });
     try {
       const workflow = provisionWorkflow();
+      const deadlinesMs = options.vmadmDeadlinesMs ?? {};
       const provision = (params: JsonObject, steps: Steps = {}) =>
-        provisionOnce({ host, pool, workflow }, params, steps);
+        provisionOnce({ host, pool, workflow, deadlinesMs }, params, steps);
       const runWorkflow = (body: JsonObject, params: JsonObject) => {
         const other = parseWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, LIMITS);
-        return provisionOnce({ host, pool, workflow: other }, params, {});
+        return provisionOnce({ host, pool, workflow: other, deadlinesMs }, params, {});
       };
       await run({ host, workflow, provision, runWorkflow });
     } finally {
@@ -86,6 +105,7 @@ interface Ground {
   readonly host: SimulatedHost;
   readonly pool: GuestPool;
   readonly workflow: Workflow;
+  readonly deadlinesMs: Partial<VmadmDeadlines>;
 }
 
 async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): Promise<Job> {
@@ -116,7 +136,7 @@ async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): 
 
 /** One life of the agent: it claims the job and runs it until it is done or the agent dies. */
 async function runClaimed(
-  { host, pool }: Ground,
+  { host, pool, deadlinesMs }: Ground,
   steps: Steps,
   times: Map<string, number>,
 ): Promise<void> {
@@ -127,26 +147,39 @@ async function runClaimed(
   // What the capabilities remember is lost with the agent.
   const performFor = openCapabilities({
     ...host,
+    vmadm: openVmadm(host.transport, deadlinesMs),
     policy: DEFAULT_POLICY,
     mediaDirs: [host.mediaDir],
     now: systemNow,
   });
+  const madeFailure: TaskOutcome = {
+    kind: "failure",
+    error: { name: "Error", message: MADE_FAILURE },
+    job: null,
+  };
+  const die = (): TaskOutcome => {
+    running.stop("shutdown");
+    return { kind: "aborted" };
+  };
   const running: RunningJob = runJob(job, {
     store,
     runner_id,
     runTask: async (run, { job_uuid, task }, signal) => {
       const name = task.name ?? task.uuid;
       times.set(name, (times.get(name) ?? 0) + 1);
-      await steps.before?.(name, times.get(name) ?? 0);
+      const count = times.get(name) ?? 0;
+      await steps.before?.(name, count);
+      const mishap = steps.insteadOf?.(name, count);
+      if (mishap === "fails") return madeFailure;
+      if (mishap === "dies") return die();
       const calls = watchCalls(performFor({ job_uuid, task_name: name, signal }));
       const outcome = await runTask(pool, run, async (capability, args, over) => {
         await steps.calling?.(capability, running);
         return await calls.perform(capability, args, over);
       }, signal);
       await calls.settled();
-      if (!steps.diesAfter?.(name, times.get(name) ?? 0)) return outcome;
-      running.stop("shutdown");
-      return { kind: "aborted" };
+      if (steps.failsAfter?.(name, count)) return madeFailure;
+      return steps.diesAfter?.(name, count) ? die() : outcome;
     },
     now: systemNow,
     monotonicMs: () => performance.now(),

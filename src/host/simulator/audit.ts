@@ -4,7 +4,7 @@
 import { join } from "@std/path";
 import type { JsonObject } from "../../domain/json.ts";
 import { isAlive, readMachine, readMachines } from "./machine.ts";
-import { readDatasets } from "./pool.ts";
+import { readDatasets, volumeFile } from "./pool.ts";
 import { namesIn, sleep, type State } from "./state.ts";
 
 const UUID_LENGTH = 36;
@@ -28,6 +28,12 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
     if (uuids.has(uuid)) continue;
     const files = await namesIn(join(state.dir, "zones", uuid, "root"));
     found.push({ kind: "zone_root", uuid, files });
+  }
+  const files = datasets.map(({ name }) => volumeFile(state, name));
+  for (const name of await namesIn(join(state.dir, "volumes"))) {
+    if (!files.includes(join(state.dir, "volumes", name))) {
+      found.push({ kind: "volume_file", name });
+    }
   }
   for (const name of await namesIn(join(state.dir, "processes"))) {
     if (!name.endsWith(".json")) continue;

@@ -1,5 +1,5 @@
 // The process of one running machine: it stands for the hypervisor in its zone, owns the VNC
-// listener, and ends when its machine is stopped, deleted, or has no folder any more. It is started
+// listener and the emulator if there is one, and ends when its machine is stopped, deleted, or has no folder any more. It is started
 // in its own session with no streams of its caller. Signals are what the host does to it:
 //
 //   SIGTERM  the power button: shut down, or be ended by the timer
@@ -8,9 +8,10 @@
 //   SIGUSR1  the VNC proxy restarts: the listener moves to another port
 //   SIGKILL  halt
 
-import { join } from "@std/path";
+import type { Engine } from "./engine.ts";
+import { FakeEngine } from "./fake_engine.ts";
 import { faultMs, spend, strikes } from "./fault.ts";
-import { bootDevice, greeting, hasTooManyDrives, isBlind } from "./guest.ts";
+import { hasTooManyDrives } from "./guest.ts";
 import {
   changeMachine,
   halted,
@@ -20,16 +21,12 @@ import {
   readMachine,
 } from "./machine.ts";
 import { announcePresence } from "./presence.ts";
+import { QemuEngine } from "./qemu_engine.ts";
 import { listenVnc, type VncListener } from "./rfb_server.ts";
-import { Screen } from "./screen.ts";
 import { exists, sleep, type State, writeJson } from "./state.ts";
 
 /** Between two looks whether the machine is still there, ms. */
 const WATCH_MS = 250;
-/** Keys and pointer positions that are logged of one start. */
-const INPUTS_MAX = 10_000;
-/** Characters of a typed line that are kept. */
-const LINE_MAX = 200;
 
 /** Runs the machine until it ends. Returns the exit status of the hypervisor. */
 export async function runMachine(state: State, uuid: string, bootId: string): Promise<number> {
@@ -69,36 +66,36 @@ async function changeMachineIfThere(
 class Hypervisor {
   readonly #state: State;
   readonly #uuid: string;
-  readonly #screen = new Screen();
+  readonly #engine: Engine;
   readonly #ended = Promise.withResolvers<number>();
   #listener: VncListener | null = null;
-  #machine: Machine | null = null;
-  #bootPassword = "";
-  #onceSpent = false;
-  #line = "";
-  #inputs = 0;
-  #inputsTaken: Promise<void> = Promise.resolve();
 
   constructor(state: State, uuid: string) {
     this.#state = state;
     this.#uuid = uuid;
+    this.#engine = state.host.engine === "qemu"
+      ? new QemuEngine(state, uuid)
+      : new FakeEngine(state, uuid);
   }
 
   async run(machine: Machine): Promise<number> {
-    this.#machine = machine;
-    this.#bootPassword = String(machine.vm.vnc_password ?? "");
     Deno.addSignalListener("SIGTERM", () => this.#attempt(this.#powerButton()));
     Deno.addSignalListener("SIGINT", () => this.#ended.resolve(0));
-    Deno.addSignalListener("SIGHUP", () => this.#attempt(this.#reset()));
+    Deno.addSignalListener("SIGHUP", () => this.#attempt(this.#engine.reset()));
     Deno.addSignalListener("SIGUSR1", () => this.#attempt(this.#relisten()));
-    await this.#bootGuest();
-    if (!await this.#announce(machine)) return 1;
-    this.#attempt(this.#listenLater());
-    const watch = setInterval(() => this.#attempt(this.#watch()), WATCH_MS);
-    const status = await this.#ended.promise;
-    clearInterval(watch);
-    this.#listener?.close();
-    return status;
+    try {
+      await this.#engine.boot(machine);
+      if (!await this.#announce(machine)) return 1;
+      this.#attempt(this.#engine.ended.then((status) => this.#ended.resolve(status)));
+      this.#attempt(this.#listenLater());
+      const watch = setInterval(() => this.#attempt(this.#watch()), WATCH_MS);
+      const status = await this.#ended.promise;
+      clearInterval(watch);
+      return status;
+    } finally {
+      this.#listener?.close();
+      await this.#engine.close();
+    }
   }
 
   /** Says that the machine runs; false when its start was given up meanwhile. */
@@ -115,12 +112,6 @@ class Hypervisor {
       it.exit_timestamp = null;
     });
     return mine;
-  }
-
-  /** Inputs are taken one after another, in the order in which they came. */
-  #queue(take: () => Promise<void>): void {
-    this.#inputsTaken = this.#inputsTaken.then(take);
-    this.#attempt(this.#inputsTaken);
   }
 
   /** A hypervisor that cannot go on ends with 1, as a crash does. */
@@ -141,7 +132,6 @@ class Hypervisor {
   async #relisten(): Promise<void> {
     const machine = await readMachine(this.#state, this.#uuid);
     if (machine === null) return;
-    this.#machine = machine;
     this.#listener?.stopListening();
     this.#listener = null;
     const wanted = Number(machine.vm.vnc_port ?? 0);
@@ -151,12 +141,8 @@ class Hypervisor {
       this.#listener = listenVnc({
         hostname: this.#state.host.admin_ip,
         port: wanted,
-        name: `${String(machine.vm.alias ?? machine.uuid)} (${machine.uuid})`,
-        password: () => this.#password(),
-        screen: this.#screen,
         behaviour: () => this.#behaviour(),
-        onKey: (keysym) => this.#queue(() => this.#key(keysym)),
-        onPointer: (x, y, buttons) => this.#queue(() => this.#log({ pointer: { x, y, buttons } })),
+        serve: (conn, client) => this.#engine.serve(conn, client),
       });
       port = this.#listener.port;
       // The port stays known, and nobody is behind it.
@@ -165,13 +151,6 @@ class Hypervisor {
     await changeMachine(this.#state, this.#uuid, (it) => {
       if (it.process !== null) it.process = { pid: it.process.pid, port };
     });
-  }
-
-  /** A password that was set at boot may change live on kvm; one that was not stays without effect. */
-  async #password(): Promise<string> {
-    if (this.#bootPassword === "" || this.#machine?.brand !== "kvm") return this.#bootPassword;
-    const machine = await readMachine(this.#state, this.#uuid);
-    return String(machine?.vm.vnc_password ?? "");
   }
 
   async #behaviour() {
@@ -183,66 +162,12 @@ class Hypervisor {
     };
   }
 
-  async #bootGuest(): Promise<void> {
-    const machine = await readMachine(this.#state, this.#uuid) ?? this.#machine;
-    if (machine === null) return;
-    const from = await bootDevice(this.#state, machine, this.#onceSpent);
-    const lines = isBlind(machine) ? [] : greeting(machine, from);
-    this.#line = "";
-    this.#screen.show(lines, from.kind);
-    await changeMachine(this.#state, this.#uuid, (it) => it.booted = from);
-  }
-
-  async #reset(): Promise<void> {
-    this.#onceSpent = true;
-    await this.#bootGuest();
-  }
-
+  /** Asks the guest to end. The timer for one that does not care is here on kvm. */
   async #powerButton(): Promise<void> {
+    if (!await strikes(this.#state, "acpi_ignored")) await this.#engine.pressPowerButton();
     const machine = await readMachine(this.#state, this.#uuid);
-    if (await strikes(this.#state, "acpi_ignored")) {
-      // The timer of kvm is here, so that it goes on without the call that started it.
-      if (machine?.brand !== "kvm") return;
-      await sleep(machine.stop_timeout_ms ?? this.#state.host.timeouts.stop);
-    } else await spend(this.#state, "shutdown");
+    if (machine?.brand !== "kvm") return;
+    await sleep(machine.stop_timeout_ms ?? this.#state.host.timeouts.stop);
     this.#ended.resolve(0);
   }
-
-  async #key(keysym: number): Promise<void> {
-    await this.#log({ key: keysym });
-    const character = keysym >= 0x20 && keysym <= 0x7e ? String.fromCharCode(keysym) : "";
-    if (character !== "" && this.#line.length < LINE_MAX) {
-      this.#line += character;
-      this.#screen.type(character);
-    } else if (keysym === BACKSPACE && this.#line !== "") {
-      this.#line = this.#line.slice(0, -1);
-      this.#screen.backspace();
-    } else if (keysym === RETURN || keysym === KEYPAD_ENTER) {
-      const line = this.#line.trim();
-      this.#line = "";
-      await this.#obey(line);
-    }
-  }
-
-  async #obey(line: string): Promise<void> {
-    if (line === "poweroff") return this.#ended.resolve(0);
-    if (line === "reboot") return await this.#reset();
-    if (line === "install") {
-      await changeMachine(this.#state, this.#uuid, (it) => it.installed = true);
-      this.#screen.type("\nInstalled on the boot disk. Type reboot.");
-    }
-    this.#screen.type("\n> ");
-  }
-
-  async #log(input: object): Promise<void> {
-    this.#inputs += 1;
-    if (this.#inputs > INPUTS_MAX) return;
-    const file = join(this.#state.dir, "processes", `${this.#uuid}.input`);
-    await Deno.writeTextFile(file, JSON.stringify(input) + "\n", { append: true });
-  }
 }
-
-/** Key symbols of X11, which RFB uses. */
-const BACKSPACE = 0xff08;
-const RETURN = 0xff0d;
-const KEYPAD_ENTER = 0xff8d;

@@ -56,6 +56,16 @@ export async function destroyDatasets(state: State, names: readonly string[]): P
     const datasets = (await readDatasets(state)).filter(({ name }) => !names.includes(name));
     await writeJson(datasetsFile(state), { datasets });
   });
+  for (const name of names) {
+    await Deno.remove(volumeFile(state, name)).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+}
+
+/** Where the bytes of a volume are, once an emulator has used it. */
+export function volumeFile(state: State, name: string): string {
+  return join(state.dir, "volumes", name.replaceAll("/", "_"));
 }
 
 /** Name of the dataset that is the root of a zone. */

@@ -1,14 +1,13 @@
-// The VNC listener of one running machine. It stands for two things at once, the proxy of the host
-// and the VNC server of the hypervisor behind it.
+// The VNC listener of one running machine: the proxy of the host, with its faults. The VNC server
+// behind it is the engine's.
 
-import { ByteReader } from "./byte_reader.ts";
-import { handshake } from "./rfb_handshake.ts";
-import { type Inputs, RfbSession } from "./rfb_session.ts";
-import type { Screen } from "./screen.ts";
+import type { VncClient } from "./engine.ts";
 import { sleep } from "./state.ts";
 
 /** Clients at one time; more are closed at once. */
 const CLIENTS_MAX = 32;
+/** What a silent listener reads at once, bytes. */
+const IGNORED_BYTES = 4096;
 
 /** How a listener treats the next client. */
 export interface Behaviour {
@@ -23,15 +22,13 @@ export interface Behaviour {
 }
 
 /** What the console of one machine is made from. */
-export interface VncOptions extends Inputs {
+export interface VncOptions {
   readonly hostname: string;
   /** 0 lets the system choose. */
   readonly port: number;
-  readonly name: string;
-  /** Asked for each client; empty for none. */
-  readonly password: () => Promise<string>;
-  readonly screen: Screen;
   readonly behaviour: () => Promise<Behaviour>;
+  /** Serves a client until one side ends; the connection is then closed. */
+  readonly serve: (conn: Deno.Conn, client: VncClient) => Promise<void>;
 }
 
 /** A console that listens. */
@@ -80,17 +77,13 @@ export function listenVnc(options: VncOptions): VncListener {
 async function serve(conn: Deno.Conn, options: VncOptions): Promise<void> {
   const behaviour = await options.behaviour();
   if (behaviour.closes) return;
-  const reader = new ByteReader(conn);
   if (behaviour.silent) {
-    while (await reader.byte() !== null);
+    const ignored = new Uint8Array(IGNORED_BYTES);
+    while (await conn.read(ignored) !== null);
     return;
   }
   await sleep(behaviour.delayMs);
-  const { name, screen } = options;
-  const password = await options.password();
-  if (await handshake(conn, reader, { name, password, old: behaviour.old })) {
-    await new RfbSession(conn, reader, screen, options).run();
-  }
+  await options.serve(conn, { old: behaviour.old });
 }
 
 function closeQuietly(conn: Deno.Conn): void {

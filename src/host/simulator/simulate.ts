@@ -3,14 +3,17 @@
 // host at hand: it is as good as what is published about the tool. See docs/simulator.md.
 //
 //   zonewright simulate --state DIR vmadm SUBCOMMAND ...
+//   zonewright simulate --state DIR zfs list|destroy ...
 //   zonewright simulate --state DIR fault [NAME [VALUE] [COUNT]] | fault --clear [NAME]
 //   zonewright simulate --state DIR guest UUID [power-off|reset|crash|proxy-restart]
+//   zonewright simulate --state DIR engine [fake|qemu|auto]
 //   zonewright simulate --state DIR audit | stop-all | power-cycle [--autoboot]
 //   zonewright simulate --state DIR run-machine UUID BOOT_ID      (started by `vmadm start` only)
 
 import { messageOf } from "../../domain/error.ts";
 import { leftovers } from "./audit.ts";
 import { canonicalSubcommand } from "./call.ts";
+import { chooseEngine } from "./engine.ts";
 import { clearFaults, listFaults, setFault } from "./fault.ts";
 import { actOnGuest, describeGuest, powerCycle, stopAll } from "./host_event.ts";
 import { runMachine } from "./machine_process.ts";
@@ -18,8 +21,9 @@ import { failed, type Outcome, printed, printedJson } from "./outcome.ts";
 import { spoil, writeOutcome } from "./output.ts";
 import { openState, type State } from "./state.ts";
 import { vmadm } from "./vmadm.ts";
+import { zfs } from "./zfs.ts";
 
-const USAGE = "Usage: simulate --state DIR vmadm|fault|guest|audit|stop-all|power-cycle ...";
+const USAGE = "Usage: simulate --state DIR vmadm|fault|guest|engine|audit|stop-all|power-cycle ...";
 
 /**
  * Runs one call of the simulator: the words after `zonewright simulate`.
@@ -48,6 +52,7 @@ async function outcomeOf(args: readonly string[]): Promise<Outcome> {
       await vmadm(state, rest),
     );
   }
+  if (face === "zfs") return await zfs(state, rest);
   try {
     return await act(state, face, rest);
   } catch (error) {
@@ -66,6 +71,11 @@ async function act(state: State, face: string, args: readonly string[]): Promise
       if (second === "") return printedJson(await describeGuest(state, first));
       await actOnGuest(state, first, second);
       return printed("");
+    case "engine": {
+      const { engine, emulator } = state.host;
+      if (first === "") return printedJson({ engine, ...(emulator === "" ? {} : { emulator }) });
+      return printedJson({ engine: await chooseEngine(state, first, Deno.env.get("PATH") ?? "") });
+    }
     case "audit": {
       const found = await leftovers(state);
       return { ...printedJson({ leftovers: found }), code: found.length === 0 ? 0 : 1 };

@@ -8,6 +8,8 @@
 //   machines/U.json       one machine (machine.ts)
 //   processes/U.json      the process of machine U: its pid, and where it answers (presence.ts)
 //   processes/U.input     keys and pointer positions that the guest received, JSON lines
+//   processes/U.emulator  what the emulator of machine U has complained of
+//   volumes/NAME          the bytes of a volume, once an emulator has used it
 //   zones/U/root          the root folder of the zone
 //   lock                  held for each read-modify-write of the files above
 
@@ -58,6 +60,10 @@ export interface Host {
   /** Images that are imported, with the size of their volume. */
   readonly images: readonly { readonly uuid: string; readonly size: number }[];
   readonly bhyve: boolean;
+  /** What runs the machines that start from now on (engine.ts). */
+  readonly engine: "fake" | "qemu";
+  /** Absolute path of the emulator that the engine qemu runs; empty when none was chosen. */
+  readonly emulator: string;
   readonly delays: Delays;
   readonly timeouts: Timeouts;
 }
@@ -75,6 +81,8 @@ const DEFAULT_HOST: Omit<Host, "uuid"> = {
   pool: { name: "zones", size: 1024 * 1024 },
   images: [],
   bhyve: true,
+  engine: "fake",
+  emulator: "",
   delays: {
     factor: 1,
     volumes: 0,
@@ -119,6 +127,14 @@ function hostOf(facts: JsonObject): Host {
     delays: { ...DEFAULT_HOST.delays, ...delays },
     timeouts: { ...DEFAULT_HOST.timeouts, ...timeouts },
   } as Host;
+}
+
+/** Changes facts of a host; the calls that follow go by them. */
+export async function changeHost(state: State, facts: Partial<Host>): Promise<void> {
+  const file = join(state.dir, "host.json");
+  await locked(state.dir, async () => {
+    await writeJson(file, { ...await readJson(file), ...facts });
+  });
 }
 
 /** Runs a function while no other call changes this host. Not reentrant. */

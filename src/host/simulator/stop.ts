@@ -134,7 +134,9 @@ export async function remove(state: State, uuid: string): Promise<Outcome> {
   await locked(state.dir, async () => {
     await removeIfThere(machineFile(state, uuid));
     await removeIfThere(processFile(state, uuid));
-    await removeIfThere(join(state.dir, "processes", `${uuid}.input`));
+    for (const kind of ["input", "emulator"]) {
+      await removeIfThere(join(state.dir, "processes", `${uuid}.${kind}`));
+    }
   });
   return said(`Successfully deleted VM ${uuid}`);
 }

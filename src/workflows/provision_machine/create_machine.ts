@@ -32,6 +32,9 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   }
 
   const payload = { ...job.params.machine, uuid, autoboot: false };
+  // Anyone who reaches the host's address could use a console without one. The agent chooses it, and
+  // no job knows it.
+  if (payload.vnc_password === undefined) payload.vnc_password = true;
   // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
   if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
   // The medium is copied into the zone, whose quota is 10 GiB for kvm and 1 GiB for bhyve.

@@ -11,5 +11,5 @@ export const WAIT_FOR_VNC = `async function wait_for_vnc(job, cb) {
     task: "wait_for_vnc",
     message: "The console of machine " + uuid + " is at " + address.host + " port " + address.port,
   });
-  cb(null, { uuid, vnc: address });
+  cb(null, { uuid, vnc: address, console: "/agent/v1/machines/" + uuid + "/console" });
 }`;
