@@ -1,0 +1,140 @@
+// `zonewright install` and `zonewright uninstall`: the agent as a service of systemd or SMF. The only
+// commands besides `db` that work on this machine and not through an agent.
+
+import { resolve } from "@std/path";
+import { AgentError } from "../domain/error.ts";
+import { nearest } from "../domain/near_word.ts";
+import { selfCommand } from "../executable.ts";
+import { runCommand } from "../host/command.ts";
+import {
+  definitionText,
+  installService,
+  type Run,
+  uninstallService,
+} from "../service/installation.ts";
+import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/service_paths.ts";
+import { type Flag, usageError } from "./arguments.ts";
+import type { Call, Noun } from "./command.ts";
+import { EXIT, type ExitCode } from "./exit_code.ts";
+
+const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
+
+const ROOT_FLAG: Flag = {
+  name: "root",
+  placeholder: "DIR",
+  help: "work below this folder and start nothing: for images and packages",
+};
+
+/** @throws {AgentError} `invalid_argument` */
+function managerOf({ args }: Call): ServiceManager {
+  const [word = ""] = args.operands;
+  const found = SERVICE_MANAGERS.find((manager) => manager === word);
+  if (found !== undefined) return found;
+  throw usageError(
+    `${JSON.stringify(word)} is no service manager: expected ${SERVICE_MANAGERS.join(" or ")}` +
+      nearest(word, SERVICE_MANAGERS),
+  );
+}
+
+function rootOf({ args, terminal }: Call): { readonly root?: string } {
+  const root = args.text("root");
+  return root === undefined ? {} : { root: resolve(terminal.cwd, root) };
+}
+
+/** Below another root nothing is run: its service manager is not the one of this machine. */
+function runnerFor({ root }: { readonly root?: string }): { readonly run?: Run } {
+  return root === undefined ? { run: runCommand } : {};
+}
+
+/** @throws {AgentError} `invalid_argument` */
+function userOf({ args }: Call, manager: ServiceManager): { readonly user?: string } {
+  const user = args.text("user");
+  if (user === undefined) return {};
+  if (manager === "smf") {
+    throw usageError("--user is for systemd: in a global zone vmadm needs root");
+  }
+  if (!USER.test(user)) throw usageError(`--user ${JSON.stringify(user)} is no name of a user`);
+  return { user };
+}
+
+/** `zonewright install`. */
+export const INSTALL: Noun = {
+  kind: "command",
+  command: {
+    summary: "make this file a service of systemd or SMF, and start it",
+    operands: "systemd|smf",
+    operandsMin: 1,
+    operandsMax: 1,
+    examples: [
+      ["install smf", "on a SmartOS host: survives reboots, under /opt/custom"],
+      ["install systemd --print", "the unit, and nothing is done"],
+    ],
+    flags: [
+      { name: "print", help: "print the unit or manifest, and do nothing" },
+      { name: "user", placeholder: "NAME", help: "systemd: run as this user, not as root" },
+      { name: "no-start", help: "install, and start nothing" },
+      ROOT_FLAG,
+    ],
+    notes: [
+      "It is safe to repeat, and is how a newer binary takes the place of an older one. An existing\n" +
+      "configuration is kept. Run as root.",
+    ],
+    shared: "output",
+    run: install,
+  },
+};
+
+async function install(call: Call): Promise<ExitCode> {
+  const { args, printer, terminal } = call;
+  const manager = managerOf(call);
+  const user = userOf(call, manager);
+  if (args.has("print")) {
+    terminal.out(definitionText({ manager, ...user }));
+    return EXIT.ok;
+  }
+  const { compiled, program } = selfCommand();
+  if (!compiled) {
+    throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
+  }
+  const root = rootOf(call);
+  const request = { manager, ...user, ...root, start: !args.has("no-start") };
+  const report = await installService(request, { program, ...runnerFor(root) });
+  if (printer.json) {
+    printer.document(report);
+    return EXIT.ok;
+  }
+  for (const path of report.written) printer.data(`wrote  ${path}`);
+  for (const path of report.kept) printer.data(`kept   ${path}`);
+  for (const line of report.ran) printer.data(`ran    ${line}`);
+  printer.next("doctor", "whether everything that it needs is there");
+  return EXIT.ok;
+}
+
+/** `zonewright uninstall`. */
+export const UNINSTALL: Noun = {
+  kind: "command",
+  command: {
+    summary: "stop the service and remove it; configuration and state stay",
+    operands: "systemd|smf",
+    operandsMin: 1,
+    operandsMax: 1,
+    examples: [["uninstall systemd", "what holds data is named and stays"]],
+    flags: [ROOT_FLAG],
+    shared: "output",
+    async run(call) {
+      const { printer } = call;
+      const manager = managerOf(call);
+      const root = rootOf(call);
+      const report = await uninstallService({ manager, ...root }, runnerFor(root));
+      if (printer.json) {
+        printer.document(report);
+        return EXIT.ok;
+      }
+      for (const line of report.ran) printer.data(`ran      ${line}`);
+      for (const path of report.removed) printer.data(`removed  ${path}`);
+      for (const path of report.kept) printer.data(`kept     ${path}`);
+      if (report.removed.length === 0) printer.note(`${SERVICE_NAME[manager]} is not installed`);
+      return EXIT.ok;
+    },
+  },
+};

@@ -1,0 +1,87 @@
+// The unit that systemd reads. The agent tells systemd itself when it is ready and that it is alive
+// (service_notice.ts), and systemd takes from it whatever it does not need.
+
+import type { ServicePaths } from "./service_paths.ts";
+
+/** Seconds without a sign of life after which systemd starts the agent again. */
+export const WATCHDOG_SECONDS = 30;
+/** More than the agent gives its tasks and callers when it stops. */
+const STOP_SECONDS = 60;
+
+/**
+ * What an agent that is root keeps: it starts guests under another user and ends them, and gives its
+ * socket to a group. The files it reads and writes are root's.
+ * @see capabilities(7)
+ */
+const ROOT_CAPABILITIES = "CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_CHOWN";
+
+/** How the unit is written. */
+export interface UnitOptions {
+  readonly paths: ServicePaths;
+  /** Runs as this user instead of root; guests then run as it too. */
+  readonly user?: string;
+}
+
+/**
+ * The text of `zonewright.service`.
+ * @see systemd.service(5), systemd.exec(5); MemoryDenyWriteExecute stays off since V8 makes code
+ */
+export function systemdUnit({ paths, user }: UnitOptions): string {
+  const capabilities = user === undefined ? ROOT_CAPABILITIES : "";
+  return `# Written by zonewright install systemd. Changes belong into a drop-in (systemctl edit zonewright).
+[Unit]
+Description=zonewright host agent
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=60
+StartLimitBurst=10
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart=${paths.binary} serve --config ${paths.config}
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=1
+WatchdogSec=${WATCHDOG_SECONDS}
+TimeoutStartSec=60
+TimeoutStopSec=${STOP_SECONDS}
+KillMode=mixed
+${user === undefined ? "" : `User=${user}\nGroup=${user}\n`}UMask=0077
+StateDirectory=zonewright
+StateDirectoryMode=0700
+RuntimeDirectory=zonewright
+RuntimeDirectoryMode=0755
+ConfigurationDirectory=zonewright
+WorkingDirectory=/
+LimitNOFILE=65536
+
+CapabilityBoundingSet=${capabilities}
+AmbientCapabilities=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=default
+RemoveIPC=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@obsolete @swap @reboot @raw-io @cpu-emulation @debug @module @mount @clock
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+`;
+}

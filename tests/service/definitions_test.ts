@@ -1,0 +1,53 @@
+// Unit and manifest, as the tools of their service managers judge them.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { fromFileUrl, join } from "@std/path";
+import { definitionText } from "../../src/service/installation.ts";
+import { programTest } from "../support/program.ts";
+import { withFolder } from "../support/until.ts";
+
+const DTD = fromFileUrl(new URL("service_bundle.dtd", import.meta.url));
+/** Of 10; systemd calls everything below 5 fine. */
+const EXPOSURE_MAX = 3;
+
+async function output(
+  program: string,
+  args: string[],
+): Promise<{ code: number; text: string }> {
+  const { code, stdout, stderr } = await new Deno.Command(program, { args }).output();
+  const decoder = new TextDecoder();
+  return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
+}
+
+programTest("xmllint", "the manifest is valid SMF", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.xml");
+    await Deno.writeTextFile(path, definitionText({ manager: "smf" }));
+    const { code, text } = await output("xmllint", ["--noout", "--nonet", "--dtdvalid", DTD, path]);
+    assertEquals(code, 0, text);
+  }));
+
+for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]] as const) {
+  programTest(
+    "systemd-analyze",
+    `the unit for ${name} exposes little`,
+    () =>
+      withFolder(async (folder) => {
+        const path = join(folder, "zonewright.service");
+        await Deno.writeTextFile(path, definitionText({ manager: "systemd", ...options }));
+        const { text } = await output("systemd-analyze", ["security", "--offline=yes", path]);
+        const exposure = Number(/exposure level for \S+: ([\d.]+)/.exec(text)?.[1]);
+        assert(exposure < EXPOSURE_MAX, text);
+        // A directive that systemd does not know is only warned of.
+        const { text: verified } = await output("systemd-analyze", ["verify", path]);
+        const about = verified.split("\n").filter((line) => line.includes(path));
+        assertEquals(about.filter((line) => !line.includes("is not executable")), []);
+      }),
+  );
+}
+
+Deno.test("the unit leaves V8 the memory that it makes code in", () => {
+  const unit = definitionText({ manager: "systemd" });
+  assert(!unit.includes("MemoryDenyWriteExecute"));
+  assertStringIncludes(unit, "Type=notify");
+});

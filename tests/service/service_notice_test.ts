@@ -1,0 +1,72 @@
+// What systemd hears: a real agent tells a socket, as it would tell systemd's.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { startAgentProcess } from "../support/agent_process.ts";
+import { until, withFolder } from "../support/until.ts";
+import { journey } from "../journeys/programs.ts";
+
+journey(
+  "a service manager hears that the agent is ready, alive and stopping",
+  (program) =>
+    withFolder(async (folder) => {
+      const path = join(folder, "notify");
+      const socket = Deno.listenDatagram({ transport: "unixpacket", path });
+      const heard: string[] = [];
+      const listening = (async () => {
+        for await (const [bytes] of socket) heard.push(new TextDecoder().decode(bytes));
+      })();
+      const agent = await startAgentProcess(program, join(folder, "state"), ["--dev"], {
+        NOTIFY_SOCKET: path,
+        WATCHDOG_USEC: "300000",
+      });
+      try {
+        await until(
+          "three signs of life",
+          () => heard.filter((one) => one === "WATCHDOG=1").length >= 3,
+        );
+        assertStringIncludes(heard[0] ?? "", "READY=1");
+        assertStringIncludes(heard[0] ?? "", agent.url);
+      } finally {
+        assertEquals(await agent.stop(), 0);
+      }
+      assertStringIncludes(heard.join("\n"), "STOPPING=1");
+      socket.close();
+      await listening;
+    }),
+);
+
+journey(
+  "SIGHUP takes what can change at once, and names what waits for a restart",
+  (program) =>
+    withFolder(async (folder) => {
+      const config = join(folder, "zonewright.toml");
+      await Deno.writeTextFile(config, 'log_level = "info"\nslots = 2\n');
+      const agent = await startAgentProcess(program, join(folder, "state"), [
+        "--dev",
+        "--config",
+        config,
+      ]);
+      try {
+        await Deno.writeTextFile(config, 'log_level = "debug"\nkeep_finished = "2d"\nslots = 3\n');
+        agent.signal("SIGHUP");
+        await until(
+          "the new configuration",
+          () => agent.log().includes("configuration read again"),
+        );
+        const line = agent.log().split("\n").find((one) =>
+          one.includes("configuration read again")
+        );
+        const { applied, restart_needed } = JSON.parse(line ?? "{}");
+        assertEquals([applied, restart_needed], ["keep_finished log_level", "slots"]);
+
+        await Deno.writeTextFile(config, 'log_levle = "info"\n');
+        agent.signal("SIGHUP");
+        await until("the refusal", () => agent.log().includes("configuration not read again"));
+        assertStringIncludes(agent.log(), "log_level");
+        assertEquals((await agent.get("/ping")).status, 200);
+      } finally {
+        await agent.stop();
+      }
+    }),
+);
