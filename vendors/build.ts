@@ -8,6 +8,7 @@ import { type CompileTools, fallbackTools } from "./runtime.ts";
 const root = fromFileUrl(new URL("..", import.meta.url));
 const bundle = join(root, "dist/bundle");
 const binary = join(root, "dist/zonewright");
+const buildFile = join(bundle, "build.json");
 
 /** What the agent may do; a guest gives all of it up before it reads a task. */
 const PERMISSIONS = ["read", "write", "net", "env", "run", "sys"].map((name) => `--allow-${name}`);
@@ -45,6 +46,20 @@ async function bundleSources(): Promise<void> {
   if (!success) throw new Error(`Cannot bundle main.ts: ${words}`);
 }
 
+/** What `zonewright version` says of this build; it stands beside the bundle, inside the binary. */
+async function writeBuildFile(): Promise<void> {
+  const git = async (...args: string[]) => {
+    const { success, stdout } = await new Deno.Command("git", { args, cwd: root, stderr: "null" })
+      .output();
+    return success ? new TextDecoder().decode(stdout).trim() : undefined;
+  };
+  // Sources that were unpacked from an archive have no history.
+  const commit = await git("rev-parse", "HEAD").catch(() => undefined);
+  const changed = commit === undefined ? "" : await git("status", "--porcelain");
+  const text = JSON.stringify({ commit: commit ?? null, changed: changed !== "" });
+  await Deno.writeTextFile(buildFile, `${text}\n`);
+}
+
 async function compile(
   compiler: string,
   env: Record<string, string>,
@@ -60,8 +75,12 @@ async function compile(
     "--no-npm",
     // Without it a binary would read compiled code from a predictable place in the temporary folder.
     "--no-code-cache",
+    // Datagrams to a unix socket: how systemd is told that the agent is ready.
+    "--unstable-net",
     `--v8-flags=${V8_FLAGS}`,
     ...PERMISSIONS,
+    "--include",
+    buildFile,
     "--output",
     binary,
     join(bundle, "main.js"),
@@ -70,6 +89,7 @@ async function compile(
 
 async function build(): Promise<string> {
   await bundleSources();
+  await writeBuildFile();
   const given = Deno.env.get("DENORT_BIN");
   if (given !== undefined) {
     const { success, words } = await compile(Deno.execPath(), { DENORT_BIN: given });

@@ -1,7 +1,8 @@
 // `zonewright version`: what this program is made of.
 
+import { SCHEMA_VERSION } from "../database_file.ts";
 import { selfCommand } from "../executable.ts";
-import { runtimeLabel, VERSION } from "../version.ts";
+import { readBuildInfo, runtimeLabel, VERSION } from "../version.ts";
 import type { Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
 
@@ -29,12 +30,15 @@ export const VERSION_NOUN: Noun = {
     shared: "output",
     async run({ printer }) {
       const { compiled } = selfCommand();
+      const { commit, changed } = await readBuildInfo();
       const parts = {
         version: VERSION,
+        commit: commit === null ? "unknown" : changed ? `${commit} (changed)` : commit,
         deno: Deno.version.deno,
         v8: Deno.version.v8,
         typescript: Deno.version.typescript,
         sqlite: await sqliteVersion(),
+        schema: SCHEMA_VERSION,
         runtime: runtimeLabel(Deno.version.deno),
         form: compiled ? "compiled" : "source",
         target: Deno.build.target,
@@ -42,7 +46,8 @@ export const VERSION_NOUN: Noun = {
       if (printer.json) printer.document(parts);
       else {
         printer.data(`zonewright ${VERSION}`);
-        printer.pairs(Object.entries(parts).filter(([name]) => name !== "version"));
+        const rest = Object.entries(parts).filter(([name]) => name !== "version");
+        printer.pairs(rest.map(([name, value]) => [name, String(value)]));
       }
       return EXIT.ok;
     },

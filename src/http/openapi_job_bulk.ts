@@ -2,6 +2,7 @@
 
 import type { JsonObject } from "../domain/json.ts";
 import { PARAM_KEYS_MAX } from "./job_filter.ts";
+import { PRUNED_OF_A_CALL_MAX } from "./job_prune.ts";
 import { JOBS_OF_A_CALL_MAX } from "./job_selection.ts";
 import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
 import { FINISHED_JOB, JOB_UUID, RESUMED_JOB } from "./openapi_job_schemas.ts";
@@ -95,6 +96,16 @@ export const JOB_BULK_SCHEMAS: JsonObject = {
   RetriedJobs: changed("retried", {
     next_attempt: { ...UUID, description: "The job that was made of it." },
   }),
+  PruneRequest: objectOf("Which finished jobs are removed.", ["older_than_seconds"], {
+    older_than_seconds: { ...COUNT, description: "Those that ended so many seconds ago or more." },
+  }, "closed"),
+  PrunedJobs: objectOf("What was removed.", ["removed", "more"], {
+    removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
+    more: {
+      type: "boolean",
+      description: "Whether others are as old, beyond what one call removes.",
+    },
+  }),
   RefusedJob: objectOf("A job that was not changed, and why.", ["uuid", "code", "message"], {
     uuid: UUID,
     code: { type: "string", description: "As `code` of an error." },
@@ -107,6 +118,21 @@ const REFUSED: JsonObject = {
   code: "ConflictError",
   message: `Cannot cancel job ${OTHER_UUID}: execution is "success", expected queued, running or ` +
     "waiting",
+};
+
+const PRUNE_PATH: JsonObject = {
+  operationId: "jobs_prune",
+  summary: "Remove old finished jobs",
+  description:
+    "With all that belongs to them. The agent does so by itself, later, as its settings " +
+    "`keep_finished` and `finished_jobs_max` say.",
+  requestBody: jsonBody("Which jobs.", schemaRef("PruneRequest"), {
+    month: { older_than_seconds: 2_592_000 },
+  }),
+  responses: {
+    "200": jsonAnswer("What was removed.", schemaRef("PrunedJobs"), { removed: 12, more: false }),
+    ...refusals(...BODY_REFUSALS),
+  },
 };
 
 /** The paths themselves. */
@@ -132,6 +158,7 @@ export const JOB_BULK_PATHS: OpenapiPart["paths"] = {
       },
     },
   },
+  "/agent/v1/jobs/prune": { post: PRUNE_PATH },
   "/agent/v1/jobs/cancel": {
     post: {
       operationId: "jobs_cancel",

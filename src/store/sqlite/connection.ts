@@ -41,7 +41,7 @@ export class Connection {
         PRAGMA busy_timeout = ${BUSY_MS};
         PRAGMA journal_size_limit = ${WAL_BYTES_KEPT};
       `);
-      migrate(this.#db);
+      migrate(this.#db, path);
     } catch (error) {
       this.#db.close();
       throw error;

@@ -1,0 +1,231 @@
+// What may stand at the cursor of a command line: commands, flags, and what the agent knows: jobs,
+// workflows, machines, images. A shell asks by `zonewright __complete WORD...`, where the last word is
+// the one at the cursor; the answer is one candidate a line, with its meaning behind a tab. Whatever
+// goes wrong answers nothing: an error text on the line that somebody types helps nobody.
+
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import type { Flag } from "./arguments.ts";
+import type { Client } from "./client.ts";
+import { type Command, flagsOf, type Noun } from "./command.ts";
+
+/** One way to go on. */
+export interface Candidate {
+  readonly value: string;
+  /** For shells that show it. */
+  readonly about: string;
+}
+
+/** A word by which the shell is asked to complete names of files itself. */
+export const FILES: Candidate = { value: ":files", about: "" };
+
+/** The nouns of the command line, loaded when they are asked for. */
+export type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
+
+/** Makes a client for the flags of the command line that is completed. */
+export type ClientFor = (flags: ReadonlyMap<string, string>) => Client;
+
+/** Milliseconds for an answer of the agent: somebody has pressed a key. */
+const LIVE_MS = 1_500;
+const LIVE_MAX = 100;
+
+/**
+ * The candidates for the last of the words.
+ * @param words behind the program's name
+ */
+export async function candidates(
+  words: readonly string[],
+  nouns: Nouns,
+  clientFor: ClientFor,
+): Promise<readonly Candidate[]> {
+  const [nounName, ...rest] = words;
+  if (nounName === undefined || rest.length === 0) {
+    return await startingWith(nounName ?? "", summariesOf(nouns));
+  }
+  const noun = Object.hasOwn(nouns, nounName) ? await nouns[nounName]?.() : undefined;
+  if (noun === undefined) return [];
+  if (noun.kind === "command") return await ofCommand(noun.command, nounName, rest, clientFor);
+  const [verb = "", ...operands] = rest;
+  if (operands.length === 0) {
+    const verbs = Object.entries(noun.verbs).map(([value, { summary }]) => ({
+      value,
+      about: summary,
+    }));
+    return await startingWith(verb, Promise.resolve(verbs));
+  }
+  const command = Object.hasOwn(noun.verbs, verb) ? noun.verbs[verb] : undefined;
+  return command === undefined
+    ? []
+    : await ofCommand(command, `${nounName} ${verb}`, operands, clientFor);
+}
+
+async function summariesOf(nouns: Nouns): Promise<Candidate[]> {
+  return await Promise.all(
+    Object.entries(nouns).map(async ([value, load]) => {
+      const noun = await load();
+      return { value, about: noun.kind === "command" ? noun.command.summary : noun.summary };
+    }),
+  );
+}
+
+async function startingWith(
+  typed: string,
+  all: Promise<readonly Candidate[]>,
+): Promise<readonly Candidate[]> {
+  return (await all).filter(({ value }) => value.startsWith(typed));
+}
+
+async function ofCommand(
+  command: Command,
+  name: string,
+  words: readonly string[],
+  clientFor: ClientFor,
+): Promise<readonly Candidate[]> {
+  const flags = flagsOf(command);
+  const typed = words.at(-1) ?? "";
+  const { given, operands, open } = readWords(words.slice(0, -1), flags);
+  const live = { command: name, typed, ask: askWith(clientFor, given) };
+  const equals = typed.startsWith("--") ? typed.indexOf("=") : -1;
+  if (equals > 0) {
+    const flag = flags.find((one) => `--${one.name}` === typed.slice(0, equals));
+    if (flag?.placeholder === undefined) return [];
+    const values = await valuesOf(flag.placeholder, {
+      ...live,
+      typed: typed.slice(equals + 1),
+    });
+    const whole = values.map((one) => ({
+      ...one,
+      value: `${typed.slice(0, equals)}=${one.value}`,
+    }));
+    return await startingWith(typed, Promise.resolve(whole));
+  }
+  if (open?.placeholder !== undefined) {
+    return await orFiles(typed, await valuesOf(open.placeholder, live));
+  }
+  if (typed.startsWith("-")) {
+    const free = flags.filter((flag) => flag.many === true || !given.has(flag.name));
+    const all = free.map((flag) => ({ value: `--${flag.name}`, about: flag.help }));
+    return await startingWith(typed, Promise.resolve(all));
+  }
+  const kind = operandKind(command.operands, operands);
+  return kind === undefined ? [] : await orFiles(typed, await valuesOf(kind, live));
+}
+
+/** Names of files are the shell's: what it knows of them, no program does. */
+async function orFiles(typed: string, values: readonly Candidate[]): Promise<readonly Candidate[]> {
+  return values.includes(FILES) ? values : await startingWith(typed, Promise.resolve(values));
+}
+
+/** Reads what stands before the cursor; `open` is a flag whose value is at the cursor. */
+function readWords(
+  words: readonly string[],
+  flags: readonly Flag[],
+): { given: Map<string, string>; operands: number; open: Flag | undefined } {
+  const given = new Map<string, string>();
+  let operands = 0;
+  let open: Flag | undefined;
+  for (const word of words) {
+    if (open !== undefined) {
+      given.set(open.name, word);
+      open = undefined;
+      continue;
+    }
+    const [name = "", ...value] = word.split("=");
+    const flag = flags.find((one) => `--${one.name}` === name || `-${one.short}` === name);
+    if (flag === undefined) {
+      operands += word.startsWith("-") ? 0 : 1;
+    } else if (flag.placeholder === undefined || value.length > 0) {
+      given.set(flag.name, value.join("="));
+    } else open = flag;
+  }
+  return { given, operands, open };
+}
+
+/** The word of `JOB` or `[FILE]...` that stands for the operand at the cursor. */
+function operandKind(text: string, at: number): string | undefined {
+  const kinds = text.split(" ").filter((word) => word !== "");
+  const last = kinds.at(-1);
+  const kind = kinds[at] ?? (last?.endsWith("...") === true ? last : undefined);
+  return kind?.replaceAll(/[[\].]/g, "");
+}
+
+const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD"];
+const JOB_STATES = ["queued", "running", "waiting", "succeeded", "failed", "canceled"];
+
+/** Asks the agent for a list, and reads each of its objects. */
+type Ask = (
+  path: string,
+  read: (one: JsonObject) => Candidate | undefined,
+) => Promise<readonly Candidate[]>;
+
+/** What a placeholder stands for. @param typed what stands at the cursor */
+async function valuesOf(
+  placeholder: string,
+  { command, typed, ask }: { command: string; typed: string; ask: Ask },
+): Promise<readonly Candidate[]> {
+  switch (placeholder) {
+    case "FILE":
+    case "PATH":
+    case "DIR":
+    case "MEDIUM":
+      return [FILES];
+    case "JOB":
+      return await ask(
+        `/jobs?limit=${LIVE_MAX}`,
+        (job) => candidate(job.uuid, `${job.execution} ${job.name}`),
+      );
+    case "WORKFLOW":
+      return await ask("/workflows?builtin=true", (one) => candidate(one.name, String(one.uuid)));
+    case "MACHINE":
+      return await ask(
+        "/agent/v1/machines",
+        (one) => candidate(one.uuid, `${one.state} ${one.alias ?? ""}`),
+      );
+    case "DISTRO":
+      return await distros(ask, "");
+    case "DISTRO/RELEASE":
+      return typed.includes("/") ? await releases(ask, typed) : await distros(ask, "/");
+    case "STATE":
+      return command.startsWith("job") ? JOB_STATES.map(plain) : [];
+    case "METHOD":
+      return METHODS.map(plain);
+    default:
+      // `cd|disk` says itself what it may be.
+      return placeholder.includes("|") ? placeholder.split("|").map(plain) : [];
+  }
+}
+
+function plain(value: string): Candidate {
+  return { value, about: "" };
+}
+
+function candidate(value: unknown, about: string): Candidate | undefined {
+  return typeof value === "string" ? { value, about: about.trim() } : undefined;
+}
+
+async function distros(ask: Ask, end: string): Promise<readonly Candidate[]> {
+  return await ask("/v1/index.json", ({ id, name }) => candidate(id, String(name ?? "")))
+    .then((all) => all.map(({ value, about }) => ({ value: value + end, about })));
+}
+
+async function releases(ask: Ask, typed: string): Promise<readonly Candidate[]> {
+  const distro = typed.slice(0, typed.indexOf("/"));
+  const path = `/v1/distros/${encodeURIComponent(distro)}/index.json`;
+  return await ask(path, ({ id, title }) => candidate(`${distro}/${id}`, String(title ?? "")));
+}
+
+/** Asks with the address that the line names, and only for so long as somebody waits. */
+function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Ask {
+  return async (path, read) => {
+    const client = clientFor(given);
+    try {
+      const answer = await client.get(path, AbortSignal.timeout(LIVE_MS));
+      const list = Array.isArray(answer)
+        ? answer
+        : Object.values(isJsonObject(answer) ? answer : {}).find(Array.isArray) ?? [];
+      return list.slice(0, LIVE_MAX)
+        .flatMap((one: unknown) => isJsonObject(one) ? read(one) ?? [] : []);
+    } finally {
+      client.close();
+    }
+  };
+}

@@ -1,0 +1,156 @@
+// `zonewright db`: the database of an agent as a file. Backup, restore and check work on the state
+// folder of this machine, whether the agent runs or not (a restore wants it stopped); prune asks the
+// agent.
+
+import { resolve } from "@std/path";
+import { loadConfig } from "../config_sources.ts";
+import { backupState, inspectFile, inspectState, restoreState } from "../database_file.ts";
+import { durationSeconds } from "../domain/duration.ts";
+import { systemNow } from "../domain/instant.ts";
+import { numberIn, readObject } from "./answer.ts";
+import { type Flag, usageError } from "./arguments.ts";
+import type { Call, Command, Noun } from "./command.ts";
+import { confirmed, YES_FLAG } from "./confirm.ts";
+import { EXIT } from "./exit_code.ts";
+import { configFlags, configSources } from "./serve_flags.ts";
+
+const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
+  name === "config" || name === "state-dir" || name === "dev"
+);
+
+async function stateDirOf(call: Call): Promise<string> {
+  return (await loadConfig(configSources(call))).state_dir.value;
+}
+
+const BACKUP: Command = {
+  summary: "copy the database to a file, while the agent runs",
+  operands: "FILE",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [[
+    "db backup /zones/backup/zonewright-monday.db",
+    "checked and synced before it has its name",
+  ]],
+  flags: PLACE_FLAGS,
+  notes: [
+    "The copy is the database at one moment. Downloaded media are not in it: they can be downloaded\n" +
+    "again. An existing file is never replaced.",
+  ],
+  shared: "output",
+  async run(call) {
+    const to = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
+    const report = await backupState(await stateDirOf(call), to);
+    if (call.printer.json) call.printer.document(report);
+    else {call.printer.data(
+        `wrote ${to}: schema ${report.schema}, ${report.jobs} jobs, ${report.bytes} bytes`,
+      );}
+    return EXIT.ok;
+  },
+};
+
+const RESTORE: Command = {
+  summary: "put a backup in the place of the database; the agent must be stopped",
+  operands: "FILE",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [[
+    "db restore /zones/backup/zonewright-monday.db",
+    "the present one is kept beside it",
+  ]],
+  flags: [...PLACE_FLAGS, YES_FLAG],
+  notes: [
+    "A file that is damaged, or was written by a newer program, is refused. Jobs that were running\n" +
+    "when the backup was taken run again from their first task without a result.",
+  ],
+  shared: "output",
+  async run(call) {
+    const from = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
+    const stateDir = await stateDirOf(call);
+    if (!await confirmed(call, `replace the database in ${stateDir}`)) return EXIT.failure;
+    const report = await restoreState(from, stateDir, systemNow);
+    if (call.printer.json) call.printer.document(report);
+    else {
+      const { restored, replaced } = report;
+      call.printer.data(`restored ${restored.path}: ${restored.jobs} jobs`);
+      if (replaced !== null) call.printer.data(`kept     ${replaced}`);
+    }
+    return EXIT.ok;
+  },
+};
+
+const CHECK: Command = {
+  summary: "examine every page, index and reference of the database",
+  operands: "[FILE]",
+  operandsMin: 0,
+  operandsMax: 1,
+  examples: [
+    ["db check", "the database of this host, also while the agent runs"],
+    ["db check /zones/backup/zonewright-monday.db", "a backup"],
+  ],
+  flags: PLACE_FLAGS,
+  shared: "output",
+  async run(call) {
+    const [file] = call.args.operands;
+    const report = file === undefined
+      ? await inspectState(await stateDirOf(call))
+      : await inspectFile(resolve(call.terminal.cwd, file));
+    if (call.printer.json) call.printer.document(report);
+    else {
+      const { path, schema, jobs, workflows, bytes, problems } = report;
+      call.printer.data(
+        `${path}: schema ${schema}, ${workflows} workflows, ${jobs} jobs, ${bytes} bytes`,
+      );
+      for (const problem of problems) call.printer.data(`damaged: ${problem}`);
+      if (problems.length === 0) call.printer.data("ok");
+    }
+    return report.problems.length === 0 ? EXIT.ok : EXIT.failure;
+  },
+};
+
+const PRUNE: Command = {
+  summary: "remove finished jobs that are older than a time, now",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["db prune --older-than 30d --yes", "what keep_finished does by itself, sooner"]],
+  flags: [
+    { name: "older-than", placeholder: "TIME", help: "a time such as 30d or 12h" },
+    YES_FLAG,
+  ],
+  shared: "agent",
+  async run(call) {
+    const text = call.args.text("older-than");
+    if (text === undefined) {
+      throw usageError("--older-than is missing: expected a time such as 30d");
+    }
+    const seconds = durationSeconds(text);
+    if (seconds === undefined) {
+      throw usageError(`--older-than ${text}: expected a time such as 30d`);
+    }
+    if (
+      !call.args.has("curl") && !await confirmed(call, `remove jobs that ended over ${text} ago`)
+    ) {
+      return EXIT.failure;
+    }
+    const path = "/agent/v1/jobs/prune";
+    const body = { older_than_seconds: seconds };
+    let removed = 0;
+    for (let more = true; more;) {
+      const sent = await call.client.send({ method: "POST", path, body });
+      if (sent.kind !== "answered") return EXIT.ok;
+      const answer = readObject(sent.body, path);
+      removed += numberIn(answer, "removed") ?? 0;
+      more = answer.more === true;
+    }
+    if (call.printer.json) call.printer.document({ removed });
+    else call.printer.data(`removed ${removed} jobs`);
+    return EXIT.ok;
+  },
+};
+
+/** `zonewright db`. */
+export const DB: Noun = {
+  kind: "verbs",
+  summary: "back up, restore, check and prune the agent's database",
+  verbs: { backup: BACKUP, restore: RESTORE, check: CHECK, prune: PRUNE },
+};

@@ -1,0 +1,101 @@
+// `zonewright doctor`: looks at everything that an agent of this host needs, and names cause and fix.
+// It works on this machine, with the agent's own configuration, whether the agent runs or not.
+
+import { resolve } from "@std/path";
+import { defaultConfigPath } from "../config.ts";
+import { loadConfig } from "../config_sources.ts";
+import { type Check, diagnose, type Diagnosis, type Outcome } from "../doctor/check.ts";
+import { nearest } from "../domain/near_word.ts";
+import { usageError } from "./arguments.ts";
+import type { Call, Noun } from "./command.ts";
+import { EXIT, type ExitCode } from "./exit_code.ts";
+import { configFlags, configSources } from "./serve_flags.ts";
+import type { Paint } from "./terminal.ts";
+
+const MARKS: Readonly<Record<Outcome, string>> = {
+  ok: "ok",
+  warn: "warn",
+  fail: "FAIL",
+  skipped: "-",
+};
+
+/** `zonewright doctor`. */
+export const DOCTOR: Noun = {
+  kind: "command",
+  command: {
+    summary: "look at everything that the agent needs; name cause and fix",
+    operands: "",
+    operandsMin: 0,
+    operandsMax: 0,
+    examples: [
+      ["doctor", "exits 1 when something is broken"],
+      ["doctor --fix", "also does what is safe to do"],
+      ["doctor --run guests --json", "one check, for a script"],
+    ],
+    flags: [
+      { name: "list", help: "name the checks, and do none" },
+      { name: "run", placeholder: "NAME", help: "only this check (repeatable)", many: true },
+      { name: "fix", help: "do what is safe: rights of the agent's own folders and files" },
+      ...configFlags(),
+    ],
+    notes: ["It reads the state folder and calls vmadm, so run it as the user of the agent."],
+    shared: "output",
+    run: examine,
+  },
+};
+
+async function examine(call: Call): Promise<ExitCode> {
+  const { args, printer, terminal } = call;
+  const sources = configSources(call);
+  const config = await loadConfig(sources);
+  const named = args.text("config") ?? terminal.env.ZONEWRIGHT_CONFIG;
+  const path = resolve(terminal.cwd, named ?? defaultConfigPath(Deno.build.os));
+  const { openExamination } = await import("../examination.ts");
+  const examination = openExamination(config, { path, named: named !== undefined });
+  try {
+    const checks = chosen(examination.checks, args.texts("run"));
+    if (args.has("list")) {
+      if (printer.json) printer.document(checks.map(({ name, about }) => ({ name, about })));
+      else printer.pairs(checks.map(({ name, about }) => [name, about]));
+      return EXIT.ok;
+    }
+    const width = Math.max(...checks.map(({ name }) => name.length));
+    const diagnoses = await diagnose(checks, {
+      repair: args.has("fix"),
+      onDiagnosis: (one) => {
+        if (printer.json) return;
+        printer.data(line(one, width, printer.paint));
+        if (one.fix !== undefined) printer.data(`${" ".repeat(width + 7)}fix: ${one.fix}`);
+      },
+    });
+    if (printer.json) printer.document(diagnoses);
+    return diagnoses.some(({ outcome }) => outcome === "fail") ? EXIT.failure : EXIT.ok;
+  } finally {
+    await examination.close();
+  }
+}
+
+/** @throws {AgentError} `invalid_argument` for a check that there is none of */
+function chosen(checks: readonly Check[], names: readonly string[]): readonly Check[] {
+  const known = checks.map(({ name }) => name);
+  for (const name of names) {
+    if (known.includes(name)) continue;
+    throw usageError(`--run ${JSON.stringify(name)}: no such check${nearest(name, known)}`);
+  }
+  return names.length === 0 ? checks : checks.filter(({ name }) => names.includes(name));
+}
+
+function line(
+  { name, outcome, detail, repaired }: Diagnosis,
+  width: number,
+  paint: Paint,
+): string {
+  const mark = MARKS[outcome].padEnd(5);
+  const painted = outcome === "fail"
+    ? paint("red", mark)
+    : outcome === "warn"
+    ? paint("yellow", mark)
+    : mark;
+  const done = repaired ? " (repaired)" : "";
+  return `${painted} ${name.padEnd(width)} ${detail}${done}`;
+}

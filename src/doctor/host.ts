@@ -1,0 +1,82 @@
+// The managed host: whether its programs answer, and whether machines were left over that no job
+// stands for.
+
+import { isJsonObject } from "../domain/json.ts";
+import type { MachineUuid } from "../domain/id.ts";
+import type { Transport } from "../host/transport.ts";
+import type { Vmadm } from "../host/vmadm.ts";
+import { mapLimited } from "../map_limited.ts";
+import { readExecutions } from "../store/sqlite/database_file.ts";
+import { type Check, type Finding, ok, skipped } from "./check.ts";
+import { statOf } from "./place.ts";
+
+/** Machines that are looked at one by one. */
+const MACHINES_MAX = 500;
+const MACHINES_AT_A_TIME = 4;
+/** The tag by which a machine names the job that made it. */
+const JOB_TAG = "zonewright_job";
+
+/** The program that makes machines. */
+export function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): Check {
+  return {
+    name: "vmadm",
+    about: "vmadm is there and answers",
+    async examine() {
+      if (transport.kind === "local" && await statOf(program) === undefined) {
+        return {
+          outcome: "fail",
+          detail: `${program} is missing: this is no global zone of SmartOS`,
+          fix: "run it there, or manage one with --host ssh://root@host",
+        };
+      }
+      const machines = await vmadm.list();
+      return ok(`${transport.kind}: ${machines.length} machines`);
+    },
+  };
+}
+
+/** The folder below which every zone lies. */
+export function zonesCheck(transport: Transport): Check {
+  return {
+    name: "zones",
+    about: "the folder of the zones is there",
+    async examine() {
+      const { kind, zonesRoot } = transport;
+      if (kind === "ssh") return skipped(`${zonesRoot} is on another machine`);
+      const found = await statOf(zonesRoot);
+      if (found?.isDirectory) return ok(zonesRoot);
+      if (kind === "simulated") return ok(`${zonesRoot} is made with the first machine`);
+      return { outcome: "fail", detail: `${zonesRoot} is no folder`, fix: "name it with --zones" };
+    },
+  };
+}
+
+/** Machines whose job failed, was canceled or is unknown: undoing it did not come to its end. */
+export function leftoversCheck(vmadm: Vmadm, database: string): Check {
+  return {
+    name: "leftovers",
+    about: "no machine stands that a failed job should have removed",
+    async examine(): Promise<Finding> {
+      if (await statOf(database) === undefined) return skipped("no job was ever made");
+      const listed = (await vmadm.list()).slice(0, MACHINES_MAX);
+      const owners = new Map<string, string>();
+      await mapLimited(listed, MACHINES_AT_A_TIME, async ({ uuid }) => {
+        if (typeof uuid !== "string") return;
+        const machine = await vmadm.get(uuid as MachineUuid);
+        const job = isJsonObject(machine?.tags) ? machine.tags[JOB_TAG] : undefined;
+        if (typeof job === "string") owners.set(uuid, job);
+      });
+      const executions = readExecutions(database, [...owners.values()]);
+      const left = [...owners].filter(([, job]) =>
+        ["failed", "canceled"].includes(executions.get(job) ?? "")
+      );
+      if (left.length === 0) return ok(`${owners.size} machines of the agent`);
+      const named = left.map(([uuid, job]) => `${uuid} (job ${job}: ${executions.get(job)})`);
+      return {
+        outcome: "warn",
+        detail: `left over: ${named.join(", ")}`,
+        fix: `zonewright machine delete ${left[0]?.[0]}`,
+      };
+    },
+  };
+}

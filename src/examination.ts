@@ -1,0 +1,81 @@
+// Puts the doctor's checks together for a configuration. It wires rooms as the agent does, and starts
+// nothing that would be in a running agent's way.
+
+import { join } from "@std/path";
+import { openTransport } from "./agent_host.ts";
+import type { Ground } from "./agent_runner.ts";
+import type { Config } from "./config.ts";
+import { DATABASE_NAME } from "./database_file.ts";
+import { agentCheck } from "./doctor/agent.ts";
+import type { Check } from "./doctor/check.ts";
+import { guestsCheck } from "./doctor/guests.ts";
+import { leftoversCheck, vmadmCheck, zonesCheck } from "./doctor/host.ts";
+import { configFileCheck, diskCheck, mediaFoldersCheck, stateFolderCheck } from "./doctor/place.ts";
+import { clockCheck, indexCheck, storeCheck } from "./doctor/records.ts";
+import { randomUuid } from "./domain/id.ts";
+import { systemNow } from "./domain/instant.ts";
+import { selfCommand } from "./executable.ts";
+import { openVmadm } from "./host/vmadm.ts";
+import { silentLog } from "./log.ts";
+import { systemFreeBytes } from "./mirror/free_space.ts";
+
+/** The checks of one host, and what takes down what they opened. */
+export interface Examination {
+  readonly checks: readonly Check[];
+  close(): Promise<void>;
+}
+
+/** Where the configuration was read from. */
+export interface ConfigFile {
+  readonly path: string;
+  /** Whether somebody named it; otherwise it need not be there. */
+  readonly named: boolean;
+}
+
+/** What `openTransport` registers for the simulated host powers off the machines of a running agent. */
+const NOT_OURS_TO_CLOSE = "simulated host";
+
+/**
+ * Opens the checks for a configuration.
+ * @throws {AgentError} as openTransport()
+ */
+export function openExamination(config: Config, file: ConfigFile): Examination {
+  const closers: (() => void | Promise<void>)[] = [];
+  const self = selfCommand();
+  const ground: Ground = {
+    config,
+    self,
+    log: silentLog,
+    now: systemNow,
+    newUuid: randomUuid,
+    follow: () => {},
+    opened: (name, close) => void (name === NOT_OURS_TO_CLOSE || closers.push(close)),
+  };
+  const stateDir = config.state_dir.value;
+  const database = join(stateDir, DATABASE_NAME);
+  const transport = openTransport(ground, stateDir);
+  const vmadm = openVmadm(transport);
+  return {
+    checks: [
+      configFileCheck(file.path, file.named),
+      stateFolderCheck(stateDir),
+      diskCheck(stateDir, systemFreeBytes),
+      storeCheck(database),
+      clockCheck(database, systemNow),
+      agentCheck({ tcp: config.listen.value, socket: config.socket.value }),
+      guestsCheck({ self, user: config.guest_user.value, log: silentLog }),
+      vmadmCheck(transport, vmadm, config.vmadm.value),
+      zonesCheck(transport),
+      mediaFoldersCheck(config.media_dirs.value),
+      indexCheck(database, {
+        upstream: config.index.value,
+        intervalSeconds: config.index_interval.value,
+        now: systemNow,
+      }),
+      leftoversCheck(vmadm, database),
+    ],
+    close: async () => {
+      for (const close of closers.reverse()) await close();
+    },
+  };
+}

@@ -1,0 +1,227 @@
+// The database as a file: copied while the agent runs, looked over, and judged before it is put in
+// the place of another. Nothing here needs the agent, so that it also works when the agent does not.
+
+import { backup, Database } from "@db/sqlite";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { Instant } from "../../domain/instant.ts";
+import type { Execution } from "../../domain/job_state.ts";
+import type { IndexSync } from "../store.ts";
+import { SCHEMA_VERSION } from "./migrations.ts";
+
+/** What a look into a database found. */
+export interface DatabaseReport {
+  readonly path: string;
+  /** Of the file itself, without its write-ahead log. */
+  readonly bytes: number;
+  readonly schema: number;
+  readonly jobs: number;
+  readonly workflows: number;
+  /** What SQLite's own examination objects to; empty for a sound file. */
+  readonly problems: readonly string[];
+}
+
+/** Objections that are told of. */
+const PROBLEMS_MAX = 20;
+/** Pages that are copied in one step. */
+const PAGES_PER_STEP = 1000;
+/** Milliseconds for the agent to let go of a lock that it holds while it commits. */
+const BUSY_MS = 10_000;
+
+/**
+ * Looks a database over: every page, index and reference.
+ * @throws {AgentError} `not_found`; `conflict` when it is no database of this agent or was written
+ *   by a newer one
+ */
+export async function inspectDatabase(path: string): Promise<DatabaseReport> {
+  const { size } = await statOf(path);
+  return reading(path, (db) => {
+    const schema = schemaOf(db, path);
+    const count = (table: "jobs" | "workflows") =>
+      Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0);
+    const problems = [...integrityProblems(db), ...referenceProblems(db)].slice(0, PROBLEMS_MAX);
+    return {
+      path,
+      bytes: size,
+      schema,
+      jobs: count("jobs"),
+      workflows: count("workflows"),
+      problems,
+    };
+  });
+}
+
+/**
+ * Copies a database as it is at one moment, with SQLite's backup interface, which is sound while an
+ * agent writes. The copy is looked over and synced before it has its name.
+ * @param to must not exist
+ * @throws {AgentError} `not_found`, `conflict` when `to` exists or the copy is not sound,
+ *   `storage_full`
+ * @see sqlite.org/backup.html
+ */
+export async function copyDatabase(from: string, to: string): Promise<DatabaseReport> {
+  await statOf(from);
+  if (await exists(to)) {
+    throw new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
+  }
+  const partial = `${to}.partial`;
+  await removeDatabase(partial);
+  try {
+    // As a file of its own: whoever opened it without would make one of no use.
+    await Deno.writeFile(partial, new Uint8Array(), { mode: 0o600, createNew: true });
+    await copying(from, partial);
+    const report = await inspectDatabase(partial);
+    if (report.problems.length > 0) {
+      const message = `Cannot use the copy of ${from}: ${report.problems[0]}`;
+      throw new AgentError("conflict", message);
+    }
+    await syncFile(partial);
+    await Deno.link(partial, to);
+    return { ...report, path: to };
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) {
+      throw new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
+    }
+    if (error instanceof AgentError) throw error;
+    const full = /full|no space/i.test(messageOf(error));
+    throw new AgentError(
+      full ? "storage_full" : "internal",
+      `Cannot write ${to}: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    );
+  } finally {
+    await removeDatabase(partial);
+  }
+}
+
+/** The latest that a database knows of. */
+export interface LatestRecords {
+  /** Of its jobs and its syncs; null for a database without either. */
+  readonly recorded_at: Instant | null;
+  readonly sync: IndexSync | null;
+}
+
+/** Reads the latest records. @throws {AgentError} `conflict` as inspectDatabase() */
+export function readLatest(path: string): LatestRecords {
+  return reading(path, (db) => {
+    schemaOf(db, path);
+    const jobs = db.prepare("SELECT max(created_at) AS at FROM jobs").get<{ at: Instant | null }>();
+    const last = db.prepare("SELECT report FROM index_syncs ORDER BY id DESC LIMIT 1")
+      .get<{ report: string }>();
+    // The text was made by the store from a report.
+    const sync = last === undefined ? null : JSON.parse(last.report) as IndexSync;
+    const instants = [jobs?.at ?? null, sync?.finished_at ?? null].filter((at) => at !== null);
+    return { recorded_at: instants.sort().at(-1) ?? null, sync };
+  });
+}
+
+/** The executions of those jobs that the database knows. @throws {AgentError} as readLatest() */
+export function readExecutions(
+  path: string,
+  uuids: readonly string[],
+): ReadonlyMap<string, Execution> {
+  return reading(path, (db) => {
+    schemaOf(db, path);
+    const statement = db.prepare("SELECT execution FROM jobs WHERE uuid = ?");
+    const known = new Map<string, Execution>();
+    for (const uuid of uuids) {
+      const row = statement.get<{ execution: Execution }>(uuid);
+      if (row !== undefined) known.set(uuid, row.execution);
+    }
+    return known;
+  });
+}
+
+async function copying(from: string, to: string): Promise<void> {
+  const db = new Database(from, { readonly: true });
+  try {
+    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
+    await backup(db, to, PAGES_PER_STEP);
+  } finally {
+    db.close();
+  }
+  const copy = new Database(to, { create: false });
+  try {
+    // A single file, without the log of a database that is in use.
+    copy.exec("PRAGMA journal_mode = DELETE");
+  } finally {
+    copy.close();
+  }
+}
+
+/** @throws {AgentError} `conflict` for what SQLite cannot read */
+function reading<T>(path: string, read: (db: Database) => T): T {
+  let db: Database | undefined;
+  try {
+    db = new Database(path, { readonly: true, create: false });
+    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
+    return read(db);
+  } catch (error) {
+    if (error instanceof AgentError) throw error;
+    throw new AgentError("conflict", `Cannot read ${path}: ${messageOf(error)}`, { cause: error });
+  } finally {
+    db?.close();
+  }
+}
+
+/** @throws {AgentError} `conflict` */
+function schemaOf(db: Database, path: string): number {
+  const schema = Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0);
+  const ours = db.prepare(
+    "SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table' AND name IN ('jobs', 'workflows')",
+  ).get();
+  if (schema === 0 || ours?.n !== 2) {
+    throw new AgentError("conflict", `Cannot use ${path}: it is no database of zonewright`);
+  }
+  if (schema > SCHEMA_VERSION) {
+    const message =
+      `Cannot use ${path}: it has schema ${schema}, this program knows up to ${SCHEMA_VERSION}`;
+    throw new AgentError("conflict", message);
+  }
+  return schema;
+}
+
+function integrityProblems(db: Database): string[] {
+  const rows = db.prepare(`PRAGMA integrity_check(${PROBLEMS_MAX})`).all<
+    { integrity_check: string }
+  >();
+  return rows.map((row) => row.integrity_check).filter((text) => text !== "ok");
+}
+
+function referenceProblems(db: Database): string[] {
+  return db.prepare("PRAGMA foreign_key_check").all<{ table: string; parent: string }>()
+    .slice(0, PROBLEMS_MAX)
+    .map(({ table, parent }) => `a row of ${table} refers to a row of ${parent} that is not there`);
+}
+
+async function statOf(path: string): Promise<Deno.FileInfo> {
+  try {
+    return await Deno.stat(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new AgentError("not_found", `Cannot find a database at ${path}`);
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.lstat(path).then(() => true, () => false);
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await Deno.open(path, { write: true });
+  try {
+    await file.sync();
+  } finally {
+    file.close();
+  }
+}
+
+/** Removes a database with whatever SQLite keeps beside it. */
+export async function removeDatabase(path: string): Promise<void> {
+  for (const suffix of ["", "-wal", "-shm", "-journal"]) {
+    await Deno.remove(`${path}${suffix}`).catch((error: unknown) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+}

@@ -1,0 +1,101 @@
+// Completion as a shell does it: a real bash runs the real program, which asks a real agent.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { COMPLETION_SCRIPTS } from "../../src/cli/completion_scripts.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { newJob, withHttpAgent } from "../http/http_agent.ts";
+import { programTest } from "../support/program.ts";
+import { withFolder } from "../support/until.ts";
+
+const SELF = selfCommand();
+
+/** The program under its name on PATH, as a shell finds it. */
+async function installIn(folder: string): Promise<void> {
+  const quoted = [SELF.program, ...SELF.args].map((word) => `'${word}'`).join(" ");
+  const path = join(folder, "zonewright");
+  await Deno.writeTextFile(path, `#!/bin/sh\nexec ${quoted} "$@"\n`);
+  await Deno.chmod(path, 0o755);
+}
+
+/** What bash offers for the last of the words. */
+async function offered(words: readonly string[], url = "http://127.0.0.1:1"): Promise<string[]> {
+  return await withFolder(async (folder) => {
+    await installIn(folder);
+    await Deno.writeTextFile(join(folder, "machine.json"), "{}");
+    const script = `source <(zonewright completion bash)
+COMP_WORDS=(zonewright "$@"); COMP_CWORD=$#
+_zonewright; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout, stderr } = await new Deno.Command("bash", {
+      args: ["-c", script, "bash", ...words],
+      cwd: folder,
+      env: { ...SELF.env, PATH: `${folder}:${Deno.env.get("PATH")}`, ZONEWRIGHT_URL: url },
+    }).output();
+    assertEquals(new TextDecoder().decode(stderr), "");
+    return new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "");
+  });
+}
+
+programTest("bash", "bash completes commands, verbs and flags without an agent", async () => {
+  assertEquals(await offered(["wor"]), ["workflow"]);
+  const verbs = await offered(["job", ""]);
+  assert(verbs.includes("run") && verbs.includes("cancel"), verbs.join());
+  assertEquals(await offered(["job", "get", "--js"]), ["--json"]);
+  assertEquals(await offered(["install", "sm"]), ["smf"]);
+  assertEquals(await offered(["nonsense", ""]), []);
+  assertEquals(await offered(["job", "get", ""]), []);
+});
+
+programTest("bash", "bash completes files where a file belongs", async () => {
+  assertEquals(await offered(["db", "backup", "mach"]), ["machine.json"]);
+  assertEquals(await offered(["machine", "create", "-f", "mach"]), ["machine.json"]);
+});
+
+programTest(
+  "bash",
+  "bash completes jobs and workflows that the agent knows",
+  () =>
+    withHttpAgent(async (agent) => {
+      const uuid = await newJob(agent);
+      assertEquals(await offered(["job", "get", uuid.slice(0, 8)], agent.url), [uuid]);
+      const { body } = await agent.call("GET", "/workflows");
+      const [{ name }] = body as [{ name: string }];
+      assertEquals(await offered(["job", "run", name.slice(0, 2)], agent.url), [name]);
+      assertEquals(await offered(["job", "list", "--workflow", name.slice(0, 2)], agent.url), [
+        name,
+      ]);
+    }),
+);
+
+for (const shell of ["zsh", "fish"]) {
+  programTest(shell, `${shell} can read its script`, () =>
+    withFolder(async (folder) => {
+      const path = join(folder, "script");
+      await Deno.writeTextFile(path, COMPLETION_SCRIPTS[shell] ?? "");
+      const { code, stderr } = await new Deno.Command(shell, { args: ["-n", path] }).output();
+      assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+    }));
+}
+
+programTest(
+  "groff",
+  "the manual page is sound, and names every command and exit code",
+  () =>
+    withFolder(async (folder) => {
+      const { stdout } = await new Deno.Command(SELF.program, {
+        args: [...SELF.args, "man"],
+        env: SELF.env,
+      }).output();
+      const path = join(folder, "zonewright.8");
+      await Deno.writeFile(path, stdout);
+      const { stdout: page, stderr } = await new Deno.Command("groff", {
+        args: ["-man", "-ww", "-Tutf8", "-P-c", path],
+      }).output();
+      assertEquals(new TextDecoder().decode(stderr), "");
+      // Terminals print bold as a letter over itself.
+      const text = new TextDecoder().decode(page).replaceAll(/.\x08/g, "");
+      for (const words of ["zonewright job run", "zonewright db backup", "124", "ZONEWRIGHT_URL"]) {
+        assertStringIncludes(text, words);
+      }
+    }),
+);

@@ -1,0 +1,59 @@
+// The database from the command line: a real agent, its backup, and the way back.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
+
+const BODY = "function (job, cb) { cb(); }";
+
+Deno.test("a backup that was taken while the agent ran brings its jobs back", () =>
+  withFolder(async (folder) => {
+    const program = sourceProgram();
+    const state = join(folder, "state");
+    const copy = join(folder, "copy.db");
+    const db = (...words: string[]) =>
+      runProgram(program, ["db", ...words, "--state-dir", state, "--json"]);
+    let agent = await startAgentProcess(program, state, ["--dev"]);
+    try {
+      const workflow = await agent.post("/workflows", { name: "noop", chain: [{ body: BODY }] });
+      const job = await agent.post("/jobs", { workflow: workflow.body.uuid ?? "" });
+      await agent.job(String(job.body.uuid), "success");
+      const backup = await db("backup", copy);
+      assertEquals([backup.code, JSON.parse(backup.stdout).jobs], [0, 1], backup.stderr);
+
+      const refused = await db("restore", copy, "--yes");
+      assertEquals(refused.code, 6, refused.stderr);
+      assertStringIncludes(refused.stderr, "is using it");
+
+      const pruned = await runProgram(program, [
+        ...["db", "prune", "--older-than", "0s", "--yes", "--json", "--url", agent.url],
+      ]);
+      assertEquals([pruned.code, JSON.parse(pruned.stdout)], [0, { removed: 1 }], pruned.stderr);
+      await agent.stop();
+
+      const restored = await db("restore", copy, "--yes");
+      assertEquals(restored.code, 0, restored.stderr);
+      assertEquals((await db("check")).code, 0);
+      agent = await startAgentProcess(program, state, ["--dev"]);
+      assertEquals((await agent.get(`/jobs/${job.body.uuid}`)).body.execution, "success");
+    } finally {
+      await agent.stop();
+    }
+  }));
+
+Deno.test("a check of a file that is no database fails and says so", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "text");
+    await Deno.writeTextFile(path, "hello");
+    const { code, stdout, stderr } = await runProgram(sourceProgram(), ["db", "check", path]);
+    assertEquals([code, stdout], [6, ""]);
+    assert(stderr.startsWith("zonewright: Cannot "), stderr);
+  }));
+
+Deno.test("a prune without an age, or with none that can be read, is a slip of usage", async () => {
+  for (const words of [[], ["--older-than", "soon"]]) {
+    const { code } = await runProgram(sourceProgram(), ["db", "prune", ...words, "--yes"]);
+    assertEquals(code, 2);
+  }
+});

@@ -1,0 +1,62 @@
+// How checks are carried out: what throws is a finding, and only what is asked for is repaired.
+
+import { assertEquals } from "@std/assert";
+import { type Check, diagnose, type Diagnosis, ok } from "../../src/doctor/check.ts";
+import { AgentError } from "../../src/domain/error.ts";
+
+function broken(): { check: Check; repairs: number } {
+  const thing = { broken: true, repairs: 0 };
+  const check: Check = {
+    name: "thing",
+    about: "a thing that breaks",
+    examine: () =>
+      Promise.resolve(
+        thing.broken
+          ? {
+            outcome: "fail",
+            detail: "broken",
+            fix: "mend it",
+            repair: () => {
+              state.repairs += 1;
+              thing.broken = false;
+              return Promise.resolve();
+            },
+          }
+          : ok("whole"),
+      ),
+  };
+  const state = { check, repairs: 0 };
+  return state;
+}
+
+Deno.test("a thing is repaired only when that is asked for, and looked at again then", async () => {
+  const thing = broken();
+  const told: Diagnosis[] = [];
+  const onDiagnosis = (one: Diagnosis) => void told.push(one);
+  const [before] = await diagnose([thing.check], { repair: false, onDiagnosis });
+  assertEquals(before, {
+    ...{ name: "thing", outcome: "fail", detail: "broken", fix: "mend it", repaired: false },
+  });
+  assertEquals(thing.repairs, 0);
+  const [after] = await diagnose([thing.check], { repair: true, onDiagnosis });
+  assertEquals(after, { name: "thing", outcome: "ok", detail: "whole", repaired: true });
+  assertEquals(told.length, 2);
+});
+
+Deno.test("a check that throws has failed with its words, and the others go on", async () => {
+  const failing = (error: unknown): Check => ({
+    name: "x",
+    about: "x",
+    examine: () => Promise.reject(error),
+  });
+  const found = await diagnose([
+    failing(new AgentError("host", "Cannot run vmadm: it hangs")),
+    failing(new TypeError("oops")),
+    { name: "y", about: "y", examine: () => Promise.resolve(ok("fine")) },
+  ], { repair: true, onDiagnosis: () => {} });
+  assertEquals(found.map(({ outcome, detail }) => [outcome, detail]), [
+    ["fail", "Cannot run vmadm: it hangs"],
+    ["fail", "internal error: oops"],
+    ["ok", "fine"],
+  ]);
+});

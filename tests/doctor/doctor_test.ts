@@ -1,0 +1,60 @@
+// The doctor as a command, at a real agent's side.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
+
+interface Line {
+  readonly name: string;
+  readonly outcome: string;
+  readonly detail: string;
+  readonly repaired: boolean;
+}
+
+async function doctor(
+  ...words: string[]
+): Promise<{ code: number; lines: Line[]; stderr: string }> {
+  const { code, stdout, stderr } = await runProgram(sourceProgram(), [
+    "doctor",
+    "--json",
+    ...words,
+  ]);
+  return { code, lines: stdout === "" ? [] : JSON.parse(stdout), stderr };
+}
+
+Deno.test("beside a running agent everything is well, and its machines stay up", () =>
+  withFolder(async (folder) => {
+    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
+    try {
+      const port = new URL(agent.url).port;
+      const place = ["--dev", "--state-dir", agent.stateDir, "--listen", `127.0.0.1:${port}`];
+      const { code, lines, stderr } = await doctor(...place);
+      assertEquals(lines.filter(({ outcome }) => outcome === "fail"), [], stderr);
+      assertEquals(code, 0);
+      assertEquals(lines.find(({ name }) => name === "agent")?.outcome, "ok");
+      assertEquals((await agent.get("/ping")).status, 200);
+    } finally {
+      await agent.stop();
+    }
+  }));
+
+Deno.test("a state folder that is open to others is told, and closed when that is asked for", () =>
+  withFolder(async (folder) => {
+    const state = join(folder, "state");
+    await Deno.mkdir(state);
+    await Deno.chmod(state, 0o755);
+    const place = ["--dev", "--state-dir", state, "--run", "state"];
+    const found = await doctor(...place);
+    assertEquals([found.code, found.lines[0]?.outcome], [1, "fail"]);
+    assertStringIncludes(found.lines[0]?.detail ?? "", "755");
+    const mended = await doctor(...place, "--fix");
+    assertEquals([mended.code, mended.lines[0]?.repaired], [0, true]);
+    assertEquals(((await Deno.stat(state)).mode ?? 0) & 0o777, 0o700);
+  }));
+
+Deno.test("a check that there is none of is a slip, and the near one is named", async () => {
+  const { code, stderr } = await doctor("--dev", "--run", "sate");
+  assertEquals(code, 2);
+  assert(stderr.includes("state"), stderr);
+});

@@ -1,0 +1,152 @@
+// The database as a file: copied below a writing agent, judged, put back, and kept before a newer
+// program changes its schema.
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Database } from "@db/sqlite";
+import { join } from "@std/path";
+import { backupState, inspectFile, inspectState, restoreState } from "../../src/database_file.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { randomUuid } from "../../src/domain/id.ts";
+import { systemNow } from "../../src/domain/instant.ts";
+import { takeStateDir } from "../../src/state_dir.ts";
+import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
+import { SCHEMA_1 } from "../../src/store/sqlite/schema_1.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { workflowOf } from "../support/job.ts";
+import { withFolder } from "../support/until.ts";
+
+async function withStore(run: (folder: string, add: () => Promise<void>) => Promise<void>) {
+  await withFolder(async (folder) => {
+    const store = await openSqliteStore(join(folder, "zonewright.db"));
+    try {
+      await run(folder, async () => {
+        const outcome = await store.workflows.create(
+          workflowOf({ uuid: randomUuid() }),
+          systemNow(),
+        );
+        assertEquals(outcome.kind, "created");
+      });
+    } finally {
+      await store.close();
+    }
+  });
+}
+
+/** Changes bytes of a table's page, which SQLite's own examination finds. */
+async function damage(path: string): Promise<void> {
+  const bytes = await Deno.readFile(path);
+  const page = 4096;
+  for (let at = page; at < bytes.length; at += page) bytes.fill(0xa5, at + 8, at + 400);
+  await Deno.writeFile(path, bytes);
+}
+
+Deno.test("a backup is the whole database at one moment, below writes that go on", () =>
+  withStore(async (folder, add) => {
+    for (let i = 0; i < 20; i++) await add();
+    const writing = Promise.all(Array.from({ length: 200 }, add));
+    const report = await backupState(folder, join(folder, "copy.db"));
+    await writing;
+    assert(report.workflows >= 20, `${report.workflows}`);
+    assertEquals(report.problems, []);
+    assertEquals(report.schema, SCHEMA_VERSION);
+    assertEquals((await inspectState(folder)).workflows, 220);
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    assertEquals(names.filter((name) => name.startsWith("copy.db")), ["copy.db"]);
+  }));
+
+Deno.test("a backup never replaces a file, and says what is missing", () =>
+  withStore(async (folder) => {
+    const to = join(folder, "copy.db");
+    await Deno.writeTextFile(to, "precious");
+    const exists = await assertRejects(() => backupState(folder, to), AgentError);
+    assertEquals(exists.code, "conflict");
+    assertEquals(await Deno.readTextFile(to), "precious");
+    const none = await assertRejects(
+      () => backupState(join(folder, "none"), join(folder, "b.db")),
+      AgentError,
+    );
+    assertEquals(none.code, "not_found");
+  }));
+
+Deno.test("a restore puts the backup in place and keeps what stood there", () =>
+  withFolder(async (folder) => {
+    await withStore(async (from, add) => {
+      await add();
+      await backupState(from, join(folder, "copy.db"));
+    });
+    const state = join(folder, "state");
+    await Deno.mkdir(state);
+    const store = await openSqliteStore(join(state, "zonewright.db"));
+    await store.close();
+    const { restored, replaced } = await restoreState(join(folder, "copy.db"), state, systemNow);
+    assertEquals(restored.workflows, 1);
+    assertEquals((await inspectState(state)).workflows, 1);
+    assertEquals((await inspectFile(replaced ?? "")).workflows, 0);
+  }));
+
+Deno.test("a restore below a running agent is refused", () =>
+  withFolder(async (folder) => {
+    await withStore(async (from) => void await backupState(from, join(folder, "copy.db")));
+    const state = await takeStateDir(join(folder, "state"), randomUuid);
+    try {
+      const error = await assertRejects(
+        () => restoreState(join(folder, "copy.db"), state.path, systemNow),
+        AgentError,
+      );
+      assertEquals(error.code, "conflict");
+    } finally {
+      state.release();
+    }
+  }));
+
+Deno.test("what is no sound database of this program is refused, and changes nothing", () =>
+  withStore(async (folder, add) => {
+    await add();
+    const copy = join(folder, "copy.db");
+    const state = join(folder, "state");
+    const refusals: [string, () => Promise<void>, RegExp][] = [
+      ["text", () => Deno.writeTextFile(copy, "no database ".repeat(1000)), /not a database/],
+      ["foreign", () => {
+        const db = new Database(copy);
+        db.exec("CREATE TABLE other (x); PRAGMA user_version = 1");
+        db.close();
+        return Promise.resolve();
+      }, /no database of zonewright/],
+      ["newer", async () => {
+        await backupState(folder, copy);
+        const db = new Database(copy);
+        db.exec(`PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
+        db.close();
+      }, /knows up to/],
+      ["damaged", async () => {
+        await backupState(folder, copy);
+        await damage(copy);
+      }, /damaged|malformed/],
+    ];
+    for (const [name, make, words] of refusals) {
+      await make();
+      const error = await assertRejects(
+        () => restoreState(copy, state, systemNow),
+        AgentError,
+        "",
+        name,
+      );
+      assert(words.test(error.message), `${name}: ${error.message}`);
+      await Deno.remove(copy);
+    }
+    assertEquals(await Deno.lstat(state).then(() => true, () => false), false);
+  }));
+
+Deno.test("an older database is kept as it was before its schema changes", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    const db = new Database(path);
+    db.exec(`${SCHEMA_1}; PRAGMA user_version = 1`);
+    db.close();
+    const store = await openSqliteStore(path);
+    await store.close();
+    assertEquals((await inspectFile(`${path}.schema-1`)).schema, 1);
+    assertEquals((await inspectFile(path)).schema, SCHEMA_VERSION);
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    assertEquals(names.filter((name) => name.endsWith(".partial")), []);
+  }));
