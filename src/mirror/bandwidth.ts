@@ -10,9 +10,10 @@ const BURST_MS = 1_000;
 export interface Bandwidth {
   /**
    * Pays for bytes that were received.
-   * @returns whether that took a wait
+   * @param onWait told before that takes a wait
+   * @returns whether it took one
    */
-  take(bytes: number, signal: AbortSignal): Promise<boolean>;
+  take(bytes: number, signal: AbortSignal, onWait: () => void): Promise<boolean>;
 }
 
 /**
@@ -26,11 +27,12 @@ export function openBandwidth(
   /** When everything taken so far is paid for. */
   let paidMs = monotonicMs() - BURST_MS;
   return {
-    async take(bytes, signal) {
+    async take(bytes, signal, onWait) {
       if (bytesPerSecond === 0) return false;
       const nowMs = monotonicMs();
       paidMs = Math.max(paidMs, nowMs - BURST_MS) + bytes * 1000 / bytesPerSecond;
       if (paidMs <= nowMs) return false;
+      onWait();
       await wait(paidMs - nowMs, signal);
       return true;
     },

@@ -89,7 +89,12 @@ export function openCache(deps: CacheDependencies): Cache {
     reserve: room.reserve,
     prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
-      await (swept ??= sweep(folder, media));
+      swept ??= sweep(folder, media).catch((error) => {
+        // Tried again by the next download: what failed may pass, such as a busy store.
+        swept = undefined;
+        throw error;
+      });
+      await swept;
     },
     find: (wanted) => find(deps, pathOf, remove, wanted),
     keep: (wanted, file) => keep(deps, pathOf, wanted, file),

@@ -23,8 +23,6 @@ export interface DownloadDependencies {
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
   readonly bandwidth: Bandwidth;
-  /** Hosts that the operator allowed, which need not be public. */
-  readonly allowedHosts: readonly string[];
 }
 
 /** What is downloaded, and whereto. */
@@ -74,9 +72,7 @@ export async function download(
       : undefined;
     // Without this, a server's own compression would be undone on the way and spoil the digest.
     const headers = { "accept-encoding": "identity", accept: "*/*", ...range };
-    const host = URL.parse(url)?.host ?? "";
-    const trusted = deps.allowedHosts.includes(host) ? { trustedHost: host } : {};
-    const response = await ask(deps.web, url, { headers, deadline, ...trusted });
+    const response = await ask(deps.web, url, { headers, deadline });
     const job = { deps, request, response, deadline, what };
     if (response.status === 206 && resumed) return await goOn(job, hasher);
     if (response.status === 200) return await startAnew(job);
@@ -149,8 +145,9 @@ async function receive(
         await file.write(part);
         onProgress(hasher.size, total ?? size);
         sinceCheck += part.byteLength;
-        const waited = await deps.bandwidth.take(part.byteLength, deadline.signal);
         // Our own wait is no stall of the server.
+        const { signal, hold } = deadline;
+        const waited = await deps.bandwidth.take(part.byteLength, signal, hold);
         if (sinceCheck < STALL_BYTES && !waited) continue;
         sinceCheck = 0;
         deadline.extend(deps.times.stallMs);

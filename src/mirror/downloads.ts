@@ -17,7 +17,7 @@ import type { KnownHosts } from "./known_hosts.ts";
 import type { Medium } from "./medium.ts";
 import { type ObtainDependencies, obtainFile, type Progress } from "./obtain_file.ts";
 import { sweepPartials } from "./partial.ts";
-import { openSharedWork } from "./shared_work.ts";
+import { openSharedWork, type SharedWork } from "./shared_work.ts";
 import { wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
 
 /** How one download is made. */
@@ -59,10 +59,17 @@ export interface DownloadsDependencies extends ObtainDependencies, ConfirmDepend
   readonly log: Log;
 }
 
+/** The downloads under way, by what is downloaded. */
+interface Works {
+  readonly shared: SharedWork<CachedFile, Progress>;
+  /** The addresses at which each of them is asked for. */
+  readonly asked: Map<string, string>;
+}
+
 /** Opens them. */
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
-  const works = openSharedWork<CachedFile, Progress>();
+  const works: Works = { shared: openSharedWork(), asked: new Map() };
   const obtain = async (wanted: WantedFile, o: DownloadOptions): Promise<Medium> => {
     const required = o.check ?? deps.checkMin;
     requireAllowed(deps, wanted, required, o);
@@ -144,14 +151,17 @@ async function requiredLevel(
 /** Downloads a file, or joins those who do. */
 async function download(
   deps: DownloadsDependencies,
-  works: ReturnType<typeof openSharedWork<CachedFile, Progress>>,
+  works: Works,
   wanted: WantedFile,
-  { level, vet }: Confirmed,
-  { signal, onProgress }: DownloadOptions,
+  confirmed: Confirmed,
+  options: DownloadOptions,
 ): Promise<CachedFile> {
+  const { shared, asked } = works;
+  const { level, vet } = confirmed;
+  const { signal, onProgress } = options;
   // What is signed itself is judged by who wants that; others do not wait for it.
   const key = vet === undefined ? wanted.key : `${wanted.key}-signed`;
-  const isActive = (other: string) => other === key || works.has(other);
+  const isActive = (other: string) => other === key || shared.has(other);
   await sweepPartials(deps.cache.partialFolder, Date.parse(deps.now()), isActive);
   const share = {
     ...(signal === undefined ? {} : { signal }),
@@ -160,18 +170,25 @@ async function download(
     }),
   };
   const own = { ...wanted, key };
-  return await works.join(key, share, async (shared, report) => {
-    const vetting = vet === undefined ? {} : { vet };
-    // Others may share the download: a level beyond its digests is noted by who has checked it.
-    const least = vet !== undefined ? level : wanted.digests.length === 0 ? "none" : "index";
-    const file = await obtainFile(deps, own, { signal: shared, report, level: least, ...vetting });
-    deps.log.info("file downloaded", {
-      label: wanted.label,
-      size: file.size,
-      sha256: file.sha256,
+  const addresses = wanted.urls.join(" ");
+  const isElsewhere = shared.has(key) && asked.get(key) !== addresses;
+  try {
+    return await shared.join(key, share, async (shares, report) => {
+      asked.set(key, addresses);
+      const vetting = vet === undefined ? {} : { vet };
+      // Others may share the download: a level beyond its digests is noted by who has checked it.
+      const least = vet !== undefined ? level : wanted.digests.length === 0 ? "none" : "index";
+      const obtaining = { signal: shares, report, level: least, ...vetting };
+      const file = await obtainFile(deps, own, obtaining).finally(() => asked.delete(key));
+      const { size, sha256 } = file;
+      deps.log.info("file downloaded", { label: wanted.label, size, sha256 });
+      return file;
     });
-    return file;
-  });
+  } catch (error) {
+    if (!isElsewhere || signal?.aborted || !(error instanceof AgentError)) throw error;
+    // Whoever began it may have named a place where it is not: that is not the end of this one.
+    return await download(deps, works, wanted, confirmed, options);
+  }
 }
 
 async function used(

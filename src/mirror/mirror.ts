@@ -57,14 +57,14 @@ export interface MirrorDependencies {
   readonly images: ImageStore;
   /** `https://...`, `http://...` or a folder; null for none. */
   readonly upstream: string | null;
-  /** Also speaks plain http, and with servers on this host and in private networks. */
+  /** Also speaks plain http, and takes files from the upstream where that is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
   /** Bytes of the cache; no bound unless given. */
   readonly cacheBytesMax?: number;
   /** Bytes a second of all downloads together; no bound unless given. */
   readonly bytesPerSecond?: number;
-  /** Hosts that the operator allowed; none unless given. */
+  /** Hosts that the operator allowed, which need not be public; none unless given. */
   readonly allowedHosts?: readonly string[];
   /** What a file has to reach when its request says nothing; `index` unless given. */
   readonly checkMin?: CheckLevel;
@@ -133,7 +133,11 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
   return {
     web: {
       fetch: deps.fetch ?? fetch,
-      reach: { allowHttp: deps.allowHttp, resolve: deps.resolve ?? systemResolve },
+      reach: {
+        allowHttp: deps.allowHttp,
+        namedHosts: namedHosts(deps),
+        resolve: deps.resolve ?? systemResolve,
+      },
       userAgent: deps.userAgent,
     },
     cache: openCache({
@@ -147,10 +151,15 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
       wait: deps.wait ?? systemWait,
       monotonicMs: deps.monotonicMs ?? (() => performance.now()),
     }),
-    allowedHosts: deps.allowedHosts ?? [],
     freeBytes: deps.freeBytes ?? systemFreeBytes,
     times: deps.times ?? TIME_LIMITS,
     wait: deps.wait ?? systemWait,
     random: deps.random ?? Math.random,
   };
+}
+
+/** An index without TLS is one of the operator's own network, and so are the files beside it. */
+function namedHosts({ allowedHosts = [], allowHttp, upstream }: MirrorDependencies): string[] {
+  const host = allowHttp && upstream !== null ? URL.parse(upstream)?.host ?? "" : "";
+  return host === "" ? [...allowedHosts] : [...allowedHosts, host];
 }

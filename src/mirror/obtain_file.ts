@@ -13,6 +13,9 @@ import type { Wait } from "./time_limits.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "./web_request.ts";
 
+/** New bytes by which a try that was cut counts as the first: a large file may be cut many times. */
+const ADVANCE_BYTES = 1024 * 1024;
+
 /** What obtaining a file works with. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
@@ -97,12 +100,21 @@ async function fromLocation(
   partial: Partial,
   { signal, report, vet }: Obtaining,
 ): Promise<Downloaded> {
-  const onProgress = (done: number, total: number | null) =>
+  let furthest = 0;
+  let counted = 0;
+  const onProgress = (done: number, total: number | null) => {
+    furthest = Math.max(furthest, done);
     report({ phase: "download", done, total });
+  };
+  const advanced = () => {
+    const enough = furthest - counted >= ADVANCE_BYTES;
+    if (enough) counted = furthest;
+    return enough;
+  };
   const resumable = digests.length > 0;
   const algorithms = digests.map(({ algorithm }) => algorithm);
   const request = { url, partial, size, algorithms, resumable, label, signal, onProgress };
-  const once = () => withRetries(() => download(deps, request), { ...deps, signal });
+  const once = () => withRetries(() => download(deps, request), { ...deps, signal, advanced });
   const judge = async (file: Downloaded) => {
     try {
       for (const digest of digests) {

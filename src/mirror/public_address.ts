@@ -4,7 +4,7 @@
 //
 // A name is resolved here and again by fetch(), which cannot be told the address to use. A name
 // that changes in between leads to a server that must still prove the name by its certificate,
-// since without the operator's leave only https is spoken.
+// since without the operator's leave only https is spoken. Whoever allows http gives that up for it.
 
 import { AgentError } from "../domain/error.ts";
 import { isIpv4 } from "../domain/ip_address.ts";
@@ -33,8 +33,10 @@ async function addressesOf(hostname: string, type: "A" | "AAAA"): Promise<string
 
 /** What decides whether an address may be asked. */
 export interface Reach {
-  /** Also http, and servers on this host and in private networks. */
+  /** Also http. */
   readonly allowHttp: boolean;
+  /** Hosts that need not be public, since the operator named them; a port belongs to the name. */
+  readonly namedHosts: readonly string[];
   readonly resolve: Resolve;
 }
 
@@ -57,18 +59,18 @@ export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?
 }
 
 /**
- * Refuses a host that is, or resolves to, an address that is not public.
+ * Refuses a host that is, or resolves to, an address that is not public, unless it was named.
  * @throws {AgentError} `upstream`
  */
 export async function requirePublic(url: URL, reach: Reach): Promise<void> {
-  if (reach.allowHttp) return;
+  if (reach.namedHosts.includes(url.host)) return;
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const literal = host.includes(":") || isIpv4(host);
   const addresses = literal ? [host] : await resolved(host, reach.resolve);
   const bad = addresses.find((address) => !isPublicAddress(address));
   if (bad !== undefined) {
-    const message = `Cannot ask ${url.host}: its address ${bad} is not public, and plain or ` +
-      "local servers are not allowed";
+    const message = `Cannot ask ${url.host}: its address ${bad} is not public, and the ` +
+      "setting download_hosts does not name it";
     throw new AgentError("upstream", message);
   }
 }
@@ -112,7 +114,10 @@ export function isPublicAddress(address: string): boolean {
   const zeros = (count: number) => groups.slice(0, count).every((group) => group === 0);
   // ::, ::1 and IPv4 in its mapped, compatible and translated forms.
   if (zeros(6) || zeros(5) && groups[5] === 0xffff) return isPublicIpv4(tail);
-  if (first === 0x64 && second === 0xff9b) return isPublicIpv4(tail);
+  // Beyond the first 96 bits the prefix is for networks of one's own: RFC 8215.
+  if (first === 0x64 && second === 0xff9b) {
+    return groups.slice(2, 6).every((group) => group === 0) && isPublicIpv4(tail);
+  }
   // 6to4 carries the address of its router.
   if (first === 0x2002) {
     return isPublicIpv4(groups.slice(1, 3).flatMap((group) => [group >> 8, group & 0xff]));

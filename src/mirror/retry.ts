@@ -9,6 +9,8 @@ export const TRIES_MAX = 3;
 export const BACKOFF_MS = 1_000;
 /** Longest wait between two tries. A server that asks for more is not tried again. */
 export const BACKOFF_MS_MAX = 60_000;
+/** Longest rest that a server may ask for: no answer may keep a host from its index for months. */
+const RETRY_AFTER_SECONDS_MAX = 24 * 3600;
 /** Part of a wait that is left to chance, so that many agents do not ask in step. */
 const JITTER = 0.5;
 
@@ -17,6 +19,8 @@ export interface RetryOptions {
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly signal?: AbortSignal;
+  /** Whether the attempt that failed got further than those before it; it then counts as the first. */
+  readonly advanced?: () => boolean;
 }
 
 /** Upstream failures that may pass although the server did not say when. */
@@ -45,17 +49,19 @@ export function transientError(
 }
 
 /**
- * Runs `attempt` up to {@linkcode TRIES_MAX} times while it fails in a way that may pass.
+ * Runs `attempt` up to {@linkcode TRIES_MAX} times without an advance, while it fails in a way that
+ * may pass.
  * @throws what the last attempt threw
  */
 export async function withRetries<T>(
   attempt: () => Promise<T>,
-  { wait, random, signal }: RetryOptions,
+  { wait, random, signal, advanced = () => false }: RetryOptions,
 ): Promise<T> {
   for (let tried = 1;; tried++) {
     try {
       return await attempt();
     } catch (error) {
+      if (advanced()) tried = 1;
       if (tried >= TRIES_MAX || !isTransient(error) || signal?.aborted) throw error;
       const asked = error instanceof AgentError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
       if (asked > BACKOFF_MS_MAX) throw error;
@@ -70,12 +76,12 @@ function backoffMs(tried: number, askedMs: number, chance: number): number {
 }
 
 /**
- * Seconds of a `Retry-After` header, 0 when there is none. A date is read by the server's own clock,
- * its `Date` header.
+ * Seconds of a `Retry-After` header, a day at most, 0 when there is none. A date is read by the
+ * server's own clock, its `Date` header.
  */
 export function retryAfterSeconds(headers: Headers): number {
   const value = headers.get("retry-after")?.trim() ?? "";
-  if (/^\d+$/.test(value)) return Number(value);
   const ms = Date.parse(value) - Date.parse(headers.get("date") ?? "");
-  return Number.isNaN(ms) || ms < 0 ? 0 : Math.ceil(ms / 1000);
+  const seconds = /^\d+$/.test(value) ? Number(value) : Math.ceil(ms / 1000);
+  return seconds > 0 ? Math.min(seconds, RETRY_AFTER_SECONDS_MAX) : 0;
 }

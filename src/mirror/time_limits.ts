@@ -47,6 +47,8 @@ export interface Deadline {
   readonly signal: AbortSignal;
   /** Starts the time anew. */
   extend(ms: number): void;
+  /** Stops the time until it is started anew. */
+  hold(): void;
   /** Ends the watch. Must be called, or the timer keeps the process. */
   clear(): void;
 }
@@ -66,6 +68,7 @@ export function openDeadline(ms: number, what: string, outer?: AbortSignal): Dea
       clearTimeout(timer);
       timer = setTimeout(expire(after), after);
     },
+    hold: () => clearTimeout(timer),
     clear() {
       clearTimeout(timer);
       outer?.removeEventListener("abort", giveUp);

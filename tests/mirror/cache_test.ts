@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -134,6 +134,20 @@ Deno.test("the cache forgets what a crash has left without its record, and keeps
     const names = await namesIn(cacheDir);
     assertEquals(names.includes(`sha256-${"0".repeat(64)}`), false);
     assertEquals([names.includes("other"), await sizeOf(medium.path)], [true, SIZE]);
+  });
+});
+
+Deno.test("a cache that could not be looked through at first is looked through by the next download", async () => {
+  await withMirror(async (test) => {
+    const { store, again } = test;
+    let failures = 1;
+    const list = () => {
+      if (failures-- > 0) return Promise.reject(new Error("the store is busy"));
+      return store.media.list();
+    };
+    const by = again({ media: { ...store.media, list } });
+    await assertRejects(() => fetched(test, 0, {}, by), Error, "the store is busy");
+    await fetched(test, 0, {}, by);
   });
 });
 

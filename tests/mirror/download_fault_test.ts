@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import type { Location } from "../../src/domain/artifact.ts";
 import { FREE_BYTES_MIN } from "../../src/mirror/free_space.ts";
 import { TRIES_MAX } from "../../src/mirror/retry.ts";
-import { STALL_BYTES } from "../../src/mirror/time_limits.ts";
+import { STALL_BYTES, systemWait } from "../../src/mirror/time_limits.ts";
 import type { Fault, ServedFile } from "./index_server.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";
 import { artifact, gzip, hashed, ISO, namesIn, PATH, patterned, rejection } from "./vendor_file.ts";
@@ -24,6 +24,7 @@ interface Case {
 
 const times = (count: number, fault: Fault): Fault[] => Array(count).fill(fault);
 const ALWAYS = TRIES_MAX;
+const MIB = 1024 * 1024;
 
 const CASES: readonly Case[] = [
   { name: "a cut in the middle", faults: [{ kind: "cut", after: 150_000 }], requests: 2 },
@@ -130,6 +131,29 @@ for (const one of CASES) {
   });
 }
 
+Deno.test("download() goes on however often it is cut, while each try gets further", async () => {
+  await withMirror(async ({ mirror, server }) => {
+    const body = patterned(11 * MIB, 4);
+    server.files.set(PATH, { body, etag: '"one"' });
+    const ends = [2, 4, 6, 8, 10].map((mib) => mib * MIB);
+    server.faults.set(PATH, ends.map((after) => ({ kind: "cut", after })));
+    const medium = await mirror.download(await artifact(`${server.url}/${PATH}`, { body }));
+    assertEquals(await hashed("SHA-256", await Deno.readFile(medium.path)), medium.sha256);
+    assertEquals(server.countOf(PATH), ends.length + 1);
+  });
+});
+
+Deno.test("download() of a server that cannot go on is not begun anew without end", async () => {
+  await withMirror(async ({ mirror, server }) => {
+    const body = patterned(3 * MIB, 4);
+    server.files.set(PATH, { body, ignoresRanges: true });
+    server.faults.set(PATH, times(9, { kind: "cut", after: 2 * MIB }));
+    await rejection(mirror.download(await artifact(`${server.url}/${PATH}`, { body })));
+    // The first one brought something new.
+    assertEquals(server.countOf(PATH), TRIES_MAX);
+  });
+});
+
 Deno.test("download() gives up a server that stalls, and goes on with the next location", async () => {
   const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 300 };
   await withMirror(async ({ mirror, server }) => {
@@ -191,6 +215,25 @@ Deno.test("download() takes no more from the network than it may", async () => {
       waited.push(ms);
       clockMs += ms;
       return Promise.resolve();
+    },
+  });
+});
+
+Deno.test("download() does not take a wait of its own for a stall of the server", async () => {
+  const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 1000 };
+  let waits = 0;
+  await withMirror(async ({ mirror, server }) => {
+    server.files.set(PATH, { body: ISO });
+    await mirror.download(await artifact(`${server.url}/${PATH}`));
+    assertEquals([waits, server.countOf(PATH)], [1, 1]);
+  }, {
+    times,
+    // Only the last part is over the burst of the first second.
+    bytesPerSecond: ISO.byteLength - 1,
+    monotonicMs: () => 0,
+    wait: (_ms, signal) => {
+      waits += 1;
+      return systemWait(2 * times.stallMs, signal);
     },
   });
 });

@@ -28,6 +28,7 @@ const PRIVATE = [
   "::ffff:10.0.0.1",
   "::ffff:7f00:1",
   "64:ff9b::7f00:1",
+  "64:ff9b:1:a00:0:100:101:101",
   "2002:7f00:1::",
   "2001::1",
   "fc00::1",
@@ -56,6 +57,7 @@ const PUBLIC = [
   "2606:4700:4700::1111",
   "::ffff:1.1.1.1",
   "2002:101:101::1",
+  "64:ff9b::101:101",
 ];
 
 Deno.test("isPublicAddress() knows the networks that are not public", () => {
@@ -66,16 +68,25 @@ Deno.test("isPublicAddress() knows the networks that are not public", () => {
 Deno.test("requirePublic() refuses a name when any of its addresses is not public", async () => {
   const resolve = () => Promise.resolve(["1.1.1.1", "::1"]);
   const url = new URL("https://example.com/");
-  const refused = () => requirePublic(url, { allowHttp: false, resolve });
+  const refused = () => requirePublic(url, { allowHttp: false, namedHosts: [], resolve });
   assertEquals((await assertRejects(refused, AgentError)).code, "upstream");
-  await requirePublic(url, { allowHttp: false, resolve: () => Promise.resolve(["1.1.1.1"]) });
-  await requirePublic(new URL("http://127.0.0.1/"), { allowHttp: true, resolve });
+  await requirePublic(url, {
+    allowHttp: false,
+    namedHosts: [],
+    resolve: () => Promise.resolve(["1.1.1.1"]),
+  });
+  const named = { allowHttp: true, namedHosts: ["127.0.0.1:8080"], resolve };
+  await requirePublic(new URL("http://127.0.0.1:8080/"), named);
+  // The port belongs to the name, and plain http names nobody.
+  const other = () => requirePublic(new URL("http://127.0.0.1/"), named);
+  await assertRejects(other, AgentError, "is not public");
 });
 
 Deno.test("requirePublic() refuses this host by its name", async () => {
   assertEquals((await systemResolve("localhost")).includes("127.0.0.1"), true);
   const local = new URL("https://localhost/");
-  const refused = () => requirePublic(local, { allowHttp: false, resolve: systemResolve });
+  const refused = () =>
+    requirePublic(local, { allowHttp: false, namedHosts: [], resolve: systemResolve });
   await assertRejects(refused, AgentError, "is not public");
 });
 

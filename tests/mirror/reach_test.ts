@@ -1,7 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { MirrorDependencies } from "../../src/mirror/mirror.ts";
+import { openIndexServer } from "./index_server.ts";
 import { withMirror } from "./test_mirror.ts";
-import { artifact, digestsOf, ISO, PATH, rejection } from "./vendor_file.ts";
+import { artifact, digestsOf, ISO, PATH, patterned, rejection } from "./vendor_file.ts";
 
 const [SHA256] = await digestsOf(ISO);
 
@@ -128,4 +129,41 @@ Deno.test("every redirect is judged anew, and there are not many", async () => {
     redirects.set(from, "https://mirror.example.com/disk.raw");
     await location(from);
   }, { allowedHosts: ["images.example.com", "mirror.example.com"] });
+});
+
+Deno.test("an index without TLS opens its own host to downloads, and no other of this network", async () => {
+  await using inside = openIndexServer(new Map([[PATH, { body: ISO }]]));
+  await withMirror(async ({ mirror, server, again }) => {
+    server.files.set(PATH, { body: ISO });
+    await mirror.download(await artifact(`${server.url}/${PATH}`));
+    const other = await artifact(`${inside.url}/${PATH}`, { body: patterned(5000, 9) });
+    assertStringIncludes((await rejection(mirror.download(other))).message, "is not public");
+    server.faults.set("away.raw", Array(9).fill({ kind: "redirect", to: `${inside.url}/${PATH}` }));
+    const away = await artifact(`${server.url}/away.raw`, { body: patterned(5000, 9) });
+    assertStringIncludes((await rejection(mirror.download(away))).message, "is not public");
+    assertEquals(inside.received, []);
+    const allowedHosts = [new URL(inside.url).host];
+    inside.files.set(PATH, { body: patterned(5000, 9) });
+    await again({ allowedHosts }).download(other);
+  });
+});
+
+Deno.test("a vendor's document may be on a host of the allow list that is not public", async () => {
+  const url = "https://cache.internal/disk.raw";
+  const signed = await artifact(url, { digests: [SHA256] });
+  const source = { format: "bare", url: `${url}.sha256`, filename: null };
+  const digests = [{ ...SHA256, source }];
+  const integrity = { digests, http: null, signatures: [] };
+  const found = { ...signed, artifact: { ...signed.artifact, integrity } };
+  const fetch: typeof globalThis.fetch = (input) =>
+    Promise.resolve(
+      new Response(String(input) === url ? new Uint8Array(ISO) : `${SHA256.value}\n`),
+    );
+  const resolve = (name: string) => Promise.resolve([ADDRESSES[name] ?? "127.0.0.1"]);
+  await withMirror(async ({ mirror, again }) => {
+    const refused = await rejection(mirror.download(found, { check: "vendor" }));
+    assertStringIncludes(refused.message, "is not public");
+    const named = again({ allowedHosts: ["cache.internal"] });
+    assertEquals((await named.download(found, { check: "vendor" })).level, "vendor");
+  }, { fetch, resolve, allowHttp: false, upstream: null });
 });

@@ -85,6 +85,23 @@ Deno.test("retryAfterSeconds() reads seconds, and dates by the server's clock", 
   assertEquals(read("Fri, 20 Nov 2026 12:01:30 GMT"), 90);
   assertEquals(read("Fri, 20 Nov 2026 11:00:00 GMT"), 0);
   assertEquals(read("later"), 0);
+  // Nobody may send a host away for longer than a day.
+  const day = 24 * 3600;
+  for (const long of ["99999999", "9".repeat(400), "Fri, 20 Nov 2099 12:00:00 GMT"]) {
+    assertEquals(read(long), day);
+  }
+});
+
+Deno.test("withRetries() counts anew from an attempt that got further", async () => {
+  const waits: number[] = [];
+  let attempts = 0;
+  const fail = () => {
+    attempts += 1;
+    return Promise.reject(transientError("cut"));
+  };
+  const advanced = () => attempts <= 4;
+  await assertRejects(() => withRetries(fail, { wait: noted(waits), random: () => 1, advanced }));
+  assertEquals([attempts, waits], [6, [1000, 1000, 1000, 1000, 2000]]);
 });
 
 function noted(waits: number[]): (ms: number) => Promise<void> {
