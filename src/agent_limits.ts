@@ -2,12 +2,27 @@
 
 import type { Config } from "./config.ts";
 import type { HttpLimits } from "./http/app_deps.ts";
+import type { ConnectionLimits } from "./http/connection_watch.ts";
+
+/** How many connections there may be, and how long they may take. */
+export function connectionLimits({ limits }: Config): ConnectionLimits {
+  return {
+    connectionsMax: limits.connections_max.value,
+    headSeconds: limits.head_seconds.value,
+    idleSeconds: limits.idle_seconds.value,
+    answerSeconds: limits.answer_seconds.value,
+  };
+}
 
 /** What requests may be at the largest. */
 export function httpLimits({ limits, callback_hosts }: Config): HttpLimits {
   const callbackHosts = callback_hosts.value;
   return {
+    headerFieldsMax: limits.header_fields_max.value,
+    headerCharsMax: limits.header_chars_max.value,
     bodyBytesMax: limits.body_bytes_max.value,
+    smallBodyBytesMax: limits.small_body_bytes_max.value,
+    bodySeconds: limits.body_seconds.value,
     jsonDepthMax: limits.json_depth_max.value,
     requestsMax: limits.requests_max.value,
     waitsMax: limits.waits_max.value,
@@ -19,6 +34,9 @@ export function httpLimits({ limits, callback_hosts }: Config): HttpLimits {
     paramsCharsMax: limits.params_chars_max.value,
     infoEntryBytesMax: limits.info_entry_bytes_max.value,
     infoEntriesMax: limits.info_entries_max.value,
+    consolesMax: limits.consoles_max.value,
+    machineConsolesMax: limits.machine_consoles_max.value,
+    consoleIdleSeconds: limits.console_idle_seconds.value,
     unfinishedJobsMax: limits.unfinished_jobs_max.value,
     workflowsMax: limits.workflows_max.value,
     callbackHosts,

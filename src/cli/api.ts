@@ -49,7 +49,7 @@ export const API: Noun = {
         ...(data === undefined ? {} : { body: await readJsonArgument(data, terminal) }),
       };
       if (args.has("curl")) {
-        printer.data(curlLine(client.address, call));
+        printer.data(curlLine(client.address, call, client.credentials));
         return EXIT.ok;
       }
       const answer = await client.exchange(call);

@@ -29,6 +29,14 @@ export type AgentAddress =
   | { readonly kind: "url"; /** Without a slash at the end. */ readonly base: string }
   | { readonly kind: "socket"; readonly path: string };
 
+/** What an agent wants to know of its caller, and the caller of it. */
+export interface Credentials {
+  /** Absolute path of a file that holds a bearer token and nothing else. */
+  readonly tokenFile?: string | undefined;
+  /** Absolute path of the certificates (PEM) by which an agent's own may be signed. */
+  readonly caFile?: string | undefined;
+}
+
 /** The address that stands in the URL when the connection is a socket. */
 const SOCKET_BASE = "http://localhost";
 

@@ -9,9 +9,11 @@ import {
   type ApiAnswer,
   type ApiCall,
   bodyText,
+  type Credentials,
   urlOf,
 } from "./api_call.ts";
 import { usageError } from "./arguments.ts";
+import { openConnection } from "./connection.ts";
 import { curlLine } from "./curl.ts";
 
 /** What became of the call of a command. */
@@ -23,6 +25,10 @@ export type Sent =
 /** The agent as a command sees it: one call, one answer. */
 export interface Client {
   readonly address: AgentAddress;
+  /** What is shown to the agent with each call. */
+  readonly credentials: Credentials;
+  /** The header with the token, if there is one, and the way to the agent, for a WebSocket. */
+  connected(): Promise<{ headers: Record<string, string>; http: Deno.HttpClient | undefined }>;
   /** Calls and answers whatever the status is. @throws {AgentError} `unreachable`, `aborted` */
   exchange(call: ApiCall): Promise<ApiAnswer>;
   /** Reads, also with --curl. @throws {AgentError} for every status but 2xx */
@@ -35,6 +41,7 @@ export interface Client {
 /** Which agent is called, and whether calls are printed instead. */
 export interface ClientOptions {
   readonly address: AgentAddress;
+  readonly credentials?: Credentials;
   /** Takes a curl command; then `send` prints and does not call. */
   readonly printCurl?: ((line: string) => void) | undefined;
 }
@@ -45,8 +52,8 @@ const PATH_CHARS_MAX = 16_384;
 const ANSWER_BYTES_MAX = 256 * 1_048_576;
 
 /** Opens a client. Nothing is connected before the first call. */
-export function openClient({ address, printCurl }: ClientOptions): Client {
-  let socket: Deno.HttpClient | undefined;
+export function openClient({ address, credentials = {}, printCurl }: ClientOptions): Client {
+  const connection = openConnection(address, credentials);
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
     if (call.path.length > PATH_CHARS_MAX) {
       throw usageError(
@@ -55,9 +62,7 @@ export function openClient({ address, printCurl }: ClientOptions): Client {
     }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
-    if (address.kind === "socket") {
-      socket ??= Deno.createHttpClient({ proxy: { transport: "unix", path: address.path } });
-    }
+    const { headers, http } = await connection.get();
     const body = bodyText(call);
     try {
       const response = await fetch(urlOf(address, call.path), {
@@ -66,11 +71,12 @@ export function openClient({ address, printCurl }: ClientOptions): Client {
         signal,
         headers: {
           accept: "application/json",
+          ...headers,
           ...(body === undefined ? {} : { "content-type": "application/json" }),
           ...call.headers,
         },
         ...(body === undefined ? {} : { body }),
-        ...(socket === undefined ? {} : { client: socket }),
+        ...(http === undefined ? {} : { client: http }),
       });
       const text = await readText(response);
       return { status: response.status, headers: response.headers, text, body: parsed(text) };
@@ -92,6 +98,8 @@ export function openClient({ address, printCurl }: ClientOptions): Client {
   };
   return {
     address,
+    credentials,
+    connected: () => connection.get(),
     exchange,
     async get(path, signal) {
       const sent = await send({ method: "GET", path, signal });
@@ -99,10 +107,10 @@ export function openClient({ address, printCurl }: ClientOptions): Client {
     },
     async send(call) {
       if (printCurl === undefined) return await send(call);
-      printCurl(curlLine(address, call));
+      printCurl(curlLine(address, call, credentials));
       return { kind: "printed" };
     },
-    close: () => socket?.close(),
+    close: () => connection.close(),
   };
 }
 

@@ -57,6 +57,12 @@ const OUTPUT_FLAGS: readonly Flag[] = [
 const AGENT_FLAGS: readonly Flag[] = [
   { name: "url", placeholder: "URL", help: "the agent's address (ZONEWRIGHT_URL)" },
   { name: "socket", placeholder: "PATH", help: "the agent's unix socket (ZONEWRIGHT_SOCKET)" },
+  {
+    name: "token-file",
+    placeholder: "FILE",
+    help: "file with the bearer token to show (ZONEWRIGHT_TOKEN_FILE)",
+  },
+  { name: "ca", placeholder: "FILE", help: "certificates to trust with https (ZONEWRIGHT_CA)" },
   { name: "curl", help: "print the curl command instead of calling" },
   ...OUTPUT_FLAGS,
 ];

@@ -1,11 +1,16 @@
 // The curl command that does what a call does, quoted for a POSIX shell.
 
-import { type AgentAddress, type ApiCall, bodyText, urlOf } from "./api_call.ts";
+import { type AgentAddress, type ApiCall, bodyText, type Credentials, urlOf } from "./api_call.ts";
 
-/** One shell command line. */
-export function curlLine(address: AgentAddress, call: ApiCall): string {
+/** One shell command line. A token is read from its file when the line runs, and is not in it. */
+export function curlLine(
+  address: AgentAddress,
+  call: ApiCall,
+  { tokenFile, caFile }: Credentials = {},
+): string {
   const words = ["curl", "-sS", "--fail-with-body"];
   if (address.kind === "socket") words.push("--unix-socket", address.path);
+  if (caFile !== undefined && address.kind === "url") words.push("--cacert", caFile);
   if (call.method === "HEAD") words.push("--head");
   else if (call.method !== "GET") words.push("-X", call.method);
   for (const [name, value] of Object.entries(call.headers ?? {})) {
@@ -20,7 +25,12 @@ export function curlLine(address: AgentAddress, call: ApiCall): string {
   // curl would read brackets and braces as patterns.
   if (/[[\]{}]/.test(url)) words.push("--globoff");
   words.push(url);
-  return words.map(shellQuoted).join(" ");
+  const line = words.map(shellQuoted);
+  if (tokenFile !== undefined) {
+    const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
+    line.splice(-1, 0, "-H", header);
+  }
+  return line.join(" ");
 }
 
 /** A word as a POSIX shell reads it back unchanged. */

@@ -15,6 +15,8 @@ export function hintFor(error: AgentError, name: string): string | undefined {
     case "not_found":
     case "conflict":
       return LISTS.includes(noun) ? `zonewright ${noun} list` : undefined;
+    case "unauthorized":
+      return "show a token with --token-file or ZONEWRIGHT_TOKEN_FILE";
     case "overloaded":
       return `try again in ${error.retryAfterSeconds ?? 1} s`;
     default:

@@ -4,19 +4,26 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
+import { admitted } from "./access.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { audited } from "./audit.ts";
+import { OPEN_ACCESS } from "./caller.ts";
 import { bounded } from "./concurrency.ts";
 import { errorResponse } from "./error_response.ts";
 import { healthRoutes } from "./health.ts";
 import { jobBulkRoutes } from "./job_bulk.ts";
 import { jobInfoRoutes } from "./job_info.ts";
+import { jobPruneRoutes } from "./job_prune.ts";
 import { jobRetryRoutes } from "./job_retry.ts";
 import { jobRoutes } from "./jobs.ts";
 import { jsonOnly } from "./json_body.ts";
 import { localOnly } from "./local_only.ts";
 import { openMachineJobs } from "./machine_jobs.ts";
+import { counted } from "./metrics.ts";
 import { machineRoutes } from "./machines.ts";
+import { mediaRoutes } from "./media.ts";
 import { openapiRoutes } from "./openapi.ts";
+import { headBounded } from "./request_head.ts";
 import { identified } from "./request_id.ts";
 import { statsRoutes } from "./stats.ts";
 import { workflowRoutes } from "./workflows.ts";
@@ -28,9 +35,13 @@ const PATH_CHARS_MAX = 200;
 /** Makes the application. It holds no resources; the store and the runner belong to the caller. */
 export function createApp(deps: AppDeps): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
+  if (deps.requests !== undefined) app.use(counted(deps.requests));
+  app.use(audited({ log: deps.log, now: deps.now, trail: deps.auditTrail }));
   app.use(identified(deps.log, () => deps.newUuid()));
   app.use(bounded(deps.limits.requestsMax));
+  app.use(headBounded(deps.limits));
   app.use(localOnly(deps.allowedHosts));
+  app.use(admitted(deps.access ?? OPEN_ACCESS, deps.log));
   app.use(jsonOnly);
   const machineJobs = openMachineJobs(deps);
   app.route("/", healthRoutes());
@@ -40,8 +51,10 @@ export function createApp(deps: AppDeps): Hono<HttpEnv> {
   app.route("/", jobInfoRoutes(deps));
   app.route("/", jobRetryRoutes(deps, machineJobs));
   app.route("/", jobBulkRoutes(deps, machineJobs));
+  app.route("/", jobPruneRoutes(deps));
   app.route("/", statsRoutes(deps));
   app.route("/", machineRoutes(deps, machineJobs));
+  app.route("/", mediaRoutes(deps));
   for (const routes of deps.routes) app.route("/", routes);
   app.onError((error, c) => errorResponse(error, c.get("request_id")));
   app.notFound((c) => noRoute(app, c));

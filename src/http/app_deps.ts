@@ -6,11 +6,17 @@ import type { Now } from "../domain/instant.ts";
 import type { JobLimits } from "../domain/job_request.ts";
 import type { Wording } from "../domain/job_wire.ts";
 import type { JsonObject } from "../domain/json.ts";
+import type { MachineAction } from "../domain/machine_action.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { WorkflowLimits } from "../domain/workflow.ts";
+import type { VncAddress, VncConsole } from "../host/vmadm.ts";
 import type { Log } from "../log.ts";
 import type { Bells } from "../loop.ts";
+import type { KnownFiles } from "../mirror/known_files.ts";
+import type { RequestMeter } from "../metrics/request_meter.ts";
 import type { Store } from "../store/store.ts";
+import type { Access, Caller } from "./caller.ts";
+import type { AuditTrail } from "./audit_trail.ts";
 
 /** Everything that the routes need. */
 export interface AppDeps {
@@ -29,12 +35,26 @@ export interface AppDeps {
   readonly wording: Wording;
   readonly log: Log;
   readonly machines: MachineDeps;
+  readonly media: MediaDeps;
   /** Host names besides the loopback ones under which the agent may be called, without ports. */
   readonly allowedHosts: readonly string[];
+  /** What tells callers apart; without it everybody who gets through is an administrator. */
+  readonly access?: Access;
+  /** Where calls that change something are recorded besides the log. */
+  readonly auditTrail?: AuditTrail;
   /** Further routes with their whole paths, such as the index tree. */
   readonly routes: readonly Hono[];
+  /** Counts requests by their routes; nobody does unless it is given. */
+  readonly requests?: RequestMeter;
   /** Aborted when the agent begins to stop: requests that wait for a job are answered then. */
   readonly closing: AbortSignal;
+}
+
+/** What the media routes need. */
+export interface MediaDeps {
+  readonly files: KnownFiles;
+  /** The built-in workflow whose jobs fetch media. */
+  readonly workflow: WorkflowUuid;
 }
 
 /** What the machine routes need. */
@@ -43,22 +63,43 @@ export interface MachineDeps {
   readonly policy: Policy;
   /** The built-in workflow whose jobs make machines. */
   readonly provisionWorkflow: WorkflowUuid;
+  /** The built-in workflows whose jobs act on machines. */
+  readonly actionWorkflows: Readonly<Record<MachineAction, WorkflowUuid>>;
 }
 
 /** The reading side of host/vmadm.ts: a request may look at machines, only jobs change them. */
 export interface MachineReader {
   get(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<JsonObject | null>;
   list(options?: { signal?: AbortSignal }): Promise<JsonObject[]>;
-  infoVnc(
-    uuid: MachineUuid,
-    options?: { signal?: AbortSignal },
-  ): Promise<{ host: string; port: number; display?: number } | null>;
+  infoVnc(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncAddress | null>;
+  vncConsole(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncConsole | null>;
+  connectVnc(address: VncAddress, options?: { signal?: AbortSignal }): Promise<ConsoleStream>;
+}
+
+/** The bytes of a console, both ways. */
+export interface ConsoleStream {
+  /** What the console has sent so far. */
+  readonly greeting: Uint8Array<ArrayBuffer>;
+  /** Reads on; null at the end. */
+  read(buffer: Uint8Array): Promise<number | null>;
+  /** Writes all of it; ends when the console has room for it. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** May be called twice; a read or a write that is under way fails or ends. */
+  close(): void;
 }
 
 /** Largest sizes of what is sent, and of the crowd that may send it. */
 export interface HttpLimits extends WorkflowLimits, JobLimits {
+  /** Header fields of one request. */
+  readonly headerFieldsMax: number;
+  /** Characters of the names and values of all header fields of one request. */
+  readonly headerCharsMax: number;
   /** Bytes of one request body. */
   readonly bodyBytesMax: number;
+  /** Bytes of the body of a request that needs but a few words, such as a cancel. */
+  readonly smallBodyBytesMax: number;
+  /** Seconds in which a body must have arrived. */
+  readonly bodySeconds: number;
   /** Nesting of a request body. */
   readonly jsonDepthMax: number;
   /** Requests that are answered at the same time. */
@@ -69,6 +110,12 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly infoEntryBytesMax: number;
   /** Info entries of one job. */
   readonly infoEntriesMax: number;
+  /** Consoles that are open at the same time. */
+  readonly consolesMax: number;
+  /** Consoles of one machine that are open at the same time. */
+  readonly machineConsolesMax: number;
+  /** Seconds after which a console without a byte in either direction is closed. */
+  readonly consoleIdleSeconds: number;
   /** Jobs that are not final. */
   readonly unfinishedJobsMax: number;
   readonly workflowsMax: number;
@@ -76,7 +123,11 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
 
 /** The limits when nothing is configured. */
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
+  headerFieldsMax: 64,
+  headerCharsMax: 32 * 1024,
   bodyBytesMax: 2 * 1024 * 1024,
+  smallBodyBytesMax: 64 * 1024,
+  bodySeconds: 30,
   jsonDepthMax: 64,
   requestsMax: 256,
   waitsMax: 128,
@@ -88,6 +139,9 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   paramsCharsMax: 2 * 1024 * 1024,
   infoEntryBytesMax: 64 * 1024,
   infoEntriesMax: 100_000,
+  consolesMax: 64,
+  machineConsolesMax: 4,
+  consoleIdleSeconds: 3600,
   unfinishedJobsMax: 100_000,
   workflowsMax: 10_000,
   callbackHosts: [],
@@ -101,6 +155,8 @@ export interface HttpEnv {
   };
   Variables: {
     request_id: string;
+    /** Who calls; absent while nobody has been let in. */
+    caller?: Caller;
     /** Ends the counting of this request, for handlers that go on to wait. */
     release: () => void;
     /** Goes on counting it while its answer is written; what is returned ends that. */

@@ -33,6 +33,8 @@ const ANSWERS: Readonly<Record<ErrorCode, Answer>> = {
   internal: { status: 500, code: "InternalError" },
 };
 
+/** How a caller that must show a token is told so. */
+const CHALLENGE = 'Bearer realm="zonewright"';
 /** Seconds after which a refused caller may try again, when the error names none. */
 const RETRY_AFTER_SECONDS = 1;
 
@@ -66,6 +68,7 @@ export function errorResponse(error: unknown, request_id: string): Response {
   const error_code = known?.code ?? "internal";
   const { status } = ANSWERS[error_code];
   const headers = new Headers({ "content-type": "application/json", "x-request-id": request_id });
+  if (status === 401) headers.set("www-authenticate", CHALLENGE);
   if (status === 503 || known?.retryAfterSeconds !== undefined) {
     headers.set("retry-after", String(known?.retryAfterSeconds ?? RETRY_AFTER_SECONDS));
   }

@@ -2,6 +2,7 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../domain/error.ts";
+import { AGENT_PREFIX, forgedName } from "../domain/info_entry.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { AppDeps, HttpEnv, HttpLimits } from "./app_deps.ts";
 import { jobNotFound, jobUuidOf } from "./job_change.ts";
@@ -67,6 +68,11 @@ function parseInfoEntry(
   if (!isJsonObject(entry) || Object.keys(entry).length === 0) {
     const message = "Cannot read the message: expected an object with at least one key";
     throw invalidArgument("message", message, "Missing");
+  }
+  const forged = forgedName(entry);
+  if (forged !== undefined) {
+    const message = `Cannot accept the message: only the agent writes ${AGENT_PREFIX} names`;
+    throw invalidArgument(forged, message);
   }
   if (new TextEncoder().encode(JSON.stringify(entry)).byteLength > limits.infoEntryBytesMax) {
     const message = `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes`;

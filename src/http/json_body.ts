@@ -7,11 +7,15 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { isFiniteJson, jsonDepth } from "../domain/json.ts";
 import type { HttpEnv, HttpLimits } from "./app_deps.ts";
 
-/** Milliseconds in which a body must have arrived. */
-const BODY_DEADLINE_MS = 30_000;
 const REASON_CHARS_MAX = 200;
 
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
+
+/** How large a body may be, and how long it may take. */
+export type BodyLimits = Pick<
+  HttpLimits,
+  "bodyBytesMax" | "smallBodyBytesMax" | "infoEntryBytesMax" | "bodySeconds" | "jsonDepthMax"
+>;
 
 /**
  * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends
@@ -56,9 +60,9 @@ function otherType(reason: string): AgentError {
  */
 export async function readJson(
   request: Request,
-  limits: Pick<HttpLimits, "bodyBytesMax" | "jsonDepthMax">,
+  limits: BodyLimits,
 ): Promise<unknown> {
-  const text = decode(await readBytes(request, limits.bodyBytesMax));
+  const text = decode(await readBytes(request, bytesMaxOf(request, limits), limits.bodySeconds));
   if (text.trim() === "") return {};
   const value = parse(text);
   if (jsonDepth(value, limits.jsonDepthMax) > limits.jsonDepthMax) {
@@ -68,7 +72,27 @@ export async function readJson(
   return value;
 }
 
-async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+/** Requests of which a few words are wanted, by the end of their path. */
+const SMALL_BODY = /\/(?:cancel|retry|prune|sync)$/;
+/** An info entry; written with escapes and spaces it may be larger than it is. */
+const INFO_BODY = /\/jobs\/[^/]+\/info$/;
+const INFO_WRITTEN_LARGER = 4;
+
+function bytesMaxOf(
+  { url }: Request,
+  { bodyBytesMax, smallBodyBytesMax, infoEntryBytesMax }: BodyLimits,
+): number {
+  const [path = ""] = url.split("?", 1);
+  if (SMALL_BODY.test(path)) return Math.min(smallBodyBytesMax, bodyBytesMax);
+  if (INFO_BODY.test(path)) return Math.min(INFO_WRITTEN_LARGER * infoEntryBytesMax, bodyBytesMax);
+  return bodyBytesMax;
+}
+
+async function readBytes(
+  request: Request,
+  bytesMax: number,
+  secondsMax: number,
+): Promise<Uint8Array> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   if (declared > bytesMax) throw tooLarge(bytesMax);
   if (request.body === null) return new Uint8Array();
@@ -78,10 +102,10 @@ async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array
     late = true;
     // A body that broke off already cannot be canceled any more; reading has failed then.
     reader.cancel().catch(() => {});
-  }, BODY_DEADLINE_MS);
+  }, secondsMax * 1000);
   try {
     const bytes = await readAll(reader, bytesMax);
-    if (late) throw malformed(`it did not arrive within ${BODY_DEADLINE_MS / 1000} seconds`);
+    if (late) throw malformed(`it did not arrive within ${secondsMax} seconds`);
     return bytes;
   } finally {
     clearTimeout(timer);

@@ -10,6 +10,8 @@ const LISTEN_AGAIN_LONGEST_MS = 5_000;
 
 /** A server that is started again until it is shut down. */
 export interface LastingServer {
+  /** Starts it anew by another function, which must have been proved to work elsewhere. */
+  replace(by: () => Deno.HttpServer | Promise<Deno.HttpServer>): Promise<void>;
   /** Takes no more requests, and resolves when those under way have been answered. */
   shutdown(): Promise<void>;
 }
@@ -24,27 +26,43 @@ export function keepServing(
   log: Log,
 ): LastingServer {
   let server: Deno.HttpServer | undefined = first;
+  let start = again;
+  let replaced: (() => void) | undefined;
   const closing = new AbortController();
   const { signal } = closing;
+  const startAgain = async () => {
+    server = await untilDone(async () => await start(), {
+      firstMs: LISTEN_AGAIN_FIRST_MS,
+      longestMs: LISTEN_AGAIN_LONGEST_MS,
+      signal,
+      onFailure: (error) => log.error("not listening again", { error }),
+    });
+    replaced?.();
+    replaced = undefined;
+  };
   const watch = async () => {
     while (server !== undefined) {
       try {
-        return await server.finished;
+        await server.finished;
+        if (replaced === undefined) return;
       } catch (error) {
         server = undefined;
         log.error("listener lost", { error });
         await pause(LISTEN_AGAIN_FIRST_MS, signal);
-        server = await untilDone(async () => await again(), {
-          firstMs: LISTEN_AGAIN_FIRST_MS,
-          longestMs: LISTEN_AGAIN_LONGEST_MS,
-          signal,
-          onFailure: (error) => log.error("not listening again", { error }),
-        });
       }
+      await startAgain();
     }
   };
   const watching = watch();
   return {
+    async replace(by) {
+      start = by;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      replaced = resolve;
+      // Answers under way are given to their end first.
+      await server?.shutdown();
+      await promise;
+    },
     async shutdown() {
       closing.abort();
       await server?.shutdown();

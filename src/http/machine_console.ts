@@ -1,6 +1,6 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
 // machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
-// at all, a page's Origin included, local_only.ts has judged before.
+// at all, a page's Origin and a token included, local_only.ts and access.ts have judged before.
 
 import type { Context } from "hono";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -49,8 +49,9 @@ async function tellUrl(
   if (await machines.vmadm.get(uuid) === null) {
     throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   }
+  const scheme = c.req.url.startsWith("https:") ? "wss" : "ws";
   const host = c.req.header("host") ?? "localhost";
-  return c.json({ url: `ws://${host}${consolePath(uuid)}`, protocol: PROTOCOL });
+  return c.json({ url: `${scheme}://${host}${consolePath(uuid)}`, protocol: PROTOCOL });
 }
 
 /** @throws {AgentError} `invalid_argument` when the client offers subprotocols, and not ours */

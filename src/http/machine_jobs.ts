@@ -15,7 +15,7 @@ import { earlierJob } from "./idempotency.ts";
 import { jobRefusal } from "./job_refusal.ts";
 import { type ActionWish, claimForAction, prepareAction } from "./machine_action_job.ts";
 import { type Claim, machineTarget } from "./machine_history.ts";
-import { claimMachine, jobToJoin, paramsOf } from "./machine_provision_job.ts";
+import { claimMachine, jobOfGone, jobToJoin, paramsOf } from "./machine_provision_job.ts";
 
 /** What a caller who asked for a machine, or for something to be done to one, is told. */
 export interface StartedMachine {
@@ -85,7 +85,10 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
   return {
     owns: (workflow) =>
       workflow === deps.machines.provisionWorkflow || actionOf(workflow) !== undefined,
-    start: (request, idempotency) => inTurn(() => startMachine(request, idempotency, deps)),
+    start: async (request, idempotency) => {
+      const gone = request.uuid === undefined ? undefined : await jobOfGone(request.uuid, deps);
+      return await inTurn(() => startMachine(request, gone, idempotency, deps));
+    },
     act: async (action, uuid, options, idempotency) => {
       const earlier = await replayOf(idempotency, deps);
       if (earlier !== undefined) return earlier;
@@ -118,6 +121,7 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
 
 async function startMachine(
   request: MachineRequest,
+  gone: JobUuid | undefined,
   idempotency: Idempotency | undefined,
   deps: AppDeps,
 ): Promise<MachineStart> {
@@ -127,7 +131,7 @@ async function startMachine(
   const params = paramsOf(request, uuid);
   const target = machineTarget(uuid);
   if (request.uuid !== undefined) {
-    const job = await jobToJoin(target, params, uuid, deps);
+    const job = await jobToJoin(target, params, gone, deps);
     if (job !== undefined) return { started: { uuid, job_uuid: job.uuid }, replayed: false };
   }
   const workflow = await builtinWorkflow(deps.machines.provisionWorkflow, deps);

@@ -16,27 +16,45 @@ import {
   otherJob,
 } from "./machine_history.ts";
 
-/** The job that an equal request has made already, while it still stands for the machine. */
+/**
+ * The job that made the machine of a request which is repeated, when that machine is gone: it can be
+ * made again by the same request. Asked before its turn comes, since a vmadm that hangs must not hold up
+ * the requests for other machines.
+ */
+export async function jobOfGone(uuid: MachineUuid, deps: AppDeps): Promise<JobUuid | undefined> {
+  const made = await jobThatMade(machineTarget(uuid), deps);
+  if (made === undefined) return undefined;
+  return await deps.machines.vmadm.get(uuid) === null ? made.uuid : undefined;
+}
+
+/**
+ * The job that an equal request has made already, while it still stands for the machine.
+ * @param gone what jobOfGone() found
+ */
 export async function jobToJoin(
   target: string,
   params: JsonObject,
-  uuid: MachineUuid,
+  gone: JobUuid | undefined,
   deps: AppDeps,
 ): Promise<Job | undefined> {
-  const { machines } = deps;
   const holder = await holderOf(target, deps);
   if (holder !== undefined) {
     if (mayJoin(holder, params, deps)) return holder;
     throw otherJob(holder, target);
   }
-  // Jobs that failed since, because the machine is there, and jobs of other workflows on the same
-  // target do not change which request made it.
-  const made = (await jobsOf(target, deps)).find(({ execution, workflow_uuid }) =>
-    execution === "succeeded" && workflow_uuid === machines.provisionWorkflow
-  );
+  const made = await jobThatMade(target, deps);
   if (made === undefined || !sameRequest(made.params, params)) return undefined;
-  // A machine that was deleted since can be made again by the request that made it.
-  return await machines.vmadm.get(uuid) === null ? undefined : made;
+  return made.uuid === gone ? undefined : made;
+}
+
+/**
+ * Jobs that failed since, because the machine is there, and jobs of other workflows on the same target
+ * do not change which request made it.
+ */
+async function jobThatMade(target: string, deps: AppDeps): Promise<Job | undefined> {
+  return (await jobsOf(target, deps)).find(({ execution, workflow_uuid }) =>
+    execution === "succeeded" && workflow_uuid === deps.machines.provisionWorkflow
+  );
 }
 
 /**

@@ -1,12 +1,12 @@
 // GET /openapi.json: the description of the whole agent. It is loaded and written out at the first
 // request for it, so that an agent nobody asks pays nothing at its start.
 
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import type { Now } from "../domain/instant.ts";
 import { sha256Hex } from "../domain/sha256.ts";
 import type { HttpEnv } from "./app_deps.ts";
-import { acceptsGzip, matchedEtag } from "./conditional_request.ts";
-import { serve, type ServedDocument, validators } from "./document_cache.ts";
+import { answerDocument } from "./conditional_request.ts";
+import { serve, type ServedDocument } from "./served_document.ts";
 
 /** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
 const PATH = "/openapi.json";
@@ -15,7 +15,10 @@ const PATH = "/openapi.json";
 export function openapiRoutes({ now }: { readonly now: Now }): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   let document: Promise<ServedDocument> | undefined;
-  app.get(PATH, async (c) => await respond(c, await (document ??= load(now))));
+  app.get(
+    PATH,
+    async (c) => await answerDocument(c.req.raw.headers, await (document ??= load(now))),
+  );
   return app;
 }
 
@@ -31,14 +34,4 @@ async function load(now: Now): Promise<ServedDocument> {
     last_modified: null,
     fetched_at: now(),
   });
-}
-
-async function respond(c: Context<HttpEnv>, document: ServedDocument): Promise<Response> {
-  const { headers } = c.req.raw;
-  const { etags, lastModifiedMs } = document;
-  const encoding = acceptsGzip(headers) ? "gzip" : "identity";
-  const offered = encoding === "gzip" ? [etags.gzip, etags.identity] : [etags.identity, etags.gzip];
-  const matched = matchedEtag(headers, offered, lastModifiedMs);
-  if (matched === undefined) return await document.response(encoding);
-  return new Response(null, { status: 304, headers: validators(matched, lastModifiedMs) });
 }

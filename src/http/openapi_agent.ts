@@ -35,10 +35,47 @@ const SCHEMAS: JsonObject = {
     Object.fromEntries(COUNTERS.map((counter) => [counter, COUNT])),
   ),
   Health: objectOf("A sign of life.", ["status"], { status: { const: "ok" } }),
+  Readiness: objectOf("Whether the agent can do its work.", ["status", "checks"], {
+    status: { enum: ["ready", "not_ready"] },
+    checks: {
+      type: "object",
+      description: "What was looked at, by name. A warning does not make the agent unready.",
+      additionalProperties: schemaRef("Finding"),
+    },
+  }),
+  Finding: objectOf("What one look found.", ["status", "detail"], {
+    status: { enum: ["ok", "warn", "failed"] },
+    detail: { type: "string", description: "For people." },
+  }),
   Ping: objectOf("A sign of life.", ["pid", "backend"], {
     pid: { type: "integer", minimum: 1, description: "The agent's process." },
     backend: { type: "string", description: "Where jobs are kept." },
   }),
+};
+
+const READY: JsonObject = {
+  status: "ready",
+  checks: {
+    store: { status: "ok", detail: "a write was committed" },
+    disk: { status: "ok", detail: "12400 MB free" },
+    host: { status: "ok", detail: "vmadm answers: 4 machines" },
+    index: { status: "warn", detail: "compared with its upstream 90000 s ago" },
+  },
+};
+const NOT_READY: JsonObject = {
+  status: "not_ready",
+  checks: { store: { status: "failed", detail: "no answer within 5000 ms" } },
+};
+
+/** Figures are for Prometheus, in its own text. */
+const METRICS_TEXT: JsonObject = {
+  ...emptyAnswer("The figures, in the text format of Prometheus, version 0.0.4."),
+  content: {
+    "text/plain": {
+      schema: { type: "string" },
+      example: 'zonewright_jobs_total{result="succeeded"} 310\n',
+    },
+  },
 };
 
 /** Numbers, signs of life, and this description. */
@@ -65,6 +102,28 @@ export const AGENT: OpenapiPart = {
           "200": jsonAnswer("It does.", schemaRef("Health"), { status: "ok" }),
           ...refusals(),
         },
+      },
+    },
+    "/readyz": {
+      get: {
+        operationId: "readiness",
+        summary: "Whether the agent can do its work, and what keeps it from that",
+        responses: {
+          "200": jsonAnswer("It can.", schemaRef("Readiness"), READY),
+          ...refusals(),
+          "503": jsonAnswer(
+            "It cannot: a check has failed; or too many requests are under way.",
+            { anyOf: [schemaRef("Readiness"), schemaRef("Error")] },
+            NOT_READY,
+          ),
+        },
+      },
+    },
+    "/metrics": {
+      get: {
+        operationId: "metrics",
+        summary: "Figures for Prometheus",
+        responses: { "200": METRICS_TEXT, ...refusals() },
       },
     },
     "/ping": {

@@ -7,9 +7,11 @@ import { DEFAULT_HTTP_LIMITS } from "./app_deps.ts";
 import { AGENT } from "./openapi_agent.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./openapi_errors.ts";
 import { HEADER_PARAMETERS, HEADERS } from "./openapi_headers.ts";
+import { IMAGES } from "./openapi_images.ts";
 import { INDEX } from "./openapi_index.ts";
 import { JOBS } from "./openapi_jobs.ts";
 import { MACHINES } from "./openapi_machines.ts";
+import { MEDIA_FILES } from "./openapi_media.ts";
 import { MIRROR } from "./openapi_mirror.ts";
 import { type OpenapiPart, parameterRef } from "./openapi_operation.ts";
 import { WORKFLOWS } from "./openapi_workflows.ts";
@@ -29,11 +31,21 @@ that \`GET /jobs\` takes it for one of the params.
 - An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
 answered wherever GET is, with the same headers.
 - Every answer has \`X-Request-Id\`.
-- Nobody signs in: the agent listens on loopback addresses and on a unix socket that its owner alone \
-may open. Over TCP a foreign \`Host\` or \`Origin\` answers 403.
+- On loopback addresses, and on the unix socket that its owner alone may open, nobody signs in unless \
+the agent is told so; elsewhere it wants a bearer token, and 401 says so. Over TCP a foreign \`Host\` or \
+\`Origin\` answers 403.
 - Answers may have fields that are not described here; pass over them.`;
 
-const PARTS: readonly OpenapiPart[] = [WORKFLOWS, JOBS, MACHINES, INDEX, MIRROR, AGENT];
+const PARTS: readonly OpenapiPart[] = [
+  WORKFLOWS,
+  JOBS,
+  MACHINES,
+  INDEX,
+  IMAGES,
+  MEDIA_FILES,
+  MIRROR,
+  AGENT,
+];
 
 /** Every path may be called with an id of the request, and each operation belongs to its noun. */
 function pathsOf({ tag, paths }: OpenapiPart): JsonObject {
@@ -61,7 +73,8 @@ export const OPENAPI: JsonObject = {
     license: { name: "Mozilla Public License 2.0", identifier: "MPL-2.0" },
   },
   servers: [{ url: "/", description: "The agent that serves this document." }],
-  security: [],
+  // On loopback and on the unix socket nobody need show a token, unless the operator wants it.
+  security: [{}, { token: [] }],
   tags: PARTS.map(({ tag }) => ({ ...tag })),
   paths: merged(PARTS.map(pathsOf)),
   components: {
@@ -69,5 +82,12 @@ export const OPENAPI: JsonObject = {
     parameters: merged([...PARTS.map(({ parameters }) => parameters), HEADER_PARAMETERS]),
     headers: HEADERS,
     responses: ERROR_RESPONSES,
+    securitySchemes: {
+      token: {
+        type: "http",
+        scheme: "bearer",
+        description: "A token of `zonewright token create`. Scope `read` may only look.",
+      },
+    },
   },
 };

@@ -30,6 +30,11 @@ export const HEADERS: JsonObject = {
     schema: { type: "integer", minimum: 0 },
   },
   "Allow": { required: true, description: "The methods that the path has.", schema: TEXT },
+  "WWW-Authenticate": {
+    required: true,
+    description: "How a caller makes itself known: by a bearer token.",
+    schema: TEXT,
+  },
   "Retry-After": {
     description: "Seconds after which the same request may succeed.",
     schema: { type: "integer", minimum: 0 },

@@ -7,6 +7,7 @@ import type { JsonObject } from "../domain/json.ts";
 /** Statuses of refusals. */
 export type RefusalStatus =
   | "400"
+  | "401"
   | "403"
   | "404"
   | "405"
@@ -47,6 +48,18 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
         code: "InvalidContent",
         error_code: "malformed",
         message: "Cannot read the body: it is not UTF-8",
+      },
+    },
+  },
+  "401": {
+    name: "Unauthorized",
+    description: "The agent wants to know who calls, and no token that it knows was shown.",
+    headers: ["WWW-Authenticate"],
+    examples: {
+      token: {
+        code: "Unauthorized",
+        error_code: "unauthorized",
+        message: "Cannot accept the request: a bearer token is required and none was sent",
       },
     },
   },

@@ -12,6 +12,7 @@ import { tellLength } from "./head.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
 const PATH_CHARS_MAX = 256;
+const SWITCHING = 101;
 
 /** A caller's id without what could forge a header or a log line; undefined when nothing is left. */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
@@ -35,13 +36,15 @@ export function nameAnswer(
   if (CONVENTIONS[wording].namesAnswers) c.header("request-id", sentRequestId(c) ?? uuid);
 }
 
-/** Gives the request its id and logs how it was answered. Comes before everything else. */
+/** Gives the request its id and logs how it was answered. Comes before all that judges it. */
 export function identified(log: Log, newId: () => string): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const request_id = sentRequestId(c) ?? newId();
     c.set("request_id", request_id);
     const startMs = performance.now();
     await next();
+    // The answer that makes a WebSocket is Deno's own and cannot be changed.
+    if (c.res.status === SWITCHING) return logAnswer(log, c, performance.now() - startMs);
     if (c.req.method === "HEAD") await tellLength(c.res);
     c.res.headers.set("x-request-id", request_id);
     // A browser must neither guess another type than JSON nor show a response inside another page.

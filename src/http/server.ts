@@ -1,12 +1,22 @@
-// Listening: on a loopback port, on a unix socket, or on both. Deno.serve speaks HTTP; who may open
-// the socket file is settled before the first byte.
+// Listening: on a TCP port, on a unix socket, or on both. How connections are taken is a door's: a
+// watched one where the runtime can, a plain one elsewhere.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
+import {
+  type ConnectionLimits,
+  ConnectionWatch,
+  DEFAULT_CONNECTION_LIMITS,
+} from "./connection_watch.ts";
+import { type Answering, type Door, type Place, placeText } from "./door.ts";
 import { errorResponse } from "./error_response.ts";
 import { headAnswer } from "./head.ts";
-import { keepServing, type LastingServer } from "./lasting_server.ts";
+import { openPlainDoor } from "./plain_door.ts";
+import { canWatchConnections } from "./runtime_connection.ts";
+import type { TlsIdentity } from "./tls.ts";
+import { OWNER_ONLY, type SocketRights } from "./unix_socket.ts";
+import { openWatchedDoor } from "./watched_door.ts";
 
 /** What is served: createApp() makes one. */
 export interface App {
@@ -15,10 +25,19 @@ export interface App {
 
 /** Where the server listens. */
 export interface ListenOptions {
-  /** Loopback address and port (0 for any free one), or null for none. */
+  /** Address and port (0 for any free one), or null for none. */
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
-  /** Absolute path of a unix socket that only its owner may open, or null for none. */
+  /** Absolute path of a unix socket, or null for none. */
   readonly socketPath: string | null;
+  /** Who may open the socket; its owner alone unless given. */
+  readonly socketRights?: SocketRights;
+  /** With what TLS is spoken on the port; plain HTTP unless given. */
+  readonly tls?: TlsIdentity | undefined;
+  /** Whether every caller of the port has to show a token. */
+  readonly tokenRequired?: boolean;
+  readonly connections?: ConnectionLimits;
+  /** Whether connections are watched; as the runtime can unless given. */
+  readonly watched?: boolean;
   readonly log: Log;
 }
 
@@ -28,118 +47,83 @@ export interface Server {
   readonly urls: readonly string[];
   /** The TCP port, or undefined without one. */
   readonly port: number | undefined;
+  /** Takes another certificate for the connections to come; those that there are keep the old one. */
+  replaceTls(identity: TlsIdentity): Promise<void>;
   /**
-   * Takes no more requests, and resolves when those under way have been answered, or after
-   * `graceMs`. What is left then is cut when the process ends: Deno has no other way to cut it.
+   * Takes no more requests, and resolves when those under way have been answered. What is left after
+   * `graceMs` is cut.
    */
   shutdown(graceMs?: number): Promise<void>;
 }
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
-/** Removes all rights of group and others while the socket file is made. */
-const OWNER_ONLY = 0o177;
 /** Milliseconds that a shutdown waits for answers under way, and for callers to take them. */
 const SHUTDOWN_GRACE_MS = 5_000;
+/** Whether an address can be reached from this host alone. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname);
+}
 
 /**
  * Starts to listen.
- * @throws {AgentError} `forbidden` beyond loopback, where nothing would tell callers apart yet;
- * `conflict` when the address is taken or another agent answers on the socket
+ * @throws {AgentError} `forbidden` beyond loopback without a token and TLS; `conflict` when an address
+ * is taken or another agent answers on the socket
  */
 export async function listen(app: App, options: ListenOptions): Promise<Server> {
-  const { tcp, socketPath, log } = options;
-  if (tcp !== null && !LOOPBACK.test(tcp.hostname)) {
-    const message = `Cannot listen on ${tcp.hostname}: expected a loopback address`;
-    throw new AgentError("forbidden", message);
-  }
-  const servers: LastingServer[] = [];
+  const { tcp, socketPath, log, tls } = options;
+  if (tcp !== null) refuseOpenPort(tcp.hostname, options);
+  const watched = options.watched ?? canWatchConnections();
+  const watch = new ConnectionWatch(options.connections ?? DEFAULT_CONNECTION_LIMITS);
+  const answering: Answering = {
+    answer: (request, remote) => answer(app, request, remote),
+    failed: (error) => failed(error, log),
+  };
+  const doors: Door[] = [];
   const urls: string[] = [];
-  let port: number | undefined;
+  const open = async (place: Place) => {
+    const door = watched
+      ? await openWatchedDoor(place, answering, watch, log)
+      : await openPlainDoor(place, answering, log);
+    doors.push(door);
+    urls.push(placeText(place.kind === "tcp" ? { ...place, port: door.port ?? 0 } : place));
+    return door;
+  };
+  const close = async (graceMs: number) => {
+    await Promise.all(doors.map((door) => door.close(graceMs)));
+    watch.close();
+    // Deno removes the file of a socket only once the last connection to it is closed, if at all.
+    if (socketPath !== null && urls.includes(`unix:${socketPath}`)) {
+      await Deno.remove(socketPath).catch(absent);
+    }
+  };
   try {
-    if (tcp !== null) {
-      const server = serveTcp(app, tcp, log);
-      const taken = { ...tcp, port: server.addr.port };
-      servers.push(keepServing(server, () => serveTcp(app, taken, log), log));
-      port = taken.port;
-      urls.push(urlOf(tcp.hostname, port));
-    }
+    const onPort = tcp === null ? undefined : await open({ kind: "tcp", ...tcp, tls });
     if (socketPath !== null) {
-      const server = await serveSocket(app, socketPath, log);
-      servers.push(keepServing(server, () => serveSocket(app, socketPath, log), log));
-      urls.push(`unix:${socketPath}`);
+      await open({ kind: "socket", path: socketPath, rights: options.socketRights ?? OWNER_ONLY });
     }
+    return {
+      urls,
+      port: onPort?.port,
+      replaceTls: async (identity) => await onPort?.replaceTls(identity),
+      shutdown: (graceMs = SHUTDOWN_GRACE_MS) => close(graceMs),
+    };
   } catch (error) {
-    await Promise.all(servers.map((server) => server.shutdown()));
+    await close(SHUTDOWN_GRACE_MS);
     throw error;
   }
-  const stop = (graceMs = SHUTDOWN_GRACE_MS) => shutdown(servers, socketPath, graceMs);
-  return { urls, port, shutdown: stop };
 }
 
-function urlOf(hostname: string, port: number): string {
-  return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
-}
-
-function serveTcp(
-  app: App,
-  { hostname, port }: { readonly hostname: string; readonly port: number },
-  log: Log,
-): Deno.HttpServer<Deno.NetAddr> {
-  try {
-    return Deno.serve({
-      hostname,
-      port,
-      onListen: () => {},
-      onError: (error) => failed(error, log),
-    }, (request, info) => answer(app, request, info.remoteAddr));
-  } catch (error) {
-    throw cannotListen(urlOf(hostname, port), error);
-  }
-}
-
-async function serveSocket(
-  app: App,
-  path: string,
-  log: Log,
-): Promise<Deno.HttpServer<Deno.UnixAddr>> {
-  await removeStaleSocket(path);
-  const before = Deno.umask(OWNER_ONLY);
-  try {
-    // Binds before it returns, so that the file has its mode from the beginning.
-    return Deno.serve({
-      path,
-      onListen: () => {},
-      onError: (error) => failed(error, log),
-    }, (request, info) => answer(app, request, info.remoteAddr));
-  } catch (error) {
-    throw cannotListen(path, error);
-  } finally {
-    Deno.umask(before);
-  }
-}
-
-/** Removes what an agent that was killed left behind, once nobody answers there. */
-async function removeStaleSocket(path: string): Promise<void> {
-  const found = await Deno.lstat(path).catch(absent);
-  if (found === undefined) return;
-  if (!found.isSocket) {
-    throw new AgentError("conflict", `Cannot listen on ${path}: found a file that is no socket`);
-  }
-  let connection: Deno.Conn;
-  try {
-    connection = await Deno.connect({ transport: "unix", path });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.ConnectionRefused)) throw cannotListen(path, error);
-    await Deno.remove(path);
-    return;
-  }
-  connection.close();
-  throw new AgentError("conflict", `Cannot listen on ${path}: another agent answers there`);
-}
-
-function cannotListen(place: string, error: unknown): AgentError {
-  const message = `Cannot listen on ${place}: ${messageOf(error)}`;
-  return new AgentError("conflict", message, { cause: error });
+/** @throws {AgentError} `forbidden` */
+function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions): void {
+  if (isLoopback(hostname)) return;
+  const missing = [
+    ...(tokenRequired === true ? [] : ["a token"]),
+    ...(tls === undefined ? ["TLS"] : []),
+  ];
+  if (missing.length === 0) return;
+  const message = `Cannot listen on ${hostname}, which is beyond loopback, without ` +
+    missing.join(" and without ");
+  throw new AgentError("forbidden", message);
 }
 
 function answer(app: App, request: Request, remote: Deno.Addr): Response | Promise<Response> {
@@ -158,19 +142,6 @@ function failed(error: unknown, log: Log): Response {
   const stack = error instanceof Error ? error.stack : undefined;
   log.error("request failed", { request_id, error: messageOf(error), stack });
   return errorResponse(error, request_id);
-}
-
-async function shutdown(
-  servers: readonly LastingServer[],
-  socketPath: string | null,
-  graceMs: number,
-): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, graceMs);
-  await Promise.race([Promise.all(servers.map((server) => server.shutdown())), late]);
-  clearTimeout(timer);
-  // Deno removes the file of a socket only once the last connection to it is closed.
-  if (socketPath !== null) await Deno.remove(socketPath).catch(absent);
 }
 
 function absent(error: unknown): undefined {

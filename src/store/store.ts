@@ -6,7 +6,10 @@ import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/workflow.ts";
+import type { ImageStore } from "./image_store.ts";
 import type { JobStore } from "./job_store.ts";
+import type { MeasureStore } from "./measure_store.ts";
+import type { MediaStore } from "./media_store.ts";
 
 export interface Store {
   readonly workflows: WorkflowStore;
@@ -14,6 +17,9 @@ export interface Store {
   readonly info: InfoStore;
   readonly callbacks: CallbackStore;
   readonly index: IndexStore;
+  readonly media: MediaStore;
+  readonly images: ImageStore;
+  readonly measures: MeasureStore;
   /** Commits what is under way and closes the files. No method may be called after it. */
   close(): Promise<void>;
 }
@@ -154,7 +160,43 @@ export interface IndexSync {
   readonly removed: number;
   readonly unchanged: number;
   /** Documents that were refused or not reached; their distro keeps its last good version. */
-  readonly problems: readonly { readonly document: string; readonly message: string }[];
+  readonly problems: readonly IndexProblem[];
+  /**
+   * When the tree was last compared with its upstream, by this sync or an earlier one; absent when
+   * it never was, and in reports of earlier versions.
+   */
+  readonly compared_at?: Instant;
+  /** How long the upstream asked to be left alone, where it did. */
+  readonly retry_after_seconds?: number;
+}
+
+/** One document that was refused or not reached. */
+export interface IndexProblem {
+  readonly document: string;
+  readonly message: string;
+  /** Where in the document a rule is broken, such as `$.releases[2].id`. */
+  readonly json_path?: string;
+  /** Words that follow the path: what was wanted, and what was found. */
+  readonly reason?: string;
+  /** Whether a last good version is here, and stays; of a distro, all of it. */
+  readonly kept?: boolean;
+}
+
+/** What was published for checking an artifact that has left the index. */
+export interface IndexPin {
+  readonly distro: string;
+  readonly release: string;
+  /** Names the artifact within its release. */
+  readonly artifact: string;
+  /** JSON text. */
+  readonly pin: string;
+}
+
+/** Pins that are written with a swap. */
+export interface IndexPinChanges {
+  readonly put: readonly IndexPin[];
+  /** Those of artifacts that came back. */
+  readonly remove: readonly Omit<IndexPin, "pin">[];
 }
 
 export interface IndexStore {
@@ -162,6 +204,13 @@ export interface IndexStore {
   /** Every document without its body. */
   list(): Promise<Omit<IndexDocument, "body">[]>;
   /** Puts and removes documents and records the sync that did so: all of it at once, or nothing. */
-  swap(put: readonly IndexDocument[], remove: readonly string[], sync: IndexSync): Promise<void>;
+  swap(
+    put: readonly IndexDocument[],
+    remove: readonly string[],
+    sync: IndexSync,
+    pins?: IndexPinChanges,
+  ): Promise<void>;
   lastSync(): Promise<IndexSync | undefined>;
+  /** The pins of artifacts that have left a release, the most recent ones. */
+  pins(distro: string, release: string): Promise<IndexPin[]>;
 }

@@ -152,7 +152,18 @@ Deno.test("help lists every command, and every command has help with examples fi
     screen.out().matchAll(/^ {2}([a-z]+) {2,}\S/gm),
     ([, noun]) => noun ?? "",
   );
-  assertEquals(nouns.length, 10);
+  const known = [
+    "serve",
+    "machine",
+    "job",
+    "workflow",
+    "media",
+    "image",
+    "doctor",
+    "db",
+    "install",
+  ];
+  assertEquals(known.filter((noun) => !nouns.includes(noun)), []);
   for (const noun of nouns) {
     const own = openScreen();
     assertEquals(await own.run(noun, "--help"), 0);

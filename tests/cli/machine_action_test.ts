@@ -5,6 +5,8 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { randomUuid } from "../../src/domain/id.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import { sha256Hex } from "../../src/domain/sha256.ts";
+import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../../src/domain/workflow.ts";
 import { connectVnc } from "../../src/host/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
@@ -221,6 +223,41 @@ Deno.test("machine console --listen carries any number of viewers until Ctrl-C",
       const left = await Deno.connect({ hostname: "127.0.0.1", port });
       await until("its console", () => open() === 1);
       queueMicrotask(() => left.close());
+    })
+  ));
+
+Deno.test("machine console --listen shows the agent its token", () =>
+  withMachine((agent) =>
+    withFolder(async (folder) => {
+      const text = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
+      await Deno.writeTextFile(`${folder}/token`, text);
+      const token: Token = {
+        name: "viewer",
+        scope: "admin",
+        sha256: await sha256Hex(new TextEncoder().encode(text)),
+        created_at: T0,
+      };
+      const access = {
+        wantsToken: () => true,
+        tokens: () => Promise.resolve([token]),
+        nowMs: () => performance.now(),
+      };
+      const server = await listen(createApp({ ...agent.deps, access }), {
+        tcp: { hostname: "127.0.0.1", port: 0 },
+        socketPath: null,
+        log: agent.deps.log,
+      });
+      try {
+        await withRelay(
+          {
+            ZONEWRIGHT_URL: `http://127.0.0.1:${server.port}`,
+            ZONEWRIGHT_TOKEN_FILE: `${folder}/token`,
+          },
+          (port) => view(port, new TextEncoder().encode("hello")),
+        );
+      } finally {
+        await server.shutdown();
+      }
     })
   ));
 

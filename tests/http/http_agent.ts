@@ -9,16 +9,20 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
 import { listen } from "../../src/http/server.ts";
-import { openLog } from "../../src/log.ts";
+import { type Log, openLog } from "../../src/log.ts";
 import { Bells } from "../../src/loop.ts";
+import { openCache } from "../../src/mirror/cache.ts";
+import { type KnownFiles, openKnownFiles } from "../../src/mirror/known_files.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Hold, NextStep } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { ACTION_WORKFLOWS } from "../../src/workflows/machine_life/workflows.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
 export const PROVISION = uuidOf<WorkflowUuid>(777);
+export const FETCH_MEDIUM = uuidOf<WorkflowUuid>(776);
 
 /** A response that was read to its end. */
 export interface Answer {
@@ -46,12 +50,29 @@ export interface HttpAgent {
   call(method: string, path: string, body?: unknown, headers?: HeadersInit): Promise<Answer>;
 }
 
+/** The files that the store knows; there is no folder behind them. */
+export function filesOf({ media }: Store, log: Log): KnownFiles {
+  const now = () => T0;
+  const folder = "/nowhere";
+  const cache = openCache({ folder, media, bytesMax: Number.POSITIVE_INFINITY, now, log });
+  return openKnownFiles({ media, cache, now, log });
+}
+
 /** A host without machines. */
-const NO_MACHINES: MachineReader = {
+export const NO_MACHINES: MachineReader = {
   get: () => Promise.resolve(null),
   list: () => Promise.resolve([]),
   infoVnc: () => Promise.resolve(null),
+  vncConsole: () => Promise.resolve(null),
+  connectVnc: () => Promise.reject(new Error("there is no console")),
 };
+
+/** What the machine routes are given besides their host. */
+export const MACHINE_DEPS = {
+  policy: DEFAULT_POLICY,
+  provisionWorkflow: PROVISION,
+  actionWorkflows: ACTION_WORKFLOWS,
+} as const;
 
 /** Runs a function with an agent that listens, and closes it whatever happens. */
 export async function withHttpAgent(
@@ -81,7 +102,8 @@ export async function withHttpAgent(
     limits: DEFAULT_HTTP_LIMITS,
     wording: "document",
     log,
-    machines: { vmadm: NO_MACHINES, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION },
+    machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
+    media: { files: filesOf(store, log), workflow: FETCH_MEDIUM },
     allowedHosts: [],
     routes: [],
     closing: closing.signal,

@@ -84,3 +84,15 @@ Deno.test("info keeps the key __proto__ as data", async () => {
     assertEquals(Object.hasOwn(Object.prototype, "polluted"), false);
   });
 });
+
+Deno.test("nobody but the agent writes entries in its name", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await newJob(agent);
+    const forged = await agent.call("POST", `/jobs/${uuid}/info`, {
+      zonewright_call: { name: "x" },
+    });
+    assertEquals(forged.status, 409);
+    const wrapped = { message: { zonewright_calls: {} } };
+    assertEquals((await agent.call("POST", `/jobs/${uuid}/info`, wrapped)).status, 409);
+    assertEquals((await agent.call("GET", `/jobs/${uuid}/info`)).body, []);
+  }));

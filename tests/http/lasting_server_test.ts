@@ -39,8 +39,11 @@ programTest(
         });
         const { hostname, port } = new URL(agent.url);
         const connections = await exhaust(hostname, Number(port));
-        await until("the agent to notice", () => agent.log().includes("listener lost"));
-        for (const connection of connections) connection.close();
+        await until("the agent to notice", () =>
+          /listener lost|connections not accepted/.test(agent.log()));
+        for (const connection of connections) {
+          connection.close();
+        }
         const posted = await until("the agent to answer", async () => {
           try {
             return await agent.post("/jobs", { workflow: body.uuid ?? "" });

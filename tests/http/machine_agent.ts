@@ -8,6 +8,7 @@ import { selfCommand } from "../../src/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import type { AppDeps } from "../../src/http/app_deps.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { T0, taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
@@ -25,12 +26,15 @@ export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
 export const REQUEST = { machine: description, media };
 export const DEADLINE_MS = 30_000;
 
-/** An agent with the provisioning workflow. Its host has no machines. */
-export async function withMachines(run: (agent: HttpAgent) => Promise<void>): Promise<void> {
+/** An agent with the provisioning workflow. Its host has no machines unless told otherwise. */
+export async function withMachines(
+  run: (agent: HttpAgent) => Promise<void>,
+  changes: Partial<AppDeps> = {},
+): Promise<void> {
   await withHttpAgent(async (agent) => {
     await putProvision(agent);
     await run(agent);
-  });
+  }, changes);
 }
 
 async function putProvision({ store }: HttpAgent): Promise<void> {

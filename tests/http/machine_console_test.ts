@@ -5,6 +5,7 @@ import type { MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vnc.ts";
 import type { Vmadm } from "../../src/host/vmadm.ts";
+import { createApp } from "../../src/http/app.ts";
 import { type ConsoleStream, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { machine as description } from "../domain/machine_request.ts";
 import { until } from "../support/until.ts";
@@ -119,6 +120,16 @@ Deno.test("without a WebSocket the console tells where it is", async () => {
     const answer = await agent.call("GET", PATH);
     assertEquals(answer.body, { url: consoleUrl(agent.url, MACHINE), protocol: "binary" });
   });
+});
+
+Deno.test("a caller over TLS is told a console over TLS", async () => {
+  const vmadm = { ...NO_MACHINES, get: () => Promise.resolve({ uuid: MACHINE }) };
+  await withHttpAgent(async ({ deps }) => {
+    const app = createApp({ ...deps, allowedHosts: ["zone.example.com"] });
+    const url = `https://zone.example.com:8443${PATH}`;
+    const answer = await app.request(url, { headers: { host: "zone.example.com:8443" } });
+    assertEquals((await answer.json()).url, url.replace("https", "wss"));
+  }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
 
 Deno.test("a console that cannot be had is refused before there is a WebSocket", async () => {

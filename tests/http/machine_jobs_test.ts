@@ -12,7 +12,9 @@ import {
   claimAll,
   fieldsOf,
   listOf,
+  MACHINE_DEPS,
   newWorkflow,
+  NO_MACHINES,
   objectOf,
   PROVISION,
   withHttpAgent,
@@ -74,6 +76,28 @@ Deno.test("an equal request for the same uuid is answered with the job that ther
     assertEquals(together, Array(8).fill(first));
     assertEquals(listOf(await agent.call("GET", "/jobs")).length, 1);
   });
+});
+
+Deno.test("a repeated request that waits for vmadm holds up no other", async () => {
+  const { promise: told, resolve: tell } = Promise.withResolvers<JsonObject>();
+  const asked = Promise.withResolvers<void>();
+  const vmadm = {
+    ...NO_MACHINES,
+    get: () => {
+      asked.resolve();
+      return told;
+    },
+  };
+  await withMachines(async (agent) => {
+    const body = { ...REQUEST, uuid: MACHINE };
+    const first = await start(agent, body);
+    await end(agent, first.job_uuid, "succeeded");
+    const repeated = start(agent, body);
+    await asked.promise;
+    assertNotEquals((await start(agent, REQUEST)).uuid, MACHINE);
+    tell({ uuid: MACHINE });
+    assertEquals(await repeated, first);
+  }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
 
 Deno.test("another request for a machine whose job is not finished answers 409 naming the job", async () => {

@@ -12,7 +12,6 @@ import {
   type WorkflowUuid,
 } from "../../src/domain/id.ts";
 import type { Wording } from "../../src/domain/job_wire.ts";
-import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
 import { selfCommand } from "../../src/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
@@ -20,21 +19,51 @@ import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
 import { waitForVnc } from "../../src/host/vnc.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { readinessRoutes } from "../../src/http/health.ts";
+import { imageSearchRoutes } from "../../src/http/image_search.ts";
 import { indexSyncRoutes } from "../../src/http/index_sync.ts";
 import { indexTreeRoutes } from "../../src/http/index_tree.ts";
+import { metricsRoutes } from "../../src/http/metrics.ts";
 import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi_job_schemas.ts";
-import { DESCRIPTION, MACHINE_UUID } from "../../src/http/openapi_machine_schemas.ts";
+import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi_machine_schemas.ts";
 import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi_workflows.ts";
+import { MEDIUM_SHA256 } from "../../src/http/openapi_media.ts";
 import { silentLog } from "../../src/log.ts";
+import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
+import { MACHINE_LIFE } from "../../src/workflows/machine_life/workflows.ts";
 import type { NextStep } from "../../src/store/job_store.ts";
+import type { MediaFile } from "../../src/store/media_store.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { T0, taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
-import { claimAll, endTask, type HttpAgent, PROVISION, withHttpAgent } from "./http_agent.ts";
+import {
+  claimAll,
+  endTask,
+  FETCH_MEDIUM,
+  type HttpAgent,
+  MACHINE_DEPS,
+  PROVISION,
+  withHttpAgent,
+} from "./http_agent.ts";
 
 const DEADLINE_MS = 30_000;
 // The size of the medium is of no interest here: nothing is downloaded.
 const FILES: SampleFiles = await sampleFiles({ isoBytes: 1 << 20 });
+
+/** The example's medium: a file of the operator, so that no bytes are needed for it. */
+const MEDIUM: MediaFile = {
+  sha256: MEDIUM_SHA256,
+  name: "installer.iso",
+  path: "/media/installer.iso",
+  size: 1 << 20,
+  source: "path",
+  origin: "/media/installer.iso",
+  label: "file /media/installer.iso",
+  level: "index",
+  created_at: T0,
+  last_used_at: T0,
+  verified_at: T0,
+};
 
 /** What the agents of one test share, since it takes long to make. */
 export interface World {
@@ -56,7 +85,8 @@ export async function withWorld(run: (world: World) => Promise<void>): Promise<v
         await vmadm.create({ ...DESCRIPTION, uuid });
         await vmadm.boot(uuid, {});
         await waitForVnc(vmadm, uuid, { deadlineMs: DEADLINE_MS });
-        const machines = { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION };
+        await vmadm.create({ brand: "kvm", ram: 256, autoboot: false, uuid: STOPPED_UUID });
+        const machines = { ...MACHINE_DEPS, vmadm };
         await run({ routes, machines, settled });
       } finally {
         const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
@@ -75,11 +105,15 @@ export async function withIndex(
     server.files.clear();
     const documents = await sampleIndex({ baseUrl: "https://images.example.com", files: FILES });
     for (const [path, body] of documents) server.files.set(path, { body });
+    server.files.set("v1/images.json", { body: new TextEncoder().encode('{"images":[]}') });
     await mirror.sync();
     const generation = () => mirror.generation;
     const routes = [
       indexTreeRoutes({ index: store.index, generation, now: () => clock.now }),
+      imageSearchRoutes(store),
       indexSyncRoutes({ mirror, index: store.index, log: silentLog }),
+      metricsRoutes(() => Promise.resolve(meterFamilies(openMeters()))),
+      readinessRoutes(() => Promise.resolve({ ready: true, checks: {} })),
     ];
     // A sync that is under way is joined.
     await run(routes, async () => void await mirror.sync());
@@ -97,13 +131,20 @@ export async function withExample(
   const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
   const changes = { wording, routes, limits, ...(machines === undefined ? {} : { machines }) };
   await withHttpAgent(async (agent) => {
-    const { workflows, jobs, info } = agent.store;
+    const { workflows, jobs, info, media } = agent.store;
+    await media.keep(MEDIUM);
     const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
     await workflows.putBuiltin({ uuid: PROVISION, ...provision }, T0);
+    await workflows.putBuiltin({ ...provision, uuid: FETCH_MEDIUM, name: "fetch-medium" }, T0);
+    for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
+      const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
+      await workflows.putBuiltin(life, T0);
+    }
     const workflow = exampleWorkflow();
     // With compat no two workflows have one name.
     if (operation !== "workflow_create") await workflows.create(workflow, T0);
-    if (operation !== "job_create" && operation !== "machine_create") {
+    // A job of a machine would hold it.
+    if (operation !== "job_create" && !operation.startsWith("machine_")) {
       const uuid = JOB_UUID as JobUuid;
       const target = String(JOB_REQUEST.target);
       const params = { machine: MACHINE_UUID };

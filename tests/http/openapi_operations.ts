@@ -14,6 +14,14 @@ export interface Parameter {
   readonly example: JsonValue;
 }
 
+/** What a body is made of. */
+export interface Content {
+  /** Its media type without parameters. */
+  readonly type: string;
+  readonly schema: JsonObject;
+  readonly examples: readonly JsonValue[];
+}
+
 export interface Operation {
   readonly id: string;
   /** In capitals. */
@@ -23,9 +31,7 @@ export interface Operation {
   readonly tags: JsonValue;
   readonly parameters: readonly Parameter[];
   /** Schema and examples of the body, where the operation has one. */
-  readonly body:
-    | { readonly schema: JsonObject; readonly examples: readonly JsonValue[] }
-    | undefined;
+  readonly body: Content | undefined;
   /** By status. */
   readonly responses: ReadonlyMap<string, JsonObject>;
 }
@@ -57,11 +63,12 @@ export function examplesOf(value: JsonObject): JsonValue[] {
   return [...single, ...membersOf(value.examples).map(([, example]) => example.value ?? null)];
 }
 
-/** Schema and examples of JSON content; undefined without any. */
-export function contentOf(value: JsonObject): Operation["body"] {
+/** Type, schema and examples of content; undefined without any. */
+export function contentOf(value: JsonObject): Content | undefined {
   if (value.content === undefined) return undefined;
-  const json = inPlace(inPlace(value.content)["application/json"]);
-  return { schema: inPlace(json.schema), examples: examplesOf(json) };
+  const [[type, media] = []] = membersOf(value.content);
+  assert(type !== undefined && media !== undefined, "content has a type");
+  return { type, schema: inPlace(media.schema), examples: examplesOf(media) };
 }
 
 function operationOf(
@@ -137,6 +144,7 @@ export function assertDescribed(one: Operation, answer: Answer): void {
   }
   const content = contentOf(response);
   if (content === undefined) return assertEquals(text, "", place);
-  assertEquals(headers.get("content-type"), "application/json", place);
+  const [type] = headers.get("content-type")?.split(";") ?? [];
+  assertEquals(type, content.type, place);
   assertEquals(schemaProblems(body, content.schema, OPENAPI, { named: true }), [], place);
 }

@@ -2,7 +2,6 @@
 // made of the description itself, and an answer that is described in every field.
 
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { localTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
@@ -16,6 +15,7 @@ import {
   type Answer,
   fieldsOf,
   type HttpAgent,
+  MACHINE_DEPS,
   NO_UUID,
   objectOf,
   PROVISION,
@@ -212,9 +212,9 @@ Deno.test("a sync is refused without an upstream, and told by its outcome when t
 Deno.test("a host whose vmadm cannot be run answers 502 as described", async () => {
   const transport = localTransport({ vmadm: "/nonexistent/vmadm", zonesRoot: "/zones" });
   const vmadm = openVmadm(transport);
-  const machines = { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION };
+  const machines = { ...MACHINE_DEPS, vmadm };
   await withHttpAgent(async (agent) => {
-    for (const id of ["machine_list", "machine_get"]) {
+    for (const id of ["machine_list", "machine_get", "machine_vnc", "machine_console"]) {
       const one = operation(id);
       assertRefusal(one, await agent.call("GET", pathOf(one)), 502);
     }

@@ -3,14 +3,13 @@
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { randomUuid } from "../../src/domain/id.ts";
-import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { silentLog } from "../../src/log.ts";
 import { Bells } from "../../src/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
-import { PROVISION, withHttpAgent } from "./http_agent.ts";
+import { FETCH_MEDIUM, filesOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 import { withIndex } from "./openapi_agent.ts";
 import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
 
@@ -31,15 +30,8 @@ async function routesOfApp(): Promise<string[]> {
         limits: DEFAULT_HTTP_LIMITS,
         wording: "document",
         log: silentLog,
-        machines: {
-          vmadm: {
-            get: () => Promise.resolve(null),
-            list: () => Promise.resolve([]),
-            infoVnc: () => Promise.resolve(null),
-          },
-          policy: DEFAULT_POLICY,
-          provisionWorkflow: PROVISION,
-        },
+        machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
+        media: { files: filesOf(store, silentLog), workflow: FETCH_MEDIUM },
         allowedHosts: [],
         routes,
         closing: new AbortController().signal,

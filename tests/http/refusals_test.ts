@@ -23,7 +23,7 @@ const ROUTES: readonly [string, string][] = [
   ["/agent/v1/jobs/retry", "POST"],
   [`/agent/v1/jobs/${NO_UUID}/retry`, "POST"],
   ["/agent/v1/machines", "GET, HEAD, POST"],
-  [`/agent/v1/machines/${NO_UUID}`, "GET, HEAD"],
+  [`/agent/v1/machines/${NO_UUID}`, "GET, HEAD, DELETE"],
   ["/extra/thing.json", "GET, HEAD"],
   ["/extra/do/it", "POST"],
 ];

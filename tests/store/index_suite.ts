@@ -36,6 +36,34 @@ export function indexTests(test: Test): void {
     assertEquals(new TextDecoder().decode((await store.index.get("b"))?.body), "2");
     assertEquals((await store.index.lastSync())?.added, 0);
   });
+  test("a large document comes back byte by byte, whatever it is kept as", async (store) => {
+    const text = JSON.stringify(Array.from({ length: 5000 }, (_, n) => ({ n, text: "\u00e9" })));
+    const noise = crypto.getRandomValues(new Uint8Array(4096));
+    const documents = [documentOf("text", text), { ...documentOf("noise", ""), body: noise }];
+    await store.index.swap(documents, [], SYNC);
+    for (const { path, body } of documents) {
+      const found = await store.index.get(path);
+      assertEquals(found && Uint8Array.from(found.body), Uint8Array.from(body));
+      assertEquals(Object.keys(found ?? {}).sort(), Object.keys(documentOf("", "")).sort());
+    }
+  });
+  test("pins are kept by release and artifact until they are removed", async (store) => {
+    const pin = (release: string, artifact: string, text: string) => ({
+      distro: "a",
+      release,
+      artifact,
+      pin: text,
+    });
+    const put = [pin("1", "x", "1"), pin("1", "y", "2"), pin("2", "x", "3")];
+    await store.index.swap([], [], SYNC, { put, remove: [] });
+    await store.index.swap([], [], SYNC, {
+      put: [pin("1", "y", "4")],
+      remove: [{ distro: "a", release: "1", artifact: "x" }],
+    });
+    assertEquals(await store.index.pins("a", "1"), [pin("1", "y", "4")]);
+    assertEquals(await store.index.pins("a", "2"), [pin("2", "x", "3")]);
+    assertEquals(await store.index.pins("b", "1"), []);
+  });
   test("a document comes back byte by byte, and one that is not there not at all", async (store) => {
     const body = Uint8Array.from({ length: 256 }, (_, byte) => byte);
     const document = { ...documentOf("bytes", ""), body, etag: 'W/"x"', last_modified: "then" };

@@ -9,11 +9,14 @@ import { claimTests } from "./claim_suite.ts";
 import { creationTests } from "./creation_suite.ts";
 import { fairnessTests } from "./fairness_suite.ts";
 import { idempotencyTests } from "./idempotency_suite.ts";
+import { imageTests } from "./image_suite.ts";
 import { indexTests } from "./index_suite.ts";
 import { infoTests } from "./info_suite.ts";
 import { leaseTests } from "./lease_suite.ts";
 import { listTests } from "./list_suite.ts";
 import { lockTests } from "./lock_suite.ts";
+import { measureTests } from "./measure_suite.ts";
+import { mediaTests } from "./media_suite.ts";
 import { paramsTests } from "./params_suite.ts";
 import { pruneTests } from "./prune_suite.ts";
 import { recordTests } from "./record_suite.ts";
@@ -56,4 +59,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   statsTests(test);
   pruneTests(test);
   indexTests(test);
+  mediaTests(test);
+  measureTests(test);
+  imageTests(test);
 }

@@ -51,6 +51,8 @@ export interface AgentProcess {
   simulate(...args: readonly string[]): Promise<{ code: number; stdout: string }>;
   /** Ends the process at once, as a crash does. */
   kill(): Promise<void>;
+  /** Sends a signal that does not end it. */
+  signal(signal: Deno.Signal): void;
   /** Asks the process to end, and answers its exit code. */
   stop(): Promise<number>;
 }
@@ -77,6 +79,7 @@ export async function startAgentProcess(
   program: Program,
   stateDir: string,
   flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<AgentProcess> {
   const process = new Deno.Command(program.program, {
     args: [
@@ -90,7 +93,7 @@ export async function startAgentProcess(
       "json",
       ...flags,
     ],
-    env: program.env,
+    env: { ...program.env, ...env },
     clearEnv: true,
     cwd: "/",
     stdin: "null",
@@ -125,6 +128,7 @@ export async function startAgentProcess(
     simulate: (...args) =>
       runProgram(program, ["simulate", "--state", join(stateDir, "simulator"), ...args]),
     kill: async () => void await end("SIGKILL"),
+    signal: (signal) => process.kill(signal),
     stop: () => end("SIGTERM"),
   };
 }

@@ -84,13 +84,17 @@ const PARAMETER: JsonObject = {
   ],
 };
 
-const RESPONSE_CONTENT: JsonObject = object(["application/json"], {
-  "application/json": object(["schema"], {
-    schema: ref("schema"),
-    example: ANY,
-    examples: EXAMPLES,
-  }),
+const MEDIA: JsonObject = object(["schema"], {
+  schema: ref("schema"),
+  example: ANY,
+  examples: EXAMPLES,
 });
+const RESPONSE_CONTENT: JsonObject = {
+  anyOf: [
+    object(["application/json"], { "application/json": MEDIA }),
+    object(["text/plain"], { "text/plain": MEDIA }),
+  ],
+};
 
 const OPERATION: JsonObject = object(["operationId", "summary", "tags", "responses"], {
   operationId: { type: "string", pattern: "^[a-z][a-z0-9_]*$" },
@@ -118,17 +122,22 @@ export const OPENAPI_RULES: JsonObject = {
     }),
     // Where it is, the reader knows: it has just been asked.
     servers: listOf(object(["url"], { url: { const: "/" }, description: TEXT })),
-    security: { type: "array", maxItems: 0 },
+    security: listOf(object([], { token: { type: "array", maxItems: 0 } })),
     tags: listOf(object(["name", "description"], { name: TEXT, description: TEXT })),
     paths: map(object([], {
       parameters: listOf(orRef("parameter", "parameters")),
       ...Object.fromEntries(METHODS.map((method) => [method, ref("operation")])),
     })),
-    components: object(["schemas", "parameters", "headers", "responses"], {
+    components: object(["schemas", "parameters", "headers", "responses", "securitySchemes"], {
       schemas: map(ref("schema")),
       parameters: map(ref("parameter")),
       headers: map(ref("header")),
       responses: map(ref("response")),
+      securitySchemes: map(object(["type", "scheme", "description"], {
+        type: { const: "http" },
+        scheme: { const: "bearer" },
+        description: TEXT,
+      })),
     }),
   }),
 };

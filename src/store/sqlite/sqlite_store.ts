@@ -3,6 +3,7 @@
 // the disk, so that nothing that was shown is ever lost.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
+import type { ImageStore } from "../image_store.ts";
 import type { JobStore } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, Store, WorkflowStore } from "../store.ts";
 import {
@@ -16,18 +17,25 @@ import type { ConnectionWatch } from "./group_commit.ts";
 import {
   deleteDocument,
   insertSync,
+  packDocuments,
   selectDocument,
   selectDocuments,
   selectLastSync,
+  unpackDocument,
   upsertDocument,
 } from "./index_documents.ts";
+import { changePins, selectPins } from "./index_pins.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
 import { earlierJob, openJobCreation } from "./job_creation.ts";
 import { insertInfo, selectInfo } from "./job_info.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job_lists.ts";
 import { selectStats } from "./job_stats.ts";
 import { claimJobs, selectJob, selectNextDue } from "./jobs.ts";
+import { countImages, searchImages } from "./image_search.ts";
+import { fillRows, putRows, readRows, removeRows } from "./index_artifacts.ts";
 import { paramsDigest } from "./params_digest.ts";
+import { openMediaStore } from "./media_files.ts";
+import { selectMeasures } from "./measures.ts";
 import { renewLease, rescueJobs } from "./leases.ts";
 import { prune, pruneInfo } from "./retention.ts";
 import {
@@ -45,18 +53,26 @@ import {
  * @param path a file, or `:memory:`
  * @throws {AgentError} `internal` when a newer program wrote the file
  */
-export function openSqliteStore(path: string, watch: ConnectionWatch = {}): Promise<Store> {
-  return answer(() => {
-    const db = connect(path, watch);
-    return {
-      workflows: workflowStore(db),
-      jobs: jobStore(db),
-      info: infoStore(db),
-      callbacks: callbackStore(db),
-      index: indexStore(db),
-      close: () => db.close(),
-    };
-  });
+export async function openSqliteStore(path: string, watch: ConnectionWatch = {}): Promise<Store> {
+  const db = connect(path, watch);
+  const index = indexStore(db);
+  try {
+    await fillRows(db, index);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  return {
+    workflows: workflowStore(db),
+    jobs: jobStore(db),
+    info: infoStore(db),
+    callbacks: callbackStore(db),
+    index,
+    images: imageStore(db),
+    media: openMediaStore(db),
+    measures: { read: (now) => db.durably(() => selectMeasures(db, now)) },
+    close: () => db.close(),
+  };
 }
 
 function connect(path: string, watch: ConnectionWatch): Connection {
@@ -135,15 +151,34 @@ function callbackStore(db: Connection): CallbackStore {
 
 function indexStore(db: Connection): IndexStore {
   return {
-    get: (path) => db.durably(() => selectDocument(db, path)),
+    get: async (path) => {
+      const row = await db.durably(() => selectDocument(db, path));
+      return row === undefined ? undefined : await unpackDocument(row);
+    },
     list: () => db.durably(() => selectDocuments(db)),
-    swap: (put, remove, sync) =>
-      db.write("index_swap", () => {
-        for (const path of remove) deleteDocument(db, path);
-        for (const document of put) upsertDocument(db, document);
+    swap: async (put, remove, sync, pins) => {
+      const rows = await readRows(put);
+      const packed = await packDocuments(put);
+      return await db.write("index_swap", () => {
+        for (const path of remove) {
+          deleteDocument(db, path);
+          removeRows(db, path);
+        }
+        for (const document of packed) upsertDocument(db, document);
+        putRows(db, rows);
+        if (pins !== undefined) changePins(db, pins);
         insertSync(db, sync);
-      }),
+      });
+    },
     lastSync: () => db.durably(() => selectLastSync(db)),
+    pins: (distro, release) => db.durably(() => selectPins(db, distro, release)),
+  };
+}
+
+function imageStore(db: Connection): ImageStore {
+  return {
+    search: (filter, page) => db.durably(() => searchImages(db, filter, page)),
+    count: (filter) => db.durably(() => countImages(db, filter)),
   };
 }
 

@@ -1,0 +1,131 @@
+// Who may call this agent: its tokens, its certificate, the rights of its socket and the record of what
+// callers change, as the configuration says. Certificate and audit file are opened anew whenever the
+// configuration is read again, whether their names have changed or not.
+
+import { connectionLimits } from "./agent_limits.ts";
+import type { Ground } from "./agent_runner.ts";
+import type { Config } from "./config.ts";
+import { LOOPBACK } from "./config_values.ts";
+import { AgentError } from "./domain/error.ts";
+import type { Token } from "./domain/token.ts";
+import type { Access } from "./http/caller.ts";
+import type { AuditTrail } from "./http/audit_trail.ts";
+import { openAuditFile } from "./http/audit_file.ts";
+import type { App, ListenOptions, Server } from "./http/server.ts";
+import { canWatchConnections } from "./http/runtime_connection.ts";
+import { readTlsIdentity, type TlsIdentity } from "./http/tls.ts";
+import { groupNumber } from "./http/unix_socket.ts";
+import { openTokenBook, readTokenFile, tokenFilePath } from "./token_file.ts";
+
+/** What the application and the server are given of it. */
+export interface AgentAccess {
+  readonly access: Access;
+  readonly auditTrail: AuditTrail;
+  /** Addresses besides loopback by which the agent may be called, because it listens there. */
+  readonly ownHosts: readonly string[];
+  readonly listening: Omit<ListenOptions, "log">;
+  /** Lets a request take the short way of index documents only where nobody has to be known. */
+  guarded(short: App, app: App): App;
+  /** Opens certificate and audit file anew. */
+  refresh(config: Config, server: Server): Promise<void>;
+}
+
+/**
+ * Reads what is needed to listen.
+ * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for a
+ * certificate, a group or an audit file that is no good
+ */
+export async function openAccess(ground: Ground, stateDir: string): Promise<AgentAccess> {
+  const { config, log } = ground;
+  const tokenFile = tokenFilePath(stateDir);
+  const tcp = config.listen.value;
+  const beyond = tcp !== null && !LOOPBACK.test(tcp.hostname);
+  const tls = await tlsOf(config);
+  if (beyond) await refuseUnknownCallers(tcp.hostname, tokenFile, tls);
+  const group = config.socket_group.value;
+  const gid = group === null ? undefined : await groupNumber(group);
+  if (!canWatchConnections()) log.info("connections not bounded", { runtime: Deno.version.deno });
+  const audit = openAuditFile(log);
+  await audit.reopen(config.audit_file.value);
+  ground.opened("audit file", () => audit.close());
+  let required = config.require_token.value;
+  ground.follow(["require_token"], (next) => void (required = next.require_token.value));
+  // What refresh() does with every reading counts as taken.
+  ground.follow(["audit_file"], () => {});
+  if (tls !== undefined) ground.follow(["tls_cert", "tls_key"], () => {});
+  const access: Access = {
+    wantsToken: (remote) => required || (beyond && remote?.transport !== "unix"),
+    tokens: readableTokens(tokenFile, ground),
+    nowMs: () => performance.now(),
+  };
+  return {
+    access,
+    auditTrail: audit,
+    ownHosts: beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
+    listening: {
+      tcp,
+      socketPath: config.socket.value,
+      socketRights: { mode: Number.parseInt(config.socket_mode.value, 8), gid },
+      tls,
+      tokenRequired: beyond || required,
+      connections: connectionLimits(config),
+    },
+    guarded: (short, app) => ({
+      fetch: (request, env) =>
+        access.wantsToken(env.remote) || request.headers.has("authorization")
+          ? app.fetch(request, env)
+          : short.fetch(request, env),
+    }),
+    async refresh(next, server) {
+      await audit.reopen(next.audit_file.value);
+      const renewed = tls === undefined ? undefined : await tlsOf(next);
+      if (renewed === undefined) return;
+      await server.replaceTls(renewed);
+      log.info("certificate read again", { tls_cert: next.tls_cert.value });
+    },
+  };
+}
+
+async function tlsOf({ tls_cert, tls_key }: Config): Promise<TlsIdentity | undefined> {
+  if (tls_cert.value === null || tls_key.value === null) return undefined;
+  return await readTlsIdentity({ certPath: tls_cert.value, keyPath: tls_key.value });
+}
+
+/** @throws {AgentError} `forbidden` */
+async function refuseUnknownCallers(
+  hostname: string,
+  tokenFile: string,
+  tls: TlsIdentity | undefined,
+): Promise<void> {
+  const missing = [
+    ...((await readTokenFile(tokenFile)).length > 0
+      ? []
+      : ["token (zonewright token create --name NAME --scope admin)"]),
+    ...(tls === undefined ? ["TLS (tls_cert and tls_key)"] : []),
+  ];
+  if (missing.length === 0) return;
+  const message = `Cannot listen on ${hostname}, which is beyond loopback: there is no ` +
+    missing.join(", and no ");
+  throw new AgentError("forbidden", message);
+}
+
+/** The tokens; none at all while their file is damaged or open to others, which is logged. */
+function readableTokens(
+  path: string,
+  { log }: Pick<Ground, "log">,
+): () => Promise<readonly Token[]> {
+  const book = openTokenBook(path, () => performance.now());
+  let told: unknown;
+  return async () => {
+    try {
+      const tokens = await book.tokens();
+      told = undefined;
+      return tokens;
+    } catch (error) {
+      const { message } = error instanceof Error ? error : { message: String(error) };
+      if (message !== told) log.error("tokens not read", { error });
+      told = message;
+      return [];
+    }
+  };
+}

@@ -1,0 +1,116 @@
+// `zonewright token`: who may call an agent that wants to know. The commands work on the state folder of
+// this machine, whether the agent runs or not; a running one knows of a change within a second.
+
+import { loadConfig } from "../config_sources.ts";
+import { AgentError } from "../domain/error.ts";
+import { systemNow } from "../domain/instant.ts";
+import { isTokenName, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
+import { changeTokenFile, readTokenFile, tokenFilePath } from "../token_file.ts";
+import { type Flag, usageError } from "./arguments.ts";
+import type { Call, Command, Noun } from "./command.ts";
+import { EXIT } from "./exit_code.ts";
+import { configFlags, configSources } from "./serve_flags.ts";
+
+const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
+  name === "config" || name === "state-dir" || name === "dev"
+);
+
+async function tokenFileOf(call: Call): Promise<string> {
+  return tokenFilePath((await loadConfig(configSources(call))).state_dir.value);
+}
+
+const CREATE: Command = {
+  summary: "make a token and print it, once",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [
+    ["token create --name backup --scope read > token", "GET only, and no secrets"],
+    ["token create --name deploy --scope admin > token", "everything: as good as root"],
+  ],
+  flags: [
+    { name: "name", placeholder: "NAME", help: "what the audit log calls it" },
+    { name: "scope", placeholder: "read|admin", help: "what it is good for" },
+    ...PLACE_FLAGS,
+  ],
+  notes: [
+    "Keep the output in a file of mode 0600 and name it with --token-file or ZONEWRIGHT_TOKEN_FILE.\n" +
+    "Only a digest is kept here: a token that is lost is revoked and made anew.",
+  ],
+  shared: "output",
+  async run(call) {
+    const name = call.args.text("name") ?? "";
+    if (!isTokenName(name)) {
+      throw usageError("--name: expected letters, digits, dots, dashes or underscores, at most 64");
+    }
+    const scope = tokenScopeOf(call.args.text("scope"));
+    if (scope === undefined) throw usageError("--scope: expected read or admin");
+    const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
+    const sha256 = await sha256Of(token);
+    const created_at = systemNow();
+    await changeTokenFile(await tokenFileOf(call), (tokens) => {
+      if (tokens.some((one) => one.name === name)) {
+        throw new AgentError("conflict", `Cannot make token ${name}: there is one of this name`);
+      }
+      return [...tokens, { name, scope, sha256, created_at }];
+    });
+    if (call.printer.json) call.printer.document({ name, scope, created_at, token });
+    else call.printer.data(token);
+    return EXIT.ok;
+  },
+};
+
+async function sha256Of(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const LIST: Command = {
+  summary: "list the tokens by name and scope",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["token list", "whom the agent knows"]],
+  flags: PLACE_FLAGS,
+  shared: "output",
+  async run(call) {
+    const tokens = await readTokenFile(await tokenFileOf(call));
+    const shown = tokens.map(({ name, scope, created_at }) => ({ name, scope, created_at }));
+    if (call.printer.json) call.printer.document(shown);
+    else {
+      call.printer.table(
+        [{ head: "NAME" }, { head: "SCOPE" }, { head: "CREATED" }],
+        shown.map(({ name, scope, created_at }) => [name, scope, created_at]),
+      );
+    }
+    return EXIT.ok;
+  },
+};
+
+const REVOKE: Command = {
+  summary: "make a token worthless",
+  operands: "NAME",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [["token revoke deploy", "a running agent refuses it within a second"]],
+  flags: PLACE_FLAGS,
+  shared: "output",
+  async run(call) {
+    const [name = ""] = call.args.operands;
+    await changeTokenFile(await tokenFileOf(call), (tokens) => {
+      const left = tokens.filter((one) => one.name !== name);
+      if (left.length < tokens.length) return left;
+      throw new AgentError("not_found", `Cannot revoke token ${name}: there is none of this name`);
+    });
+    if (call.printer.json) call.printer.document({ revoked: name });
+    else call.printer.data(`revoked ${name}`);
+    return EXIT.ok;
+  },
+};
+
+/** `zonewright token`. */
+export const TOKEN: Noun = {
+  kind: "verbs",
+  summary: "make, list and revoke the tokens by which callers are known",
+  verbs: { create: CREATE, list: LIST, revoke: REVOKE },
+};

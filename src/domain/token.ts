@@ -1,0 +1,84 @@
+// Bearer tokens: what one looks like, what one may do, and what is kept of it. A token is 256 random
+// bits, so nobody guesses it and a plain SHA-256 of it cannot be turned round: the slow hashes that
+// passwords need would only make every request slow.
+
+import { AgentError } from "./error.ts";
+import { isJsonObject } from "./json.ts";
+
+/** What a token is good for: `read` is GET and HEAD without secrets, `admin` is everything. */
+export type TokenScope = "read" | "admin";
+
+/** What is kept of a token; the token itself is shown once and kept nowhere. */
+export interface Token {
+  readonly name: string;
+  readonly scope: TokenScope;
+  /** SHA-256 of the token's text, 64 hexadecimal digits. */
+  readonly sha256: string;
+  readonly created_at: string;
+}
+
+/** Random bytes in a token. */
+export const TOKEN_BYTES = 32;
+/** How every token begins, so that one that was left somewhere can be searched for. */
+const PREFIX = "zwt_";
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const TEXT = /^zwt_[A-Za-z0-9_-]{43}$/;
+const SHA256 = /^[0-9a-f]{64}$/;
+const TOKENS_MAX = 1000;
+
+/** A token's text from its random bytes. */
+export function tokenText(random: Uint8Array): string {
+  const base64 = btoa(String.fromCharCode(...random));
+  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+/** Whether a text is a token by its form. */
+export function isTokenText(text: string): boolean {
+  return TEXT.test(text);
+}
+
+/** Whether a token may be called so: letters, digits, dots, dashes and underscores, at most 64. */
+export function isTokenName(text: string): boolean {
+  return NAME.test(text);
+}
+
+/** One of the two scopes, or undefined. */
+export function tokenScopeOf(text: unknown): TokenScope | undefined {
+  return text === "read" || text === "admin" ? text : undefined;
+}
+
+/**
+ * The tokens of a file's JSON.
+ * @throws {AgentError} `invalid_argument` when anything in it is not as it was written
+ */
+export function parseTokens(value: unknown): readonly Token[] {
+  const list = isJsonObject(value) && value.version === 1 ? value.tokens : undefined;
+  if (!Array.isArray(list) || list.length > TOKENS_MAX) {
+    throw damaged(`expected version 1 and a list of at most ${TOKENS_MAX} tokens`);
+  }
+  const tokens = list.map(parseToken);
+  if (new Set(tokens.map(({ name }) => name)).size < tokens.length) {
+    throw damaged("two tokens have one name");
+  }
+  return tokens;
+}
+
+function parseToken(value: unknown): Token {
+  if (!isJsonObject(value)) throw damaged("expected an object for each token");
+  const { name, sha256, created_at } = value;
+  const scope = tokenScopeOf(value.scope);
+  if (typeof name !== "string" || !isTokenName(name)) throw damaged("a token has no name");
+  if (scope === undefined) throw damaged(`the scope of ${name} is neither read nor admin`);
+  if (typeof sha256 !== "string" || !SHA256.test(sha256)) throw damaged(`${name} has no digest`);
+  if (typeof created_at !== "string") throw damaged(`${name} has no time`);
+  return { name, scope, sha256, created_at };
+}
+
+function damaged(why: string): AgentError {
+  return new AgentError("invalid_argument", `Cannot read the tokens: ${why}`);
+}
+
+/** What a file of tokens holds. */
+export function tokensText(tokens: readonly Token[]): string {
+  return JSON.stringify({ version: 1, tokens }, null, 2) + "\n";
+}

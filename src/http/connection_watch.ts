@@ -1,0 +1,170 @@
+// Every open connection, and how long it may keep the agent waiting. A connection is in one of three
+// states:
+//
+//   quiet     --- a request has come --->  at work  --- its answer is made --->  answering
+//     ^                                                                              |
+//     +------------------------------ the answer was taken --------------------------+
+//
+// Quiet ones wait for the head of a request: the first one for `headSeconds`, later ones for
+// `idleSeconds`, and a head that comes drop by drop does not make it longer. Those that are answering
+// wait for the caller to take the answer. At work it is the agent that takes its time, or the body
+// that comes, which json_body.ts bounds. When there are too many, the one that has kept the agent
+// waiting longest makes room, so that slow callers cannot keep others out.
+
+/** How many connections there may be, and how long they may keep the agent waiting. */
+export interface ConnectionLimits {
+  readonly connectionsMax: number;
+  /** Seconds for a new connection to send the head of its first request. */
+  readonly headSeconds: number;
+  /** Seconds between an answer and the head of the next request. */
+  readonly idleSeconds: number;
+  /** Seconds for a caller to take a whole answer. */
+  readonly answerSeconds: number;
+}
+
+/** The limits when nothing is configured. */
+export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
+  connectionsMax: 1024,
+  headSeconds: 15,
+  idleSeconds: 75,
+  answerSeconds: 600,
+};
+
+/** How often the limits are looked at, milliseconds: no limit is kept more exactly than this. */
+const SWEEP_MS = 1000;
+
+/** One open connection. */
+export interface WatchedConnection {
+  /** Whether it has ever sent a request. */
+  readonly used: boolean;
+  /** A request has come. */
+  requested(): void;
+  /** Its answer is made; what is left is for the caller to take it. */
+  answered(): void;
+  /** The answer was taken, or the caller is gone. */
+  taken(): void;
+  /** The connection is closed, or is a WebSocket from now on, which the console bounds. */
+  closed(): void;
+}
+
+interface Entry {
+  readonly cut: () => void;
+  sinceMs: number;
+  /** Requests that the agent is at work on; more than one with HTTP/2. */
+  atWork: number;
+  /** Answers that are not taken yet. */
+  answering: number;
+  used: boolean;
+}
+
+/** The connections of one agent. */
+export class ConnectionWatch {
+  readonly #limits: ConnectionLimits;
+  readonly #nowMs: () => number;
+  readonly #all = new Set<Entry>();
+  /** In the order in which they fell silent. */
+  readonly #quiet = new Set<Entry>();
+  /** In the order in which their answers were made. */
+  readonly #answering = new Set<Entry>();
+  readonly #sweeping: ReturnType<typeof setInterval>;
+
+  /** @param nowMs a clock that never goes back */
+  constructor(limits: ConnectionLimits, nowMs: () => number = () => performance.now()) {
+    this.#limits = limits;
+    this.#nowMs = nowMs;
+    this.#sweeping = setInterval(() => this.sweep(), SWEEP_MS);
+    Deno.unrefTimer(this.#sweeping);
+  }
+
+  /** Connections that are open. */
+  get count(): number {
+    return this.#all.size;
+  }
+
+  /**
+   * Takes a new connection.
+   * @param cut closes it at once
+   * @returns undefined when there are too many and the agent is at work for each of them
+   */
+  open(cut: () => void): WatchedConnection | undefined {
+    if (this.#all.size >= this.#limits.connectionsMax && !this.#makeRoom()) return undefined;
+    const entry: Entry = {
+      cut,
+      sinceMs: this.#nowMs(),
+      atWork: 0,
+      answering: 0,
+      used: false,
+    };
+    this.#all.add(entry);
+    this.#quiet.add(entry);
+    return {
+      get used() {
+        return entry.used;
+      },
+      requested: () => {
+        entry.atWork += 1;
+        entry.used = true;
+        this.#quiet.delete(entry);
+        this.#answering.delete(entry);
+      },
+      answered: () => {
+        entry.atWork -= 1;
+        entry.answering += 1;
+        this.#place(entry);
+      },
+      taken: () => {
+        entry.answering -= 1;
+        this.#place(entry);
+      },
+      closed: () => this.#forget(entry),
+    };
+  }
+
+  /** Puts an entry, which has just changed, where its state belongs. */
+  #place(entry: Entry): void {
+    this.#quiet.delete(entry);
+    this.#answering.delete(entry);
+    if (entry.atWork > 0 || !this.#all.has(entry)) return;
+    entry.sinceMs = this.#nowMs();
+    (entry.answering > 0 ? this.#answering : this.#quiet).add(entry);
+  }
+
+  #forget(entry: Entry): void {
+    this.#all.delete(entry);
+    this.#quiet.delete(entry);
+    this.#answering.delete(entry);
+  }
+
+  #makeRoom(): boolean {
+    const [quiet] = this.#quiet;
+    const [answering] = this.#answering;
+    const longest = quiet ?? answering;
+    if (longest === undefined) return false;
+    this.#cut(longest);
+    return true;
+  }
+
+  #cut(entry: Entry): void {
+    this.#forget(entry);
+    entry.cut();
+  }
+
+  /** Closes the connections that have kept the agent waiting for too long. */
+  sweep(): void {
+    const nowMs = this.#nowMs();
+    const { headSeconds, idleSeconds, answerSeconds } = this.#limits;
+    for (const entry of [...this.#quiet]) {
+      const seconds = entry.used ? idleSeconds : headSeconds;
+      if (nowMs - entry.sinceMs > seconds * 1000) this.#cut(entry);
+    }
+    for (const entry of [...this.#answering]) {
+      if (nowMs - entry.sinceMs > answerSeconds * 1000) this.#cut(entry);
+    }
+  }
+
+  /** Closes all of them at once, and ends the watch. */
+  close(): void {
+    clearInterval(this.#sweeping);
+    for (const entry of [...this.#all]) this.#cut(entry);
+  }
+}

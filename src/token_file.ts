@@ -1,0 +1,112 @@
+// The tokens at rest: one file in the state folder that only its owner may read. It is changed by the
+// command line, whether the agent runs or not, and read again by the agent within a second, so that a
+// token that was revoked is refused without a restart.
+
+import { dirname, join } from "@std/path";
+import { AgentError, messageOf } from "./domain/error.ts";
+import { parseTokens, type Token, tokensText } from "./domain/token.ts";
+
+const FILE_MODE = 0o600;
+/** Rights of group and others. */
+const OTHERS = 0o077;
+/** Milliseconds for which the file is taken to be as it was. */
+const FRESH_MS = 1000;
+
+/** Where the tokens of an agent are. */
+export function tokenFilePath(stateDir: string): string {
+  return join(stateDir, "tokens.json");
+}
+
+/**
+ * Reads the tokens; none when there is no file.
+ * @throws {AgentError} `invalid_argument` for a damaged file; `forbidden` for one that others may read
+ */
+export async function readTokenFile(path: string): Promise<readonly Token[]> {
+  const found = await Deno.lstat(path).catch(absent);
+  if (found === undefined) return [];
+  if (!found.isFile) throw new AgentError("forbidden", `Cannot use ${path}: it is no plain file`);
+  const mode = (found.mode ?? 0) & 0o777;
+  if ((mode & OTHERS) !== 0) {
+    const shown = mode.toString(8).padStart(4, "0");
+    const message = `Cannot use ${path}: its mode is ${shown}, expected 0600`;
+    throw new AgentError("forbidden", message);
+  }
+  return parseTokens(parsed(path, await Deno.readTextFile(path)));
+}
+
+function parsed(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const message = `Cannot read ${path}: ${messageOf(error)}`;
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
+}
+
+/**
+ * Changes the tokens. The new file is made under another name first, which also keeps two commands
+ * from changing it at the same time; it belongs to whom the folder belongs to, the agent's user.
+ * @throws {AgentError} `not_found` without the folder; `conflict` while another command changes it
+ */
+export async function changeTokenFile(
+  path: string,
+  change: (tokens: readonly Token[]) => readonly Token[],
+): Promise<void> {
+  const folder = dirname(path);
+  const owner = await Deno.stat(folder).catch(absent);
+  if (owner === undefined) {
+    const message = `Cannot change the tokens: the state folder ${folder} is not there`;
+    throw new AgentError("not_found", message);
+  }
+  const next = `${path}.new`;
+  const file = await Deno.open(next, { write: true, createNew: true, mode: FILE_MODE })
+    .catch((error: unknown) => {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+      const message = `Cannot change the tokens: another command is at work, or ${next} was left ` +
+        "by one that was killed: then remove it";
+      throw new AgentError("conflict", message);
+    });
+  try {
+    try {
+      const text = tokensText(change(await readTokenFile(path)));
+      const bytes = new TextEncoder().encode(text);
+      for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+      await file.sync();
+    } finally {
+      file.close();
+    }
+    if (owner.uid !== null && owner.uid !== Deno.uid()) {
+      await Deno.chown(next, owner.uid, owner.gid);
+    }
+    await Deno.rename(next, path);
+  } catch (error) {
+    await Deno.remove(next).catch(absent);
+    throw error;
+  }
+}
+
+function absent(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}
+
+/**
+ * The tokens as the agent asks for them: read again when the file has changed. Asking more than once
+ * a second reads nothing.
+ * @param nowMs a clock that never goes back
+ */
+export function openTokenBook(
+  path: string,
+  nowMs: () => number,
+): { readonly tokens: () => Promise<readonly Token[]> } {
+  let known: Promise<readonly Token[]> | undefined;
+  let readAtMs = 0;
+  return {
+    tokens() {
+      if (known === undefined || nowMs() - readAtMs >= FRESH_MS) {
+        readAtMs = nowMs();
+        known = readTokenFile(path);
+      }
+      return known;
+    },
+  };
+}

@@ -1,0 +1,271 @@
+// What every command owes to whoever uses it, looked at on the whole tree: a new command is held
+// against all of it without being named here.
+
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { parseArguments } from "../../src/cli/arguments.ts";
+import { NOUNS } from "../../src/cli/cli.ts";
+import { type Command, flagsOf } from "../../src/cli/command.ts";
+import { BODY, type HttpAgent, jobIn, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
+import { withIndex } from "../http/openapi_agent.ts";
+import { openScreen, screenFor, type ScreenOptions } from "./screen.ts";
+
+const MACHINE = "00000000-0000-4000-8000-00000000000a";
+const DIGEST = "a".repeat(64);
+/** More operands than commands take, but those that take any number. */
+const TOO_MANY = 50;
+
+interface Named {
+  /** Its words: `job list`. */
+  readonly name: string;
+  readonly command: Command;
+}
+
+const COMMANDS: readonly Named[] = (await Promise.all(
+  Object.entries(NOUNS).map(async ([noun, load]) => {
+    const loaded = await load();
+    if (loaded.kind === "command") return [{ name: noun, command: loaded.command }];
+    return Object.entries(loaded.verbs).map(([verb, command]) => ({
+      name: `${noun} ${verb}`,
+      command,
+    }));
+  }),
+)).flat();
+const OF_AGENT = COMMANDS.filter(({ command }) => command.shared === "agent");
+
+/** A word for each operand of the help. */
+const OPERANDS: Readonly<Record<string, string>> = {
+  MACHINE,
+  WORKFLOW: "sample",
+  MEDIUM: "https://images.example.com/a.iso",
+  DIGEST,
+  "DIGEST...": DIGEST,
+  "DISTRO/RELEASE": "alma/9",
+  METHOD: "GET",
+  PATH: "/stats",
+};
+/** What else a command needs to have something to do. */
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  "machine create": ["--file", "-"],
+  "machine delete": ["--yes"],
+  "workflow create": ["--file", "-"],
+  "workflow update": ["--file", "-"],
+  "media add": ["--sha256", DIGEST],
+  "media verify": ["--all"],
+  "db prune": ["--older-than", "30d", "--yes"],
+};
+const INPUTS: Readonly<Record<string, unknown>> = {
+  "machine create": {
+    machine: { brand: "kvm", ram: 256 },
+    media: { artifact: { distro: "alma", release: "9", format: "iso" } },
+  },
+  workflow: { name: "made", chain: [{ name: "first", body: BODY }] },
+};
+/** In which execution a command wants the job that it is given. */
+const JOBS: Readonly<Record<string, "queued" | "waiting" | "failed" | "succeeded">> = {
+  "job cancel": "queued",
+  "job resume": "waiting",
+  "job retry": "failed",
+};
+
+function inputOf(name: string): string {
+  return JSON.stringify(INPUTS[name] ?? INPUTS.workflow);
+}
+
+/** The words of a command with something behind each operand. */
+async function lineOf(agent: HttpAgent, { name, command }: Named): Promise<string[]> {
+  const wanted = command.operands.split(" ").filter((word) => word !== "");
+  // An operand in brackets may be left out; but the many are not meant here.
+  const given = wanted.filter((word) => !word.startsWith("[") || word === "[JOB]");
+  const words = await Promise.all(given.map(async (word) => {
+    if (/^\[?JOB\]?$/.test(word)) return await jobIn(agent, JOBS[name] ?? "succeeded");
+    return OPERANDS[word] ?? "x";
+  }));
+  return [...name.split(" "), ...words, ...FLAGS[name] ?? []];
+}
+
+/** Runs every command of an agent, each against one of its own. */
+async function eachOfAgent(
+  flags: readonly string[],
+  options: ScreenOptions,
+  see: (
+    name: string,
+    said: { code: number; out: string; err: string },
+    agent: HttpAgent,
+  ) => void,
+): Promise<void> {
+  await withIndex(async (routes) => {
+    for (const named of OF_AGENT) {
+      await withHttpAgent(async (agent) => {
+        await newWorkflow(agent, { name: "sample" });
+        const line = await lineOf(agent, named);
+        agent.log.length = 0;
+        const screen = screenFor(agent.url, { input: inputOf(named.name), ...options });
+        const code = await screen.run(...line, ...flags);
+        see(named.name, { code, out: screen.out(), err: screen.err() }, agent);
+      }, { routes });
+    }
+  });
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("every command tells what it does in a line, and shows examples that can be typed", () => {
+  for (const { name, command } of COMMANDS) {
+    assertMatch(command.summary, /^[a-z].*[^.]$/, name);
+    assert(command.examples.length > 0, `${name} has no example`);
+    for (const [line, does] of command.examples) {
+      assert(does !== "", `${line} does not tell what it does`);
+      assert(`${line} `.includes(`${name} `), `${line} is no example of ${name}`);
+      if (!line.startsWith(name)) continue;
+      // What a shell would take for itself is not the command's.
+      const own = line.slice(name.length).split(/ (?:\|\||\||>|&&) /)[0] ?? "";
+      const words = Array.from(own.matchAll(/(?:[^\s'"]+|'[^']*'|"[^"]*")+/g), ([word]) => word);
+      parseArguments(words, flagsOf(command));
+    }
+  }
+});
+
+Deno.test("no command has two flags of one name or one letter", () => {
+  for (const { name, command } of COMMANDS) {
+    const names = flagsOf(command).flatMap((flag) => [flag.name, flag.short, flag.also])
+      .filter((one) => one !== undefined);
+    assertEquals(names.length, new Set(names).size, `${name}: ${names.join(" ")}`);
+    for (const { help, name: flag } of flagsOf(command)) {
+      assert(help !== "", `${name} --${flag} has no help`);
+    }
+  }
+});
+
+Deno.test("every command that tells something takes --json, every one of an agent --curl too", () => {
+  for (const { name, command } of COMMANDS) {
+    const flags = flagsOf(command).map((flag) => flag.name);
+    const wanted = {
+      help: ["help"],
+      output: ["help", "json", "no-color"],
+      agent: ["help", "json", "no-color", "curl", "url", "socket"],
+    }[command.shared];
+    assertEquals(wanted.filter((flag) => !flags.includes(flag)), [], name);
+  }
+});
+
+Deno.test("the help of every command is data: examples first, every flag, exit code 0", async () => {
+  for (const { name, command } of COMMANDS) {
+    const words = name.split(" ");
+    for (const line of [[...words, "--help"], [...words, "-h"], ["help", ...words]]) {
+      const screen = openScreen();
+      assertEquals([line, await screen.run(...line), screen.err()], [line, 0, ""]);
+      const text = screen.out();
+      assert(text.startsWith(`zonewright ${name}: `), name);
+      assert(text.indexOf("Examples:") < text.indexOf("Flags:"), name);
+      for (const flag of flagsOf(command)) assertStringIncludes(text, `--${flag.name}`);
+    }
+  }
+});
+
+Deno.test("a slip in any command exits 2, says nothing as data, and names its help", async () => {
+  for (const { name, command } of COMMANDS) {
+    const lines = [["--jsom"], Array(TOO_MANY).fill("x")];
+    if (command.operandsMin > 0) lines.push([]);
+    for (const rest of lines) {
+      if (rest[0] === "x" && rest.length <= command.operandsMax) continue;
+      const screen = openScreen();
+      const code = await screen.run(...name.split(" "), ...rest);
+      assertEquals([name, rest[0], code, screen.out()], [name, rest[0], 2, ""]);
+      assertMatch(screen.err(), /^zonewright: Cannot read the command: /, name);
+      assertStringIncludes(screen.err(), `hint: zonewright ${name} --help`);
+      if (rest[0] === "--jsom" && flagsOf(command).some((flag) => flag.name === "json")) {
+        assertStringIncludes(screen.err(), 'did you mean "--json"?');
+      }
+    }
+  }
+});
+
+Deno.test("every command of an agent exits 3 and says how to start one when there is none", async () => {
+  const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const url = `http://127.0.0.1:${taken.addr.port}`;
+  taken.close();
+  await withHttpAgent(async (agent) => {
+    await newWorkflow(agent, { name: "sample" });
+    for (const named of OF_AGENT) {
+      const line = await lineOf(agent, named);
+      const screen = screenFor(url, { input: inputOf(named.name) });
+      assertEquals([named.name, await screen.run(...line), screen.out()], [named.name, 3, ""]);
+      assertMatch(screen.err(), /^zonewright: Cannot reach the agent/m, named.name);
+      assertMatch(screen.err(), /^hint: /m, named.name);
+    }
+  });
+});
+
+Deno.test("--curl prints a call for every command of an agent, and changes nothing", async () => {
+  await eachOfAgent(["--curl"], {}, (name, { code, out, err }, agent) => {
+    assert(code === 0 && err === "", `${name} exits ${code}: ${err}`);
+    assertMatch(out, /^curl /, name);
+    for (const line of out.trimEnd().split("\n")) assertMatch(line, /^curl /, name);
+    const changes = agent.log.filter(({ method }) => method !== undefined && method !== "GET");
+    assertEquals([name, changes], [name, []]);
+  });
+});
+
+Deno.test("--json prints one document for every command that succeeds, and nothing for one that fails", async () => {
+  const succeeded: string[] = [];
+  await eachOfAgent(["--json"], {}, (name, { code, out, err }) => {
+    if (code === 0) {
+      succeeded.push(name);
+      const lines = out.trimEnd().split("\n");
+      assert(isJson(out) || lines.every(isJson), `${name} printed ${out}`);
+    } else {
+      assert(out === "" || isJson(out), `${name} printed ${out}`);
+      assertMatch(err, /^zonewright: /m, name);
+    }
+  });
+  assert(succeeded.length > OF_AGENT.length / 2, `only ${succeeded.join(", ")} succeeded`);
+});
+
+Deno.test("NO_COLOR, --no-color and TERM=dumb leave no control character in what a terminal gets", async () => {
+  const bare = (text: string) => text.replaceAll("\n", "");
+  // deno-lint-ignore no-control-regex -- control characters are what is looked for.
+  const control = /[\x00-\x1f]/;
+  const window = { isTerminal: true, columns: 100, answer: "no" };
+  let colored = 0;
+  await eachOfAgent([], window, (_, { out, err }) => {
+    if (control.test(bare(out + err))) colored += 1;
+  });
+  assert(colored > 0, "nothing has colors");
+  const env = { TERM: "dumb" };
+  await eachOfAgent([], { ...window, env }, (name, { out, err }) => {
+    assert(!control.test(bare(out + err)), `${name} with TERM=dumb: ${JSON.stringify(out + err)}`);
+  });
+  // deno-lint-ignore no-control-regex -- the same.
+  const colors = /\x1b\[\d+m/;
+  await eachOfAgent(["--no-color"], window, (name, { out, err }) => {
+    assert(!colors.test(out + err), `${name} --no-color: ${JSON.stringify(out + err)}`);
+  });
+  await eachOfAgent([], { ...window, env: { NO_COLOR: "1" } }, (name, { out, err }) => {
+    assert(!colors.test(out + err), `${name} with NO_COLOR: ${JSON.stringify(out + err)}`);
+  });
+});
+
+Deno.test("every --file with a short form takes - for standard input", async () => {
+  const reading = COMMANDS.filter(({ command }) =>
+    command.flags.some((flag) => flag.name === "file" && flag.short === "f")
+  );
+  assert(reading.length > 0);
+  for (const { name, command } of reading) {
+    await withHttpAgent(async (agent) => {
+      await newWorkflow(agent, { name: "sample" });
+      const operands = command.operands.startsWith("WORKFLOW") ? ["sample"] : [];
+      const screen = screenFor(agent.url, { input: "{" });
+      const code = await screen.run(...name.split(" "), ...operands, "--file", "-");
+      // It was read, since it was found to be no JSON.
+      assert(code === 1 || code === 2, `${name} exits ${code}: ${screen.err()}`);
+      assertStringIncludes(screen.out() + screen.err(), "JSON", name);
+    });
+  }
+});

@@ -1,0 +1,39 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { type FlagValue, readConfig } from "../src/config_sources.ts";
+import { AgentError } from "../src/domain/error.ts";
+
+function problems(flags: Record<string, FlagValue>): string[] {
+  const sources = { flags, env: {}, cwd: "/", os: "linux" };
+  const { errors } = assertThrows(() => readConfig(sources), AgentError);
+  return errors.map(({ field }) => field);
+}
+
+function read(flags: Record<string, FlagValue>) {
+  return readConfig({ flags, env: {}, cwd: "/", os: "linux" });
+}
+
+const TLS = { "tls-cert": "/c", "tls-key": "/k" };
+
+Deno.test("readConfig() wants a certificate and its key together, and both beyond loopback", () => {
+  assertEquals(problems({ "tls-cert": "/c" }), ["tls_cert"]);
+  assertEquals(problems({ "tls-key": "/k" }), ["tls_key"]);
+  assertEquals(problems({ listen: "0.0.0.0:1", "tls-key": "/k" }), ["listen"]);
+  const { listen } = read({ listen: "[2001:db8::1]:1", ...TLS });
+  assertEquals(listen.value, { hostname: "2001:db8::1", port: 1 });
+});
+
+Deno.test("readConfig() refuses a mode that lets everybody open the socket, without tokens", () => {
+  assertEquals(problems({ "socket-mode": "0666" }), ["socket_mode"]);
+  assertEquals(problems({ "socket-mode": "0604" }), ["socket_mode"]);
+  assertEquals(read({ "socket-mode": "0666", "require-token": true }).socket_mode.value, "0666");
+  assertEquals(read({ "socket-mode": "660" }).socket_mode.value, "0660");
+  for (const mode of ["0777", "0200", "rw", "432", "00660"]) {
+    assertEquals([mode, problems({ "socket-mode": mode })], [mode, ["socket_mode"]]);
+  }
+});
+
+Deno.test("readConfig() takes a group by name or number", () => {
+  assertEquals(read({ "socket-group": "staff" }).socket_group.value, "staff");
+  assertEquals(read({ "socket-group": "50" }).socket_group.value, "50");
+  assertEquals(problems({ "socket-group": "a b" }), ["socket_group"]);
+});

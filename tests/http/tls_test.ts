@@ -1,0 +1,124 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { type App, listen, type Server } from "../../src/http/server.ts";
+import { readTlsIdentity } from "../../src/http/tls.ts";
+import { silentLog } from "../../src/log.ts";
+import { programTest } from "../support/program.ts";
+import { until, withFolder } from "../support/until.ts";
+import { listed, rawCall } from "./raw_call.ts";
+import { makeCertificate, type TlsPaths } from "./tls_files.ts";
+
+const APP: App = { fetch: ({ url }: Request) => new Response(new URL(url).protocol) };
+const LOCAL = { hostname: "127.0.0.1", port: 0 };
+
+/** Runs a test with both kinds of door behind TLS. */
+async function withTls(
+  run: (server: Server, paths: TlsPaths, folder: string) => Promise<void>,
+  app: App = APP,
+): Promise<void> {
+  for (const watched of [true, false]) {
+    await withFolder(async (folder) => {
+      const paths = await makeCertificate(folder, "first");
+      const tls = await readTlsIdentity(paths);
+      const options = { tcp: LOCAL, socketPath: null, tls, log: silentLog, watched };
+      const server = await listen(app, options);
+      try {
+        await run(server, paths, folder);
+      } finally {
+        await server.shutdown(100);
+      }
+    });
+  }
+}
+
+async function getBy(certPath: string, url: string): Promise<string> {
+  const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(certPath)] });
+  try {
+    return await (await fetch(url, { client })).text();
+  } finally {
+    client.close();
+  }
+}
+
+programTest(
+  "openssl",
+  "TLS is spoken on the port, and plain HTTP there gets nowhere",
+  () =>
+    withTls(async ({ urls: [url = ""], port = 0 }, { certPath }) => {
+      assert(url.startsWith("https://127.0.0.1:"), url);
+      assertEquals(await getBy(certPath, url), "https:");
+      const plain = listed(["GET / HTTP/1.1", "Host: localhost"]);
+      assertEquals((await rawCall(port, plain, { firstOnly: true })).status, 0);
+      await assertRejects(() => fetch(url)); // Nobody has said that this certificate is to be trusted.
+      assertEquals(await getBy(certPath, url), "https:");
+    }),
+);
+
+programTest("openssl", "another certificate is taken, and requests under way are answered", () => {
+  let gate = Promise.withResolvers<void>();
+  let entered = false;
+  const app: App = {
+    fetch: async ({ url }) => {
+      if (url.endsWith("/slow")) {
+        entered = true;
+        await gate.promise;
+      }
+      return new Response("done");
+    },
+  };
+  return withTls(async (server, first, folder) => {
+    gate = Promise.withResolvers();
+    entered = false;
+    const [url = ""] = server.urls;
+    const underWay = getBy(first.certPath, `${url}/slow`);
+    await until("the request to be under way", () => entered);
+    const second = await makeCertificate(folder, "second");
+    const replaced = server.replaceTls(await readTlsIdentity(second));
+    const renewed = until(
+      "the second certificate to be served",
+      () => getBy(second.certPath, url).catch(() => undefined),
+    );
+    gate.resolve();
+    assertEquals(await underWay, "done");
+    assertEquals(await renewed, "done");
+    await replaced;
+    await assertRejects(() => getBy(first.certPath, url));
+  }, app);
+});
+
+programTest(
+  "openssl",
+  "readTlsIdentity() refuses what cannot be served",
+  () =>
+    withFolder(async (folder) => {
+      const one = await makeCertificate(folder, "one");
+      const other = await makeCertificate(folder, "other");
+      const codeOf = async (paths: TlsPaths) =>
+        (await assertRejects(() => readTlsIdentity(paths), AgentError)).code;
+      assertEquals(await codeOf({ ...one, keyPath: other.keyPath }), "invalid_argument");
+      assertEquals(await codeOf({ ...one, certPath: one.keyPath }), "invalid_argument");
+      assertEquals(await codeOf({ ...one, keyPath: `${folder}/none` }), "invalid_argument");
+      await Deno.chmod(one.keyPath, 0o644);
+      assertEquals(await codeOf(one), "forbidden");
+    }),
+);
+
+programTest(
+  "openssl",
+  "listening beyond loopback wants both a token and TLS",
+  () =>
+    withFolder(async (folder) => {
+      const tls = await readTlsIdentity(await makeCertificate(folder, "one"));
+      const everywhere = {
+        tcp: { hostname: "0.0.0.0", port: 0 },
+        socketPath: null,
+        log: silentLog,
+      };
+      const messageOf = async (options: object) =>
+        (await assertRejects(() => listen(APP, { ...everywhere, ...options }), AgentError)).message;
+      assert((await messageOf({})).endsWith("without a token and without TLS"));
+      assert((await messageOf({ tls })).endsWith("without a token"));
+      assert((await messageOf({ tokenRequired: true })).endsWith("without TLS"));
+      await (await listen(APP, { ...everywhere, tls, tokenRequired: true })).shutdown();
+    }),
+);
