@@ -9,16 +9,22 @@ import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { orAborted } from "../host/abort.ts";
 import type { Transport } from "../host/transport.ts";
+import type { Turns } from "../host/turns.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import type { Log } from "../log.ts";
 import type { Mirror } from "../mirror/mirror.ts";
-import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../sandbox/protocol.ts";
+import {
+  CALLS_IN_FLIGHT_MAX,
+  type CapabilityName,
+  TASK_NAME_CHARS_MAX,
+} from "../sandbox/protocol.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 import { type CallEnd, openCallRecord } from "./call_record.ts";
 import { argumentCount, CALL_RULES } from "./call_rules.ts";
 import { type Call, type Capability, type TaskContext, withDeadline } from "./capability.ts";
 import { openFoundMedia } from "./found_media.ts";
+import { openChangeTurns, withReadTurns } from "./host_turns.ts";
 import { imagesCapabilities } from "./images.ts";
 import { infoCapabilities, openNotes, openProgress } from "./info.ts";
 import { logCapabilities } from "./log.ts";
@@ -27,8 +33,6 @@ import { openOwnMachines, type OwnMachines } from "./own_machines.ts";
 import { machineUuid, vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
-/** Characters of the name of a task that entries and log lines repeat. */
-const TASK_NAME_CHARS_MAX = 255;
 /** Calls of one execution of a task. Polling once a second for a day needs as many. */
 const CALLS_MAX = 100_000;
 
@@ -64,7 +68,8 @@ type Table = Readonly<Record<CapabilityName, Capability>>;
  * @returns makes what one execution of a task may call
  * @see docs/tasks.md
  */
-export function openCapabilities(deps: CapabilityDeps): (context: TaskContext) => TaskPerform {
+export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
+  const deps = { ...given, vmadm: withReadTurns(given.vmadm) };
   const table = capabilityTable(deps);
   const own = openOwnMachines(deps.vmadm, deps.policy);
   return (context) => performFor(context, { table, own, deps });
@@ -97,6 +102,7 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
   const record = openCallRecord(deps, job_uuid, task_name);
   const note = openNotes(deps, job_uuid);
   const gate = openGate(deps.callsMax ?? CALLS_MAX);
+  const changes = openChangeTurns();
   let dropped = 0;
   const drop = () => void (dropped += 1);
   const perform: Perform = async (name, args, signal) => {
@@ -112,7 +118,7 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
     let leave = () => {};
     try {
       leave = gate.enter(name, args);
-      return await run(ground, name, args, both, call);
+      return await inTurn(changes, name, both, () => run(ground, name, args, both, call));
     } catch (error) {
       const told = readable(error, name, deps.log, { job_uuid, task_name });
       ended = told.code;
@@ -157,6 +163,17 @@ function openGate(callsMax: number) {
       return () => void (underWay -= 1);
     },
   };
+}
+
+/** The time until its turn is no part of the time that a call may take. */
+async function inTurn(
+  changes: Turns,
+  name: CapabilityName,
+  signal: AbortSignal,
+  perform: () => Promise<JsonValue>,
+): Promise<JsonValue> {
+  const changing = CALL_RULES[name].changesMachine || name === "vmadm.create";
+  return changing ? await changes.take(`Cannot call ${name}`, signal, perform) : await perform();
 }
 
 async function run(

@@ -4,13 +4,18 @@
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
+  ARGS_CHARS_MAX,
   ARGS_MAX,
   CAPABILITIES,
   type EndOutcome,
+  ERROR_JSON_CHARS_MAX,
   type GuestCheck,
   type GuestMessage,
+  JOB_LEFT_CHARS_MAX,
   JSON_DEPTH_MAX,
+  LOG_CHARS_MAX,
   LOG_LEVELS,
+  RESULT_CHARS_MAX,
   SIGNALS,
 } from "./protocol.ts";
 
@@ -21,8 +26,8 @@ const NOT_FINITE = "has a number that is too large";
 
 /**
  * Reads one line from a guest. A key named `__proto__` is dropped at every level, so that no later
- * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX is no
- * fault of the guest: it becomes an error of its task.
+ * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX, or longer
+ * than its limit, may be no fault of the guest: it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
 export function parseGuestMessage(line: string): GuestMessage {
@@ -36,7 +41,7 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         call: counter(message, "call"),
         name: oneOf(CAPABILITIES, message, "name"),
-        args: callArguments(message.args),
+        args: callArguments(message.args, line.length),
       };
     case "log":
       return {
@@ -44,10 +49,14 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         level: oneOf(LOG_LEVELS, message, "level"),
         message: text(message, "message"),
-        fields: logFields(message),
+        fields: logFields(message, line.length),
       };
     case "end":
-      return { type: "end", run: counter(message, "run"), outcome: endOutcome(message.outcome) };
+      return {
+        type: "end",
+        run: counter(message, "run"),
+        outcome: endOutcome(message.outcome, line.length),
+      };
     case "closed":
       return { type: "closed", run: counter(message, "run"), spent: truth(message, "spent") };
     default:
@@ -86,19 +95,34 @@ function flawOf(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): stri
   return undefined;
 }
 
-function endOutcome(value: unknown): EndOutcome {
+/**
+ * What keeps a value from being recorded, its size included. `lineChars` are those of the message: a
+ * short one holds nothing that is too long, and most are short.
+ */
+function flawOrSize(
+  value: JsonValue | undefined,
+  charsMax: number,
+  lineChars: number,
+): string | undefined {
+  const flaw = flawOf(value);
+  if (flaw !== undefined || lineChars <= charsMax) return flaw;
+  const { length } = JSON.stringify(value ?? null);
+  return length > charsMax ? `has ${length} characters of JSON, over ${charsMax}` : undefined;
+}
+
+function endOutcome(value: unknown, lineChars: number): EndOutcome {
   if (!isJsonObject(value)) throw malformed("outcome is not an object");
   const kind = oneOf(OUTCOMES, value, "kind");
   const job = kind === "failure" && value.job === null ? null : object(value, "job");
-  const jobFlaw = flawOf(job ?? undefined);
+  const jobFlaw = flawOrSize(job ?? undefined, JOB_LEFT_CHARS_MAX, lineChars);
   if (jobFlaw !== undefined) return unrecordable("job", jobFlaw, null);
   if (kind === "failure") {
     const error = present(value, "error");
-    const flaw = flawOf(error);
+    const flaw = flawOrSize(error, ERROR_JSON_CHARS_MAX, lineChars);
     return flaw === undefined ? { kind, error, job } : unrecordable("error", flaw, job);
   }
   const result = present(value, "result");
-  const flaw = flawOf(result);
+  const flaw = flawOrSize(result, RESULT_CHARS_MAX, lineChars);
   if (flaw !== undefined) return unrecordable("result", flaw, job);
   if (job === null) throw malformed("job is not an object");
   return kind === "success"
@@ -111,20 +135,20 @@ function unrecordable(noun: string, flaw: string, job: JsonObject | null): EndOu
   return { kind: "failure", error: { name: "RangeError", message }, job };
 }
 
-function callArguments(value: unknown): JsonValue[] | { flaw: string } {
+function callArguments(value: unknown, lineChars: number): JsonValue[] | { flaw: string } {
   if (!Array.isArray(value)) throw malformed("args is not a list");
   if (value.length > ARGS_MAX) throw malformed(`args has over ${ARGS_MAX} members`);
   for (const arg of value) {
-    const flaw = flawOf(arg);
+    const flaw = flawOrSize(arg, ARGS_CHARS_MAX, lineChars);
     if (flaw !== undefined) return { flaw };
   }
   return value;
 }
 
 /** Fields that cannot be kept are told of in their place. */
-function logFields(message: JsonObject): JsonObject {
+function logFields(message: JsonObject, lineChars: number): JsonObject {
   const fields = object(message, "fields");
-  const flaw = flawOf(fields);
+  const flaw = flawOrSize(fields, LOG_CHARS_MAX, lineChars);
   return flaw === undefined ? fields : { fields: flaw };
 }
 

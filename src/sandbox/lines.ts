@@ -35,25 +35,62 @@ async function* decodeLines(
   decoder: TextDecoder,
 ): AsyncGenerator<string> {
   const buffer = new Uint8Array(READ_BYTES);
-  let held: Uint8Array[] = [];
-  let heldBytes = 0;
+  const held = openHeldBytes();
   // Ends with the stream.
   for (;;) {
     const count = await source.read(buffer);
     if (count === null) return;
     let rest = buffer.subarray(0, count);
     for (let at = rest.indexOf(LINE_BREAK); at !== -1; at = rest.indexOf(LINE_BREAK)) {
-      if (heldBytes + at > limit()) throw lineTooLong(limit());
-      yield decoder.decode(joined(held, rest.subarray(0, at), heldBytes + at));
-      held = [];
-      heldBytes = 0;
+      if (held.length + at > limit()) throw lineTooLong(limit());
+      yield decoder.decode(held.end(rest.subarray(0, at)));
       rest = rest.subarray(at + 1);
     }
-    heldBytes += rest.length;
-    if (heldBytes > limit()) throw lineTooLong(limit());
+    if (held.length + rest.length > limit()) throw lineTooLong(limit());
     // The buffer is read into again: what is kept is copied.
-    if (rest.length > 0) held.push(rest.slice());
+    held.add(rest);
   }
+}
+
+/** The bytes of a line that has not ended. */
+interface HeldBytes {
+  readonly length: number;
+  add(part: Uint8Array): void;
+  /** The whole line, good until the next call; afterwards nothing is held. */
+  end(last: Uint8Array): Uint8Array;
+}
+
+/**
+ * One array that grows, not a list of pieces: a writer that sends byte by byte would have its reader
+ * keep an object for each.
+ */
+function openHeldBytes(): HeldBytes {
+  let held = new Uint8Array(0);
+  let length = 0;
+  const add = (part: Uint8Array) => {
+    if (length + part.length > held.length) {
+      const grown = new Uint8Array(Math.max(2 * held.length, length + part.length));
+      grown.set(held.subarray(0, length));
+      held = grown;
+    }
+    held.set(part, length);
+    length += part.length;
+  };
+  return {
+    get length() {
+      return length;
+    },
+    add,
+    end(last) {
+      if (length === 0) return last;
+      add(last);
+      const whole = held.subarray(0, length);
+      // Not used again: one long line must not cost its memory for as long as the stream lasts.
+      held = new Uint8Array(0);
+      length = 0;
+      return whole;
+    },
+  };
 }
 
 /** Writes all the bytes; a single write of a connection may take only some of them. */
@@ -98,18 +135,6 @@ export function openLineWriter(sink: ByteSink, unread?: UnreadLimit): (line: str
     writing = true;
     queued += `${line}\n`;
   };
-}
-
-function joined(held: readonly Uint8Array[], last: Uint8Array, length: number): Uint8Array {
-  if (held.length === 0) return last;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of held) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  whole.set(last, at);
-  return whole;
 }
 
 function lineTooLong(bytesMax: number): RangeError {

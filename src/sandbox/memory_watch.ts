@@ -64,7 +64,9 @@ export class MemoryWatch {
       const residents = await readResidents(this.#cat ?? "", guests.map(({ pid }) => pid));
       for (const guest of guests) {
         const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
-        if (mib <= RESIDENT_MIB_MAX || !guest.alive) continue;
+        // Reading takes a while: meanwhile the task may have ended, and what follows it did not do that.
+        const goesOn = this.#atWork.get(guest) === guest.runs;
+        if (mib <= RESIDENT_MIB_MAX || !guest.alive || !goesOn) continue;
         guest.kill(`took ${mib} MiB of memory (the limit is ${RESIDENT_MIB_MAX} MiB)`, true);
       }
     } catch (error) {

@@ -69,6 +69,12 @@ export const JOB_CHARS_MAX = 8 * 1024 * 1024;
 export const JOB_LEFT_CHARS_MAX = 4 * 1024 * 1024;
 /** Characters of the message of a task's error. */
 export const ERROR_CHARS_MAX = 16 * 1024;
+/**
+ * Characters of the JSON text of a task's error as the agent takes it: its name, its message with the
+ * task and the line, and room for what JSON escapes of them. A realm keeps to the limit of each text,
+ * but a task may replace what the realm cuts and writes them with.
+ */
+export const ERROR_JSON_CHARS_MAX = 256 * 1024;
 /** Characters of the JSON text of the arguments of one capability call. */
 export const ARGS_CHARS_MAX = 512 * 1024;
 /** Arguments of one capability call. */
@@ -82,6 +88,8 @@ export const CALLS_IN_FLIGHT_MAX = 32;
  * taken up and nobody has collected yet would be missing for the next. A fresh guest has about 60 MB.
  */
 export const SPENT_BYTES = 160 * 1024 * 1024;
+/** Characters of the name of a task that errors, entries and log lines repeat. */
+export const TASK_NAME_CHARS_MAX = 255;
 /** Log lines of one execution; further ones are dropped. */
 export const LOG_LINES_MAX = 2000;
 /** Characters of one log line with its fields. */

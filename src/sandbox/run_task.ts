@@ -6,7 +6,7 @@ import { ENGINE_FIELDS } from "../domain/job_wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { GuestEnd, GuestProcess } from "./guest_process.ts";
 import type { GuestPool } from "./pool.ts";
-import { type EndOutcome, JOB_CHARS_MAX } from "./protocol.ts";
+import { type EndOutcome, JOB_CHARS_MAX, TASK_NAME_CHARS_MAX } from "./protocol.ts";
 import { type Perform, TaskCalls } from "./task_calls.ts";
 
 /** One execution of a body or a fallback. */
@@ -42,10 +42,12 @@ const LARGEST_FIELDS = 3;
  */
 export async function runTask(
   pool: GuestPool,
-  run: TaskRun,
+  given: TaskRun,
   perform: Perform,
   signal: AbortSignal,
 ): Promise<TaskOutcome> {
+  // Every error repeats it, and no rule bounds it.
+  const run = { ...given, taskName: given.taskName.slice(0, TASK_NAME_CHARS_MAX) };
   const name = JSON.stringify(run.taskName);
   const problem = pool.checkSource(run.source);
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);

@@ -5,6 +5,13 @@ import fc from "fast-check";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/guest_message.ts";
+import {
+  ARGS_CHARS_MAX,
+  ERROR_JSON_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
+  RESULT_CHARS_MAX,
+} from "../../src/sandbox/protocol.ts";
 
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
 const parse = (message: unknown) => parseGuestMessage(JSON.stringify(message));
@@ -167,6 +174,42 @@ Deno.test("parseGuestMessage() makes a number that is too large an error of its 
   );
   assert(call.type === "call");
   assertEquals(call.args, { flaw: "has a number that is too large" });
+});
+
+Deno.test("parseGuestMessage() makes what is over its limit an error of its task", () => {
+  const end = (outcome: JsonObject) => {
+    const message = parse({ type: "end", run: 1, outcome });
+    assert(message.type === "end");
+    return message.outcome;
+  };
+  const text = (chars: number) => "x".repeat(chars - 2);
+  const limits: readonly (readonly [string, number, (value: string) => JsonObject])[] = [
+    ["error", ERROR_JSON_CHARS_MAX, (error) => ({ kind: "failure", error, job: {} })],
+    ["result", RESULT_CHARS_MAX, (result) => ({ kind: "success", result, job: {} })],
+    ["result", RESULT_CHARS_MAX, (result) => ({ kind: "signal", word: "wait", result, job: {} })],
+    ["job", JOB_LEFT_CHARS_MAX, (a) => ({ kind: "success", result: 1, job: { a: a.slice(6) } })],
+  ];
+  for (const [noun, charsMax, outcome] of limits) {
+    assertEquals(end(outcome(text(charsMax))), outcome(text(charsMax)));
+    const told = `it has ${charsMax + 1} characters of JSON, over ${charsMax}`;
+    const error = { name: "RangeError", message: `Cannot record the ${noun}: ${told}` };
+    const job = noun === "job" ? null : {};
+    assertEquals(end(outcome(text(charsMax + 1))), { kind: "failure", error, job });
+  }
+  const call = parse({
+    type: "call",
+    run: 1,
+    call: 1,
+    name: "info",
+    args: [text(ARGS_CHARS_MAX + 1)],
+  });
+  assert(call.type === "call");
+  const flaw = `has ${ARGS_CHARS_MAX + 1} characters of JSON, over ${ARGS_CHARS_MAX}`;
+  assertEquals(call.args, { flaw });
+  const fields = { a: text(LOG_CHARS_MAX) };
+  const log = parse({ type: "log", run: 1, level: "info", message: "m", fields });
+  assert(log.type === "log");
+  assertEquals(log.fields, { fields: `has ${LOG_CHARS_MAX + 6} characters of JSON, over 8192` });
 });
 
 Deno.test("parseGuestMessage() throws nothing but `malformed` for any JSON", () => {

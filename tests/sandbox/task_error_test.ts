@@ -1,6 +1,6 @@
 // How errors of a body are told: with the task's name and the line that its author counts.
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { withPool } from "./bodies.ts";
 
@@ -35,6 +35,16 @@ Deno.test("runTask() tells the line of an error as the author counts", async (t)
         assertStringIncludes(message, `(task "set up / disks", line ${line})`);
       });
     }
+  });
+});
+
+Deno.test("runTask() repeats a bounded part of the name of a task in its errors", async () => {
+  await withPool(async (run) => {
+    const taskName = "n".repeat(1_000_000);
+    const outcome = await run("() => { throw new Error('x') }", { taskName });
+    assert(outcome.kind === "failure");
+    const message = `x (task "${"n".repeat(255)}", line 1)`;
+    assertEquals(outcome.error, { name: "Error", message });
   });
 });
 

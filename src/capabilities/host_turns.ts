@@ -1,0 +1,34 @@
+// How many programs of the host tasks may have running at the same time. A call of a machine is a
+// process of vmadm, and a task may have 32 calls under way: without turns, one body would start as
+// many processes at once, and the host, the agent included, would do nothing else.
+
+import { openTurns, type Turns } from "../host/turns.ts";
+import type { Vmadm } from "../host/vmadm.ts";
+
+/** Looks at machines, of all tasks together: each is one short process. */
+export const READS_AT_ONCE = 6;
+/**
+ * Changes of machines of one execution. Not of all together: a change may take minutes, for which
+ * the undoing of another job must not wait.
+ */
+export const CHANGES_AT_ONCE = 4;
+
+/** The turns in which one execution changes machines. */
+export function openChangeTurns(): Turns {
+  return openTurns(CHANGES_AT_ONCE);
+}
+
+/** vmadm with turns for what only looks; its other methods are as they were. */
+export function withReadTurns(vmadm: Vmadm): Vmadm {
+  const turns = openTurns(READS_AT_ONCE);
+  return {
+    ...vmadm,
+    get: (uuid, o = {}) =>
+      turns.take(`Cannot look at machine ${uuid}`, o.signal, () => vmadm.get(uuid, o)),
+    list: (o = {}) => turns.take("Cannot list the machines", o.signal, () => vmadm.list(o)),
+    validateCreate: (payload, o = {}) =>
+      turns.take("Cannot check the payload", o.signal, () => vmadm.validateCreate(payload, o)),
+    infoVnc: (uuid, o = {}) =>
+      turns.take(`Cannot ask for the console of ${uuid}`, o.signal, () => vmadm.infoVnc(uuid, o)),
+  };
+}

@@ -1,0 +1,99 @@
+// Tasks do not start more programs of the host at a time than it bears.
+
+import { assert, assertEquals } from "@std/assert";
+import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
+import { CHANGES_AT_ONCE, READS_AT_ONCE } from "../../src/capabilities/host_turns.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import type { Transport } from "../../src/host/transport.ts";
+import { openVmadm } from "../../src/host/vmadm.ts";
+import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/sandbox/protocol.ts";
+import { jobOf } from "../support/job.ts";
+import { type SimulatedHost, withHost } from "./simulated_host.ts";
+
+/** The host's vmadm, with the count of its processes. */
+function counted(transport: Transport) {
+  const count = { now: 0, most: 0 };
+  const vmadm: Transport["vmadm"] = async (args, options) => {
+    count.now += 1;
+    count.most = Math.max(count.most, count.now);
+    try {
+      return await transport.vmadm(args, options);
+    } finally {
+      count.now -= 1;
+    }
+  };
+  return { count, transport: { ...transport, vmadm } };
+}
+
+interface Tasks {
+  readonly count: { readonly now: number; readonly most: number };
+  /** What the task of the job with this number may call. */
+  task(number: number, signal?: AbortSignal): Promise<TaskPerform>;
+}
+
+function openTasks({ store, transport: own, mirror, log, mediaDir }: SimulatedHost): Tasks {
+  const { count, transport } = counted(own);
+  const performFor = openCapabilities({
+    vmadm: openVmadm(transport),
+    transport,
+    mirror,
+    store,
+    policy: DEFAULT_POLICY,
+    mediaDirs: [mediaDir],
+    log,
+    now: () => jobOf(1).created_at,
+  });
+  return {
+    count,
+    async task(number, signal = new AbortController().signal) {
+      const job = jobOf(number);
+      await store.jobs.create(job);
+      return performFor({ job_uuid: job.uuid, task_name: "t", signal });
+    },
+  };
+}
+
+const machine = (number: number) => `11111111-1111-4111-8111-${String(number).padStart(12, "0")}`;
+
+/** As many calls at once as one task may have under way, and how each of them ends. */
+async function callAll(perform: TaskPerform, name: CapabilityName): Promise<string[]> {
+  const { signal } = new AbortController();
+  const calls = Array.from({ length: CALLS_IN_FLIGHT_MAX }, (_, number) => {
+    return perform(name, name === "vmadm.list" ? [] : [machine(number)], signal);
+  });
+  const ends = await Promise.allSettled(calls);
+  return ends.map((end) => end.status === "rejected" ? end.reason.code : "ok");
+}
+
+Deno.test("tasks that look at machines all at once start few processes, and all are answered", async () => {
+  await withHost(async (host) => {
+    const { count, task } = openTasks(host);
+    const all = await Promise.all([
+      callAll(await task(1), "vmadm.list"),
+      callAll(await task(2), "vmadm.get"),
+    ]);
+    assertEquals(new Set(all.flat()), new Set(["ok"]));
+    assertEquals(count.most, READS_AT_ONCE);
+  });
+});
+
+Deno.test("a task that changes machines all at once starts few processes, and all are answered", async () => {
+  await withHost(async (host) => {
+    const { count, task } = openTasks(host);
+    assertEquals(new Set(await callAll(await task(1), "vmadm.stop")), new Set(["not_found"]));
+    assertEquals(count.most, CHANGES_AT_ONCE);
+  });
+});
+
+Deno.test("calls that wait for their turn end with their task", async () => {
+  await withHost(async (host) => {
+    const { count, task } = openTasks(host);
+    const over = new AbortController();
+    const perform = await task(1, over.signal);
+    const ends = callAll(perform, "vmadm.delete");
+    over.abort();
+    assertEquals(new Set(await ends), new Set(["aborted"]));
+    assert(count.most <= CHANGES_AT_ONCE);
+    assertEquals(count.now, 0);
+  });
+});

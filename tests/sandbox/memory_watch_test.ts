@@ -1,0 +1,45 @@
+// Whose memory it was: a look at a guest takes a while, in which its task may end.
+
+import { assert } from "@std/assert";
+import { join } from "@std/path";
+import { silentLog } from "../../src/log.ts";
+import { MemoryWatch } from "../../src/sandbox/memory_watch.ts";
+import { until, withFolder } from "../support/until.ts";
+import { withPool } from "./bodies.ts";
+
+/** Tells of a gigabyte, but not before it is let: twice, as `first` and as `second`. */
+const SLOW_CAT = `#!/bin/sh
+cd "$(dirname "$0")"
+look=first
+[ -e first ] && look=second
+: > "$look"
+until [ -e "go-$look" ]; do sleep 0.02; done
+pid=\${1#/proc/}
+printf 'Pid:\\t%s\\nVmRSS:\\t1048576 kB\\n' "\${pid%/status}"
+`;
+
+Deno.test("a look at memory that outlasts its task ends no other task", async () => {
+  await withFolder(async (folder) => {
+    const cat = join(folder, "cat");
+    await Deno.writeTextFile(cat, SLOW_CAT, { mode: 0o755 });
+    const file = (name: string) => join(folder, name);
+    const exists = (name: string) => Deno.stat(file(name)).then(() => true, () => false);
+    await withPool(async (_run, pool) => {
+      const guest = await pool.acquire(new AbortController().signal);
+      const watch = new MemoryWatch(cat, silentLog);
+      guest.runs = 1;
+      watch.enter(guest);
+      await until("the first look", () => exists("first"));
+      watch.leave(guest);
+      guest.runs = 2;
+      watch.enter(guest);
+      await Deno.writeTextFile(file("go-first"), "");
+      await until("the second look", () => exists("second"));
+      assert(guest.alive);
+      await Deno.writeTextFile(file("go-second"), "");
+      await until("the end of the task that took it", () => !guest.alive);
+      watch.close();
+      pool.release(guest);
+    });
+  });
+});
