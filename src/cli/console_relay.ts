@@ -14,7 +14,9 @@ const NORMAL = 1000;
 /** Where viewers are carried to. */
 export interface RelayOptions {
   readonly url: string;
-  /** The way to an agent on a unix socket. */
+  /** What is shown to the agent with each WebSocket: its token, if there is one. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The way to an agent on a unix socket, or with a certificate that only its caller trusts. */
   readonly http: Deno.HttpClient | undefined;
   /** Ends everything. */
   readonly signal: AbortSignal;
@@ -46,9 +48,10 @@ export function openRelay(listener: Deno.TcpListener, options: RelayOptions): Re
 }
 
 async function carry(viewer: Deno.TcpConn, options: RelayOptions): Promise<void> {
-  const { url, http, signal, note } = options;
+  const { url, headers, http, signal, note } = options;
   const socket = new WebSocket(url, {
     protocols: ["binary"],
+    headers,
     ...(http === undefined ? {} : { client: http }),
   });
   socket.binaryType = "arraybuffer";

@@ -74,16 +74,14 @@ async function relay(
   path: string,
   listen: Listen,
 ): Promise<typeof EXIT.ok> {
-  const { client: { address }, printer, terminal } = call;
-  const http = address.kind === "socket"
-    ? Deno.createHttpClient({ proxy: { transport: "unix", path: address.path } })
-    : undefined;
+  const { client, printer, terminal } = call;
+  const connected = await client.connected();
   const stop = new AbortController();
   const takeBack = terminal.onInterrupt(() => stop.abort());
   try {
     const opened = openRelay(listenAt(listen), {
       url: webSocketUrl(call, path) ?? `ws://localhost${path}`,
-      http,
+      ...connected,
       signal: stop.signal,
       note: (line) => printer.note(printable(line)),
     });
@@ -96,7 +94,6 @@ async function relay(
     return EXIT.ok;
   } finally {
     takeBack();
-    http?.close();
   }
 }
 

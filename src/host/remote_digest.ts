@@ -12,8 +12,8 @@ const DIGEST_MS_MAX = 2 * 3_600_000;
 const NO_FILE_CODE = 4;
 
 /**
- * Prints digests of one plain file with one name in the order they are asked for. It enters the folder and makes
- * sure that no link led it elsewhere, so that the name alone is left to be looked at.
+ * Prints digests of one plain file with one name in the order they are asked for. It enters the folder
+ * and makes sure that no link led it elsewhere, so that the name alone is left to be looked at.
  */
 const DIGEST_SCRIPT = `
 cd -P -- "$1" && [ "$(pwd -P)" = "$1" ] || exit 3

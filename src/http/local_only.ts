@@ -27,7 +27,7 @@ export function localOnly(allowedHosts: readonly string[]): MiddlewareHandler<Ht
 
 /** @throws {AgentError} `malformed` without a Host; `forbidden` */
 function refuseForeign(request: Request, names: ReadonlySet<string>): void {
-  const host = request.headers.get("host")?.toLowerCase();
+  const host = hostOf(request)?.toLowerCase();
   if (host === undefined) {
     throw new AgentError("malformed", "Cannot accept the request: it has no Host header");
   }
@@ -46,6 +46,16 @@ function refuseForeign(request: Request, names: ReadonlySet<string>): void {
   if ((site === "cross-site" || site === "same-site") && !followsLink) {
     throw forbidden("it was sent for a page of another site");
   }
+}
+
+/**
+ * Whom the caller believes to talk to. HTTP/2, which is spoken over TLS, has no Host header: its
+ * `:authority` is in the address of the request.
+ */
+export function hostOf(request: Request): string | undefined {
+  const header = request.headers.get("host");
+  if (header !== null) return header;
+  return request.url.startsWith("https:") ? new URL(request.url).host : undefined;
 }
 
 function forbidden(reason: string): AgentError {

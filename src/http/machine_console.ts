@@ -7,6 +7,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../domain/id.ts";
 import type { AppDeps, ConsoleStream, HttpEnv } from "./app_deps.ts";
 import { bridgeConsole } from "./console_bridge.ts";
+import { hostOf } from "./local_only.ts";
 import { consolePath } from "./machine_view.ts";
 
 /** The subprotocol that VNC clients in browsers ask for. */
@@ -50,7 +51,7 @@ async function tellUrl(
     throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   }
   const scheme = c.req.url.startsWith("https:") ? "wss" : "ws";
-  const host = c.req.header("host") ?? "localhost";
+  const host = hostOf(c.req.raw) ?? "localhost";
   return c.json({ url: `${scheme}://${host}${consolePath(uuid)}`, protocol: PROTOCOL });
 }
 

@@ -133,7 +133,9 @@ Deno.test("payloads have the fields that the agent reads, no more and no less", 
   await assertNoProblems({
     "payloads.ts": `${SAME}
 type Payload = Zonewright.KvmPayload | Zonewright.BhyvePayload;
-export const machine: Same<keyof Payload, ${union([...machineProperties, "uuid", "vnc_password"])}> = true;
+export const machine: Same<keyof Payload, ${
+      union([...machineProperties, "uuid", "vnc_password"])
+    }> = true;
 export const disk: Same<keyof Zonewright.Disk, ${union(diskProperties)}> = true;
 export const nic: Same<keyof Zonewright.Nic, ${union(nicProperties)}> = true;
 export const kvm: Required<Omit<Zonewright.KvmPayload, "bootrom">> = ${JSON.stringify(KVM)};

@@ -201,6 +201,15 @@ Deno.test("delete fails while a dataset is busy, and may leak one", async () => 
   });
 });
 
+Deno.test("the audit lists what stands beside the root of a zone", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    assertEquals(await leftoversOf(host), []);
+    await Deno.writeTextFile(join(host.dir, "zones", UUID, ".zonewright-a.iso.part"), "");
+    assertEquals(await leftoversOf(host), ["zone_file .zonewright-a.iso.part"]);
+  });
+});
+
 Deno.test("every fault has a line in docs/simulator.md", async () => {
   const page = await Deno.readTextFile(
     join(import.meta.dirname ?? "", "../../docs/simulator.md"),

@@ -1,5 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { AgentError } from "../../src/domain/error.ts";
+import { Hono } from "hono";
+import { AgentError, messageOf } from "../../src/domain/error.ts";
+import type { HttpEnv } from "../../src/http/app_deps.ts";
+import { localOnly } from "../../src/http/local_only.ts";
 import { type App, listen, type Server } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/tls.ts";
 import { silentLog } from "../../src/log.ts";
@@ -122,3 +125,16 @@ programTest(
       await (await listen(APP, { ...everywhere, tls, tokenRequired: true })).shutdown();
     }),
 );
+
+programTest("openssl", "HTTP/2, which has no Host header, is held to the same names", async () => {
+  const app = new Hono<HttpEnv>();
+  app.use(localOnly([]));
+  app.onError((error) => new Response(messageOf(error), { status: 403 }));
+  app.get("/", (c) => c.text("mine"));
+  await withTls(async ({ urls: [url = ""] }, { certPath }) => {
+    // Deno's own client speaks HTTP/2 where a server does.
+    assertEquals(await getBy(certPath, url), "mine");
+    const foreign = new Request("https://evil.example/");
+    assertEquals((await app.request(foreign)).status, 403);
+  }, app);
+});

@@ -25,7 +25,12 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
     if (!uuids.has(uuid)) found.push({ kind: "dataset", uuid, name });
   }
   for (const uuid of await namesIn(join(state.dir, "zones"))) {
-    if (uuids.has(uuid)) continue;
+    if (uuids.has(uuid)) {
+      // Nobody but whoever copies a file into the root puts anything beside it.
+      const beside = (await namesIn(join(state.dir, "zones", uuid))).filter((it) => it !== "root");
+      found.push(...beside.map((name) => ({ kind: "zone_file", uuid, name })));
+      continue;
+    }
     const files = await namesIn(join(state.dir, "zones", uuid, "root"));
     found.push({ kind: "zone_root", uuid, files });
   }
