@@ -1,5 +1,6 @@
-// The log: one line per event, past tense, values as fields. Text for a terminal, JSON otherwise.
-// Lines go to standard error, where journald and SMF collect them.
+// The log: one line per event, past tense, values as fields. Text for a terminal, JSON otherwise, and
+// bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
+// error, where journald and SMF collect them.
 
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
@@ -17,12 +18,27 @@ const LEVELS = ["debug", "info", "warn", "error"] as const;
 /** Lines below the level are left out. */
 export type LogLevel = typeof LEVELS[number];
 /** How a line looks. */
-export type LogFormat = "text" | "json";
+export type LogFormat = "text" | "json" | "bunyan";
+
+/** The levels as bunyan numbers them. */
+const BUNYAN_LEVELS = { debug: 20, info: 30, warn: 40, error: 50 } as const;
+/** The version of the format of its lines. */
+const BUNYAN_VERSION = 0;
+
+/** Who writes, as lines for bunyan have it. */
+export interface LogWriter {
+  readonly name: string;
+  readonly hostname: string;
+  readonly pid: number;
+}
 
 /** Which lines are written, how, and whereto. */
 export interface LogOptions {
-  readonly level: LogLevel;
+  /** Looked at for every line: it may be changed while the log is open. */
+  level: LogLevel;
   readonly format: LogFormat;
+  /** Shown in every line of the format bunyan, and in no other. */
+  readonly writer?: LogWriter;
   /** Takes one finished line without its line break. */
   readonly write: (line: string) => void;
   readonly now: () => string;
@@ -35,16 +51,11 @@ const FIELD_CHARS_MAX = 2000;
  * that cannot be written is lost; logging never throws.
  */
 export function openLog(options: LogOptions, base: LogFields = {}): Log {
-  const lowest = LEVELS.indexOf(options.level);
   const line = (level: LogLevel, message: string, fields: LogFields = {}) => {
-    if (LEVELS.indexOf(level) < lowest) return;
+    if (LEVELS.indexOf(level) < LEVELS.indexOf(options.level)) return;
     const all = { ...base, ...fields };
     try {
-      options.write(
-        options.format === "json"
-          ? JSON.stringify({ ts: options.now(), level, msg: message, ...bounded(all) })
-          : textLine(options.now(), level, message, all),
-      );
+      options.write(lineOf(options, level, message, all));
     } catch {
       // Its reader is gone or its disk is full: what a line tells of must not fail for it.
     }
@@ -66,6 +77,32 @@ export const silentLog: Log = {
   error: () => {},
   with: () => silentLog,
 };
+
+function lineOf(
+  { format, writer, now }: LogOptions,
+  level: LogLevel,
+  message: string,
+  fields: LogFields,
+): string {
+  switch (format) {
+    case "text":
+      return textLine(now(), level, message, fields);
+    case "json":
+      return jsonLine({ ts: now(), level, msg: message }, fields);
+    case "bunyan": {
+      const head = { ...writer, level: BUNYAN_LEVELS[level], time: now(), msg: message };
+      return jsonLine({ v: BUNYAN_VERSION, ...head }, fields);
+    }
+  }
+}
+
+/** A field that has the name of one of the head's own is shown under that name and `_`. */
+function jsonLine(head: Readonly<Record<string, unknown>>, fields: LogFields): string {
+  const others = Object.entries(bounded(fields)).map(([key, value]) =>
+    [Object.hasOwn(head, key) ? `${key}_` : key, value] as const
+  );
+  return JSON.stringify({ ...head, ...Object.fromEntries(others) });
+}
 
 function textLine(ts: string, level: LogLevel, message: string, fields: LogFields): string {
   const words = Object.entries(bounded(fields)).map(([key, value]) =>

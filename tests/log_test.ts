@@ -1,11 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { type LogFormat, openLog } from "../src/log.ts";
+import { type LogFormat, type LogOptions, openLog } from "../src/log.ts";
 
 const now = () => "2026-01-01T12:00:00.000Z";
 
 function linesOf(format: LogFormat, fields: Record<string, unknown>): string[] {
   const lines: string[] = [];
-  openLog({ level: "info", format, write: (line) => lines.push(line), now }).info("done", fields);
+  const writer = { name: "zonewright", hostname: "host-1", pid: 4711 };
+  const write = (line: string) => lines.push(line);
+  openLog({ level: "info", format, writer, write, now }).info("done", fields);
   return lines;
 }
 
@@ -29,4 +31,41 @@ Deno.test("a log line that cannot be written is no failure of what it tells of",
   });
   log.info("request answered");
   log.with({ job_uuid: "x" }).error("job lost", { number: 1n });
+});
+
+Deno.test("a line for bunyan has the fields that bunyan wants, and the event's own", () => {
+  const [line = ""] = linesOf("bunyan", { request_id: "r-1", status: 200 });
+  assertEquals(JSON.parse(line), {
+    v: 0,
+    name: "zonewright",
+    hostname: "host-1",
+    pid: 4711,
+    level: 30,
+    time: "2026-01-01T12:00:00.000Z",
+    msg: "done",
+    request_id: "r-1",
+    status: 200,
+  });
+});
+
+Deno.test("a field cannot take the place of what every line has", () => {
+  const fields = { level: "x", msg: "y", name: "z", ts: 1, constructor: 2 };
+  const [json = ""] = linesOf("json", fields);
+  const { level, level_, msg, msg_, ts, ts_, name } = JSON.parse(json);
+  assertEquals([level, level_, msg, msg_, ts_, name], ["info", "x", "done", "y", 1, "z"]);
+  assertEquals(ts, "2026-01-01T12:00:00.000Z");
+  const [bunyan = ""] = linesOf("bunyan", fields);
+  assertEquals([JSON.parse(bunyan).name, JSON.parse(bunyan).name_], ["zonewright", "z"]);
+});
+
+Deno.test("lines below the level are left out, as the level is at that moment", () => {
+  const lines: string[] = [];
+  const write = (line: string) => lines.push(line.slice(9));
+  const options: LogOptions = { level: "warn", format: "text", write, now };
+  const log = openLog(options);
+  log.info("one");
+  log.warn("two");
+  options.level = "debug";
+  log.with({ job_uuid: "j" }).debug("three");
+  assertEquals(lines, ["warn  two", "debug three job_uuid=j"]);
 });

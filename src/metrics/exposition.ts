@@ -1,0 +1,51 @@
+// The text in which figures are handed to Prometheus. Written by hand: a client library costs tens of
+// milliseconds to load, and what it does beyond this text nobody here needs.
+
+/** Names and values of labels, in the order in which they are shown. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** One line: a value under a name and labels. */
+export interface Sample {
+  /** What follows the name of the family: `_sum`, `_count`, `_bucket`; nothing unless given. */
+  readonly suffix?: string;
+  readonly labels?: Labels;
+  readonly value: number;
+}
+
+/** Samples of one name with what it means. */
+export interface Family {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  /** One sentence. */
+  readonly help: string;
+  readonly samples: readonly Sample[];
+}
+
+/** The media type of the text. */
+export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
+export function expositionText(families: readonly Family[]): string {
+  const lines = families.flatMap(({ name, type, help, samples }) => [
+    `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}`,
+    `# TYPE ${name} ${type}`,
+    ...samples.map((sample) => sampleLine(name, sample)),
+  ]);
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function sampleLine(name: string, { suffix = "", labels = {}, value }: Sample): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
+  const named = pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+  return `${name}${suffix}${named} ${valueText(value)}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+}
+
+/** A value, or the bound of a bucket, as the format spells it. */
+export function valueText(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return "+Inf";
+  return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
+}
