@@ -9,7 +9,7 @@ ALLOW := --allow-read --allow-write --allow-net --allow-env --allow-run --allow-
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos crash fuzz bench bench-jobs build clean
+.PHONY: help run test check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start release build clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -31,9 +31,13 @@ build: dist/zonewright ## make the single binary dist/zonewright
 dist/zonewright: .toolchain/ready $(SOURCES) vendors/build.ts
 	@$(DENO) run --quiet --cached-only -A vendors/build.ts
 
+release: dist/zonewright ## make dist/release/: the binary, its manual, completions, materials, sums
+	@$(DENO) run --quiet --cached-only -A vendors/release.ts
+
 chaos: .toolchain/ready ## kill, fill, flood and misclock the agent at full length (PART=clock for one of the tests)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_CHAOS_PROGRAM=$(or $(PROGRAM),source) \
-		$(DENO) test --cached-only --parallel -A $(or $(PART:%=tests/chaos/%_test.ts),tests/chaos/)
+		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
+		$(or $(PART:%=tests/chaos/%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts)
 
 crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES=24 PROGRAM=binary)
 	@$(DENO) run --quiet --cached-only -A tests/chaos/crash_loop.ts $(SEED:%=--seed=%) \
@@ -42,12 +46,26 @@ crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES
 fuzz: .toolchain/ready ## run the property tests at length: 5,000 lives of the runner, 1,000,000 inputs
 	@ZONEWRIGHT_TEST_SEQUENCES=5000 ZONEWRIGHT_TEST_INPUTS=1000000 $(DENO) test --quiet --cached-only -A \
 		tests/runner/model_test.ts tests/domain/parsers_fuzz_test.ts
+	@ZONEWRIGHT_CHAOS=full $(DENO) test --quiet --cached-only -A \
+		tests/sandbox/protocol_test.ts tests/sandbox/protocol_fuzz_test.ts
 
 bench: .toolchain/ready dist/zonewright ## measure start, jobs, requests, memory and size
 	@$(DENO) run --quiet --cached-only -A bench/bench.ts
 
 bench-jobs: .toolchain/ready dist/zonewright ## measure the job engine beside its peers (ARGS=--quick)
 	@$(DENO) run --quiet --cached-only -A bench/jobs.ts $(ARGS)
+
+bench-sandbox: .toolchain/ready dist/zonewright ## measure what the wall around tasks costs (ARGS=--quick)
+	@$(DENO) run --quiet --cached-only -A bench/sandbox.ts $(ARGS)
+
+bench-index: .toolchain/ready dist/zonewright ## measure serving, syncs, searches and downloads (ARGS=--quick)
+	@$(DENO) run --quiet --cached-only -A bench/index.ts $(ARGS)
+
+bench-machines: .toolchain/ready dist/zonewright ## measure what the agent adds to making machines (ARGS=--quick)
+	@$(DENO) run --quiet --cached-only -A bench/machines.ts $(ARGS)
+
+bench-start: .toolchain/ready dist/zonewright ## measure start, size and what an idle agent uses (ARGS=--quick)
+	@$(DENO) run --quiet --cached-only -A bench/start.ts $(ARGS)
 
 clean: ## remove what was built and fetched
 	rm -rf dist run .toolchain

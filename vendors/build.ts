@@ -90,6 +90,12 @@ async function compile(
 async function build(): Promise<string> {
   await bundleSources();
   await writeBuildFile();
+  // Their times go into the binary: fixed ones make equal sources equal binaries.
+  const time = new Date(Number(Deno.env.get("SOURCE_DATE_EPOCH") ?? 1_700_000_000) * 1000);
+  for await (const { name } of Deno.readDir(bundle)) {
+    await Deno.utime(join(bundle, name), time, time);
+  }
+  await Deno.utime(bundle, time, time);
   const given = Deno.env.get("DENORT_BIN");
   if (given !== undefined) {
     const { success, words } = await compile(Deno.execPath(), { DENORT_BIN: given });

@@ -1,0 +1,103 @@
+// A release of a program that is run from source: everything but the compiling.
+
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { makeRelease, packagesOf } from "../../vendors/release.ts";
+import { sourceProgram } from "../support/agent_process.ts";
+import { programTest } from "../support/program.ts";
+import { withFolder } from "../support/until.ts";
+import { VERSION } from "../../src/version.ts";
+
+const MADE_AT = new Date("2026-11-20T12:00:00.000Z");
+const PROGRAM = `zonewright-${VERSION}-${Deno.build.target}`;
+
+/** The program from source as one executable file. */
+async function executable(folder: string): Promise<string> {
+  const { program, args, env } = sourceProgram();
+  const words = [program, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
+  const exports = Object.entries(env).map(([name, value]) => `export ${name}='${value}'\n`);
+  const path = join(folder, "zonewright");
+  await Deno.writeTextFile(path, `#!/bin/sh\n${exports.join("")}exec ${words.join(" ")} "$@"\n`);
+  await Deno.chmod(path, 0o755);
+  return path;
+}
+
+async function contentOf(folder: string): Promise<Record<string, string>> {
+  const content: Record<string, string> = {};
+  for await (const { name } of Deno.readDir(folder)) {
+    content[name] = await Deno.readTextFile(join(folder, name));
+  }
+  return content;
+}
+
+programTest(
+  "sha256sum",
+  "a release has program, manual, completions, materials and sums, and is made alike twice",
+  async () => {
+    await withFolder(async (folder) => {
+      const binary = await executable(folder);
+      const release = join(folder, "release");
+      await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+      const content = await contentOf(release);
+      assertEquals(
+        Object.keys(content).sort(),
+        [
+          "CHANGELOG.md",
+          "LICENSE",
+          "SHA256SUMS",
+          PROGRAM,
+          `zonewright-${VERSION}.cdx.json`,
+          "zonewright.1",
+          "zonewright.bash",
+          "zonewright.fish",
+          "zonewright.zsh",
+        ].sort(),
+      );
+      const sums = await new Deno.Command("sha256sum", {
+        args: ["--check", "--strict", "--quiet", "SHA256SUMS"],
+        cwd: release,
+      }).output();
+      assertEquals(sums.code, 0);
+      assertEquals(content.SHA256SUMS?.split("\n").length, Object.keys(content).length);
+      for (const name of Object.keys(content)) {
+        const { mtime, mode } = await Deno.stat(join(release, name));
+        assertEquals([name, mtime], [name, MADE_AT]);
+        assertEquals([name, (mode ?? 0) & 0o777], [name, name === PROGRAM ? 0o755 : 0o644]);
+      }
+      assert(content["zonewright.1"]?.startsWith(".TH"));
+      await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+      assertEquals(await contentOf(release), content);
+    });
+  },
+);
+
+Deno.test("a bill of materials lists what the program reaches, with digest and licence", async () => {
+  await withFolder(async (folder) => {
+    const release = join(folder, "release");
+    const binary = await executable(folder);
+    await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+    const bom = JSON.parse(
+      await Deno.readTextFile(join(release, `zonewright-${VERSION}.cdx.json`)),
+    );
+    assertEquals([bom.bomFormat, bom.specVersion], ["CycloneDX", "1.5"]);
+    const uuid = /^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/;
+    assert(uuid.test(bom.serialNumber), bom.serialNumber);
+    assertEquals(bom.metadata.timestamp, MADE_AT.toISOString());
+    const refs = bom.components.map((one: { purl: string }) => one.purl);
+    assertEquals(bom.dependencies[0].dependsOn, refs);
+    assertEquals(new Set(refs).size, refs.length);
+    const kinds = ["pkg:npm/hono@", "pkg:npm/acorn@", "pkg:npm/openpgp@", "pkg:generic/deno@"];
+    for (const kind of kinds) {
+      assert(refs.some((ref: string) => ref.startsWith(kind)), `${kind} is missing`);
+    }
+    for (const { purl, type, licenses, hashes } of bom.components) {
+      assert(licenses.length === 1, `${purl} has no licence`);
+      if (type === "library") assert(/^[0-9a-f]{128}$/.test(hashes[0].content), purl);
+    }
+  });
+});
+
+Deno.test("what is only for tests is no part of the program", async () => {
+  const names = (await packagesOf("main.ts")).map(({ name }) => name);
+  assertEquals(names.filter((name) => ["fast-check", "pure-rand"].includes(name)), []);
+});
