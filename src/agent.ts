@@ -2,29 +2,40 @@
 // all of them; it decides nothing that a room could decide.
 
 import { openAgentCallbacks } from "./agent_callbacks.ts";
+import { openAccess } from "./agent_access.ts";
 import { openTransport, warnOfMissing } from "./agent_host.ts";
 import { openIndex } from "./agent_index.ts";
+import { openIndexRoutes } from "./agent_index_routes.ts";
 import { httpLimits } from "./agent_limits.ts";
+import { countedConsoles } from "./agent_meters.ts";
+import { openPolicy } from "./agent_policy.ts";
 import { type Ground, openRunner } from "./agent_runner.ts";
 import { openStore } from "./agent_store.ts";
+import { chooseSimulatedEngine } from "./agent_simulator.ts";
+import { watchRoutes } from "./agent_watch.ts";
 import type { Config } from "./config.ts";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { type JobUuid, randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
-import { DEFAULT_POLICY } from "./domain/policy.ts";
 import { parseWorkflow } from "./domain/workflow.ts";
 import { selfCommand } from "./executable.ts";
 import { openVmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
-import { indexSyncRoutes } from "./http/index_sync.ts";
-import { indexTreeRoutes } from "./http/index_tree.ts";
+import type { MachineDeps, MachineReader } from "./http/app_deps.ts";
+import { countedShortWay } from "./http/metrics.ts";
 import { listen } from "./http/server.ts";
 import type { Log } from "./log.ts";
 import { Bells } from "./loop.ts";
+import { countedStore } from "./metrics/counted_store.ts";
+import { openMeters } from "./metrics/meters.ts";
+import type { Mirror } from "./mirror/mirror.ts";
 import { syncRegularly } from "./mirror/sync_loop.ts";
 import { takeStateDir } from "./state_dir.ts";
 import type { Store } from "./store/store.ts";
 import { VERSION } from "./version.ts";
+import { openReloads, type ReloadReport } from "./reload.ts";
+import { ACTION_WORKFLOWS, MACHINE_LIFE } from "./workflows/machine_life/workflows.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "./workflows/fetch_medium/workflow.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine/workflow.ts";
 
 /** Milliseconds that running tasks get to end by themselves when the agent stops. */
@@ -36,6 +47,8 @@ export interface RunningAgent {
   readonly urls: readonly string[];
   /** Settles when the agent has stopped; rejects at once when it cannot go on. */
   readonly done: Promise<void>;
+  /** Takes a changed configuration, as far as it can without a restart. */
+  reload(config: Config): Promise<ReloadReport>;
   /** Stops in order: no new work, running tasks to their end, then everything is closed. */
   stop(reason: string): Promise<void>;
 }
@@ -65,12 +78,19 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     // Whoever runs the agent hears of it, if anybody does.
     stopped.promise.catch(() => {});
     const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
+    const reloads = openReloads(config);
+    const { follow, reload } = reloads;
     const agent = await assemble(
-      { config, log, now: systemNow, newUuid: randomUuid, self: selfCommand(), opened },
+      { config, log, now: systemNow, newUuid: randomUuid, self: selfCommand(), opened, follow },
       broken,
     );
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
-    return { urls: agent.urls, done: stopped.promise, stop };
+    const reloadAll = async (next: Config) => {
+      const report = await reload(next);
+      await agent.refresh(next);
+      return report;
+    };
+    return { urls: agent.urls, done: stopped.promise, reload: reloadAll, stop };
   } catch (error) {
     await closeAll(parts, log);
     throw error;
@@ -96,13 +116,15 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
 async function assemble(
   ground: Ground,
   broken: (error: unknown) => void,
-): Promise<{ urls: readonly string[] }> {
+): Promise<{ urls: readonly string[]; refresh: (next: Config) => Promise<void> }> {
   const { config, log } = ground;
   const state = await takeStateDir(config.state_dir.value, ground.newUuid);
   ground.opened("state folder", () => state.release());
-  const store = await openStore(ground, state.path, broken);
+  const meters = openMeters();
+  const store = countedStore(await openStore(ground, state.path, broken), meters);
   await putBuiltinWorkflows(ground, store);
   await warnOfMissing(ground);
+  await chooseSimulatedEngine(ground, state.path);
   const transport = openTransport(ground, state.path);
   const vmadm = openVmadm(transport);
   const mirror = await openIndex(ground, store, state.path);
@@ -113,10 +135,14 @@ async function assemble(
     callbacks.wake();
   };
   const rooms = { store, transport, vmadm, mirror, changed };
-  const runner = await openRunner(ground, rooms, state);
+  const runner = await openRunner({ ...ground, meters }, rooms, state);
   ground.opened("runner", () => runner.stop(DRAIN_MS));
   const closing = new AbortController();
+  const index = openIndexRoutes(ground, store, mirror);
+  const gate = await openAccess(ground, state.path);
   const app = createApp({
+    access: gate.access,
+    auditTrail: gate.auditTrail,
     store,
     wake: () => runner.wake(),
     changes,
@@ -127,31 +153,56 @@ async function assemble(
     limits: httpLimits(config),
     wording: config.compat.value,
     log,
-    machines: { vmadm, policy: DEFAULT_POLICY, provisionWorkflow: PROVISION_MACHINE.uuid },
-    allowedHosts: config.allowed_hosts.value,
+    machines: machineDeps(ground, countedConsoles(vmadm, meters)),
+    media: { files: mirror.files, workflow: FETCH_MEDIUM_WORKFLOW.uuid },
+    allowedHosts: [...config.allowed_hosts.value, ...gate.ownHosts],
     routes: [
-      indexTreeRoutes({ index: store.index, generation: () => mirror.generation, now: ground.now }),
-      indexSyncRoutes({ index: store.index, mirror, log }),
+      ...index.routes,
+      ...watchRoutes(ground, meters, { store, vmadm, ...state, stateDir: state.path }),
     ],
+    requests: meters.requests,
     closing: closing.signal,
   });
-  const server = await listen(app, {
-    tcp: config.listen.value,
-    socketPath: config.socket.value,
-    log,
-  });
+  const short = countedShortWay(index.before, app, meters.requests);
+  const server = await listen(gate.guarded(short, app), { ...gate.listening, log });
   ground.opened("http", async () => {
     closing.abort();
     // At the same time: the runner must claim nothing more while callers take their answers.
     await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
   });
-  const syncing = syncRegularly(mirror, config.index_interval.value, log);
-  ground.opened("index sync", () => syncing.stop());
-  return server;
+  syncIndex(ground, mirror);
+  return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+}
+
+/** Syncs the index from time to time, as the configuration says at that time. */
+function syncIndex({ config, log, opened, follow }: Ground, mirror: Mirror): void {
+  let syncing = syncRegularly(mirror, config.index_interval.value, log);
+  opened("index sync", () => syncing.stop());
+  follow(["index_interval"], async (next) => {
+    await syncing.stop();
+    syncing = syncRegularly(mirror, next.index_interval.value, log);
+  });
+}
+
+/** What the machine routes look at, and the built-in workflows that they start jobs of. */
+function machineDeps(ground: Ground, vmadm: MachineReader): MachineDeps {
+  return {
+    vmadm,
+    policy: openPolicy(ground),
+    provisionWorkflow: PROVISION_MACHINE.uuid,
+    actionWorkflows: ACTION_WORKFLOWS,
+  };
 }
 
 async function putBuiltinWorkflows({ config, newUuid, now }: Ground, store: Store): Promise<void> {
-  const { uuid, definition } = PROVISION_MACHINE;
-  const builtin = parseWorkflow(definition, uuid, newUuid, httpLimits(config));
-  await store.workflows.putBuiltin(builtin, now());
+  for (
+    const { uuid, definition } of [
+      PROVISION_MACHINE,
+      FETCH_MEDIUM_WORKFLOW,
+      ...Object.values(MACHINE_LIFE),
+    ]
+  ) {
+    const builtin = parseWorkflow(definition, uuid, newUuid, httpLimits(config));
+    await store.workflows.putBuiltin(builtin, now());
+  }
 }

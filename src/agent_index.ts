@@ -10,7 +10,7 @@ import { VERSION } from "./version.ts";
 /** Opens the mirror. @throws {AgentError} `invalid_argument` for an upstream that may not be used */
 export async function openIndex(
   { config, log, now, opened }: Ground,
-  store: Pick<Store, "index">,
+  store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
 ): Promise<Mirror> {
   let upstream = config.index.value;
@@ -23,10 +23,17 @@ export async function openIndex(
   }
   return openMirror({
     store: store.index,
+    media: store.media,
+    images: store.images,
     upstream,
     // The sample is served by this process, on a loopback address.
     allowHttp: config.allow_http_index.value || sample,
     cacheDir: join(stateDir, "media"),
+    cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
+    bytesPerSecond: config.download_rate.value,
+    allowedHosts: config.download_hosts.value,
+    checkMin: config.check_min.value,
+    keyDir: config.key_dir.value,
     log,
     now,
     userAgent: `zonewright/${VERSION}`,

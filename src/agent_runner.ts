@@ -1,16 +1,19 @@
 // The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
 
+import { countedPerform } from "./agent_meters.ts";
+import { openPolicy } from "./agent_policy.ts";
 import { openCapabilities } from "./capabilities/capabilities.ts";
 import type { Config } from "./config.ts";
 import type { JobUuid, NewUuid } from "./domain/id.ts";
 import type { Now } from "./domain/instant.ts";
-import { DEFAULT_POLICY } from "./domain/policy.ts";
 import type { SelfCommand } from "./executable.ts";
 import type { Transport } from "./host/transport.ts";
 import type { Vmadm } from "./host/vmadm.ts";
 import { CONVENTIONS } from "./http/compat.ts";
 import type { Log } from "./log.ts";
+import type { Meters } from "./metrics/meters.ts";
 import type { Mirror } from "./mirror/mirror.ts";
+import type { Reloads } from "./reload.ts";
 import { Runner } from "./runner/runner.ts";
 import { watchCalls } from "./runner/task_calls.ts";
 import { findGuestUser } from "./sandbox/guest_user.ts";
@@ -26,8 +29,12 @@ export interface Ground {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly self: SelfCommand;
+  /** Names the settings that a part follows while it works, see reload.ts. */
+  readonly follow: Reloads["follow"];
   /** Names how a part is taken down again. */
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
+  /** What tasks do is counted; absent where nobody asks for figures. */
+  readonly meters?: Meters;
 }
 
 /** What tasks and their ends reach. */
@@ -46,8 +53,10 @@ export async function openRunner(
   rooms: Rooms,
   state: StateDir,
 ): Promise<Runner> {
-  const { config, log, now, newUuid, self, opened } = ground;
-  const user = await findGuestUser(self, log);
+  const { config, log, now, newUuid, self, opened, meters } = ground;
+  const { os } = Deno.build;
+  const place = { self, os, root: Deno.uid() === 0, log };
+  const user = await findGuestUser(config.guest_user.value, place);
   const pool = await openPool({
     self,
     slots: config.slots.value,
@@ -58,8 +67,9 @@ export async function openRunner(
   opened("guests", () => pool.close());
   const performFor = openCapabilities({
     ...rooms,
-    policy: DEFAULT_POLICY,
+    policy: openPolicy(ground),
     mediaDirs: config.media_dirs.value,
+    infoEntriesMax: config.limits.info_entries_max.value,
     log,
     now,
   });
@@ -69,9 +79,13 @@ export async function openRunner(
     slots: config.slots.value,
     runTask: async (run, { job_uuid, task }, signal) => {
       const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
-      const calls = watchCalls(performFor(context));
+      const perform = performFor(context);
+      const calls = watchCalls(countedPerform(perform, meters));
+      const beganMs = performance.now();
       const outcome = await runTask(pool, run, calls.perform, signal);
+      meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
       if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
+      perform.close();
       return outcome;
     },
     now,
@@ -81,6 +95,10 @@ export async function openRunner(
     changed: rooms.changed,
     log,
   });
+  if (meters !== undefined) {
+    meters.now.guests = () => pool.pids().length;
+    meters.now.slotsBusy = () => runner.busy;
+  }
   await runner.start();
   return runner;
 }

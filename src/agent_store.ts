@@ -3,8 +3,10 @@
 
 import { join } from "@std/path";
 import type { Ground } from "./agent_runner.ts";
+import { DATABASE_NAME } from "./database_file.ts";
 import { AgentError } from "./domain/error.ts";
 import { openFailpoint } from "./failpoint.ts";
+import { openSyncJournal } from "./mirror/sync_journal.ts";
 import { openRetention } from "./runner/retention.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite_store.ts";
 import type { Store } from "./store/store.ts";
@@ -14,7 +16,7 @@ import type { Store } from "./store/store.ts";
  * @param broken told once when its disk has failed: the agent must end, and may be started again
  */
 export async function openStore(
-  { config, log, now, opened }: Ground,
+  { config, log, now, opened, follow }: Ground,
   stateDir: string,
   broken: (error: unknown) => void,
 ): Promise<Store> {
@@ -22,16 +24,21 @@ export async function openStore(
   if (failpoint !== null && !config.dev.value) {
     throw new AgentError("invalid_argument", "Cannot set a failpoint: only with --dev");
   }
-  const store = await openSqliteStore(join(stateDir, "zonewright.db"), {
+  const file = await openSqliteStore(join(stateDir, DATABASE_NAME), {
     broken,
     ...(failpoint === null
       ? {}
       : { committing: openFailpoint(failpoint, () => Deno.kill(Deno.pid, "SIGKILL")) }),
   });
-  opened("store", () => store.close());
+  opened("store", () => file.close());
+  const store: Store = { ...file, index: openSyncJournal(file.index) };
+  const keeping = { seconds: config.keep_finished.value };
+  follow(["keep_finished"], (next) => {
+    keeping.seconds = next.keep_finished.value;
+  });
   const retention = openRetention({
     store,
-    keepSeconds: config.keep_finished.value,
+    keepSeconds: () => keeping.seconds,
     finishedMax: config.limits.finished_jobs_max.value,
     now,
     log,

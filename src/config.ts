@@ -3,12 +3,16 @@
 // other. config_sources.ts fills it in from flags, environment and file.
 
 import { type DefaultsFor, define, type Definition } from "./config_definition.ts";
+import { ACCESS_SETTINGS } from "./config_access.ts";
+import { MEDIA_SETTINGS } from "./config_media.ts";
 import type { LIMITS } from "./config_limits.ts";
+import type { POLICY_TABLE } from "./config_policy.ts";
 import {
   type HostSetting,
   type ListenAddress,
   readChoice,
   readFailpoint,
+  readGuestUser,
   readHost,
   readHostNames,
   readHosts,
@@ -49,7 +53,7 @@ const KEEP_SECONDS_MIN = 60;
 const KEEP_SECONDS_MAX = 100 * 365 * 86_400;
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
-const FORMATS = ["auto", "text", "json"] as const;
+const FORMATS = ["auto", "text", "json", "bunyan"] as const;
 const WORDINGS: readonly Wording[] = ["document", "node-workflow"];
 
 /** The settings. Paths are absolute once read. */
@@ -60,9 +64,10 @@ export const SETTINGS = {
     { hostname: "127.0.0.1", port: 8780 },
     readListen,
     "HOST:PORT",
-    "loopback address of the HTTP interface, or off",
+    "address of the HTTP interface, or off; beyond loopback with TLS and tokens only",
   ),
   socket: define<string | null>("socket", null, readPath, "PATH", "also listen on a unix socket"),
+  ...ACCESS_SETTINGS,
   state_dir: define("state-dir", stateDir, readPath, "DIR", "database, mirror and cache"),
   index: define<string | null>(
     "index",
@@ -91,9 +96,36 @@ export const SETTINGS = {
     ({ dev }) => ({ kind: dev ? "simulated" : "local" }),
     readHost,
     "HOST",
-    "what is managed: local or simulated",
+    "what is managed: local, simulated, or ssh://[user@]host[:port]",
   ),
-  vmadm: define("vmadm", "/usr/sbin/vmadm", readPath, "PATH", "the program that --host local runs"),
+  ssh_identity: define<string | null>(
+    "ssh-identity",
+    null,
+    readPath,
+    "FILE",
+    "private key for --host ssh://; else those in the home of the agent's user",
+  ),
+  ssh_known_hosts: define<string | null>(
+    "ssh-known-hosts",
+    null,
+    readPath,
+    "FILE",
+    "host keys for --host ssh://; else those that ssh knows",
+  ),
+  simulated_engine: define<"fake" | "qemu" | "auto" | null>(
+    "simulated-engine",
+    null,
+    readChoice<"fake" | "qemu" | "auto">(["fake", "qemu", "auto"]),
+    "ENGINE",
+    "what runs the machines of a simulated host: fake, qemu, or auto; none leaves it as it is",
+  ),
+  vmadm: define(
+    "vmadm",
+    "/usr/sbin/vmadm",
+    readPath,
+    "PATH",
+    "the program that is run on the host",
+  ),
   zones: define("zones", "/zones", readPath, "DIR", "folder below which every zone lies"),
   media_dirs: {
     ...define<readonly string[]>(
@@ -105,6 +137,7 @@ export const SETTINGS = {
     ),
     many: true,
   },
+  ...MEDIA_SETTINGS,
   allowed_hosts: {
     ...define<readonly string[]>(
       "allow-host",
@@ -140,6 +173,14 @@ export const SETTINGS = {
     "WRITE:N:WHEN",
     "with --dev, for tests: die before or after the commit of the n-th write of a name",
   ),
+  guest_user: define(
+    "guest-user",
+    "auto",
+    readGuestUser,
+    "USER",
+    "user that task processes run as, when the agent is root: a name, uid:gid, none for its own, " +
+      "or auto for nobody",
+  ),
   slots: define("slots", 4, readInteger(1, SLOTS_MAX), "N", "jobs that run at the same time"),
   compat: define<Wording>(
     "compat",
@@ -154,7 +195,7 @@ export const SETTINGS = {
     "auto",
     readChoice(FORMATS),
     "FORMAT",
-    "text, json, or auto: text on a terminal",
+    "text, json, bunyan, or auto: text on a terminal, bunyan on illumos, else json",
   ),
 } satisfies Record<string, Definition<unknown>>;
 
@@ -166,6 +207,7 @@ export type Filled<Table extends Readonly<Record<string, Definition<unknown>>>> 
 /** The configuration of one agent: every setting with its origin. */
 export interface Config extends Filled<typeof SETTINGS> {
   readonly limits: Filled<typeof LIMITS>;
+  readonly policy: Filled<typeof POLICY_TABLE>;
 }
 
 /** The name of the variable that sets a flag. */

@@ -12,8 +12,10 @@ import {
   SETTINGS,
   variableOf,
 } from "./config.ts";
+import { accessMisfits } from "./config_access_check.ts";
 import type { DefaultsFor, Definition } from "./config_definition.ts";
 import { LIMITS } from "./config_limits.ts";
+import { POLICY_TABLE } from "./config_policy.ts";
 import { AgentError, type FieldError, messageOf } from "./domain/error.ts";
 import { isJsonObject } from "./domain/json.ts";
 import { nearest } from "./domain/near_word.ts";
@@ -33,10 +35,14 @@ export interface ConfigSources {
 }
 
 /** Variables that start as ours do and are not settings of the agent. */
-const OTHER_VARIABLES = ["ZONEWRIGHT_CONFIG", "ZONEWRIGHT_URL"];
 const PREFIX = "ZONEWRIGHT_";
+const OTHER_VARIABLES = ["CONFIG", "URL", "TOKEN_FILE", "CA"].map((name) => PREFIX + name);
 
-const ALL: readonly Definition<unknown>[] = [...Object.values(SETTINGS), ...Object.values(LIMITS)];
+/** The settings that stand in tables of their own in the file, by the names of the tables. */
+export const TABLES = { limits: LIMITS, policy: POLICY_TABLE } as const;
+
+const ALL: readonly Definition<unknown>[] = [SETTINGS, ...Object.values(TABLES)]
+  .flatMap((table) => Object.values<Definition<unknown>>(table));
 
 /** One value as it was found, before it is read. */
 interface Found {
@@ -59,8 +65,10 @@ export function readConfig(sources: ConfigSources): Config {
   const { dev } = fill({ dev: SETTINGS.dev }, file, start, read);
   const place = { ...start, dev: dev.value };
   const { dev: _dev, ...others } = SETTINGS;
-  const limits = fill(LIMITS, isJsonObject(file.limits) ? file.limits : {}, place, read);
-  const config = { dev, ...fill(others, file, place, read), limits };
+  const table = (name: keyof typeof TABLES) => isJsonObject(file[name]) ? file[name] : {};
+  const limits = fill(LIMITS, table("limits"), place, read);
+  const policy = fill(POLICY_TABLE, table("policy"), place, read);
+  const config = { dev, ...fill(others, file, place, read), limits, policy };
   checkTogether(config, errors);
   if (errors.length > 0) throw configError(errors);
   return config;
@@ -102,6 +110,10 @@ function checkTogether(config: Config, errors: FieldError[]): void {
       "expected a socket as well";
     errors.push({ field: "listen", code: "Invalid", message });
   }
+  for (const { setting, key, why } of accessMisfits(config)) {
+    const message = `${settingText(setting.origin, key)}: ${why}`;
+    errors.push({ field: key, code: "Invalid", message });
+  }
 }
 
 /** A setting as the one who wrote it would find it: the flag, the variable, or file and key. */
@@ -129,13 +141,16 @@ function readFile(
     return {};
   }
   const top = Object.values(SETTINGS).map((one) => one.key);
-  refuseUnknownKeys(parsed, [...top, "limits"], file.path, errors);
-  if (parsed.limits !== undefined && !isJsonObject(parsed.limits)) {
-    const message = `${file.path}: limits: expected a table [limits]`;
-    errors.push({ field: "limits", code: "Invalid", message });
-  } else if (isJsonObject(parsed.limits)) {
-    const keys = Object.values(LIMITS).map((one) => one.key);
-    refuseUnknownKeys(parsed.limits, keys, `${file.path} [limits]`, errors);
+  refuseUnknownKeys(parsed, [...top, ...Object.keys(TABLES)], file.path, errors);
+  for (const [name, definitions] of Object.entries(TABLES)) {
+    const table = parsed[name];
+    if (table !== undefined && !isJsonObject(table)) {
+      const message = `${file.path}: ${name}: expected a table [${name}]`;
+      errors.push({ field: name, code: "Invalid", message });
+    } else if (isJsonObject(table)) {
+      const keys = Object.values<Definition<unknown>>(definitions).map((one) => one.key);
+      refuseUnknownKeys(table, keys, `${file.path} [${name}]`, errors);
+    }
   }
   return parsed;
 }

@@ -41,6 +41,23 @@ export function readInteger(min: number, max: number): Read<number> {
   };
 }
 
+const BYTES: Readonly<Record<string, number>> = {
+  "": 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+};
+
+/** A number of bytes: an integer, or one with a unit such as `64GiB`; `off` is 0. */
+export const readBytes: Read<number> = (raw) => {
+  if (raw === "off") return 0;
+  const [, digits, unit = ""] = /^(\d{1,15})([KMGT]iB)?$/.exec(String(raw)) ?? [];
+  const bytes = Number(digits ?? Number.NaN) * (BYTES[unit] ?? Number.NaN);
+  if (typeof raw !== "boolean" && Number.isSafeInteger(bytes)) return bytes;
+  throw wanted(raw, "a size such as 1048576, 20MiB or 64GiB, or off");
+};
+
 /** One of a closed list of words. */
 export function readChoice<T extends string>(choices: readonly T[]): Read<T> {
   return (raw) => {
@@ -85,6 +102,16 @@ export const readFailpoint: Read<Failpoint | null> = (raw) => {
   return { write, count: Number(count), when };
 };
 
+const USER_NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?$/;
+const USER_AND_GROUP = /^\d{1,9}:\d{1,9}$/;
+
+/** `auto`, `none`, the name of a user, or `uid:gid`; guest_user.ts finds out who that is. */
+export const readGuestUser: Read<string> = (raw) => {
+  const known = typeof raw === "string" && (USER_NAME.test(raw) || USER_AND_GROUP.test(raw));
+  if (!known) throw wanted(raw, "auto, none, the name of a user, or uid:gid");
+  return raw;
+};
+
 /** Hosts as a URL names them: a port is given where it is not the scheme's own. */
 export const readHosts: Read<readonly string[]> = (raw) => {
   const hosts = typeof raw === "string" ? raw.split(",").filter((host) => host !== "") : raw;
@@ -121,12 +148,13 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
+/** Addresses that are reached from this host alone. */
+export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
 const PORT_MAX = 65_535;
 
 /**
- * `host:port` or `[::1]:port`, or `off` to listen on the socket alone. Only loopback: everyone who
- * reaches the port could run code as root, and there are no accounts to tell callers apart.
+ * `host:port` or `[::1]:port`, or `off` to listen on the socket alone. What an address beyond loopback
+ * needs besides, config_sources.ts says.
  */
 export const readListen: Read<ListenAddress | null> = (raw) => {
   if (raw === "off") return null;
@@ -136,12 +164,6 @@ export const readListen: Read<ListenAddress | null> = (raw) => {
   if (match === null || hostname === "" || !(port <= PORT_MAX)) {
     throw wanted(raw, "an address such as 127.0.0.1:8780, or off");
   }
-  if (!LOOPBACK.test(hostname)) {
-    throw new Error(
-      `${shown(raw)} is not a loopback address: the agent has no accounts, use 127.0.0.1 or ` +
-        "--socket, and ssh to reach it from elsewhere",
-    );
-  }
   return { hostname, port };
 };
 
@@ -149,31 +171,43 @@ export const readListen: Read<ListenAddress | null> = (raw) => {
 export type HostSetting =
   | { readonly kind: "local" }
   | { readonly kind: "simulated" }
-  | { readonly kind: "ssh"; readonly destination: string; readonly port: number };
+  | {
+    readonly kind: "ssh";
+    /** `host` or `user@host`. */
+    readonly destination: string;
+    readonly port: number;
+  };
 
 const SSH_PORT = 22;
 
-/** The host that is managed. An ssh address is read so that it can be refused by name. */
+/** The host that is managed: this one, a simulated one, or another one by its ssh address. */
 export const readHost: Read<HostSetting> = (raw) => {
   if (raw === "local" || raw === "simulated") return { kind: raw };
   const ssh = typeof raw === "string"
-    ? /^ssh:\/\/((?:[A-Za-z0-9._-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?$/.exec(raw)
+    // No user or host may begin as an option of ssh does.
+    ? /^ssh:\/\/((?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?\/?$/
+      .exec(raw)
     : null;
-  if (ssh === null) {
+  const port = Number(ssh?.[2] ?? SSH_PORT);
+  if (ssh === null || port < 1 || port > PORT_MAX) {
     const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
-    throw new Error(`${shown(raw)} is none of local, simulated${near}`);
+    throw new Error(
+      `${shown(raw)} is none of local, simulated and ssh://[user@]host[:port]${near}`,
+    );
   }
-  return { kind: "ssh", destination: ssh[1] as string, port: Number(ssh[2] ?? SSH_PORT) };
+  return { kind: "ssh", destination: ssh[1] as string, port };
 };
 
 /** The upstream of the index: a URL without the `/v1`, or a folder that holds `v1/`. */
 export const readUpstream: Read<string> = (raw, place) => {
   if (typeof raw !== "string" || raw === "") throw wanted(raw, "a URL or a folder");
-  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(raw)) return readPath(raw, place);
+  if (!/^(?:[a-z][a-z0-9+.-]*:\/\/|file:)/i.test(raw)) return readPath(raw, place);
   const url = URL.canParse(raw) ? new URL(raw) : undefined;
-  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
-    throw wanted(raw, "an https URL or a folder");
-  }
+  // A folder may be named by its address as well, when it is one of this host.
+  const known = url?.protocol === "file:"
+    ? url.host === ""
+    : url?.protocol === "https:" || url?.protocol === "http:";
+  if (url === undefined || !known) throw wanted(raw, "an https URL or a folder");
   if (url.username !== "" || url.search !== "" || url.hash !== "") {
     throw wanted(raw, "a URL without user, query and fragment");
   }

@@ -101,6 +101,8 @@ async function startTrial(
 ): Promise<Trial> {
   const config = await configOf(options, folder);
   const ground: Ground = {
+    // It has ended before anybody could change its mind.
+    follow: () => {},
     config,
     log: withoutTaskLines(options.log),
     now: systemNow,

@@ -10,7 +10,7 @@ import type { Store } from "./store/store.ts";
 /** A mirror that is opened by its first call and synced by the first that needs the index. */
 export function openTrialIndex(
   ground: Ground,
-  store: Pick<Store, "index">,
+  store: Pick<Store, "index" | "media" | "images">,
   folder: string,
 ): Mirror {
   const closers: (() => void | Promise<void>)[] = [];
@@ -29,11 +29,20 @@ export function openTrialIndex(
   return {
     upstream: ground.config.index.value,
     syncing: false,
+    progress: null,
     generation: 0,
     sync: async (request) => await (await mirror()).sync(request),
+    preview: async (request) => await (await mirror()).preview(request),
     findArtifact: async (ref) => await (await synced()).findArtifact(ref),
     download: async (found, options) => await (await synced()).download(found, options),
     downloadUrl: async (...args) => await (await mirror()).downloadUrl(...args),
+    files: {
+      list: async () => await (await mirror()).files.list(),
+      get: async (sha256) => await (await mirror()).files.get(sha256),
+      verify: async (...args) => await (await mirror()).files.verify(...args),
+      note: async (...args) => await (await mirror()).files.note(...args),
+      remove: async (sha256) => await (await mirror()).files.remove(sha256),
+    },
     discard: async (medium) => await (await mirror()).discard(medium),
   };
 }

@@ -94,6 +94,14 @@ Deno.test("readConfig() reads hosts, addresses and times", () => {
     destination: "root@gz",
     port: 2222,
   });
+  assertEquals(read({ flags: { host: "ssh://gz.example.org" } }).host.value, {
+    kind: "ssh",
+    destination: "gz.example.org",
+    port: 22,
+  });
+  const ssh = { "ssh-identity": "keys/id", "ssh-known-hosts": "/etc/known_hosts" };
+  const { ssh_identity, ssh_known_hosts } = read({ flags: ssh });
+  assertEquals([ssh_identity.value, ssh_known_hosts.value], ["/here/keys/id", "/etc/known_hosts"]);
   assertEquals(read({ flags: { listen: "[::1]:0" } }).listen.value, { hostname: "::1", port: 0 });
   assertEquals(read({ flags: { listen: "off", socket: "/s" } }).listen.value, null);
   assertEquals(read({ flags: { "index-interval": "2h" } }).index_interval.value, 7200);
@@ -116,7 +124,8 @@ Deno.test("readConfig() names the nearest key, variable and flag for an unknown 
     'unknown flag "--slot": did you mean "--slots"?',
   ]);
   assertEquals(problems({ flags: { host: "simulate" } }), [
-    '--host: "simulate" is none of local, simulated: did you mean "simulated"?',
+    '--host: "simulate" is none of local, simulated and ssh://[user@]host[:port]: ' +
+    'did you mean "simulated"?',
   ]);
 });
 
@@ -135,6 +144,13 @@ Deno.test("readConfig() refuses values with where they came from and what was wa
       { listen: "8780" },
       { listen: "127.0.0.1:70000" },
       { "log-level": "loud" },
+      { host: "ssh://" },
+      { host: "ssh://-oProxyCommand=x" },
+      { host: "ssh://-x@gz" },
+      { host: "ssh://gz:0" },
+      { host: "ssh://gz:70000" },
+      { host: "ssh://gz/zones" },
+      { host: "ssh://user:word@gz" },
       { index: "ftp://a.example" },
       { index: "https://user:word@a.example" },
       { "index-interval": "5s" },

@@ -25,8 +25,13 @@ const ROOMS: Record<string, readonly string[]> = {
   runner: ["domain", "store", "sandbox", "capabilities"],
   // The type of its uuid alone: a built-in workflow is data.
   workflows: ["domain/id.ts"],
-  http: ["domain", "store", "mirror", "host/vnc.ts", "host/vmadm.ts"],
+  metrics: ["domain", "store"],
+  http: ["domain", "store", "mirror", "metrics", "host/vnc.ts", "host/vmadm.ts"],
   demo: ["domain"],
+  // It looks at what the others rest on, and decides nothing.
+  doctor: ["domain", "store", "host", "mirror", "sandbox"],
+  // It runs the programs of the service manager.
+  service: ["domain", "host/command.ts"],
   cli: [
     "domain",
     "agent.ts",
@@ -34,6 +39,13 @@ const ROOMS: Record<string, readonly string[]> = {
     "config_definition.ts",
     "config_limits.ts",
     "config_sources.ts",
+    "database_file.ts",
+    "doctor",
+    "examination.ts",
+    // The one program that `install` runs is the service manager's.
+    "host/command.ts",
+    "service",
+    "token_file.ts",
     "trial.ts",
   ],
 };

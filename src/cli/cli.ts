@@ -6,7 +6,7 @@
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
-import type { AgentAddress } from "./api_call.ts";
+import type { AgentAddress, Credentials } from "./api_call.ts";
 import { parseArguments, usageError } from "./arguments.ts";
 import { openClient } from "./client.ts";
 import { type Call, type Command, flagsOf, type Noun } from "./command.ts";
@@ -15,16 +15,25 @@ import { hintFor } from "./hint.ts";
 import { openPrinter } from "./printer.ts";
 import { printable, processTerminal, type Terminal } from "./terminal.ts";
 
-const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
+/** Every noun by its name; loaded when it is asked for. */
+export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   demo: async () => (await import("./demo.ts")).DEMO,
   serve: async () => (await import("./serve.ts")).SERVE,
   machine: async () => (await import("./machine.ts")).MACHINE,
   job: async () => (await import("./job.ts")).JOB,
   workflow: async () => (await import("./workflow.ts")).WORKFLOW,
+  media: async () => (await import("./media.ts")).MEDIA,
   image: async () => (await import("./image.ts")).IMAGE,
   status: async () => (await import("./status.ts")).STATUS,
   api: async () => (await import("./api.ts")).API,
   config: async () => (await import("./config.ts")).CONFIG,
+  doctor: async () => (await import("./doctor.ts")).DOCTOR,
+  db: async () => (await import("./db.ts")).DB,
+  token: async () => (await import("./token.ts")).TOKEN,
+  install: async () => (await import("./install.ts")).INSTALL,
+  uninstall: async () => (await import("./install.ts")).UNINSTALL,
+  completion: async () => (await import("./completion.ts")).COMPLETION,
+  man: async () => (await import("./man.ts")).manNoun(NOUNS),
   version: async () => (await import("./version.ts")).VERSION_NOUN,
 };
 const NOUN_NAMES = Object.keys(NOUNS);
@@ -41,6 +50,7 @@ export async function runCli(
   args: readonly string[],
   terminal: Terminal = processTerminal(),
 ): Promise<ExitCode> {
+  if (args[0] === COMPLETE) return await complete(args.slice(1), terminal);
   try {
     const found = await findCommand(args);
     if (found.kind === "help") {
@@ -52,6 +62,26 @@ export async function runCli(
     const noun = args[0] ?? "";
     return failed(terminal, error, Object.hasOwn(NOUNS, noun) ? noun : "");
   }
+}
+
+/** For a shell and not for people, so it stands in no list. */
+const COMPLETE = "__complete";
+
+async function complete(words: readonly string[], terminal: Terminal): Promise<ExitCode> {
+  const { candidates } = await import("./complete.ts");
+  const clientFor = (flags: ReadonlyMap<string, string>) =>
+    openClient({
+      address: agentAddress(flags.get("url"), flags.get("socket"), terminal),
+      credentials: credentialsOf(flags.get("token-file"), flags.get("ca"), terminal),
+    });
+  try {
+    for (const { value, about } of await candidates(words, NOUNS, clientFor)) {
+      terminal.out(`${printable(value)}\t${printable(about)}`.trimEnd() + "\n");
+    }
+  } catch {
+    // Nothing is a fine answer to somebody who types; the command itself will say what is wrong.
+  }
+  return EXIT.ok;
 }
 
 /** Tells an error. @param hint what the command knows to do about it */
@@ -163,9 +193,23 @@ function openCall(
   const plain = { ...terminal, env };
   const client = openClient({
     address: agentAddress(args.text("url"), args.text("socket"), terminal),
+    credentials: credentialsOf(args.text("token-file"), args.text("ca"), terminal),
     printCurl: args.has("curl") ? (line) => terminal.out(`${line}\n`) : undefined,
   });
   return { args, terminal: plain, printer: openPrinter(plain, args.has("json")), client };
+}
+
+/** Flags beat the environment. */
+function credentialsOf(
+  tokenFile = "",
+  ca = "",
+  { env, cwd }: Terminal,
+): Credentials {
+  const path = (text: string) => text === "" ? undefined : resolve(cwd, text);
+  return {
+    tokenFile: path(tokenFile) ?? path(env.ZONEWRIGHT_TOKEN_FILE ?? ""),
+    caFile: path(ca) ?? path(env.ZONEWRIGHT_CA ?? ""),
+  };
 }
 
 /** Flags beat the environment; in the environment a socket beats a URL. */

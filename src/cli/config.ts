@@ -1,8 +1,8 @@
 // `zonewright config`: what an agent that was started here and now would be configured with.
 
 import { type Setting, SETTINGS } from "../config.ts";
-import { LIMITS } from "../config_limits.ts";
-import { loadConfig, originText } from "../config_sources.ts";
+import { loadConfig, originText, TABLES } from "../config_sources.ts";
+import type { Definition } from "../config_definition.ts";
 import type { Call, Command, Noun } from "./command.ts";
 import { EXIT } from "./exit_code.ts";
 import { configFlags, configSources, valueText } from "./serve_flags.ts";
@@ -15,17 +15,19 @@ interface Row {
 
 async function rowsOf(call: Call): Promise<Row[]> {
   const config = await loadConfig(configSources(call));
-  const limits: Readonly<Record<string, Setting<unknown>>> = config.limits;
   const settings: Readonly<Record<string, unknown>> = { ...config };
   return [
     ...Object.entries(SETTINGS).map(([name, { key }]) => ({
       name: key,
       setting: settings[name] as Setting<unknown>,
     })),
-    ...Object.entries(LIMITS).map(([name, { key }]) => ({
-      name: `limits.${key}`,
-      setting: limits[name] as Setting<unknown>,
-    })),
+    ...Object.entries(TABLES).flatMap(([table, definitions]) => {
+      const within = settings[table] as Readonly<Record<string, Setting<unknown>>>;
+      return Object.entries<Definition<unknown>>(definitions).map(([name, { key }]) => ({
+        name: `${table}.${key}`,
+        setting: within[name] as Setting<unknown>,
+      }));
+    }),
   ];
 }
 

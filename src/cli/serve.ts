@@ -1,12 +1,15 @@
 // `zonewright serve`: the agent itself, in the foreground. Starts it, and stops it in order when a
 // signal asks for that; a second signal ends the process at once.
 
+import type { RunningAgent } from "../agent.ts";
 import type { Config } from "../config.ts";
 import { loadConfig } from "../config_sources.ts";
 import { systemNow } from "../domain/instant.ts";
-import { type Log, openLog } from "../log.ts";
+import { type Log, type LogFormat, type LogOptions, openLog } from "../log.ts";
+import { openServiceNotice } from "../service/service_notice.ts";
 import type { Call, Noun } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
+import { openLogStream } from "./log_stream.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./serve_flags.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -32,32 +35,70 @@ export const SERVE: Noun = {
 
 async function serve(call: Call): Promise<ExitCode> {
   const config = await loadConfig(configSources(call));
-  const log = openLog({
+  const stream = openLogStream({
+    write: (bytes) => Deno.stderr.write(bytes),
+    lost: (lines) => log.warn("log lines lost: nobody took them", { lines }),
+  });
+  const logging: LogOptions = {
     level: config.log_level.value,
     format: formatOf(config, call.terminal),
-    write: (line) => call.terminal.err(`${line}\n`),
+    writer: { name: "zonewright", hostname: Deno.hostname(), pid: Deno.pid },
+    write: (line) => stream.write(line),
     now: systemNow,
-  });
-  const stop = listenForStop(log);
+  };
+  const log = openLog(logging);
+  const stop = listenForStop(log, () => stream.flush(FLUSH_MS));
+  const notice = openServiceNotice(call.terminal.env, { log });
   try {
     const { startAgent } = await import("../agent.ts");
     const agent = await startAgent(config, { log });
+    reloadOnHangup(call, agent, logging, log);
+    await notice.ready(agent.urls);
     // A signal that came during the start is obeyed now. agent.done also ends by itself, rejected,
     // when the agent cannot go on.
     const reason = await Promise.race([stop.asked, agent.done.then(() => undefined)]);
-    if (reason !== undefined) await agent.stop(reason);
+    if (reason !== undefined) {
+      await notice.stopping();
+      await agent.stop(reason);
+    }
     await agent.done;
+    await stream.flush(FLUSH_MS);
     // Callers that never finish their requests would keep the process: Deno cannot cut them off.
     Deno.exit(EXIT.ok);
   } finally {
     stop.close();
+    notice.close();
+    await stream.flush(FLUSH_MS);
   }
 }
 
-function formatOf(config: Config, terminal: Terminal): "text" | "json" {
+/** How long the last lines wait for a slow reader when the agent ends. */
+const FLUSH_MS = 500;
+
+/** SIGHUP reads the configuration again. One that cannot be read changes nothing. */
+function reloadOnHangup(call: Call, agent: RunningAgent, logging: LogOptions, log: Log): void {
+  Deno.addSignalListener("SIGHUP", async () => {
+    try {
+      const next = await loadConfig(configSources(call));
+      const { applied, waiting } = await agent.reload(next);
+      const shown = logging.level === next.log_level.value ? [] : ["log_level"];
+      logging.level = next.log_level.value;
+      log.info("configuration read again", {
+        applied: [...applied, ...shown].join(" "),
+        restart_needed: waiting.filter((name) => name !== "log_level").join(" "),
+      });
+    } catch (error) {
+      log.error("configuration not read again", { error });
+    }
+  });
+}
+
+function formatOf(config: Config, terminal: Terminal): LogFormat {
   const format = config.log_format.value;
   if (format !== "auto") return format;
-  return terminal.errIsTerminal ? "text" : "json";
+  if (terminal.errIsTerminal) return "text";
+  const { os } = Deno.build;
+  return os === "illumos" || os === "solaris" ? "bunyan" : "json";
 }
 
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
@@ -67,8 +108,14 @@ const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
  */
 const SAME_WISH_MS = 500;
 
-/** Listens for the signals that end the agent, until it is closed. */
-export function listenForStop(log: Log): { readonly asked: Promise<string>; close(): void } {
+/**
+ * Listens for the signals that end the agent, until it is closed.
+ * @param flush brings the last lines out before a second signal ends the process
+ */
+export function listenForStop(
+  log: Log,
+  flush: () => Promise<void> = () => Promise.resolve(),
+): { readonly asked: Promise<string>; close(): void } {
   const { promise: asked, resolve } = Promise.withResolvers<string>();
   let stoppingSinceMs: number | undefined;
   const onStop = STOP_SIGNALS.map((signal) => {
@@ -76,7 +123,7 @@ export function listenForStop(log: Log): { readonly asked: Promise<string>; clos
       if (stoppingSinceMs !== undefined) {
         if (performance.now() - stoppingSinceMs < SAME_WISH_MS) return;
         log.warn("agent killed by a second signal", { signal });
-        Deno.exit(EXIT.interrupted);
+        return void flush().then(() => Deno.exit(EXIT.interrupted));
       }
       stoppingSinceMs = performance.now();
       log.info("agent asked to stop", { signal });

@@ -2,14 +2,13 @@
 
 import { SETTINGS, variableOf } from "../config.ts";
 import type { Definition } from "../config_definition.ts";
-import { LIMITS } from "../config_limits.ts";
-import type { ConfigSources, FlagValue } from "../config_sources.ts";
+import { type ConfigSources, type FlagValue, TABLES } from "../config_sources.ts";
 import type { Flag } from "./arguments.ts";
 import type { Call } from "./command.ts";
 
 const DEFINITIONS: readonly Definition<unknown>[] = [
   ...Object.values(SETTINGS),
-  ...Object.values(LIMITS),
+  ...Object.values(TABLES).flatMap((table) => Object.values<Definition<unknown>>(table)),
 ];
 
 /** A value as it would be written in the file. */
@@ -18,7 +17,11 @@ export function valueText(value: unknown): string {
   if (typeof value !== "object") return String(value);
   if (Array.isArray(value)) return value.length === 0 ? "-" : value.join(", ");
   if ("hostname" in value && "port" in value) return `${value.hostname}:${value.port}`;
-  if ("destination" in value) return `ssh://${value.destination}`;
+  if ("destination" in value) {
+    return "port" in value
+      ? `ssh://${value.destination}:${value.port}`
+      : `ssh://${value.destination}`;
+  }
   return "kind" in value ? String(value.kind) : JSON.stringify(value);
 }
 
@@ -60,6 +63,6 @@ export const CONFIG_NOTES: readonly string[] = [
   `Every flag is also a variable (--state-dir is ${
     variableOf("state-dir")
   }) and a key of the TOML\n` +
-  "file (state_dir; the limits stand in the table [limits]). Flags beat variables, variables beat\n" +
+  "file (state_dir; limits stand in the table [limits], the policy in [policy]). Flags beat variables, variables beat\n" +
   "the file, the file beats the defaults: zonewright config show --origin tells which.",
 ];

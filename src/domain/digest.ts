@@ -48,10 +48,10 @@ export function digestText(digest: Digest): string {
 /** @throws {AgentError} `digest_mismatch` naming what was hashed and both values */
 export function requireDigest(
   what: string,
-  found: Readonly<Record<DigestAlgorithm, string>>,
+  found: Readonly<{ [Algorithm in DigestAlgorithm]?: string | null }>,
   wanted: Digest,
 ): void {
-  const value = found[wanted.algorithm];
+  const value = found[wanted.algorithm] ?? "not known";
   if (value === wanted.value) return;
   const message = `Cannot accept ${what}: its ${wanted.algorithm} is ${value}, ` +
     `expected ${wanted.value}`;

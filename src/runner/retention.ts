@@ -19,8 +19,8 @@ const BEGINNING = "0000-01-01T00:00:00.000Z";
 /** What is kept. */
 export interface RetentionOptions {
   readonly store: Store;
-  /** Seconds that a finished job is kept; 0 for ever. */
-  readonly keepSeconds: number;
+  /** Seconds that a finished job is kept, asked at every look; 0 for ever. */
+  readonly keepSeconds: () => number;
   /** Finished jobs that are kept. */
   readonly finishedMax: number;
   readonly now: Now;
@@ -57,7 +57,8 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
   let removed = 0;
   for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
     const at = now();
-    const finished_before = keepSeconds === 0 ? BEGINNING : instantAfter(at, -keepSeconds * 1000);
+    const seconds = keepSeconds();
+    const finished_before = seconds === 0 ? BEGINNING : instantAfter(at, -seconds * 1000);
     const retention = { finished_before, finished_max: finishedMax, limit: BATCH };
     batch = await store.jobs.prune(retention, at);
     removed += batch;

@@ -36,7 +36,7 @@ const countIs = (store: Store, jobs: number) =>
   until(`${jobs} jobs to be left`, async () => await store.jobs.count({}) === jobs);
 
 Deno.test("retention removes jobs that ended before their time, and none that is unfinished", async () => {
-  await withFinished(5, { keepSeconds: 2 * 86_400 + 1, finishedMax: 100 }, async (store) => {
+  await withFinished(5, { keepSeconds: () => 2 * 86_400 + 1, finishedMax: 100 }, async (store) => {
     await countIs(store, 4);
     const left = (await store.jobs.list({})).map(({ job }) => job.uuid);
     assertEquals(left, [9999, 1, 2, 3].map((number) => uuidOf<JobUuid>(number)));
@@ -44,7 +44,7 @@ Deno.test("retention removes jobs that ended before their time, and none that is
 });
 
 Deno.test("retention removes the oldest of too many jobs, over several writes", async () => {
-  await withFinished(450, { keepSeconds: 0, finishedMax: 10 }, async (store) => {
+  await withFinished(450, { keepSeconds: () => 0, finishedMax: 10 }, async (store) => {
     await countIs(store, 11);
     const { current, past_24h, all_time } = await store.jobs.stats(T0);
     assertEquals([current.canceled, past_24h.canceled, all_time.canceled], [1, 1, 8]);
@@ -52,7 +52,7 @@ Deno.test("retention removes the oldest of too many jobs, over several writes", 
 });
 
 Deno.test("retention keeps everything that is within both limits", async () => {
-  await withFinished(3, { keepSeconds: 0, finishedMax: 3 }, async (store) => {
+  await withFinished(3, { keepSeconds: () => 0, finishedMax: 3 }, async (store) => {
     await countIs(store, 4);
   });
 });
