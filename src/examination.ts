@@ -62,7 +62,11 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
       diskCheck(stateDir, systemFreeBytes),
       storeCheck(database),
       clockCheck(database, systemNow),
-      agentCheck({ tcp: config.listen.value, socket: config.socket.value }),
+      agentCheck({
+        tcp: config.listen.value,
+        socket: config.socket.value,
+        tlsCert: config.tls_cert.value,
+      }),
       guestsCheck({ self, user: config.guest_user.value, log: silentLog }),
       vmadmCheck(transport, vmadm, config.vmadm.value),
       zonesCheck(transport),

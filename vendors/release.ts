@@ -32,7 +32,7 @@ export async function makeRelease({ binary, folder, madeAt }: ReleaseOptions): P
   const subject: Subject = { ...about, sha256: await sha256(bytes), madeAt: madeAt.toISOString() };
   const files = new Map<string, Uint8Array<ArrayBuffer>>([[program, bytes]]);
   const put = (name: string, text: string) => files.set(name, new TextEncoder().encode(text));
-  put("zonewright.1", await ask(binary, "man"));
+  put("zonewright.8", await ask(binary, "man"));
   for (const shell of SHELLS) {
     put(`zonewright.${shell}`, await ask(binary, "completion", shell));
   }

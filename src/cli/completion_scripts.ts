@@ -1,17 +1,33 @@
 // What a shell is told so that it asks us. The scripts know nothing of the commands: they hand over
 // the words and show what comes back, so they never grow old.
 
-/** Bash: `:files` hands the word back to its own completion of files. */
+/**
+ * Bash: `:files` hands the word back to its own completion of files. Bash also parts words at `:` and
+ * `=`; they are joined as they stand on the line, and what is offered begins where its own word does.
+ */
 const BASH = `# bash completion for zonewright: source <(zonewright completion bash)
 _zonewright() {
-  local IFS=$'\\n' line
+  local IFS=$'\\n' line part rest=$COMP_LINE before=
+  local -a words=()
   COMPREPLY=()
-  for line in $("\${COMP_WORDS[0]}" __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
+  for part in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    if [[ \${#words[@]} -eq 0 || $rest == [[:space:]]* || -z $rest ]]; then
+      words+=("$part")
+      before=
+    else
+      before=\${words[\${#words[@]}-1]}
+      words[\${#words[@]}-1]=$before$part
+    fi
+    rest=\${rest#*"$part"}
+  done
+  case \${COMP_WORDS[COMP_CWORD]} in [:=]*) before=\${words[\${#words[@]}-1]} ;; esac
+  for line in $("\${words[0]}" __complete "\${words[@]:1}" 2>/dev/null); do
     if [ "$line" = ":files" ]; then
       compopt -o filenames 2>/dev/null
       COMPREPLY+=($(compgen -f -- "\${COMP_WORDS[COMP_CWORD]}"))
     else
-      COMPREPLY+=("\${line%%$'\\t'*}")
+      line=\${line%%$'\\t'*}
+      COMPREPLY+=("\${line#"$before"}")
     fi
   done
 }

@@ -29,7 +29,7 @@ export function manPage(nouns: readonly (readonly [string, Noun])[], version: st
     "[\\fIoperand\\fR ...] [\\fIflag\\fR ...]",
     ".SH DESCRIPTION",
     "One program: the agent itself (\\fBserve\\fR), and the commands that talk to it over HTTP on the",
-    "loopback interface or a unix socket.",
+    "loopback interface, a unix socket, or over TLS from another host.",
     ".SH COMMANDS",
     ...nouns.flatMap(([name, noun]) => nounLines(name, noun)),
     ".SH EXIT STATUS",
@@ -42,6 +42,8 @@ export function manPage(nouns: readonly (readonly [string, Noun])[], version: st
     ...pairs([
       ["ZONEWRIGHT_URL", "Address of the agent, http://127.0.0.1:8780 when not set."],
       ["ZONEWRIGHT_SOCKET", "Unix socket of the agent; beats the address."],
+      ["ZONEWRIGHT_TOKEN_FILE", "A file with the token that is shown to the agent."],
+      ["ZONEWRIGHT_CA", "Certificates (PEM) by which the agent's own is trusted."],
       ["ZONEWRIGHT_CONFIG", "The configuration file of the agent."],
       ["ZONEWRIGHT_<FLAG>", "Any flag of serve: --state-dir is ZONEWRIGHT_STATE_DIR."],
       ["NO_COLOR", "No colors."],

@@ -6,8 +6,10 @@ import type { ServiceManager, ServicePaths } from "./service_paths.ts";
 /** The text of `zonewright.toml`; an existing file is never replaced by it. */
 export function defaultConfig(manager: ServiceManager, { socket, stateDir }: ServicePaths): string {
   const host = manager === "smf"
-    ? '# host = "local"             # this global zone'
-    : 'host = "ssh://root@smartos"    # the global zone that this agent manages; see docs/ssh.md';
+    ? '# host = "local"               # this global zone'
+    : `# host = "ssh://root@smartos"    # the global zone that this agent manages; see docs/ssh.md
+# ssh_identity = "/etc/zonewright/id_ed25519"         # the unit hides the folders of users
+# ssh_known_hosts = "/etc/zonewright/known_hosts"`;
   return `# zonewright: every setting, its default and its meaning: zonewright serve --help
 # After a change: zonewright config check, and reload or restart the service.
 

@@ -6,7 +6,12 @@ import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/command.ts";
 import { defaultConfig } from "./default_config.ts";
-import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager } from "./service_paths.ts";
+import {
+  SERVICE_NAME,
+  SERVICE_PATHS,
+  type ServiceManager,
+  type ServicePaths,
+} from "./service_paths.ts";
 import { smfManifest } from "./smf_manifest.ts";
 import { systemdUnit } from "./systemd_unit.ts";
 
@@ -58,6 +63,7 @@ const DEFINITION_MODE = 0o644;
 const CONFIG_MODE = 0o640;
 const STATE_MODE = 0o700;
 
+const CHOWN = "/usr/bin/chown";
 const SYSTEMCTL = "/usr/bin/systemctl";
 const SVCCFG = "/usr/sbin/svccfg";
 const SVCADM = "/usr/sbin/svcadm";
@@ -97,9 +103,9 @@ export async function installService(
     written.push(paths.definition);
   });
   if (run === undefined) return { written, kept, ran: [] };
-  if (user !== undefined) await runAll(run, [["/usr/bin/chown", `${user}:`, paths.stateDir]]);
+  const owned = user === undefined ? [] : await runAll(run, ownCommands(user, paths));
   const ran = await runAll(run, startCommands(manager, request.start));
-  return { written, kept, ran };
+  return { written, kept, ran: [...owned, ...ran] };
 }
 
 /**
@@ -129,6 +135,11 @@ export async function uninstallService(
   return { removed, kept, ran: [...stopped, ...after] };
 }
 
+/** The state becomes the user's; the configuration stays root's, and the user's group may read it. */
+function ownCommands(user: string, { stateDir, config }: ServicePaths): string[][] {
+  return [[CHOWN, `${user}:`, stateDir], [CHOWN, `:${user}`, config]];
+}
+
 function startCommands(manager: ServiceManager, start: boolean): string[][] {
   const { definition } = SERVICE_PATHS[manager];
   const name = SERVICE_NAME[manager];
@@ -136,7 +147,10 @@ function startCommands(manager: ServiceManager, start: boolean): string[][] {
     return [
       [SVCCFG, "validate", definition],
       [SVCCFG, "import", definition],
-      ...(start ? [[SVCADM, "enable", "-s", name]] : [[SVCADM, "disable", name]]),
+      // Enabling what runs already would leave it the older binary.
+      ...(start
+        ? [[SVCADM, "disable", "-s", name], [SVCADM, "enable", "-s", name]]
+        : [[SVCADM, "disable", name]]),
     ];
   }
   return [

@@ -18,8 +18,18 @@ async function installIn(folder: string): Promise<void> {
   await Deno.chmod(path, 0o755);
 }
 
+/** What bash offers at the end of a line, whose words it parts at `:` and `=` too. */
+async function offeredOnLine(line: string): Promise<string[]> {
+  const [, ...parts] = line.match(/[:=]+|[^\s:=]+/g) ?? [];
+  return await offered(parts, undefined, line);
+}
+
 /** What bash offers for the last of the words. */
-async function offered(words: readonly string[], url = "http://127.0.0.1:1"): Promise<string[]> {
+async function offered(
+  words: readonly string[],
+  url = "http://127.0.0.1:1",
+  line = "",
+): Promise<string[]> {
   return await withFolder(async (folder) => {
     await installIn(folder);
     await Deno.writeTextFile(join(folder, "machine.json"), "{}");
@@ -29,7 +39,12 @@ _zonewright; printf '%s\\n' "\${COMPREPLY[@]}"`;
     const { stdout, stderr } = await new Deno.Command("bash", {
       args: ["-c", script, "bash", ...words],
       cwd: folder,
-      env: { ...SELF.env, PATH: `${folder}:${Deno.env.get("PATH")}`, ZONEWRIGHT_URL: url },
+      env: {
+        ...SELF.env,
+        PATH: `${folder}:${Deno.env.get("PATH")}`,
+        ZONEWRIGHT_URL: url,
+        COMP_LINE: line,
+      },
     }).output();
     assertEquals(new TextDecoder().decode(stderr), "");
     return new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "");
@@ -67,6 +82,21 @@ programTest(
     }),
 );
 
+programTest(
+  "bash",
+  "bash completes behind an address and behind an equals sign",
+  () =>
+    withHttpAgent(async (agent) => {
+      await newJob(agent);
+      const { body } = await agent.call("GET", "/workflows");
+      const [{ name }] = body as [{ name: string }];
+      const list = `zonewright job list --url ${agent.url} --workflow`;
+      assertEquals(await offeredOnLine(`${list} ${name.slice(0, 2)}`), [name]);
+      assertEquals(await offeredOnLine(`${list}=${name.slice(0, 2)}`), [name]);
+      assert((await offeredOnLine(`${list}=`)).includes(name));
+    }),
+);
+
 for (const shell of ["zsh", "fish"]) {
   programTest(shell, `${shell} can read its script`, () =>
     withFolder(async (folder) => {
@@ -96,7 +126,8 @@ programTest(
       const text = new TextDecoder().decode(page).split("\b").map((part, at, all) =>
         at === all.length - 1 ? part : part.slice(0, -1)
       ).join("");
-      for (const words of ["zonewright job run", "zonewright db backup", "124", "ZONEWRIGHT_URL"]) {
+      const variables = ["ZONEWRIGHT_URL", "ZONEWRIGHT_TOKEN_FILE", "ZONEWRIGHT_CA"];
+      for (const words of ["zonewright job run", "zonewright db backup", "124", ...variables]) {
         assertStringIncludes(text, words);
       }
     }),

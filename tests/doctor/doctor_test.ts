@@ -2,6 +2,12 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { agentCheck } from "../../src/doctor/agent.ts";
+import { type App, listen } from "../../src/http/server.ts";
+import { readTlsIdentity } from "../../src/http/tls.ts";
+import { silentLog } from "../../src/log.ts";
+import { makeCertificate } from "../http/tls_files.ts";
+import { programTest } from "../support/program.ts";
 import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
@@ -38,6 +44,29 @@ Deno.test("beside a running agent everything is well, and its machines stay up",
       await agent.stop();
     }
   }));
+
+programTest(
+  "openssl",
+  "an agent that speaks TLS and wants a token has answered",
+  () =>
+    withFolder(async (folder) => {
+      const { certPath, keyPath } = await makeCertificate(folder, "agent");
+      const app: App = { fetch: () => new Response("a token, please", { status: 401 }) };
+      const tls = await readTlsIdentity({ certPath, keyPath });
+      // The certificate names the first address alone.
+      for (const hostname of ["127.0.0.1", "127.0.0.2"]) {
+        const options = { tcp: { hostname, port: 0 }, socketPath: null, tls, log: silentLog };
+        const server = await listen(app, options);
+        try {
+          const tcp = { hostname, port: server.port ?? 0 };
+          const found = await agentCheck({ tcp, socket: null, tlsCert: certPath }).examine();
+          assertEquals(found.outcome, "ok", found.detail);
+        } finally {
+          await server.shutdown();
+        }
+      }
+    }),
+);
 
 Deno.test("a state folder that is open to others is told, and closed when that is asked for", () =>
   withFolder(async (folder) => {

@@ -13,6 +13,8 @@ import {
   UUID,
   withHost,
 } from "./simulator/simulated_host.ts";
+import { changeMachine } from "../../src/host/simulator/machine.ts";
+import { openState } from "../../src/host/simulator/state.ts";
 
 const FROM_CD = ["boot", UUID, "order=cd,once=d", "cdrom=/x.iso,ide"];
 
@@ -141,11 +143,8 @@ Deno.test("each subcommand words an unknown machine and a bad uuid in its own wa
 Deno.test("once is spent by a reset, which keeps the CD, and lost by a graceful reboot", async () => {
   await withHost(async (host) => {
     await bootFromCd(host);
-    const record = join(host.dir, "machines", `${UUID}.json`);
-    await Deno.writeTextFile(
-      record,
-      (await Deno.readTextFile(record)).replace('"installed": false', '"installed": true'),
-    );
+    // Under the host's lock: the machine's own process writes there too.
+    await changeMachine(await openState(host.dir), UUID, (machine) => machine.installed = true);
     const reset = await host.vmadm(["reboot", UUID, "-F"]);
     assertEquals(reset.stderr, `Successfully completed reboot for VM ${UUID}\n`);
     const disk = { kind: "disk", path: `/dev/zvol/rdsk/zones/${UUID}-disk0` };

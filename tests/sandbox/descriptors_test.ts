@@ -1,6 +1,7 @@
 // What a guest inherits of the files, sockets and database of its agent: nothing.
 
 import { assert, assertEquals } from "@std/assert";
+import { fromFileUrl } from "@std/path";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { eachProgram } from "./programs.ts";
@@ -30,6 +31,8 @@ function guestsOf(agent: number): number[] {
     !/setpriv|prlimit|unshare/.test(Deno.readTextFileSync(`/proc/${pid}/comm`))
   );
 }
+
+const SOURCES = fromFileUrl(new URL("../../src/", import.meta.url));
 
 eachProgram("a guest has no descriptor of its agent but the three pipes", async (program) => {
   await withFolder(async (folder) => {
@@ -77,6 +80,7 @@ eachProgram("a guest has no descriptor of its agent but the three pipes", async 
 function allowed(path: string, name: "source" | "binary"): boolean {
   if (/^(pipe|socket|anon_inode):/.test(path)) return true;
   if (["/dev/null", "/dev/urandom"].includes(path)) return true;
-  // Deno from source keeps the caches of its own folder open; a binary reads itself.
-  return name === "source" ? /\/[\w.-]+_cache_v\d+(-\w+)?$/.test(path) : /\/zonewright$/.test(path);
+  if (name === "binary") return /\/zonewright$/.test(path);
+  // Deno from source keeps the caches of its own folder open, and reads the sources as it starts.
+  return /\/[\w.-]+_cache_v\d+(-\w+)?$/.test(path) || path.startsWith(SOURCES);
 }

@@ -82,6 +82,36 @@ Deno.test("systemd is told of the unit, and the service starts with the new bina
     ]);
   }));
 
+Deno.test("SMF starts the service anew, so that what ran before gives way to the new binary", () =>
+  withFolder(async (folder) => {
+    const program = join(folder, "download");
+    await Deno.writeTextFile(program, "x");
+    const request = { manager: "smf", root: join(folder, "root"), start: true } as const;
+    const { run, asked } = serviceManager({ code: 0, stderr: "" });
+    await installService(request, { program, run });
+    assertEquals(asked, [
+      "/usr/sbin/svccfg validate /opt/custom/smf/zonewright.xml",
+      "/usr/sbin/svccfg import /opt/custom/smf/zonewright.xml",
+      "/usr/sbin/svcadm disable -s svc:/application/zonewright:default",
+      "/usr/sbin/svcadm enable -s svc:/application/zonewright:default",
+    ]);
+  }));
+
+Deno.test("a service that runs as a user owns its state, and may read its configuration", () =>
+  withFolder(async (folder) => {
+    const program = join(folder, "download");
+    await Deno.writeTextFile(program, "x");
+    const root = join(folder, "root");
+    const request = { manager: "systemd", user: "zw", root, start: false } as const;
+    const { run } = serviceManager({ code: 0, stderr: "" });
+    const { ran } = await installService(request, { program, run });
+    assertEquals(ran, [
+      "/usr/bin/chown zw: /var/lib/zonewright",
+      "/usr/bin/chown :zw /etc/zonewright/zonewright.toml",
+      "/usr/bin/systemctl daemon-reload",
+    ]);
+  }));
+
 Deno.test("a service manager that refuses is named with its last words, and nothing is removed", () =>
   withFolder(async (folder) => {
     const program = join(folder, "download");

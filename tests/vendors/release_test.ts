@@ -47,7 +47,7 @@ programTest(
           "SHA256SUMS",
           PROGRAM,
           `zonewright-${VERSION}.cdx.json`,
-          "zonewright.1",
+          "zonewright.8",
           "zonewright.bash",
           "zonewright.fish",
           "zonewright.zsh",
@@ -64,7 +64,7 @@ programTest(
         assertEquals([name, mtime], [name, MADE_AT]);
         assertEquals([name, (mode ?? 0) & 0o777], [name, name === PROGRAM ? 0o755 : 0o644]);
       }
-      assert(content["zonewright.1"]?.startsWith(".TH"));
+      assert(content["zonewright.8"]?.startsWith(".TH ZONEWRIGHT 8 "));
       await makeRelease({ binary, folder: release, madeAt: MADE_AT });
       assertEquals(await contentOf(release), content);
     });

@@ -1,0 +1,19 @@
+// The configuration that an installation writes can be read, whatever is uncommented of it.
+
+import { assertEquals } from "@std/assert";
+import { readConfig } from "../../src/config_sources.ts";
+import { defaultConfig } from "../../src/service/default_config.ts";
+import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/service_paths.ts";
+
+for (const manager of SERVICE_MANAGERS) {
+  Deno.test(`the configuration for ${manager} is sound, and so are its suggestions`, () => {
+    const written = defaultConfig(manager, SERVICE_PATHS[manager]);
+    const suggested = written.replaceAll(/^# (\w+ = )/gm, "$1");
+    for (const text of [written, suggested]) {
+      const file = { path: SERVICE_PATHS[manager].config, text };
+      const { socket, state_dir } = readConfig({ flags: {}, env: {}, cwd: "/", os: "linux", file });
+      assertEquals(socket.value, SERVICE_PATHS[manager].socket);
+      assertEquals(state_dir.value, SERVICE_PATHS[manager].stateDir);
+    }
+  });
+}
