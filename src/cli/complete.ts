@@ -86,7 +86,7 @@ async function ofCommand(
   const live = { command: name, typed, ask: askWith(clientFor, given) };
   const equals = typed.startsWith("--") ? typed.indexOf("=") : -1;
   if (equals > 0) {
-    const flag = flags.find((one) => `--${one.name}` === typed.slice(0, equals));
+    const flag = flags.find((one) => answersTo(one, typed.slice(0, equals)));
     if (flag?.placeholder === undefined) return [];
     const values = await valuesOf(flag.placeholder, {
       ...live,
@@ -115,6 +115,12 @@ async function orFiles(typed: string, values: readonly Candidate[]): Promise<rea
   return values.includes(FILES) ? values : await startingWith(typed, Promise.resolve(values));
 }
 
+/** Whether a word is a flag, under one of its names. */
+function answersTo({ name, also, short }: Flag, word: string): boolean {
+  return word === `--${name}` || (also !== undefined && word === `--${also}`) ||
+    (short !== undefined && word === `-${short}`);
+}
+
 /** Reads what stands before the cursor; `open` is a flag whose value is at the cursor. */
 function readWords(
   words: readonly string[],
@@ -130,7 +136,7 @@ function readWords(
       continue;
     }
     const [name = "", ...value] = word.split("=");
-    const flag = flags.find((one) => `--${one.name}` === name || `-${one.short}` === name);
+    const flag = flags.find((one) => answersTo(one, name));
     if (flag === undefined) {
       operands += word.startsWith("-") ? 0 : 1;
     } else if (flag.placeholder === undefined || value.length > 0) {

@@ -77,7 +77,7 @@ const FLUSH_MS = 500;
 
 /** SIGHUP reads the configuration again. One that cannot be read changes nothing. */
 function reloadOnHangup(call: Call, agent: RunningAgent, logging: LogOptions, log: Log): void {
-  Deno.addSignalListener("SIGHUP", async () => {
+  const readAgain = async () => {
     try {
       const next = await loadConfig(configSources(call));
       const { applied, waiting } = await agent.reload(next);
@@ -90,6 +90,11 @@ function reloadOnHangup(call: Call, agent: RunningAgent, logging: LogOptions, lo
     } catch (error) {
       log.error("configuration not read again", { error });
     }
+  };
+  // One after the other: two at once could leave a part with the older of two values.
+  let reading = Promise.resolve();
+  Deno.addSignalListener("SIGHUP", () => {
+    reading = reading.then(readAgain);
   });
 }
 

@@ -100,7 +100,9 @@ export async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
   try {
     return await Deno.stat(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
+    const absent = error instanceof Deno.errors.NotFound ||
+      error instanceof Deno.errors.NotADirectory;
+    if (absent) return undefined;
     throw error;
   }
 }

@@ -80,8 +80,8 @@ export function definitionText(
 /**
  * Installs the agent: the binary, its configuration when there is none, the definition, the state
  * folder; then starts it. It is safe to repeat, and is how a newer binary takes the place of an older.
- * @throws {AgentError} `conflict` from source, since a service needs the single binary; `host` when
- *   the service manager refuses; `forbidden` without the rights
+ * @throws {AgentError} `conflict` from source, since a service needs the single binary, or when a file
+ *   cannot be written; `forbidden` without the rights; `host` when the service manager refuses
  */
 export async function installService(
   request: InstallRequest,
@@ -187,10 +187,11 @@ async function allowed(path: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
+    if (error instanceof AgentError) throw error;
     const denied = error instanceof Deno.errors.PermissionDenied;
-    if (!denied) throw error;
-    const message = `Cannot write ${path} and its companions: ${messageOf(error)}: expected root`;
-    throw new AgentError("forbidden", message, { cause: error });
+    const message = `Cannot write ${path} and its companions: ${messageOf(error)}` +
+      (denied ? ": expected root" : "");
+    throw new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
   }
 }
 

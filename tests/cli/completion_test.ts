@@ -57,6 +57,8 @@ programTest("bash", "bash completes commands, verbs and flags without an agent",
   assert(verbs.includes("run") && verbs.includes("cancel"), verbs.join());
   assertEquals(await offered(["job", "get", "--js"]), ["--json"]);
   assertEquals(await offered(["install", "sm"]), ["smf"]);
+  assertEquals(await offered(["job", "list", "--execution", "que"]), ["queued"]);
+  assertEquals(await offered(["job", "list", "--state", "que"]), ["queued"]);
   assertEquals(await offered(["nonsense", ""]), []);
   assertEquals(await offered(["job", "get", ""]), []);
 });

@@ -82,6 +82,22 @@ Deno.test("a state folder that is open to others is told, and closed when that i
     assertEquals(((await Deno.stat(state)).mode ?? 0) & 0o777, 0o700);
   }));
 
+Deno.test("a state folder that is a file is told once, and nothing is looked for below it", () =>
+  withFolder(async (folder) => {
+    const state = join(folder, "state");
+    await Deno.writeTextFile(state, "");
+    const { lines } = await doctor(
+      "--dev",
+      "--state-dir",
+      state,
+      "--run",
+      "state",
+      "--run",
+      "store",
+    );
+    assertEquals(lines.map(({ outcome }) => outcome), ["fail", "skipped"]);
+  }));
+
 Deno.test("a check that there is none of is a slip, and the near one is named", async () => {
   const { code, stderr } = await doctor("--dev", "--run", "sate");
   assertEquals(code, 2);

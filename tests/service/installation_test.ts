@@ -53,14 +53,15 @@ for (const manager of SERVICE_MANAGERS) {
     }));
 }
 
-Deno.test("an installation that cannot be written says that root is expected", () =>
+Deno.test("an installation that cannot be written says what could not be", () =>
   withFolder(async (folder) => {
     // Root may write everywhere but through a file.
     await Deno.writeTextFile(join(folder, "usr"), "");
     const program = join(folder, "download");
     await Deno.writeTextFile(program, "x");
     const request = { manager: "systemd", root: folder, start: true } as const;
-    await assertRejects(() => installService(request, { program }));
+    const error = await assertRejects(() => installService(request, { program }), AgentError);
+    assertStringIncludes(error.message, "Cannot write /usr/local/bin/zonewright");
     assertEquals(await Deno.readTextFile(join(folder, "usr")), "");
   }));
 

@@ -48,6 +48,9 @@ function keepOlder(db: Database, path: string): void {
   const partial = `${path}.partial`;
   removeIfThere(partial);
   db.prepare("VACUUM INTO ?").run(partial);
+  const file = Deno.openSync(partial, { write: true });
+  file.syncSync();
+  file.close();
   Deno.renameSync(partial, path);
 }
 
