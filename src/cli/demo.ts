@@ -11,6 +11,7 @@ import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { selfCommand } from "../executable.ts";
 import { openLog } from "../log.ts";
+import { readObjects, textIn } from "./answer.ts";
 import type { Call, Noun } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
 import { listenForStop } from "./serve.ts";
@@ -125,7 +126,16 @@ async function firstMachine(folder: string, url: string, call: Call): Promise<nu
   if (synced !== EXIT.ok) return synced;
   terminal.err(`\n$ zonewright machine create -f machine.json --artifact '${MEDIUM}' --follow\n`);
   const create = ["machine", "create", "-f", file, "--artifact", MEDIUM, "--follow"];
-  return await runSelf([...create, "--url", url]);
+  const created = await runSelf([...create, "--url", url]);
+  if (created !== EXIT.ok) return created;
+  const [machine] = readObjects(await machinesOf(url), "the machines");
+  const uuid = textIn(machine ?? {}, "uuid") ?? "";
+  terminal.err(`\n$ zonewright machine vnc ${uuid} --password\n`);
+  return await runSelf(["machine", "vnc", uuid, "--password", "--url", url]);
+}
+
+async function machinesOf(url: string): Promise<unknown> {
+  return await (await fetch(`${url}/agent/v1/machines`)).json();
 }
 
 /** Runs a command of this program as the operator would, on the same terminal. */
@@ -150,7 +160,7 @@ function statusLine(url: string): string {
 /** What to look at next. */
 function tour(url: string, isTerminal: boolean): string {
   return `
-The address above is a VNC console that any VNC client can open. Look around:
+Any VNC client can open the console, with the address and the password above. Look around:
   curl ${url}/agent/v1/machines
   curl ${url}/jobs
   curl ${url}/v1/index.json

@@ -48,6 +48,7 @@ journey(
         const machines = `${url}/agent/v1/machines`;
         const [{ uuid }] = await (await fetch(machines)).json();
         const { vnc } = await (await fetch(`${machines}/${uuid}/vnc`)).json();
+        await until("the password to be shown", () => shown.includes(vnc.password));
         using client = await RfbClient.connect(port);
         await client.handshake("3.8", vnc.password);
         const stats = await (await fetch(`${url}/stats`)).json();
