@@ -181,10 +181,8 @@ Deno.test("waitForVnc() names what it saw last when its time is up", async () =>
       const seen = `last seen: 127.0.0.1:${port} closed the connection`;
       await refused(() => wait(fake, 1_000), "timeout", seen);
     });
-    // Nobody listens there any more.
-    const free = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    free.close();
-    await fake.answer("info", names(free.addr.port));
+    // Below those that the system gives out: nobody listens there, whatever other tests do.
+    await fake.answer("info", names(1024));
     await refused(() => wait(fake, 1_000), "timeout", "cannot be reached");
   });
 });
