@@ -36,12 +36,7 @@ export async function stop(
   force: boolean,
   signal: Signal,
 ): Promise<void> {
-  const call: VmadmCall = {
-    operation: "stop",
-    action: `Cannot stop machine ${uuid}`,
-    args: force ? ["stop", uuid, "-F"] : ["stop", uuid],
-    signal,
-  };
+  const call = forceable("stop", uuid, force, signal);
   const result = await callVmadm(host, call);
   if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
   const text = messageOfOutput(result.stderr);
@@ -59,13 +54,19 @@ export async function reboot(
   force: boolean,
   signal: Signal,
 ): Promise<void> {
-  const call: VmadmCall = {
-    operation: "reboot",
-    action: `Cannot reboot machine ${uuid}`,
-    args: force ? ["reboot", uuid, "-F"] : ["reboot", uuid],
-    signal,
-  };
+  const call = forceable("reboot", uuid, force, signal);
   const result = await callVmadm(host, call);
   if (result.code === 0 && says(result, `Successfully completed reboot for VM ${uuid}`)) return;
   throw await explained(host, uuid, call, result);
+}
+
+/** With `-F` the guest is not asked. */
+function forceable(
+  operation: "stop" | "reboot",
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+): VmadmCall {
+  const args = force ? [operation, uuid, "-F"] : [operation, uuid];
+  return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
 }

@@ -11,6 +11,7 @@ import {
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
+import { machine } from "../domain/machine_request.ts";
 
 /** Name of the medium in the agent's media folder. */
 export const ISO = "install.iso";
@@ -18,20 +19,9 @@ const ISO_BYTES = 300 * 1024;
 
 /** The description of document 3, as small as it may be. */
 export const DESCRIPTION: JsonObject = {
-  brand: "kvm",
-  vcpus: 1,
-  autoboot: false,
+  ...machine,
   ram: 256,
-  resolvers: ["192.0.2.53", "198.51.100.53"],
   disks: [{ boot: true, model: "virtio", size: 1024 }],
-  nics: [{
-    nic_tag: "admin",
-    model: "virtio",
-    ip: "192.0.2.69",
-    netmask: "255.255.255.0",
-    gateway: "192.0.2.2",
-    primary: 1,
-  }],
 };
 
 /** An agent whose host is simulated. */
