@@ -115,9 +115,10 @@ export const readGuestUser: Read<string> = (raw) => {
 /** Hosts as a URL names them: a port is given where it is not the scheme's own. */
 export const readHosts: Read<readonly string[]> = (raw) => {
   const hosts = typeof raw === "string" ? raw.split(",").filter((host) => host !== "") : raw;
+  // Each scheme leaves its own port out, and either port may be meant.
   const plain = Array.isArray(hosts) && hosts.every((host) =>
     typeof host === "string" &&
-    URL.canParse(`http://${host}/`) && new URL(`http://${host}/`).host === host
+    ["http", "https"].some((scheme) => URL.parse(`${scheme}://${host}/`)?.host === host)
   );
   if (!plain) throw wanted(raw, "a list of hosts such as 127.0.0.1:9000 or hooks.example.org");
   return hosts;

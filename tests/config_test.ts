@@ -227,9 +227,9 @@ Deno.test("VERSION is the version of deno.json", async () => {
 });
 
 Deno.test("readConfig() reads callback hosts as URLs name them, and refuses what is no host", () => {
-  const config = read({ flags: { "callback-host": ["127.0.0.1:9000", "hooks.example.org"] } });
-  assertEquals(config.callback_hosts.value, ["127.0.0.1:9000", "hooks.example.org"]);
-  for (const host of ["http://a", "a/b", "A.example.org", "user@host", "host:80"]) {
+  const hosts = ["127.0.0.1:9000", "hooks.example.org", "b.example.org:443", "c.example.org:80"];
+  assertEquals(read({ flags: { "callback-host": hosts } }).callback_hosts.value, hosts);
+  for (const host of ["http://a", "a/b", "A.example.org", "user@host", "host:080"]) {
     assertEquals(problems({ flags: { "callback-host": [host] } }).length, 1, host);
   }
 });

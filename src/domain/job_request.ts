@@ -4,6 +4,7 @@ import { AgentError, invalidArgument } from "./error.ts";
 import { parseUuid, type WorkflowUuid } from "./id.ts";
 import { type Instant, parseInstant } from "./instant.ts";
 import { isJsonObject, isWholeText, type JsonObject, type JsonValue } from "./json.ts";
+import { leadsToNamed } from "./named_host.ts";
 
 /** Characters of `locks`; a longer pattern would cost every later job. */
 const LOCKS_CHARS_MAX = 256;
@@ -82,7 +83,7 @@ function callbackOf(value: unknown, hosts: readonly string[]): string | null {
   if (url.username !== "" || url.password !== "" || url.hash !== "") {
     throw invalidArgument(field, `Cannot accept ${field}: it names a user or a fragment`);
   }
-  if (!hosts.includes(url.host)) {
+  if (!leadsToNamed(url, hosts)) {
     const shown = hosts.length === 0 ? "none is" : `only ${hosts.join(", ")}`;
     const message = `Cannot call back to ${JSON.stringify(url.host)}: ${shown} allowed, see ` +
       "the setting callback_hosts";

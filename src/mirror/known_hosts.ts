@@ -5,6 +5,7 @@
 import { AgentError } from "../domain/error.ts";
 import { decodeDocument } from "../domain/index_document.ts";
 import { isJsonObject } from "../domain/json.ts";
+import { leadsToNamed } from "../domain/named_host.ts";
 import type { IndexStore } from "../store/store.ts";
 
 /** Which servers are known. */
@@ -26,13 +27,12 @@ export interface KnownHostsDependencies {
 /** Opens it; the index is read when an address is first asked for, and again when it has changed. */
 export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   const { index, upstream, allowed, generation } = deps;
-  const always = new Set(allowed);
   const base = upstream === null ? null : URL.parse(upstream);
-  if (base !== null && base.host !== "") always.add(base.host);
+  const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
   let listed: { readonly generation: number; readonly hosts: Promise<Set<string>> } | undefined;
   return {
     async require(url) {
-      if (always.has(url.host)) return;
+      if (leadsToNamed(url, always)) return;
       const now = generation();
       if (listed?.generation !== now) {
         listed = { generation: now, hosts: hostsOfLocations(index) };

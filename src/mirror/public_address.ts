@@ -8,6 +8,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isIpv4 } from "../domain/ip_address.ts";
+import { leadsToNamed } from "../domain/named_host.ts";
 import { transientError } from "./retry.ts";
 
 /** Every address of a host name, as the system resolves it. */
@@ -63,7 +64,7 @@ export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?
  * @throws {AgentError} `upstream`
  */
 export async function requirePublic(url: URL, reach: Reach): Promise<void> {
-  if (reach.namedHosts.includes(url.host)) return;
+  if (leadsToNamed(url, reach.namedHosts)) return;
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const literal = host.includes(":") || isIpv4(host);
   const addresses = literal ? [host] : await resolved(host, reach.resolve);

@@ -5,6 +5,7 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job_wire.ts";
+import { leadsToNamed } from "../domain/named_host.ts";
 import type { Log } from "../log.ts";
 import { Bell } from "../loop.ts";
 import type { DueCallback, Store } from "../store/store.ts";
@@ -151,7 +152,7 @@ async function post(
   { hosts, wording, fetch, userAgent, now }: CallbackOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!hosts.includes(new URL(url).host)) {
+  if (!leadsToNamed(new URL(url), hosts)) {
     throw new AgentError("forbidden", `Cannot call back to ${url}: its host is not allowed`);
   }
   const response = await fetch(url, {
