@@ -1,18 +1,20 @@
-// An agent that makes machines on a simulated host, and a vmadm in front of that host which notes when
-// each call began and ended: what is left of a step is the agent's own time.
+// An agent that makes machines, and what became of the time of each step.
 
 import { join } from "@std/path";
 import { BINARY } from "./agent_under_test.ts";
+import type { Call, MachineHost } from "./machine_host.ts";
 
 const START_MS_MAX = 30_000;
 const JOB_MS_MAX = 120_000;
-const POLL_MS = 20;
+/** As long as one request may wait for the end of a job. */
+const WAIT_SECONDS = 60;
 
 /** An agent with one medium. */
 export interface MachineAgent {
   readonly url: string;
   readonly pid: number;
   readonly folder: string;
+  readonly host: MachineHost;
   readonly medium: string;
   stop(): Promise<void>;
 }
@@ -31,52 +33,15 @@ export interface MadeMachine {
   readonly steps: readonly Step[];
 }
 
-/** One call of vmadm; milliseconds since 1970. */
-interface Call {
-  readonly begin: number;
-  readonly end: number;
-  readonly uuid: string;
-}
-
-/**
- * The program that stands for vmadm. What starting this shell takes, some two milliseconds, counts as
- * the agent's. Payloads are read first, since only they name the machine of a create.
- */
-function vmadmScript(state: string, log: string): string {
-  return `#!/bin/bash
-begin=$EPOCHREALTIME
-words="$*"
-if [[ $1 == create || $1 == validate || $1 == update ]]; then
-  IFS= read -r -d '' payload
-  words="$words $payload"
-  ${BINARY} simulate --state ${state} vmadm "$@" <<< "$payload"
-else
-  ${BINARY} simulate --state ${state} vmadm "$@" < /dev/null
-fi
-code=$?
-named='"uuid":"([0-9a-f-]{36})"'
-given='([0-9a-f]{8}-[0-9a-f-]{27})'
-[[ $words =~ $named || $words =~ $given ]]
-echo "$begin $EPOCHREALTIME \${BASH_REMATCH[1]}" >> ${log}
-exit $code
-`;
-}
-
-/** Starts an agent that takes the simulated host for a real one. */
+/** Starts an agent that takes this host for a real one. */
 export async function startMachineAgent(
   folder: string,
-  medium: string,
-  slots: number,
+  { host, medium, slots }: { host: MachineHost; medium: string; slots: number },
 ): Promise<MachineAgent> {
-  const host = join(folder, "host");
-  const vmadm = join(folder, "vmadm");
-  await Deno.writeTextFile(vmadm, vmadmScript(host, join(folder, "calls")), { mode: 0o755 });
-  await Deno.writeTextFile(join(folder, "calls"), "");
-  await run(BINARY, ["simulate", "--state", host, "engine"]);
   const child = new Deno.Command(BINARY, {
     args: [
       ...["serve", "--listen", "127.0.0.1:0", "--state-dir", join(folder, "state")],
-      ...["--host", "local", "--vmadm", vmadm, "--zones", join(host, "zones")],
+      ...["--host", "local", "--vmadm", host.vmadm, "--zones", host.zones],
       ...["--media-dir", join(folder, "media"), "--slots", String(slots)],
       ...["--log-format", "json"],
     ],
@@ -103,19 +68,14 @@ export async function startMachineAgent(
     url,
     pid: child.pid,
     folder,
+    host,
     medium,
     async stop() {
       child.kill("SIGTERM");
       await child.status;
       await reading;
-      await run(BINARY, ["simulate", "--state", host, "stop-all"]);
     },
   };
-}
-
-async function run(program: string, args: readonly string[]): Promise<void> {
-  const { success, stderr } = await new Deno.Command(program, { args: [...args] }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
 /** Makes a machine and tells what became of the time. */
@@ -136,7 +96,7 @@ export async function makeMachine(agent: MachineAgent): Promise<MadeMachine> {
   const { uuid, job_uuid, message } = await response.json();
   if (response.status !== 202) throw new Error(`No machine is made: ${message}`);
   const job = await jobEnd(agent, job_uuid);
-  const calls = await callsOf(agent, uuid);
+  const calls = await agent.host.calls(uuid);
   const steps = job.chain_results.map((entry): Step => {
     const [from, to] = [Date.parse(entry.started_at), Date.parse(entry.finished_at)];
     return { task: entry.name, ms: to - from, vmadmMs: msWithin(calls, from, to) };
@@ -154,21 +114,15 @@ interface Ended {
   }[];
 }
 
+/** Waits inside a request, so that asking costs the agent nothing while it works. */
 async function jobEnd(agent: MachineAgent, uuid: string): Promise<Ended> {
   for (const deadline = performance.now() + JOB_MS_MAX; performance.now() < deadline;) {
-    const job = await (await fetch(`${agent.url}/jobs/${uuid}`)).json();
+    const response = await fetch(`${agent.url}/jobs/${uuid}/wait?timeout=${WAIT_SECONDS}`);
+    const job = await response.json();
     if (job.execution === "success") return job;
     if (job.execution === "failure") throw new Error(JSON.stringify(job.chain_results));
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   throw new Error(`Job ${uuid} does not end`);
-}
-
-async function callsOf({ folder }: MachineAgent, uuid: string): Promise<Call[]> {
-  const lines = (await Deno.readTextFile(join(folder, "calls"))).split("\n");
-  return lines.map((line) => line.split(" ")).flatMap(([begin, end, whose]) =>
-    whose === uuid ? [{ begin: Number(begin) * 1000, end: Number(end) * 1000, uuid }] : []
-  );
 }
 
 /** Milliseconds of a step in which a call about its machine was under way. */
@@ -177,10 +131,4 @@ function msWithin(calls: readonly Call[], from: number, to: number): number {
     (sum, { begin, end }) => sum + Math.max(0, Math.min(end, to) - Math.max(begin, from)),
     0,
   );
-}
-
-/** Removes a machine, by the host's own call. */
-export async function removeMachine({ folder }: MachineAgent, uuid: string): Promise<void> {
-  const host = join(folder, "host");
-  await run(BINARY, ["simulate", "--state", host, "vmadm", "delete", uuid]);
 }

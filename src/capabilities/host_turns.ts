@@ -5,8 +5,10 @@
 import { openTurns, type Turns } from "../host/turns.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 
-/** Looks at machines, of all tasks together: each is one short process. */
+/** Looks at machines, of all tasks together, whatever the number of slots: each is one short process. */
 export const READS_AT_ONCE = 6;
+/** With more slots each has a look of its own, so that no job waits for others; with many they take turns. */
+export const READS_AT_ONCE_MAX = 16;
 /**
  * Changes of machines of one execution. Not of all together: a change may take minutes, for which
  * the undoing of another job must not wait.
@@ -18,9 +20,12 @@ export function openChangeTurns(): Turns {
   return openTurns(CHANGES_AT_ONCE);
 }
 
-/** vmadm with turns for what only looks; its other methods are as they were. */
-export function withReadTurns(vmadm: Vmadm): Vmadm {
-  const turns = openTurns(READS_AT_ONCE);
+/**
+ * vmadm with turns for what only looks; its other methods are as they were.
+ * @param slots Jobs that run at the same time
+ */
+export function withReadTurns(vmadm: Vmadm, slots: number): Vmadm {
+  const turns = openTurns(Math.min(Math.max(slots, READS_AT_ONCE), READS_AT_ONCE_MAX));
   return {
     ...vmadm,
     get: (uuid, o = {}) =>

@@ -1,12 +1,13 @@
-// Runs host programs: the only file of the agent that does. No shell, an absolute path, an empty
-// environment, a deadline, and a bound on what is read. Every program leads a process group of its
-// own, so that on deadline, abort or flood its children die with it.
+// Runs host programs to their end. No shell, an absolute path, an empty environment, a deadline, and a
+// bound on what is read. Every program leads a process group of its own, so that on deadline, abort
+// or flood its children die with it.
 
 import { AgentError } from "../domain/error.ts";
 import { abortedError, checkAborted } from "./abort.ts";
+import { checkStarted, killGroup, type ProgramOptions, startProgram } from "./program.ts";
 
 /** How a program is run. */
-export interface CommandOptions {
+export interface CommandOptions extends ProgramOptions {
   /** Written to the program's standard input, which is empty otherwise. */
   stdin?: Uint8Array | string;
   /** Leaves the standard input open until the program ends, for one that watches for its closing. */
@@ -21,10 +22,6 @@ export interface CommandOptions {
   released?: AbortSignal;
   /** Largest size of standard output and standard error together, bytes. */
   outputBytesMax?: number;
-  /** Variables beside `LC_ALL` and `PATH`; nothing else of the agent's environment is handed on. */
-  env?: Record<string, string>;
-  /** Working directory; `/` when not given. */
-  cwd?: string;
 }
 
 /** How a program ended and what it wrote. */
@@ -47,8 +44,6 @@ const OUTPUT_GRACE_MS = 2_000;
 /** How long a killed program may take to be gone; one inside the kernel can take for ever. */
 const KILL_WAIT_MS = 5_000;
 
-const ENVIRONMENT = { LC_ALL: "C", PATH: "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin" };
-
 /**
  * Runs a program to its end. An exit code other than 0 is a result, not a failure of this function.
  * @param program Absolute path
@@ -63,7 +58,7 @@ export async function runCommand(
   checkAborted(`Cannot run ${JSON.stringify(program)}`, options.signal);
   const startedAt = performance.now();
   const child = startProgram(program, args, options);
-  const watch = watchGroup(child.pid, program, options);
+  const watch = watchGroup(child, program, options);
   const streams = [
     collect(child.stdout, watch.count),
     collect(child.stderr, watch.count),
@@ -72,7 +67,7 @@ export async function runCommand(
       : [feed(child.stdin, options.stdin, options.stdinStaysOpen ? child.status : null)]),
   ] as const;
   const abandon = () => {
-    killGroup(child.pid);
+    killGroup(child);
     for (const stream of streams) stream.abandon();
   };
   const release = () => {
@@ -87,6 +82,7 @@ export async function runCommand(
     grace = setTimeout(abandon, OUTPUT_GRACE_MS);
     const [stdout, stderr] = await Promise.all(streams.map((stream) => stream.done));
     watch.check();
+    checkStarted(program, { code: status.code, stderr: stderr ?? "" });
     const durationMs = performance.now() - startedAt;
     return {
       code: status.code,
@@ -105,43 +101,6 @@ export async function runCommand(
   }
 }
 
-/**
- * Starts a program that its caller talks with; runCommand() is for all others. It has the same
- * environment, and leads a process group of its own that killGroup() ends.
- * @param program Absolute path
- * @throws {AgentError} `host` when it cannot be started
- */
-export function startProgram(
-  program: string,
-  args: readonly string[],
-  options: Pick<CommandOptions, "cwd" | "env" | "stdin">,
-): Deno.ChildProcess {
-  const action = `Cannot run ${JSON.stringify(program)}`;
-  if (!program.startsWith("/")) {
-    throw new AgentError("host", `${action}: expected an absolute path`);
-  }
-  try {
-    return new Deno.Command(program, {
-      args: [...args],
-      env: { ...ENVIRONMENT, ...options.env },
-      clearEnv: true,
-      cwd: options.cwd ?? "/",
-      // A session and group of its own: kill() alone would leave grandchildren behind.
-      detached: true,
-      stdin: options.stdin === undefined ? "null" : "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-  } catch (cause) {
-    const why = cause instanceof Deno.errors.NotFound
-      ? "there is no such program"
-      : cause instanceof Deno.errors.PermissionDenied
-      ? "it may not be executed"
-      : "it could not be started";
-    throw new AgentError("host", `${action}: ${why}`, { cause });
-  }
-}
-
 /** What ends a program early, and what is thrown then. */
 interface Watch {
   /** Takes note of bytes that were read; false once there are too many. */
@@ -155,7 +114,11 @@ interface Watch {
   end(): void;
 }
 
-function watchGroup(pid: number, program: string, options: CommandOptions): Watch {
+function watchGroup(
+  leader: Deno.ChildProcess,
+  program: string,
+  options: CommandOptions,
+): Watch {
   const { deadlineMs, signal, outputBytesMax = OUTPUT_BYTES_MAX } = options;
   const action = `Cannot run ${JSON.stringify(program)}`;
   const { promise: lost, reject } = Promise.withResolvers<never>();
@@ -164,7 +127,7 @@ function watchGroup(pid: number, program: string, options: CommandOptions): Watc
   const stop = (error: AgentError) => {
     if (failure !== undefined) return;
     failure = error;
-    killGroup(pid);
+    killGroup(leader);
     killWait = setTimeout(() => reject(error), KILL_WAIT_MS);
   };
   const deadline = setTimeout(() => {
@@ -192,15 +155,6 @@ function watchGroup(pid: number, program: string, options: CommandOptions): Watc
       signal?.removeEventListener("abort", onAbort);
     },
   };
-}
-
-/** Kills every process of a group; one that is gone already is no failure. */
-export function killGroup(leader: number): void {
-  try {
-    Deno.kill(-leader, "SIGKILL");
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
 }
 
 /** One of the program's streams: what came of it, and how to stop waiting for more. */

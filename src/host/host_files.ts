@@ -10,6 +10,7 @@ import type { Digests } from "./digests.ts";
 import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
 import { closing } from "../closing.ts";
+import { openSyncAhead } from "./sync_ahead.ts";
 
 /** What stands at a path, a link itself and not what it points to. */
 export interface FileStatus {
@@ -157,6 +158,7 @@ async function createFile(path: string): Promise<NewFile> {
       owner: info.uid,
     };
   };
+  const ahead = openSyncAhead(() => handle.datasync());
   return {
     status: await told("look at", path, status),
     write: (bytes) =>
@@ -164,14 +166,20 @@ async function createFile(path: string): Promise<NewFile> {
         for (let done = 0; done < bytes.length;) {
           done += (await handle.write(bytes, done, bytes.length - done)).bytesWritten;
         }
+        ahead.wrote(bytes.length);
       }),
     finish: (mode) =>
       told("write", path, async () => {
+        await ahead.ended();
         await handle.chmod(mode);
         await handle.sync();
         return await status();
       }),
-    close: () => handle.close(),
+    close: async () => {
+      // The handle must not be closed below a sync that is still under way; finish() tells its failure.
+      await ahead.ended().catch(() => {});
+      await handle.close();
+    },
   };
 }
 

@@ -2,7 +2,7 @@
 // the session ends, for whatever reason, every request that waits fails with that reason.
 
 import { AgentError } from "../domain/error.ts";
-import { killGroup } from "./command.ts";
+import { killGroup } from "./program.ts";
 import { type Field, type Fields, fieldsOf, PACKET, packet } from "./remote_packet.ts";
 
 /** Longest answer that is taken; those to our requests are far shorter, bytes. */
@@ -52,7 +52,7 @@ export async function openRemoteSession(
     if (error !== undefined) return;
     error = failure(words);
     silence.stop();
-    killGroup(child.pid);
+    killGroup(child);
     hello.reject(error);
     for (const { reject } of waiting.values()) reject(error);
     waiting.clear();

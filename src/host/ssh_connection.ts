@@ -8,7 +8,8 @@
 import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { orAborted } from "./abort.ts";
-import { killGroup, runCommand, startProgram } from "./command.ts";
+import { runCommand } from "./command.ts";
+import { killGroup, startProgram } from "./program.ts";
 import { addressOf, connectFailure, SSH, type SshHost, sshOptions } from "./ssh_client.ts";
 import { openTurns } from "./turns.ts";
 
@@ -181,7 +182,7 @@ function readText(
 function endMaster(master: Master): void {
   if (master.ended) return;
   master.ended = true;
-  killGroup(master.child.pid);
+  killGroup(master.child);
   // Closed only now: while the process lives, its closing would end the connection in order and wait
   // for every session.
   master.child.stdin.close().catch(() => {});

@@ -3,7 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { abortedError, checkAborted } from "./abort.ts";
-import { killGroup, startProgram } from "./command.ts";
+import { killGroup, startProgram } from "./program.ts";
 import { addressOf, SSH, sshWords } from "./ssh_client.ts";
 import type { SshConnection } from "./ssh_connection.ts";
 import type { HostConnection } from "./transport.ts";
@@ -68,7 +68,7 @@ function channelOf(
     },
     close() {
       closed = true;
-      killGroup(child.pid);
+      killGroup(child);
       const ignore = () => {};
       // Whoever took the streams themselves ends them; what nobody took must not be left open.
       if (reader !== undefined) reader.cancel().catch(ignore);

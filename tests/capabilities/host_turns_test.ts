@@ -2,7 +2,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
-import { CHANGES_AT_ONCE, READS_AT_ONCE } from "../../src/capabilities/host_turns.ts";
+import {
+  CHANGES_AT_ONCE,
+  READS_AT_ONCE,
+  READS_AT_ONCE_MAX,
+} from "../../src/capabilities/host_turns.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
@@ -31,7 +35,10 @@ interface Tasks {
   task(number: number, signal?: AbortSignal): Promise<TaskPerform>;
 }
 
-function openTasks({ store, transport: own, mirror, log, mediaDir }: SimulatedHost): Tasks {
+function openTasks(
+  { store, transport: own, mirror, log, mediaDir }: SimulatedHost,
+  slots = 1,
+): Tasks {
   const { count, transport } = counted(own);
   const performFor = openCapabilities({
     vmadm: openVmadm(transport),
@@ -40,6 +47,7 @@ function openTasks({ store, transport: own, mirror, log, mediaDir }: SimulatedHo
     store,
     policy: DEFAULT_POLICY,
     mediaDirs: [mediaDir],
+    slots,
     log,
     now: () => jobOf(1).created_at,
   });
@@ -75,6 +83,16 @@ Deno.test("tasks that look at machines all at once start few processes, and all 
     assertEquals(new Set(all.flat()), new Set(["ok"]));
     assertEquals(count.most, READS_AT_ONCE);
   });
+});
+
+Deno.test("each of several slots may look at machines without waiting for others, up to a bound", async () => {
+  for (const [slots, most] of [[10, 10], [READS_AT_ONCE_MAX + 1, READS_AT_ONCE_MAX]] as const) {
+    await withHost(async (host) => {
+      const { count, task } = openTasks(host, slots);
+      assertEquals(new Set(await callAll(await task(1), "vmadm.get")), new Set(["ok"]));
+      assertEquals(count.most, most);
+    });
+  }
 });
 
 Deno.test("a task that changes machines all at once starts few processes, and all are answered", async () => {

@@ -1,0 +1,138 @@
+// Starting and ending programs of the host, each at the head of a process group of its own, so that
+// its children end with it. command.ts runs them to their end.
+//
+// This runtime makes a group of its own by copying the whole process first, which stops everything
+// else for milliseconds at each start. A plain start does without, so where setsid(1) of util-linux
+// is, it stands in front of the program, makes the group, and becomes the program.
+
+import { AgentError } from "../domain/error.ts";
+
+/** How a program is started. */
+export interface ProgramOptions {
+  /** Whether the caller writes to the standard input, which is empty otherwise. */
+  stdin?: unknown;
+  /** Variables beside `LC_ALL` and `PATH`; nothing else of the agent's environment is handed on. */
+  env?: Record<string, string>;
+  /** Working directory; `/` when not given. */
+  cwd?: string;
+}
+
+const ENVIRONMENT = { LC_ALL: "C", PATH: "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin" };
+
+const SETSID = "/usr/bin/setsid";
+/** How setsid tells that it could not become the program, in util-linux and in busybox. */
+const NOT_BECOME = /^(?:\S*\/)?setsid: .*\bexecute\b/;
+
+const NO_PROGRAM = "there is no such program";
+const NOT_EXECUTABLE = "it may not be executed";
+
+/**
+ * Starts a program that its caller talks with; runCommand() is for all others. It has the same
+ * environment, and leads a process group of its own that killGroup() ends.
+ * @param program Absolute path
+ * @throws {AgentError} `host` when it cannot be started
+ */
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  options: ProgramOptions,
+): Deno.ChildProcess {
+  if (!program.startsWith("/")) throw notStarted(program, "expected an absolute path");
+  // Linux alone starts programs without copying the process.
+  if (Deno.build.os === "linux") {
+    // What setsid finds wrong is told late, and in its own words.
+    checkExecutable(program);
+    const child = spawnBehindSetsid(program, args, options);
+    if (child !== null) return child;
+  }
+  try {
+    return spawn(program, args, options, true);
+  } catch (cause) {
+    throw notStarted(program, reasonOf(cause), cause);
+  }
+}
+
+/** Null where there is no setsid. */
+function spawnBehindSetsid(
+  program: string,
+  args: readonly string[],
+  options: ProgramOptions,
+): Deno.ChildProcess | null {
+  try {
+    return spawn(SETSID, [program, ...args], options, false);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound) return null;
+    throw notStarted(program, reasonOf(cause), cause);
+  }
+}
+
+function spawn(
+  program: string,
+  args: readonly string[],
+  options: ProgramOptions,
+  detached: boolean,
+): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    env: { ...ENVIRONMENT, ...options.env },
+    clearEnv: true,
+    cwd: options.cwd ?? "/",
+    detached,
+    stdin: options.stdin === undefined ? "null" : "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+function checkExecutable(program: string): void {
+  let info: Deno.FileInfo;
+  try {
+    info = Deno.statSync(program);
+  } catch (cause) {
+    throw notStarted(program, reasonOf(cause), cause);
+  }
+  const executable = info.isFile && ((info.mode ?? 0) & 0o111) !== 0;
+  if (!executable) throw notStarted(program, NOT_EXECUTABLE);
+}
+
+/**
+ * Returns only for a program that has run; one that setsid could not become wrote nothing itself.
+ * @throws {AgentError} `host`
+ */
+export function checkStarted(
+  program: string,
+  { code, stderr }: { code: number; stderr: string },
+): void {
+  if ((code === 126 || code === 127) && NOT_BECOME.test(stderr)) {
+    throw notStarted(program, code === 127 ? NO_PROGRAM : NOT_EXECUTABLE);
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  if (cause instanceof Deno.errors.NotFound) return NO_PROGRAM;
+  return cause instanceof Deno.errors.PermissionDenied ? NOT_EXECUTABLE : "it could not be started";
+}
+
+function notStarted(program: string, why: string, cause?: unknown): AgentError {
+  return new AgentError("host", `Cannot run ${JSON.stringify(program)}: ${why}`, { cause });
+}
+
+/** Kills a program and every other process of its group; what is gone already is no failure. */
+export function killGroup(leader: Deno.ChildProcess): void {
+  if (killed(() => Deno.kill(-leader.pid, "SIGKILL"))) return;
+  // There may be no group yet: then the program is ended as it is about to make one, and after it
+  // what it could start in that moment. By its handle, since its id may be another's by now.
+  if (killed(() => leader.kill("SIGKILL"))) killed(() => Deno.kill(-leader.pid, "SIGKILL"));
+}
+
+/** Whether something was there to be killed. */
+function killed(kill: () => void): boolean {
+  try {
+    kill();
+    return true;
+  } catch (error) {
+    // A child that has been waited for is a TypeError.
+    if (error instanceof Deno.errors.NotFound || error instanceof TypeError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,63 @@
+import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { runCommand } from "../../src/host/command.ts";
+import { killGroup, startProgram } from "../../src/host/program.ts";
+
+async function endOf(child: Deno.ChildProcess): Promise<Deno.CommandStatus> {
+  await Promise.all([child.stdout.cancel(), child.stderr.cancel()]);
+  return await child.status;
+}
+
+Deno.test("a program is ended in the moment of its start, before it leads a group", async () => {
+  for (let round = 0; round < 50; round += 1) {
+    const child = startProgram("/bin/sleep", ["600"], {});
+    killGroup(child);
+    assertEquals((await endOf(child)).signal, "SIGKILL");
+    // There is nobody left to be killed, and that is no failure.
+    killGroup(child);
+  }
+});
+
+Deno.test("a program leads a group and a session of its own, as the process that was started", async () => {
+  const child = startProgram("/bin/cat", [], { stdin: "" });
+  const writer = child.stdin.getWriter();
+  const reader = child.stdout.getReader();
+  await writer.write(new TextEncoder().encode("here\n"));
+  assertEquals(new TextDecoder().decode((await reader.read()).value), "here\n");
+  const { stdout } = await runCommand("/bin/ps", ["-o", "comm=,pgid=,sid=", "-p", `${child.pid}`], {
+    deadlineMs: 30_000,
+  });
+  assertEquals(stdout.trim().split(/\s+/), ["cat", `${child.pid}`, `${child.pid}`]);
+  await writer.close();
+  await Promise.all([reader.cancel(), child.stderr.cancel()]);
+  assertEquals((await child.status).code, 0);
+});
+
+Deno.test("a program without its interpreter is told as one that is not there", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const program = `${folder}/vmadm`;
+    await Deno.writeTextFile(program, "#!/nowhere/sh\n", { mode: 0o755 });
+    const error = await assertRejects(
+      () => runCommand(program, [], { deadlineMs: 30_000 }),
+      AgentError,
+    );
+    assertEquals(error.code, "host");
+    assertStringIncludes(error.message, "there is no such program");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a folder is no program", () => {
+  const error = assertThrows(() => startProgram("/usr/bin", [], {}), AgentError);
+  assertStringIncludes(error.message, "it may not be executed");
+});
+
+Deno.test("a program that ends with the codes of a failed start has run all the same", async () => {
+  for (const code of [126, 127]) {
+    const script = `echo "sh: vmadm: not found" >&2; exit ${code}`;
+    const result = await runCommand("/bin/sh", ["-c", script], { deadlineMs: 30_000 });
+    assertEquals(result.code, code);
+  }
+});
