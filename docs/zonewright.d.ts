@@ -265,7 +265,10 @@ declare namespace Zonewright {
 
   /** Machines of the host. `uuid` is that of the machine. */
   interface Vmadm {
-    /** Checks a payload against the policy, then by `vmadm validate create`. */
+    /**
+     * Checks a payload against the policy, then by `vmadm validate create`, then whether the host has the
+     * networks of its nics and room for its disks.
+     */
     validate(payload: MachinePayload): Promise<null>;
     /** Makes the machine; it is stopped then. The tag `zonewright_job` names the job. */
     create(payload: MachinePayload & { uuid: string }): Promise<{ uuid: string }>;
@@ -277,9 +280,17 @@ declare namespace Zonewright {
     boot(uuid: string, words?: BootWords): Promise<null>;
     /** Stops it; one that is stopped is left alone. */
     stop(uuid: string, options?: StopOptions | null): Promise<null>;
+    /**
+     * Starts a running machine anew. A medium that was given at boot is lost, but for a kvm machine with
+     * `force`. A second call starts it once more.
+     */
+    reboot(uuid: string, options?: RebootOptions | null): Promise<null>;
     /** Changes properties; disks only while the machine is stopped. */
     update(uuid: string, changes: MachineChanges): Promise<null>;
-    /** Deletes it with its disks and all in its zone; one that is not there is no error. */
+    /**
+     * Deletes it with its disks and all in its zone, or what a create of this job left that died; one
+     * that is not there is no error.
+     */
     delete(uuid: string): Promise<null>;
     /** Where its console listens now; null while it does not. The machine must be running. */
     info(uuid: string, section: "vnc"): Promise<VncAddress | null>;
@@ -326,6 +337,13 @@ declare namespace Zonewright {
     /** At most one with `boot`, at most two of model `ide`. */
     disks?: Disk<"virtio" | "scsi" | "ide">[];
     vga?: "cirrus" | "std" | "vmware" | "qxl" | "xenfb";
+    /** Where a start without words of its own looks. */
+    boot?: `order=${BootOrder}` | `order=${BootOrder},once=${"c" | "d" | "n"}`;
+    cpu_type?: "qemu64" | "host";
+    /** Packets of one flush of a virtio nic: 1 to 65535. */
+    virtio_txburst?: number;
+    /** Nanoseconds until a virtio nic flushes: 1 to 1000000000. */
+    virtio_txtimer?: number;
     bootrom?: never;
   };
 
@@ -337,6 +355,10 @@ declare namespace Zonewright {
     /** Without `uefi` the screen of its console stays empty. */
     bootrom?: "bios" | "uefi";
     vga?: never;
+    boot?: never;
+    cpu_type?: never;
+    virtio_txburst?: never;
+    virtio_txtimer?: never;
   };
 
   /** What machines of both brands have. */
@@ -364,15 +386,37 @@ declare namespace Zonewright {
     cpu_shares?: number;
     /** Of the hypervisor and its guest, MiB: 1 to 266240. */
     max_physical_memory?: number;
+    /** MiB: 1 to 266240, not over `max_physical_memory`. */
+    max_locked_memory?: number;
+    /** MiB: 256 to 266240, not below `max_physical_memory`. */
+    max_swap?: number;
+    /** Threads of the zone: 1 to 100000. */
+    max_lwps?: number;
+    /** A uuid: whose machine it is, for firewall rules and other programs. */
+    owner_uuid?: string;
+    /** A uuid, for other programs. */
+    billing_id?: string;
+    /** Other programs are to pass it over. */
+    do_not_inventory?: boolean;
+    /** Whether the firewall rules of the host hold for it. */
+    firewall_enabled?: boolean;
     /** 0 to 1024. */
     zfs_io_priority?: number;
+    /** Of the zone's own files. */
+    zfs_root_compression?: Compression;
+    /** Bytes of a block of the zone's own files. */
+    zfs_root_recsize?: BlockSize;
     /** True for a random password of the console, which no task is told. */
     vnc_password?: boolean;
     /** At most 64. The tag `zonewright_job` is the agent's own. */
     tags?: Metadata;
     /** At most 64 entries; `user-data` of the first boot travels here. */
     customer_metadata?: Metadata;
+    routes?: Routes;
   };
+
+  /** Gateways, or nics such as `nics[0]`, by the IPv4 address or network that they lead to; at most 64. */
+  type Routes = { [destination: string]: string };
 
   /** A flat object of texts, numbers and booleans. */
   type Metadata = { [key: string]: string | number | boolean };
@@ -383,19 +427,33 @@ declare namespace Zonewright {
     /** MiB: 1 to 4194304. */
     size: number;
     boot?: boolean;
-    compression?:
-      | "off"
-      | "on"
-      | "lz4"
-      | "lzjb"
-      | "zle"
-      | "gzip"
-      | `gzip-${1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9}`;
+    media?: "disk";
+    compression?: Compression;
     /** MiB that are reserved in the pool, at most `size`. */
     refreservation?: number;
-    /** Bytes. */
-    block_size?: 512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072;
+    block_size?: BlockSize;
+    /** Of bhyve: bytes that the guest is told, or logical and physical ones, such as `512/4096`. */
+    guest_block_size?: string;
+    /** Of bhyve: the guest cannot give room back. */
+    notrim?: boolean;
+    /** Of bhyve: `bus:device:function`. */
+    pci_slot?: string;
+    /** Of bhyve. */
+    uuid?: string;
   };
+
+  /** How zfs compresses. */
+  type Compression =
+    | "off"
+    | "on"
+    | "lz4"
+    | "lzjb"
+    | "zle"
+    | "gzip"
+    | `gzip-${1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9}`;
+
+  /** Bytes. */
+  type BlockSize = 512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072;
 
   /** Of kvm: virtio, scsi, ide. Of bhyve: virtio, ahci, nvme. */
   type DiskModel = "virtio" | "scsi" | "ide" | "ahci" | "nvme";
@@ -421,22 +479,60 @@ declare namespace Zonewright {
     gateways?: string[];
     /** Bytes: 576 to 9000. */
     mtu?: number;
+    /** For those who keep networks elsewhere. */
+    network_uuid?: string;
+    /** `0x` and hexadecimal bytes; at most 20. */
+    allowed_dhcp_cids?: string[];
+    /** At most 64. */
+    blocked_outgoing_ports?: number[];
   };
 
+  /** What changes of the nic that has this `mac`. */
+  type NicChange = Partial<Nic> & { mac: string };
+
+  /** Properties that have the same meaning and bounds as those of a new machine. */
+  type SettingChanges =
+    & Pick<
+      PayloadOfAnyBrand,
+      | "vcpus"
+      | "ram"
+      | "quota"
+      | "alias"
+      | "hostname"
+      | "resolvers"
+      | "owner_uuid"
+      | "billing_id"
+      | "do_not_inventory"
+      | "firewall_enabled"
+      | "cpu_cap"
+      | "cpu_shares"
+      | "max_physical_memory"
+      | "max_locked_memory"
+      | "max_swap"
+      | "max_lwps"
+      | "zfs_io_priority"
+      | "zfs_root_compression"
+      | "zfs_root_recsize"
+    >
+    & Pick<KvmPayload, "boot" | "cpu_type" | "vga" | "virtio_txburst" | "virtio_txtimer">
+    & Pick<BhyvePayload, "bootrom">;
+
   /** What `vmadm.update()` takes. Other properties are refused. */
-  type MachineChanges = {
-    /** 1 to 64. */
-    vcpus?: number;
-    /** MiB: 1 to 262144. */
-    ram?: number;
-    /** GiB: 1 to 1024. */
-    quota?: number;
+  type MachineChanges = SettingChanges & {
     /** Whether the machine starts with the host. */
     autoboot?: boolean;
     set_tags?: Metadata;
     remove_tags?: string[];
     set_customer_metadata?: Metadata;
     remove_customer_metadata?: string[];
+    set_routes?: Routes;
+    /** Their destinations. */
+    remove_routes?: string[];
+    /** The machine has at most 8 then. Its next boot knows them. */
+    add_nics?: Nic[];
+    update_nics?: NicChange[];
+    /** Their MAC addresses. */
+    remove_nics?: string[];
     /** Placed media to attach, at most 4: the way in which a bhyve machine boots from one. */
     add_disks?: AttachedMedium[];
     /** Paths of media to take away, at most 4. */
@@ -483,6 +579,14 @@ declare namespace Zonewright {
 
   /** How a machine is stopped. */
   type StopOptions = {
+    /** At once, without asking the guest. */
+    force?: boolean;
+    /** Seconds that the guest has to power off, 1 to 180; not together with `force`. */
+    timeout?: number;
+  };
+
+  /** How a machine is started anew. */
+  type RebootOptions = {
     /** At once, without asking the guest. */
     force?: boolean;
   };

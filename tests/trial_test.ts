@@ -109,7 +109,8 @@ Deno.test("bodies of a trial are behind the same wall, under the same policy", a
     "catch (error) { cb(null, [...seen, error.code, error.message]); } }";
   const { job } = await withTrial(trialOf(chain(refused)), rested);
   const missing = ["undefined", "undefined", "undefined"];
-  const message = "Cannot accept the machine: payload.filesystems is not allowed by the policy";
+  const message = "Cannot accept the machine: payload.filesystems is not allowed: " +
+    "it reaches out of the zone";
   assertEquals(resultsOf(job), [[...missing, "invalid_argument", message]]);
 });
 

@@ -5,11 +5,17 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import { flag, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { checkStop, STOP_CHECKS } from "../domain/machine_action.ts";
 import { parseMachinePayload } from "../domain/machine.ts";
-import { parseMachineChanges } from "../domain/machine_changes.ts";
+import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine_changes.ts";
 import { JOB_TAG } from "../domain/metadata.ts";
+import type { Now } from "../domain/instant.ts";
 import type { Policy } from "../domain/policy.ts";
+import { requireHostRoom } from "../host/host_room.ts";
+import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm.ts";
+import type { StopArguments } from "../host/vmadm_power.ts";
+import type { Store } from "../store/store.ts";
 import { parseBootArguments } from "./boot_arguments.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 
@@ -20,18 +26,32 @@ const CREATE_DEADLINE_MS = 15 * MINUTE_MS;
 const BOOT_DEADLINE_MS = 10 * MINUTE_MS;
 /** A graceful stop is forced by vmadm itself after three minutes. */
 const STOP_DEADLINE_MS = 10 * MINUTE_MS;
+/** vmadm waits three minutes for the guest, and then stops and starts the machine. */
+const REBOOT_DEADLINE_MS = 16 * MINUTE_MS;
 const UPDATE_DEADLINE_MS = 10 * MINUTE_MS;
 const DELETE_DEADLINE_MS = 15 * MINUTE_MS;
 
+/** What the capabilities about machines work with. */
+export interface VmadmDeps {
+  readonly vmadm: Vmadm;
+  readonly transport: Transport;
+  readonly policy: Policy;
+  readonly store: Pick<Store, "machineClaims">;
+  readonly now: Now;
+}
+
 /** The capabilities `vmadm.*`. @see vmadm(8) */
-export function vmadmCapabilities(vmadm: Vmadm, policy: Policy): CapabilitiesOf<"vmadm"> {
+export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
+  const { vmadm, transport, policy } = deps;
   return {
     "vmadm.validate": within(READ_DEADLINE_MS, async ({ signal }, [payload]) => {
-      await vmadm.validateCreate(parseMachinePayload(payload, policy, "payload"), { signal });
+      const parsed = parseMachinePayload(payload, policy, "payload");
+      await vmadm.validateCreate(parsed, { signal });
+      await requireHostRoom(transport, parsed, "payload", signal);
       return null;
     }),
     "vmadm.create": within(CREATE_DEADLINE_MS, (call, [payload]) => {
-      return create(vmadm, policy, call, payload);
+      return create(deps, call, payload);
     }),
     "vmadm.get": within(CREATE_DEADLINE_MS, async ({ signal }, [uuid]) => {
       // A canceled job's create goes on. What undoes it must not find that nothing is there yet.
@@ -50,13 +70,21 @@ export function vmadmCapabilities(vmadm: Vmadm, policy: Policy): CapabilitiesOf<
       await vmadm.stop(machineUuid(uuid), stopOptions(options), { signal });
       return null;
     }),
-    "vmadm.update": within(UPDATE_DEADLINE_MS, async ({ signal }, [uuid, changes]) => {
-      const parsed = parseMachineChanges(changes, policy);
-      await vmadm.update(machineUuid(uuid), parsed, { signal });
+    "vmadm.reboot": within(REBOOT_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
+      await vmadm.reboot(machineUuid(uuid), rebootOptions(options), { signal });
       return null;
     }),
-    "vmadm.delete": within(DELETE_DEADLINE_MS, async ({ signal }, [uuid]) => {
-      await vmadm.delete(machineUuid(uuid), { signal });
+    "vmadm.update": within(UPDATE_DEADLINE_MS, async ({ signal }, [uuid, changes]) => {
+      const parsed = parseMachineChanges(changes, policy);
+      const id = machineUuid(uuid);
+      if (needsMachine(parsed)) {
+        requireFitting(parsed, await existingMachine(vmadm, id, signal), policy);
+      }
+      await vmadm.update(id, parsed, { signal });
+      return null;
+    }),
+    "vmadm.delete": within(DELETE_DEADLINE_MS, async (call, [uuid]) => {
+      await remove(deps, call, machineUuid(uuid));
       return null;
     }),
     "vmadm.info": within(READ_DEADLINE_MS, async ({ signal }, [uuid, section]) => {
@@ -96,8 +124,7 @@ function within(deadlineMs: number, perform: Capability["perform"]): Capability 
 }
 
 async function create(
-  vmadm: Vmadm,
-  policy: Policy,
+  { vmadm, policy, store, now }: VmadmDeps,
   { job_uuid, signal }: Call,
   payload: JsonValue | undefined,
 ): Promise<JsonValue> {
@@ -114,7 +141,24 @@ async function create(
   const tagged = { ...parsed, tags: { ...given, [JOB_TAG]: job_uuid } };
   // vmadm create ends without a message on some payloads that validate names; see vmadm(8).
   await vmadm.validateCreate(tagged, { signal });
-  return { uuid: await vmadm.create(tagged, { signal }) };
+  const uuid = machineUuid(parsed.uuid);
+  const claiming = () => store.machineClaims.take(uuid, job_uuid, now());
+  return { uuid: await vmadm.create(tagged, { signal, claiming }) };
+}
+
+/** A job that found the uuid free also removes what of its own creates has become no machine. */
+async function remove(
+  { vmadm, store: { machineClaims } }: VmadmDeps,
+  { job_uuid, task_name, signal, note }: Call,
+  uuid: MachineUuid,
+): Promise<void> {
+  const claimed = (await machineClaims.get(uuid))?.job_uuid === job_uuid;
+  const orphans = await vmadm.delete(uuid, { signal, claimed });
+  if (orphans.length > 0) {
+    const message = `Removed what a create that died had left: ${orphans.join(", ")}`;
+    await note({ task: task_name, message });
+  }
+  if (claimed) await machineClaims.release(uuid, job_uuid);
 }
 
 /** Passwords of guests are kept there; those of consoles are left out by host/vmadm.ts. */
@@ -122,7 +166,20 @@ function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObje
   return machine;
 }
 
-function stopOptions(options: JsonValue | undefined): { force?: boolean } {
+function stopOptions(options: JsonValue | undefined): StopArguments {
+  const findings = openFindings();
+  const shape = { checks: STOP_CHECKS, required: [] };
+  const read = readObject(options ?? {}, "options", shape, findings) ?? {};
+  checkStop(read, "options", findings);
+  refuseFindings(findings, "options");
+  const { force, timeout } = read;
+  return {
+    ...(force === true ? { force } : {}),
+    ...(typeof timeout === "number" ? { timeoutSeconds: timeout } : {}),
+  };
+}
+
+function rebootOptions(options: JsonValue | undefined): { force?: boolean } {
   const findings = openFindings();
   const shape = { checks: { force: flag }, required: [] };
   const read = readObject(options ?? {}, "options", shape, findings);

@@ -3,7 +3,7 @@
 
 import type { JsonObject } from "../domain/json.ts";
 import { readObject, textIn } from "./answer.ts";
-import type { Flag } from "./arguments.ts";
+import { type Flag, usageError } from "./arguments.ts";
 import type { Call, Command } from "./command.ts";
 import { confirmed, YES_FLAG } from "./confirm.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
@@ -26,6 +26,12 @@ interface Action {
 }
 
 const FORCE: Flag = { name: "force", help: "at once, without asking the guest" };
+/** `--timeout` is how long the command itself waits. */
+const FORCE_AFTER: Flag = {
+  name: "force-after",
+  placeholder: "SECONDS",
+  help: "how long the guest may take to power off, at most and by default 180",
+};
 
 function actionCommand(action: Action): Command {
   return {
@@ -80,7 +86,14 @@ function fieldsOf({ args }: Call, names: readonly string[]): JsonObject {
 }
 
 function forceOf({ args }: Call): JsonObject {
-  return args.has("force") ? { force: true } : {};
+  const seconds = args.text("force-after");
+  if (seconds !== undefined && !/^\d{1,3}$/.test(seconds)) {
+    throw usageError("--force-after takes seconds, such as 30");
+  }
+  return {
+    ...(args.has("force") ? { force: true } : {}),
+    ...(seconds === undefined ? {} : { timeout: Number(seconds) }),
+  };
 }
 
 /** `zonewright machine boot`. */
@@ -112,7 +125,7 @@ export const STOP = actionCommand({
     ['machine stop "$UUID" --wait', "its guest is asked, and forced after three minutes"],
     ['machine stop "$UUID" --force', "at once, as by a power cut"],
   ],
-  flags: [FORCE],
+  flags: [FORCE, FORCE_AFTER],
   request: (call, path) => ({ method: "POST", path: `${path}/stop`, body: forceOf(call) }),
   done: "stopped",
 });
@@ -121,7 +134,7 @@ export const STOP = actionCommand({
 export const REBOOT = actionCommand({
   summary: "stop a running machine and start it again, without its medium",
   examples: [['machine reboot "$UUID" --wait', "its guest is asked to power off first"]],
-  flags: [FORCE],
+  flags: [FORCE, FORCE_AFTER],
   request: (call, path) => ({ method: "POST", path: `${path}/reboot`, body: forceOf(call) }),
   done: "running",
 });

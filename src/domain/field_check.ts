@@ -1,9 +1,9 @@
 // Reading an object from outside field by field. Every incorrect field is reported, not only the
 // first, each by its path such as `machine.disks[0].size`, so that one round mends them all.
 
-import { closestString } from "@std/text/closest-string";
 import { AgentError, type FieldError } from "./error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
+import { nearWord } from "./near_word.ts";
 
 /** Findings of one reading; what is found beyond this is not listed. */
 const FINDINGS_MAX = 64;
@@ -62,7 +62,9 @@ export function readObject(
   findings: Findings,
 ): JsonObject | undefined {
   if (!isJsonObject(value)) {
-    findings.add(field, value === undefined ? "Missing" : "Invalid", "must be an object");
+    const name = field === "" ? "body" : field;
+    if (value === undefined) findings.add(name, "Missing", "is missing: expected an object");
+    else findings.add(name, "Invalid", "must be an object");
     return undefined;
   }
   const kept: [string, JsonValue][] = [];
@@ -85,9 +87,9 @@ export function readObject(
 function reportUnknown(name: string, field: string, shape: Shape, findings: Findings): void {
   if (findings.list.length >= FINDINGS_MAX) return;
   const shown = name.slice(0, NAME_CHARS_MAX);
-  const nearest = name.length > NAME_CHARS_MAX
-    ? ""
-    : `: the nearest known name is "${closestString(shown, Object.keys(shape.checks))}"`;
+  const known = Object.keys(shape.checks);
+  const near = name.length > NAME_CHARS_MAX ? undefined : nearWord(shown, known);
+  const nearest = near === undefined ? "" : `: the nearest known name is "${near}"`;
   findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`);
 }
 

@@ -8,23 +8,21 @@ import { AgentError, invalidArgument } from "./error.ts";
 import {
   type Check,
   type Findings,
-  integer,
-  listOf,
   oneOf,
   openFindings,
   readObject,
   refuseFindings,
   type Shape,
-  text,
 } from "./field_check.ts";
 import { isUuid, type MachineUuid } from "./id.ts";
-import { isIpv4, isIpv6 } from "./ip_address.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
+import { checkMemory, routes, settingChecks, uuid } from "./machine_properties.ts";
 import { type MediaKind, type MediaRequest, readMedia, requestedKind } from "./media.ts";
 import { metadata, tags } from "./metadata.ts";
 import { checkNics, nicCheck } from "./nic.ts";
-import { BRANDS, OTHER_MACHINE_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
-import { allowedBrand, atMost, listAtMost } from "./policy_check.ts";
+import { BRANDS, type Policy, refusedBy } from "./policy.ts";
+import { allowedBrand, listAtMost } from "./policy_check.ts";
+import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */
 export interface MachineRequest {
@@ -35,18 +33,6 @@ export interface MachineRequest {
   boot: MediaKind;
   uuid?: MachineUuid;
 }
-
-const RESOLVERS_MAX = 8;
-/** MiB by which max_physical_memory may pass the largest ram; the hypervisor needs some itself. */
-const HYPERVISOR_MIB_MAX = 4096;
-const CPU_SHARES_MAX = 65_535;
-const IO_PRIORITY_MAX = 1024;
-const ALIAS = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,188}$/;
-const HOSTNAME =
-  /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
-const VGAS = ["cirrus", "std", "vmware", "qxl", "xenfb"];
-/** Never a path, which vmadm takes here too. */
-const BOOTROMS = ["bios", "uefi"];
 
 /**
  * Reads a request for a machine. Without `boot` the ending of the medium's name decides, else cd.
@@ -111,57 +97,32 @@ function readMachine(
   const machine = readObject(value, field, machineShape(policy, brand, extra), findings);
   if (machine === undefined || !isJsonObject(value)) return undefined;
   if (Array.isArray(value.disks)) checkDisks(value.disks, brand, `${field}.disks`, findings);
+  checkMemory(machine, field, findings);
   if (Array.isArray(machine.nics)) checkNics(machine.nics, `${field}.nics`, findings);
   return { ...machine, autoboot: false };
 }
 
 function machineShape(policy: Policy, brand: Brand | undefined, extra: readonly string[]): Shape {
   const checks: Record<string, Check> = {
+    ...settingChecks(policy, brand),
     brand: allowedBrand(policy, BRANDS),
-    vcpus: atMost(policy, "vcpusMax"),
     autoboot: notAutoboot,
-    ram: atMost(policy, "ramMiBMax"),
-    resolvers: listOf(address, RESOLVERS_MAX, "addresses"),
     disks: listAtMost(policy, "disksMax", diskCheck(policy, brand), "disks"),
     nics: listAtMost(policy, "nicsMax", nicCheck(policy), "nics"),
-    alias: text(ALIAS, "a name of at most 189 letters, digits, dots, dashes and underscores"),
-    hostname: text(HOSTNAME, "a host name"),
-    // 0 means no quota to vmadm, which no policy with a largest quota can allow.
-    quota: atMost(policy, "quotaGiBMax"),
-    cpu_cap: atMost(policy, "vcpusMax", { times: 100 }),
-    cpu_shares: integer(1, CPU_SHARES_MAX),
-    max_physical_memory: atMost(policy, "ramMiBMax", { plus: HYPERVISOR_MIB_MAX }),
     tags,
     customer_metadata: metadata,
-    bootrom: onlyFor("bhyve", brand, oneOf(BOOTROMS)),
-    vga: onlyFor("kvm", brand, oneOf(VGAS)),
-    zfs_io_priority: integer(0, IO_PRIORITY_MAX),
-    uuid: machineUuid,
+    routes,
+    uuid,
     vnc_password: passwordWish,
   };
   const allowed = [...policy.machineProperties, ...extra];
-  const refused = refusedBy(allowed, Object.keys(checks), OTHER_MACHINE_PROPERTIES);
+  const refused = refusedBy(allowed, Object.keys(checks), REFUSED_MACHINE_PROPERTIES);
   return { checks, required: ["brand"], refused };
-}
-
-/** vmadm drops a property of the other brand silently; whoever wrote it should know. */
-function onlyFor(owner: Brand, brand: Brand | undefined, check: Check): Check {
-  return (value, field, findings) => {
-    if (brand === undefined || brand === owner) return check(value, field, findings);
-    findings.add(field, "Invalid", `is only for machines of brand ${owner}`);
-    return undefined;
-  };
 }
 
 const notAutoboot: Check = (value, field, findings) => {
   if (value === false) return false;
   findings.add(field, "Invalid", "must be false or absent: an empty machine boots from its medium");
-  return undefined;
-};
-
-const address: Check = (value, field, findings) => {
-  if (isIpv4(value) || isIpv6(value)) return value;
-  findings.add(field, "Invalid", "must be an IP address");
   return undefined;
 };
 
@@ -172,18 +133,15 @@ const passwordWish: Check = (value, field, findings) => {
   return undefined;
 };
 
-const machineUuid: Check = (value, field, findings) => {
-  if (isUuid(value)) return value;
-  findings.add(field, "Invalid", "must be a uuid in lower case");
-  return undefined;
-};
-
 /** Read by themselves, under the names that they have on the wire. */
 const elsewhere: Check = () => undefined;
 
+/** Folded, since nothing but vmadm's payload wants lower case. */
 const requestUuid: Check = (value, field, findings) => {
   const folded = typeof value === "string" ? value.toLowerCase() : value;
-  return machineUuid(folded, field, findings);
+  if (isUuid(folded)) return folded;
+  findings.add(field, "Invalid", "must be a uuid");
+  return undefined;
 };
 
 const REQUEST: Shape = {

@@ -4,7 +4,9 @@
 import { AgentError, unreachable } from "./error.ts";
 import {
   type Check,
+  type Findings,
   flag,
+  integer,
   listOf,
   openFindings,
   readObject,
@@ -19,6 +21,8 @@ export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as 
 /** One of the actions. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
 
+/** Seconds that a guest may have to power off; vmadm gives it as many unless it is told less. */
+export const STOP_SECONDS_MAX = 180;
 /** Media that one eject takes out. */
 const FILES_MAX = 8;
 /** Each letter once; the words that host/boot_words.ts knows. */
@@ -34,6 +38,19 @@ const mediumPath: Check = (value, field, findings) => {
   return undefined;
 };
 
+/** How a machine is stopped; checkStop() tells what does not go together. */
+export const STOP_CHECKS: Readonly<Record<string, Check>> = {
+  force: flag,
+  timeout: integer(1, STOP_SECONDS_MAX),
+};
+
+/** @param field what the options are called in errors, empty for a body */
+export function checkStop(options: JsonObject, field: string, findings: Findings): void {
+  if (options.force !== true || options.timeout === undefined) return;
+  const name = field === "" ? "timeout" : `${field}.timeout`;
+  findings.add(name, "Invalid", "must be absent with force, which waits for no guest");
+}
+
 /** What each action may be asked for; all of it may be left out. */
 const OPTIONS: Readonly<Record<MachineAction, Readonly<Record<string, Check>>>> = {
   boot: {
@@ -42,8 +59,8 @@ const OPTIONS: Readonly<Record<MachineAction, Readonly<Record<string, Check>>>> 
     cdrom: mediumPath,
     disk: mediumPath,
   },
-  stop: { force: flag },
-  reboot: { force: flag },
+  stop: STOP_CHECKS,
+  reboot: STOP_CHECKS,
   eject: { files: listOf(mediumPath, FILES_MAX, "media") },
   delete: {},
 };
@@ -65,6 +82,7 @@ export function parseActionOptions(
   };
   const findings = openFindings();
   const options = readObject(body, "", { checks, required: [] }, findings) ?? {};
+  checkStop(options, "", findings);
   refuseFindings(findings, action);
   return options;
 }

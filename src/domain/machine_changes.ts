@@ -12,17 +12,26 @@ import {
   text,
 } from "./field_check.ts";
 import { DISK_MODELS } from "./disk.ts";
-import type { JsonObject } from "./json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
 import { isMediaName, mediaKind } from "./media.ts";
 import { JOB_TAG, metadata, tags } from "./metadata.ts";
 import {
+  BRAND_OF,
+  checkMemory,
+  destinations,
+  routes,
+  settingChecks,
+} from "./machine_properties.ts";
+import { checkNics, mac, nicChangeCheck, nicCheck } from "./nic.ts";
+import {
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
-  OTHER_MACHINE_PROPERTIES,
   type Policy,
+  POLICY_SETTINGS,
   refusedBy,
 } from "./policy.ts";
-import { atMost } from "./policy_check.ts";
+import { listAtMost } from "./policy_check.ts";
+import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */
 const MEDIA_MAX = 4;
@@ -36,23 +45,71 @@ const REMOVED_MAX = 64;
 export function parseMachineChanges(value: unknown, policy: Policy, field = "changes"): JsonObject {
   const findings = openFindings();
   const checks: Record<string, Check> = {
-    vcpus: atMost(policy, "vcpusMax"),
-    ram: atMost(policy, "ramMiBMax"),
-    quota: atMost(policy, "quotaGiBMax"),
+    ...settingChecks(policy, undefined),
     autoboot: flag,
     set_tags: tags,
     remove_tags: tagKeys,
     set_customer_metadata: metadata,
     remove_customer_metadata: keys,
+    set_routes: routes,
+    remove_routes: destinations,
+    add_nics: listAtMost(policy, "nicsMax", nicCheck(policy), "nics"),
+    update_nics: listOf(nicChangeCheck(policy), REMOVED_MAX, "nics"),
+    remove_nics: listOf(mac, REMOVED_MAX, "MAC addresses"),
     add_disks: listOf(medium, MEDIA_MAX, "media"),
     remove_disks: listOf(mediumPath, MEDIA_MAX, "media"),
   };
-  const others = [...OTHER_MACHINE_PROPERTIES, ...OTHER_CHANGES, ...policy.machineProperties];
-  const reason = refusedBy(Object.keys(checks), Object.keys(checks), others);
+  const reason = refusedBy(Object.keys(checks), Object.keys(checks), REFUSED_CHANGES);
   const refused = (name: string) => isForbidden(policy, name) ? FORBIDDEN_WORDS : reason(name);
   const changes = readObject(value, field, { checks, required: [], refused }, findings);
+  if (changes !== undefined) checkMemory(changes, field, findings);
+  for (const name of ["add_nics", "update_nics"]) {
+    const nics = changes?.[name];
+    if (Array.isArray(nics)) checkNics(nics, `${field}.${name}`, findings);
+  }
   refuseFindings(findings, "changes");
   return changes ?? {};
+}
+
+/** Whether it takes the machine to tell if changes fit it. */
+export function needsMachine(changes: JsonObject): boolean {
+  return changes.add_nics !== undefined ||
+    Object.keys(changes).some((name) => Object.hasOwn(BRAND_OF, name));
+}
+
+/**
+ * Holds changes against their machine: vmadm would drop what is of the other brand without a word, and
+ * bounds no number of nics.
+ * @param machine as vmadm describes it
+ * @throws {AgentError} `invalid_argument` naming every field that does not fit
+ */
+export function requireFitting(
+  changes: JsonObject,
+  machine: JsonObject,
+  policy: Policy,
+  field = "changes",
+): void {
+  const { brand } = machine;
+  const findings = openFindings();
+  const before = objectsIn(machine.nics);
+  const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
+  const kept = before.filter((nic) => !removed.includes(nic.mac ?? null));
+  const nics = kept.length + objectsIn(changes.add_nics).length;
+  if (changes.add_nics !== undefined && nics > policy.nicsMax) {
+    const words = `must leave the machine with at most ${policy.nicsMax} nics (setting ` +
+      `${POLICY_SETTINGS.nicsMax}), it would have ${nics}`;
+    findings.add(`${field}.add_nics`, "TooLarge", words);
+  }
+  for (const name of Object.keys(changes)) {
+    const owner = Object.hasOwn(BRAND_OF, name) ? BRAND_OF[name] : undefined;
+    if (owner === undefined || owner === brand) continue;
+    findings.add(`${field}.${name}`, "Invalid", `is only for machines of brand ${owner}`);
+  }
+  refuseFindings(findings, "changes");
+}
+
+function objectsIn(value: JsonValue | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
 /** The property that a change is of, where it has another name: a forbidden one cannot be changed. */
@@ -61,23 +118,12 @@ const PROPERTY_OF: Readonly<Record<string, string>> = {
   remove_tags: "tags",
   set_customer_metadata: "customer_metadata",
   remove_customer_metadata: "customer_metadata",
+  set_routes: "routes",
+  remove_routes: "routes",
+  add_nics: "nics",
+  update_nics: "nics",
+  remove_nics: "nics",
 };
-
-/** Changes that vmadm knows besides the properties. */
-const OTHER_CHANGES: readonly string[] = [
-  "add_filesystems",
-  "add_nics",
-  "remove_filesystems",
-  "remove_internal_metadata",
-  "remove_nics",
-  "remove_routes",
-  "set_internal_metadata",
-  "set_routes",
-  "update_disks",
-  "update_filesystems",
-  "update_nics",
-  "uuid",
-];
 
 const keys: Check = listOf(text(KEY, "a name of 1 to 255 characters"), REMOVED_MAX, "names");
 

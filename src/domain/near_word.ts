@@ -9,7 +9,13 @@ const LENGTH_DIFFERENCE_MAX = 2;
 
 /** `: did you mean "x"?` when one of the known words is near, else the empty text. */
 export function nearest(word: string, known: readonly string[]): string {
-  if (known.length === 0 || word.length === 0) return "";
+  const near = nearWord(word, known);
+  return near === undefined ? "" : `: did you mean ${JSON.stringify(near)}?`;
+}
+
+/** The known word that was probably meant; undefined when all are far away. */
+export function nearWord(word: string, known: readonly string[]): string | undefined {
+  if (known.length === 0 || word.length === 0) return undefined;
   const near = closestString(word, known);
   // The nearest of words that are all far away would be a guess, not a suggestion.
   const typed = word.toLowerCase();
@@ -17,5 +23,5 @@ export function nearest(word: string, known: readonly string[]): string {
   const difference = Math.abs(near.length - word.length);
   const likely = shared >= near.length * LETTERS_SHARE_MIN &&
     difference <= Math.max(LENGTH_DIFFERENCE_MAX, near.length * LETTERS_SHARE_MIN);
-  return likely ? `: did you mean ${JSON.stringify(near)}?` : "";
+  return likely ? near : undefined;
 }

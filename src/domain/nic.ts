@@ -9,25 +9,41 @@ import {
   readObject,
   text,
 } from "./field_check.ts";
-import { isCidr, isIpv4, isNetmask } from "./ip_address.ts";
+import { isCidr, isIpv4, isIpv6, isNetmask } from "./ip_address.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
-import { OTHER_NIC_PROPERTIES, type Policy, refusedBy } from "./policy.ts";
+import { isUuid } from "./id.ts";
+import { type Policy, refusedBy } from "./policy.ts";
 import { allowedNicTag } from "./policy_check.ts";
+import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
 /** @see vmadm(8), nics.*.model */
 export const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
 
 /** vmadm takes at most as many addresses on one nic. */
 const ADDRESSES_MAX = 20;
+/** Identifiers of DHCP clients that one nic may use; vmadm takes no more. */
+const DHCP_CIDS_MAX = 20;
+const DHCP_CID = /^0x(?:[0-9A-Fa-f]{2}){1,254}$/;
+const BLOCKED_PORTS_MAX = 64;
+const PORT_MAX = 65_535;
 const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 /** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */
 const MAC = /^(?!00(?::00){5}$)[0-9a-f][02468ace](?::[0-9a-f]{2}){5}$/i;
 
-/** The check of one nic. */
+/** The check of one new nic. */
 export function nicCheck(policy: Policy): Check {
-  const refused = refusedBy(policy.nicProperties, Object.keys(CHECKS), OTHER_NIC_PROPERTIES);
+  return nicWith(policy, ["nic_tag", "model"], policy.nicProperties);
+}
+
+/** The check of what changes of a nic that is there, which its `mac` names. */
+export function nicChangeCheck(policy: Policy): Check {
+  return nicWith(policy, ["mac"], [...policy.nicProperties, "mac"]);
+}
+
+function nicWith(policy: Policy, required: readonly string[], allowed: readonly string[]): Check {
+  const refused = refusedBy(allowed, Object.keys(CHECKS), REFUSED_NIC_PROPERTIES);
   const checks = { ...CHECKS, nic_tag: allowedNicTag(policy, nicTag) };
-  const shape = { checks, required: ["nic_tag", "model"], refused };
+  const shape = { checks, required, refused };
   return (value, field, findings) => {
     const nic = readObject(value, field, shape, findings);
     if (isJsonObject(value)) checkAddress(value, field, findings);
@@ -45,6 +61,24 @@ export function checkNics(nics: readonly unknown[], field: string, findings: Fin
   if (new Set(macs).size < macs.length) {
     findings.add(field, "Invalid", "must not have two nics with the same mac");
   }
+  const addresses = nics.filter(isJsonObject).flatMap(addressesOf);
+  const double = addresses.find((address, index) => addresses.indexOf(address) !== index);
+  if (double !== undefined) {
+    const words = `must not have two nics with the same address: found ${
+      double.split(" ")[1]
+    } twice`;
+    findings.add(field, "Invalid", words);
+  }
+}
+
+/** The addresses of one nic with their network: the same one on another network is another one. */
+function addressesOf({ nic_tag, vlan_id = 0, ip, ips }: JsonObject): string[] {
+  const given = [ip, ...(Array.isArray(ips) ? ips : [])]
+    .filter((address): address is string => typeof address === "string")
+    .map((address) => address.split("/")[0] ?? "")
+    .filter((address) => isIpv4(address) || isIpv6(address));
+  // One nic may say its address in both ways.
+  return [...new Set(given)].map((address) => `${nic_tag}/${vlan_id} ${address.toLowerCase()}`);
 }
 
 function checkAddress(nic: JsonObject, field: string, findings: Findings): void {
@@ -90,9 +124,16 @@ const primary: Check = (value, field, findings) => {
   return undefined;
 };
 
-const mac: Check = (value, field, findings) => {
+/** Names a nic. */
+export const mac: Check = (value, field, findings) => {
   if (typeof value === "string" && MAC.test(value)) return value.toLowerCase();
   findings.add(field, "Invalid", "must be the MAC address of one nic, such as 02:08:20:aa:bb:cc");
+  return undefined;
+};
+
+const networkUuid: Check = (value, field, findings) => {
+  if (isUuid(value)) return value;
+  findings.add(field, "Invalid", "must be a uuid in lower case");
   return undefined;
 };
 
@@ -110,4 +151,11 @@ const CHECKS: Readonly<Record<string, Check>> = {
   ips: listOf(cidr, ADDRESSES_MAX, "addresses"),
   gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
   mtu: integer(576, 9000),
+  network_uuid: networkUuid,
+  allowed_dhcp_cids: listOf(
+    text(DHCP_CID, "0x and the bytes of a DHCP client's identifier in hexadecimal"),
+    DHCP_CIDS_MAX,
+    "identifiers",
+  ),
+  blocked_outgoing_ports: listOf(integer(1, PORT_MAX), BLOCKED_PORTS_MAX, "ports"),
 };

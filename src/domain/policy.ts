@@ -4,6 +4,8 @@
 // requests over HTTP are held against the same policy; policy_check.ts does it, and names the setting
 // by which the operator chose what is refused.
 
+import type { Reasons } from "./refused_properties.ts";
+
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
 
@@ -68,17 +70,43 @@ export const DEFAULT_POLICY: Policy = {
     "nics",
     "alias",
     "hostname",
+    "owner_uuid",
+    "billing_id",
+    "do_not_inventory",
+    "firewall_enabled",
     "quota",
     "cpu_cap",
     "cpu_shares",
     "max_physical_memory",
+    "max_locked_memory",
+    "max_swap",
+    "max_lwps",
     "tags",
     "customer_metadata",
+    "routes",
+    "boot",
     "bootrom",
+    "cpu_type",
     "vga",
+    "virtio_txburst",
+    "virtio_txtimer",
     "zfs_io_priority",
+    "zfs_root_compression",
+    "zfs_root_recsize",
   ],
-  diskProperties: ["boot", "model", "size", "compression", "refreservation", "block_size"],
+  diskProperties: [
+    "boot",
+    "model",
+    "media",
+    "size",
+    "compression",
+    "refreservation",
+    "block_size",
+    "guest_block_size",
+    "notrim",
+    "pci_slot",
+    "uuid",
+  ],
   nicProperties: [
     "nic_tag",
     "model",
@@ -91,6 +119,9 @@ export const DEFAULT_POLICY: Policy = {
     "ips",
     "gateways",
     "mtu",
+    "network_uuid",
+    "allowed_dhcp_cids",
+    "blocked_outgoing_ports",
   ],
 };
 
@@ -104,145 +135,20 @@ const DEFAULT_PROPERTIES = [
 export const FORBIDDEN_WORDS =
   `is not allowed by the policy (setting ${POLICY_SETTINGS.forbidden})`;
 
-/** The reason why a property of the real tool is refused, for a list that does not hold it. */
+/**
+ * The words for a property that is not taken: why not, where vmadm knows it; undefined where it does
+ * not, or where it is allowed.
+ */
 export function refusedBy(
   allowed: readonly string[],
   checked: readonly string[],
-  known: readonly string[],
+  reasons: Reasons,
 ): (name: string) => string | undefined {
   return (name) => {
     if (allowed.includes(name) && checked.includes(name)) return undefined;
-    // What the default policy allows was taken out by the operator; the rest no setting can allow.
-    if (DEFAULT_PROPERTIES.includes(name) && checked.includes(name)) return FORBIDDEN_WORDS;
-    return checked.includes(name) || known.includes(name)
-      ? "is not allowed by the policy"
-      : undefined;
+    if (Object.hasOwn(reasons, name)) return `is not allowed: ${reasons[name]}`;
+    // What the default policy allows was taken out by the operator.
+    const isDefault = DEFAULT_PROPERTIES.includes(name) && checked.includes(name);
+    return isDefault ? FORBIDDEN_WORDS : undefined;
   };
 }
-
-/** Properties of vmadm that no payload may have here. @see vmadm(8), PROPERTIES */
-export const OTHER_MACHINE_PROPERTIES: readonly string[] = [
-  "archive_on_delete",
-  "bhyve_extra_opts",
-  "billing_id",
-  "boot",
-  "boot_timestamp",
-  "com1",
-  "com2",
-  "cpu_type",
-  "create_timestamp",
-  "datacenter_name",
-  "dataset_uuid",
-  "delegate_dataset",
-  "disk_driver",
-  "dns_domain",
-  "do_not_inventory",
-  "docker",
-  "exit_status",
-  "exit_timestamp",
-  "failed",
-  "filesystems",
-  "firewall_enabled",
-  "flexible_disk_size",
-  "free_space",
-  "fs_allowed",
-  "hvm",
-  "image_uuid",
-  "indestructible_delegated",
-  "indestructible_zoneroot",
-  "init_name",
-  "init_restart",
-  "internal_metadata",
-  "internal_metadata_namespaces",
-  "kernel_version",
-  "last_modified",
-  "limit_priv",
-  "maintain_resolvers",
-  "max_locked_memory",
-  "max_lwps",
-  "max_msg_ids",
-  "max_sem_ids",
-  "max_shm_ids",
-  "max_shm_memory",
-  "max_swap",
-  "mdata_exec_timeout",
-  "nic_driver",
-  "nowait",
-  "owner_uuid",
-  "package_name",
-  "package_version",
-  "pci_devices",
-  "pid",
-  "qemu_extra_opts",
-  "qemu_opts",
-  "routes",
-  "server_uuid",
-  "snapshots",
-  "spice_opts",
-  "spice_password",
-  "spice_port",
-  "state",
-  "tmpfs",
-  "transition",
-  "transition_expire",
-  "transition_to",
-  "type",
-  "v",
-  "virtio_txburst",
-  "virtio_txtimer",
-  "vnc_password",
-  "vnc_port",
-  "zfs_data_compression",
-  "zfs_data_recsize",
-  "zfs_filesystem",
-  "zfs_filesystem_limit",
-  "zfs_root_compression",
-  "zfs_root_recsize",
-  "zfs_snapshot_limit",
-  "zlog_max_size",
-  "zlog_mode",
-  "zone_state",
-  "zonedid",
-  "zoneid",
-  "zonename",
-  "zonepath",
-  "zpool",
-];
-
-/** @see vmadm(8), disks.* */
-export const OTHER_DISK_PROPERTIES: readonly string[] = [
-  "disk_driver",
-  "guest_block_size",
-  "image_name",
-  "image_size",
-  "image_uuid",
-  "lun",
-  "media",
-  "missing",
-  "nocreate",
-  "notrim",
-  "path",
-  "pci_slot",
-  "uuid",
-  "zfs_filesystem",
-  "zpool",
-];
-
-/** @see vmadm(8), nics.* */
-export const OTHER_NIC_PROPERTIES: readonly string[] = [
-  "allow_dhcp_spoofing",
-  "allow_ip_spoofing",
-  "allow_mac_spoofing",
-  "allow_restricted_traffic",
-  "allow_unfiltered_promisc",
-  "allowed_dhcp_cids",
-  "allowed_ips",
-  "blocked_outgoing_ports",
-  "dhcp_server",
-  "interface",
-  "network_uuid",
-  "nic_driver",
-  "over",
-  "vrrp_primary_ip",
-  "vrrp_vrid",
-];

@@ -2,7 +2,7 @@
 // docs/ssh.md tells what must be there.
 
 import { AgentError } from "../domain/error.ts";
-import { startProgram } from "./command.ts";
+import { startProgram } from "./program.ts";
 import { openLocks } from "./locks.ts";
 import { remoteFiles } from "./remote_files.ts";
 import { openRemoteSession, type RemoteSession } from "./remote_session.ts";
@@ -10,7 +10,7 @@ import { addressOf, SSH, type SshHost, sshWords } from "./ssh_client.ts";
 import { runFarCommand } from "./ssh_command.ts";
 import { openSshConnection, type SshConnection } from "./ssh_connection.ts";
 import { dialOverSsh } from "./ssh_dial.ts";
-import { absoluteFolder, type Transport, ZFS } from "./transport.ts";
+import { absoluteFolder, NICTAGADM, type Transport, ZFS } from "./transport.ts";
 
 /** A host, and what is where on it. */
 export interface SshTransportOptions {
@@ -46,6 +46,7 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
     kind: "ssh",
     vmadm: (args, o) => runFarCommand(connection, newMark, options.vmadm, args, o),
     zfs: (args, o) => runFarCommand(connection, newMark, ZFS, args, o),
+    nictagadm: (args, o) => runFarCommand(connection, newMark, NICTAGADM, args, o),
     zonesRoot: absoluteFolder(options.zonesRoot),
     files: remoteFiles({
       session: sessions.current,

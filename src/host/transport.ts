@@ -10,6 +10,7 @@ import { abortedError, checkAborted } from "./abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./command.ts";
 import { type HostFiles, localFiles } from "./host_files.ts";
 import { type Locks, openLocks } from "./locks.ts";
+import { withQuotas } from "./simulated_files.ts";
 
 /** A connection to a TCP port of the managed host; a Deno.TcpConn is one. */
 export type HostConnection = Pick<
@@ -17,8 +18,9 @@ export type HostConnection = Pick<
   "read" | "write" | "close" | "readable" | "writable"
 >;
 
-/** Where SmartOS has it, in every version. */
+/** Where SmartOS has them, in every version. */
 export const ZFS = "/usr/sbin/zfs";
+export const NICTAGADM = "/usr/sbin/nictagadm";
 
 /** The managed host, as far as the agent touches it. */
 export interface Transport {
@@ -33,6 +35,11 @@ export interface Transport {
    * @throws {AgentError} as runCommand
    */
   zfs(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /**
+   * Runs nictagadm with these arguments.
+   * @throws {AgentError} as runCommand
+   */
+  nictagadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /** Absolute folder under which every zonepath must lie, e.g. `/zones`. */
   readonly zonesRoot: string;
   /** Files of the managed host. */
@@ -72,6 +79,7 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
     kind: "local",
     vmadm: (args, o) => runCommand(options.vmadm, args, o),
     zfs: (args, o) => runCommand(ZFS, args, o),
+    nictagadm: (args, o) => runCommand(NICTAGADM, args, o),
     zonesRoot: absoluteFolder(options.zonesRoot),
     files: localFiles(),
     locks: openLocks(),
@@ -95,8 +103,9 @@ export function simulatedTransport(options: { self: SelfCommand; stateDir: strin
     kind: "simulated",
     vmadm: simulate("vmadm"),
     zfs: simulate("zfs"),
+    nictagadm: simulate("nictagadm"),
     zonesRoot: join(stateDir, "zones"),
-    files: localFiles(),
+    files: withQuotas(localFiles(), stateDir),
     locks: openLocks(),
     dial: dialDirectly,
   };

@@ -29,14 +29,21 @@ export async function boot(
   throw await explained(host, uuid, call, result);
 }
 
+/** How a machine is stopped: at once, or with so many seconds for its guest. */
+export interface StopArguments {
+  force?: boolean;
+  timeoutSeconds?: number;
+}
+
 /** Stops a machine; one that is stopped already is left as it is. */
 export async function stop(
   host: VmadmHost,
   uuid: MachineUuid,
-  force: boolean,
+  { force = false, timeoutSeconds }: StopArguments,
   signal: Signal,
 ): Promise<void> {
-  const call = forceable("stop", uuid, force, signal);
+  const given = timeoutSeconds === undefined || force ? [] : ["-t", String(timeoutSeconds)];
+  const call = forceable("stop", uuid, force, signal, given);
   const result = await callVmadm(host, call);
   if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
   const text = messageOfOutput(result.stderr);
@@ -66,7 +73,8 @@ function forceable(
   uuid: MachineUuid,
   force: boolean,
   signal: Signal,
+  more: readonly string[] = [],
 ): VmadmCall {
-  const args = force ? [operation, uuid, "-F"] : [operation, uuid];
+  const args = [operation, uuid, ...(force ? ["-F"] : []), ...more];
   return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
 }

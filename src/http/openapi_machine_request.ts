@@ -1,7 +1,7 @@
 // The shape of a machine that is asked for, for the description. The sizes are those of the default
 // policy, the one that requests are held against.
 
-import { DISK_MODELS } from "../domain/disk.ts";
+import { COMPRESSIONS, DISK_MODELS } from "../domain/disk.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { NIC_MODELS } from "../domain/nic.ts";
 import { DEFAULT_POLICY as POLICY } from "../domain/policy.ts";
@@ -25,7 +25,8 @@ const ENTRIES: JsonObject = {
   additionalProperties: { type: ["string", "number", "boolean"] },
 };
 
-const GZIP_LEVELS = Array.from({ length: 9 }, (_, index) => `gzip-${index + 1}`);
+const COMPRESSION: JsonObject = { type: "string", enum: [...COMPRESSIONS] };
+const ROUTE_BY = "^(?:[0-9.]{7,15}|nics\\[[0-9]{1,2}\\])$";
 
 const DISK: JsonObject = objectOf("An empty disk.", ["model", "size"], {
   boot: { ...BOOLEAN, description: "Of one disk at most." },
@@ -36,16 +37,26 @@ const DISK: JsonObject = objectOf("An empty disk.", ["model", "size"], {
       `For bhyve: ${DISK_MODELS.bhyve.join(", ")}.`,
   },
   size: integer(1, POLICY.diskMiBMax, "MiB."),
-  compression: {
-    type: "string",
-    enum: ["off", "on", "lz4", "lzjb", "zle", "gzip", ...GZIP_LEVELS],
-  },
+  media: { const: "disk", description: "The medium of the request has its place by itself." },
+  compression: COMPRESSION,
   refreservation: integer(0, POLICY.diskMiBMax, "MiB, not over `size`."),
   block_size: {
     type: "integer",
     enum: [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072],
     description: "Bytes.",
   },
+  guest_block_size: {
+    type: "string",
+    pattern: "^[0-9]{3,6}(?:/[0-9]{3,6})?$",
+    description: "For bhyve only: bytes that the guest is told, or logical and physical ones.",
+  },
+  notrim: { ...BOOLEAN, description: "For bhyve only." },
+  pci_slot: {
+    type: "string",
+    pattern: "^(?:(?:[0-9]{1,3}:)?[0-9]{1,2}:)?[0-9]{1,2}$",
+    description: "For bhyve only: `bus:device:function`, of one disk at most.",
+  },
+  uuid: { ...UUID, description: "For bhyve only, of one disk at most." },
 }, "closed");
 
 const NIC: JsonObject = objectOf("A network interface.", ["nic_tag", "model"], {
@@ -70,6 +81,13 @@ const NIC: JsonObject = objectOf("A network interface.", ["nic_tag", "model"], {
   }),
   gateways: atMost(20, IPV4),
   mtu: integer(576, 9000, "Bytes."),
+  network_uuid: { ...UUID, description: "For those who keep networks elsewhere." },
+  allowed_dhcp_cids: atMost(20, {
+    type: "string",
+    pattern: "^0x(?:[0-9A-Fa-f]{2}){1,254}$",
+    description: "An identifier of a DHCP client.",
+  }),
+  blocked_outgoing_ports: atMost(64, integer(1, 65_535, "A port.")),
 }, "closed");
 
 const MACHINE: JsonObject = objectOf(
@@ -90,8 +108,34 @@ const MACHINE: JsonObject = objectOf(
     cpu_cap: integer(1, POLICY.vcpusMax * 100, "Percent of one processor."),
     cpu_shares: integer(1, 65_535, "Relative to other machines."),
     max_physical_memory: integer(1, POLICY.ramMiBMax + 4096, "MiB, the hypervisor's own included."),
+    max_locked_memory: integer(
+      1,
+      POLICY.ramMiBMax + 4096,
+      "MiB, not over `max_physical_memory`.",
+    ),
+    max_swap: integer(256, POLICY.ramMiBMax + 4096, "MiB, not below `max_physical_memory`."),
+    max_lwps: integer(1, 100_000, "Threads of the zone."),
+    owner_uuid: { ...UUID, description: "Whose it is, for firewall rules and other programs." },
+    billing_id: { ...UUID, description: "For other programs." },
+    do_not_inventory: { ...BOOLEAN, description: "Other programs are to pass it over." },
+    firewall_enabled: { ...BOOLEAN, description: "Whether the host's rules hold for it." },
     tags: ENTRIES,
     customer_metadata: ENTRIES,
+    routes: {
+      type: "object",
+      maxProperties: 64,
+      additionalProperties: { type: "string", pattern: ROUTE_BY },
+      description:
+        "Gateways, or nics as `nics[0]`, by the IPv4 address or network that is reached.",
+    },
+    boot: {
+      type: "string",
+      pattern: "^order=(?![cdn]*([cdn])[cdn]*\\1)[cdn]{1,3}(?:,once=[cdn])?$",
+      description: "For kvm only: where a start without words of its own looks.",
+    },
+    cpu_type: { type: "string", enum: ["qemu64", "host"], description: "For kvm only." },
+    virtio_txburst: integer(1, 65_535, "For kvm only: packets of one flush."),
+    virtio_txtimer: integer(1, 1_000_000_000, "For kvm only: nanoseconds until a flush."),
     bootrom: { type: "string", enum: ["bios", "uefi"], description: "For bhyve only." },
     vga: {
       type: "string",
@@ -104,6 +148,12 @@ const MACHINE: JsonObject = objectOf(
       description: "True for a random password of the console, which `GET .../vnc` tells.",
     },
     zfs_io_priority: integer(0, 1024, "Relative to other machines."),
+    zfs_root_compression: COMPRESSION,
+    zfs_root_recsize: {
+      type: "integer",
+      enum: [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072],
+      description: "Bytes of a block of the zone's own files.",
+    },
   },
   "closed",
 );

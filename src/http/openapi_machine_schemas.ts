@@ -1,7 +1,16 @@
 // The shapes of machines that are shown, for the description, with the machine of its examples.
 
 import type { JsonObject } from "../domain/json.ts";
-import { listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./openapi_operation.ts";
+import { STOP_SECONDS_MAX } from "../domain/machine_action.ts";
+import {
+  INSTANT,
+  listOf,
+  NULLABLE_UUID,
+  objectOf,
+  schemaRef,
+  TEXT,
+  UUID,
+} from "./openapi_operation.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
@@ -118,6 +127,12 @@ export const MACHINE_SCHEMAS: JsonObject = {
     url: { type: "string", format: "uri" },
     protocol: { const: "binary", description: "The subprotocol, which may be left out." },
   }),
+  ConsoleTicketRequest: objectOf("A wish for a ticket.", [], {}, "closed"),
+  ConsoleTicket: objectOf("What opens a console once.", ["ticket", "url", "expires_at"], {
+    ticket: { type: "string", pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
+    url: { type: "string", format: "uri", description: "The WebSocket, with the ticket." },
+    expires_at: INSTANT,
+  }),
   MachineBoot: objectOf(
     "How a kvm machine boots this once; a bhyve machine takes none of it.",
     [],
@@ -137,7 +152,14 @@ export const MACHINE_SCHEMAS: JsonObject = {
     force: {
       type: "boolean",
       default: false,
-      description: "At once. Otherwise the guest is asked, and forced after three minutes.",
+      description: "At once. Otherwise the guest is asked, and forced after `timeout`.",
+    },
+    timeout: {
+      type: "integer",
+      minimum: 1,
+      maximum: STOP_SECONDS_MAX,
+      default: STOP_SECONDS_MAX,
+      description: "Seconds that the guest has to power off; not together with `force`.",
     },
   }, "closed"),
   MachineEject: objectOf("Which media are taken out.", [], {

@@ -33,6 +33,7 @@ const CALLS: readonly (readonly [CapabilityName, JsonValue[]])[] = [
   ["vmadm.get", [UUID]],
   ["vmadm.boot", [UUID, { order: "cd", once: "d", cdrom: "/a.iso", disk: "/a.img" }]],
   ["vmadm.stop", [UUID, { force: true }]],
+  ["vmadm.reboot", [UUID, { force: true }]],
   [
     "vmadm.update",
     [UUID, {

@@ -5,6 +5,7 @@ import { CALL_RULES } from "../../src/capabilities/call_rules.ts";
 import { policyOf } from "../../src/config_policy.ts";
 import { type FlagValue, readConfig } from "../../src/config_sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
+import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import type { Policy } from "../../src/domain/policy.ts";
@@ -71,6 +72,7 @@ Deno.test("with --foreign-machines read no task changes a machine that no job ma
     const calls: Partial<Record<CapabilityName, JsonValue[]>> = {
       "vmadm.boot": [UUID, {}],
       "vmadm.stop": [UUID, {}],
+      "vmadm.reboot": [UUID, {}],
       "vmadm.update": [UUID, { set_tags: { a: 1 } }],
       "vmadm.delete": [UUID],
       "media.place": [UUID, medium],
@@ -115,6 +117,24 @@ Deno.test("with --foreign-machines read a create that left a machine half made c
     const left = await perform("vmadm.get", [UUID], signal) as JsonObject;
     assertEquals(left.state, "configured");
     await perform("vmadm.delete", [UUID], signal);
+    await host.assertHolds();
+  }, { policy: policyWith({ "foreign-machines": "read" }) });
+});
+
+Deno.test("with --foreign-machines read the job that claimed a machine may undo it, and no other", async () => {
+  await withHost(async (host) => {
+    const owner = await host.newJob(1);
+    const other = await host.newJob(2);
+    // What an agent that died has left: a machine without its tag, and whose it is.
+    await host.vmadm.create({ ...PAYLOAD, uuid: UUID, autoboot: false });
+    await host.store.machineClaims.take(machineUuidOf(1), owner.uuid, systemNow());
+    const refused = await assertRejects(
+      () => other.perform("vmadm.delete", [UUID], signal),
+      AgentError,
+    );
+    assertEquals(refused.code, "forbidden");
+    await owner.perform("vmadm.delete", [UUID], signal);
+    assertEquals(await host.store.machineClaims.get(machineUuidOf(1)), undefined);
     await host.assertHolds();
   }, { policy: policyWith({ "foreign-machines": "read" }) });
 });

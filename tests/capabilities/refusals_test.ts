@@ -24,6 +24,7 @@ const VALID: Readonly<Record<CapabilityName, JsonValue[]>> = {
   "vmadm.list": [],
   "vmadm.boot": [UUID, { order: "c" }],
   "vmadm.stop": [UUID, { force: true }],
+  "vmadm.reboot": [UUID, { force: true }],
   "vmadm.update": [UUID, { quota: 5 }],
   "vmadm.delete": [UUID],
   "vmadm.info": [UUID, "vnc"],
@@ -111,7 +112,7 @@ Deno.test("every capability is refused to a task that has made as many calls as 
       await perform("info", [{}], signal);
       await refused(() => perform(name, VALID[name], signal), "overloaded", name);
     }
-  }, { callsMax: 1 });
+  }, { limits: { callsMax: 1 } });
 });
 
 Deno.test("every capability but the log is refused while 32 calls of its task are under way", async () => {
@@ -181,6 +182,7 @@ Deno.test("what acts on a machine that is not there says so, and what only wishe
       "vmadm.get": null,
       "vmadm.boot": "not_found",
       "vmadm.stop": "not_found",
+      "vmadm.reboot": "not_found",
       "vmadm.update": "not_found",
       "vmadm.delete": null,
       "vmadm.info": "not_found",
@@ -315,6 +317,15 @@ const CASES: Readonly<Record<CapabilityName, readonly Case[]>> = {
     [[UUID, { force: "yes" }], "options.force"],
     [[UUID, { force: null }], "options.force"],
     [[UUID, { forse: true }], "options.forse"],
+    [[UUID, { timeout: 0 }], "options.timeout"],
+    [[UUID, { timeout: 181 }], "options.timeout"],
+    [[UUID, { timeout: "30" }], "options.timeout"],
+    [[UUID, { timeout: 30, force: true }], "options.timeout"],
+  ],
+  "vmadm.reboot": [
+    [[UUID, "-F"], "options"],
+    [[UUID, { force: 1 }], "options.force"],
+    [[UUID, { timeout: 30 }], "options.timeout"],
   ],
   "vmadm.update": [
     [[UUID], "changes"],
@@ -326,7 +337,9 @@ const CASES: Readonly<Record<CapabilityName, readonly Case[]>> = {
     [[UUID, { autoboot: "true" }], "changes.autoboot"],
     [[UUID, { vnc_port: 5900 }], "changes.vnc_port"],
     [[UUID, { set_internal_metadata: {} }], "changes.set_internal_metadata"],
-    [[UUID, { add_nics: [] }], "changes.add_nics"],
+    [[UUID, { add_nics: [{}] }], "changes.add_nics[0].nic_tag"],
+    [[UUID, { update_nics: [{ vlan_id: 1 }] }], "changes.update_nics[0].mac"],
+    [[UUID, { remove_nics: ["net0"] }], "changes.remove_nics[0]"],
     [[UUID, { update_disks: [] }], "changes.update_disks"],
     [[UUID, { nonsense: 1 }], "changes.nonsense"],
     [[UUID, { set_tags: { zonewright_job: "x" } }], "changes.set_tags.zonewright_job"],

@@ -4,6 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
+import type { CapabilityLimits } from "../../src/capabilities/capability_limits.ts";
 import { AGENT_PREFIX } from "../../src/domain/info_entry.ts";
 import type { TaskContext } from "../../src/capabilities/capability.ts";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
@@ -12,6 +13,9 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand, selfCommand } from "../../src/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
+import { readDatasets } from "../../src/host/simulator/pool.ts";
+import { outcomeOf } from "../../src/host/simulator/simulate.ts";
+import { openState } from "../../src/host/simulator/state.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
 import { type Log, openLog } from "../../src/log.ts";
@@ -23,6 +27,8 @@ import { jobOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 
 const CALL_DEADLINE_MS = 60_000;
+/** Faces of the simulator that are processes of their own here: a fault may end them. */
+const PROCESSES: readonly string[] = ["vmadm", "zfs"];
 
 export interface SimulatedHost {
   readonly folder: string;
@@ -40,7 +46,7 @@ export interface SimulatedHost {
   readonly performFor: (context: TaskContext) => TaskPerform;
   /** Makes a job, and what a task of it may call. */
   newJob(number: number): Promise<{ uuid: JobUuid; perform: TaskPerform }>;
-  /** Runs the simulator's own commands, such as `fault`. */
+  /** Runs commands of the simulator, such as `fault`. */
   simulate(...args: string[]): Promise<{ code: number; stdout: string }>;
   /** Lets the installation of a zone take so long. */
   slowInstall(ms: number): Promise<void>;
@@ -55,12 +61,14 @@ export interface SimulatedHost {
 }
 
 export interface HostOptions {
+  /** The program that plays vmadm and the guests; this one from source when absent. */
+  readonly self?: SelfCommand;
   readonly policy?: Policy;
   /** Address of an index. */
   readonly upstream?: string;
   readonly now?: Now;
   /** Where they are not those of an agent. */
-  readonly callsMax?: number;
+  readonly limits?: Partial<CapabilityLimits>;
   readonly infoEntriesMax?: number;
   readonly deadlinesMs?: Partial<Record<CapabilityName, number>>;
 }
@@ -89,11 +97,11 @@ export async function withHost(
 async function openHost(
   folder: string,
   store: Store,
-  { policy = DEFAULT_POLICY, upstream, now = systemNow, ...bounds }: HostOptions,
+  { self = selfCommand(), policy = DEFAULT_POLICY, upstream, now = systemNow, ...bounds }:
+    HostOptions,
 ): Promise<SimulatedHost> {
   const lines: string[] = [];
   const log = openLog({ level: "debug", format: "json", write: (line) => lines.push(line), now });
-  const self = selfCommand();
   const stateDir = join(folder, "host");
   const mediaDir = join(folder, "media");
   await Deno.mkdir(stateDir);
@@ -125,7 +133,9 @@ async function openHost(
     ...bounds,
   });
   const simulate = async (...args: string[]) => {
-    const words = [...self.args, "simulate", "--state", stateDir, ...args];
+    const call = ["--state", stateDir, ...args];
+    if (!PROCESSES.includes(args[0] ?? "")) return await outcomeOf(call);
+    const words = [...self.args, "simulate", ...call];
     const options = { deadlineMs: CALL_DEADLINE_MS, env: { ...self.env } };
     return await runCommand(self.program, words, options);
   };
@@ -155,8 +165,7 @@ async function openHost(
     slowVolumes: (ms) => delay(stateDir, "volumes", ms),
     slowBoot: (ms) => delay(stateDir, "boot", ms),
     async datasets() {
-      const file = join(stateDir, "datasets.json");
-      return Object.keys(JSON.parse(await Deno.readTextFile(file).catch(() => "{}")));
+      return (await readDatasets(await openState(stateDir))).map(({ name }) => name);
     },
     async assertHolds(...uuids) {
       const { stdout } = await simulate("audit");

@@ -68,6 +68,28 @@ Deno.test("vmadm.boot(), stop(), update() and delete() act, and repeating them i
   });
 });
 
+Deno.test("vmadm.reboot() by force keeps the medium of a kvm machine, which stop and boot do not", async () => {
+  await withHost(async (host) => {
+    const { perform } = await host.newJob(1);
+    const call = (name: CapabilityName, ...args: JsonValue[]) => perform(name, args, signal);
+    const files = async () => {
+      const { stdout } = await host.simulate("guest", UUID);
+      return JSON.parse(stdout).files.map(({ path }: { path: string }) => path);
+    };
+    await call("vmadm.create", { ...PAYLOAD, uuid: UUID });
+    const medium = await call("media.find", { path: "install.iso" });
+    await call("media.place", UUID, medium);
+    await call("vmadm.boot", UUID, { order: "cd", once: "d", cdrom: "/install.iso" });
+    await call("vnc.wait", UUID, { timeout: 30 });
+    assertEquals(await call("vmadm.reboot", UUID, { force: true }), null);
+    assertEquals(await files(), ["/install.iso"]);
+    assertEquals(await call("vmadm.stop", UUID, { timeout: 1 }), null);
+    await assertRejects(() => call("vmadm.reboot", UUID), AgentError, 'its state is "stopped"');
+    await call("vmadm.boot", UUID, {});
+    assertEquals(await files(), []);
+  });
+});
+
 Deno.test("a capability that is not in the list is refused", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);

@@ -22,6 +22,7 @@ import {
   NO_UUID,
   withHttpAgent,
 } from "../http/http_agent.ts";
+import { openConsole } from "../http/console_client.ts";
 import { T0 } from "../support/job.ts";
 import { until, withFolder } from "../support/until.ts";
 import { openScreen, screenFor } from "./screen.ts";
@@ -174,6 +175,35 @@ Deno.test("machine console prints the WebSocket, and refuses to listen beyond lo
       assertEquals(await refused.run("machine", "console", UUID, "--listen", listen), 2);
     }
     assertEquals(await screenFor(agent.url).run("machine", "console", NO_UUID), 4);
+  }));
+
+Deno.test("machine console --ticket prints an address that opens the console once", () =>
+  withMachine(async (agent) => {
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "console", UUID, "--ticket"), 0);
+    const url = screen.out().trimEnd();
+    const console = `${agent.url.replace("http", "ws")}/agent/v1/machines/${UUID}/console`;
+    assertMatch(url.replace(console, ""), /^\?ticket=zwc_[A-Za-z0-9_-]{43}$/);
+    assertMatch(screen.err(), /opens the console once, until \d{4}-\d\d-\d\dT/);
+    const viewer = await openConsole(url);
+    assertEquals(new TextDecoder().decode(await viewer.read(BANNER.length)), BANNER);
+    await viewer.close();
+    const again = await openConsole(url);
+    await again.ended();
+    assertEquals(again.received(), 0);
+    const json = screenFor(agent.url);
+    await json.run("machine", "console", UUID, "--ticket", "--json");
+    const made = JSON.parse(json.out());
+    assertEquals(Object.keys(made).sort(), ["expires_at", "ticket", "url"]);
+    assertEquals(made.url, `${console}?ticket=${made.ticket}`);
+    const curl = screenFor(agent.url);
+    await curl.run("machine", "console", UUID, "--ticket", "--curl");
+    assertMatch(curl.out(), /^curl .* -X POST .*\/console-tickets\n$/);
+    assertEquals(await screenFor(agent.url).run("machine", "console", NO_UUID, "--ticket"), 4);
+    for (const words of [["--listen", "127.0.0.1:0"], ["--socket", "/nowhere/agent.sock"]]) {
+      const refused = openScreen();
+      assertEquals(await refused.run("machine", "console", UUID, "--ticket", ...words), 2);
+    }
   }));
 
 /** Connects as a viewer does, and asserts that its bytes come back whole. */

@@ -67,9 +67,18 @@ const DISK = {
   model: "virtio",
   size: 1024,
   boot: true,
+  media: "disk",
   compression: "gzip-3",
   refreservation: 0,
   block_size: 8192,
+};
+/** What disks of bhyve have besides. */
+const BHYVE_DISK = {
+  ...DISK,
+  guest_block_size: "512/4096",
+  notrim: true,
+  pci_slot: "0:4:1",
+  uuid: "aaaaaaaa-0000-4000-8000-000000000002",
 };
 const NIC = {
   nic_tag: "admin",
@@ -83,41 +92,69 @@ const NIC = {
   ips: ["192.0.2.9/24"],
   gateways: ["192.0.2.1"],
   mtu: 1500,
+  network_uuid: "aaaaaaaa-0000-4000-8000-000000000003",
+  allowed_dhcp_cids: ["0x01e2f9a7"],
+  blocked_outgoing_ports: [25],
 };
-const ANY_BRAND = {
-  uuid: "aaaaaaaa-0000-4000-8000-000000000001",
+const SETTINGS = {
   vcpus: 1,
   ram: 256,
-  autoboot: false,
   resolvers: ["192.0.2.53"],
-  nics: [NIC],
   alias: "small",
   hostname: "small.example",
+  owner_uuid: "aaaaaaaa-0000-4000-8000-000000000004",
+  billing_id: "aaaaaaaa-0000-4000-8000-000000000005",
+  do_not_inventory: true,
+  firewall_enabled: true,
   quota: 10,
   cpu_cap: 100,
   cpu_shares: 100,
   max_physical_memory: 1280,
+  max_locked_memory: 1280,
+  max_swap: 2560,
+  max_lwps: 2000,
   zfs_io_priority: 100,
+  zfs_root_compression: "lz4",
+  zfs_root_recsize: 131_072,
+};
+const ANY_BRAND = {
+  ...SETTINGS,
+  uuid: "aaaaaaaa-0000-4000-8000-000000000001",
+  autoboot: false,
+  nics: [NIC],
   vnc_password: true,
   tags: { role: "test", number: 1, really: true },
   customer_metadata: { "user-data": "#cloud-config" },
+  routes: { "192.0.2.0/24": "198.51.100.1", "203.0.113.7": "nics[0]" },
 };
-const KVM = { ...ANY_BRAND, brand: "kvm", disks: [DISK], vga: "std" };
+const KVM_SETTINGS = {
+  vga: "std",
+  boot: "order=cd,once=d",
+  cpu_type: "host",
+  virtio_txburst: 128,
+  virtio_txtimer: 200_000,
+};
+const KVM = { ...ANY_BRAND, ...KVM_SETTINGS, brand: "kvm", disks: [DISK] };
 const BHYVE = {
   ...ANY_BRAND,
   brand: "bhyve",
-  disks: [{ ...DISK, model: "nvme" }],
+  disks: [{ ...BHYVE_DISK, model: "nvme" }],
   bootrom: "uefi",
 };
 const CHANGES = {
-  vcpus: 2,
-  ram: 512,
-  quota: 12,
+  ...SETTINGS,
+  ...KVM_SETTINGS,
+  bootrom: "uefi",
   autoboot: true,
   set_tags: { role: "test" },
   remove_tags: ["number"],
   set_customer_metadata: { a: "b" },
   remove_customer_metadata: ["user-data"],
+  set_routes: { "192.0.2.0/24": "198.51.100.1" },
+  remove_routes: ["203.0.113.7"],
+  add_nics: [NIC],
+  update_nics: [{ mac: "02:08:20:aa:bb:cc", vlan_id: 4 }],
+  remove_nics: ["02:08:20:aa:bb:dd"],
   add_disks: [{ path: "/a.iso", media: "cdrom", model: "ahci" }],
   remove_disks: ["/b.iso"],
 };
@@ -139,8 +176,10 @@ export const machine: Same<keyof Payload, ${
 export const disk: Same<keyof Zonewright.Disk, ${union(diskProperties)}> = true;
 export const nic: Same<keyof Zonewright.Nic, ${union(nicProperties)}> = true;
 export const kvm: Required<Omit<Zonewright.KvmPayload, "bootrom">> = ${JSON.stringify(KVM)};
-export const bhyve: Required<Omit<Zonewright.BhyvePayload, "vga">> = ${JSON.stringify(BHYVE)};
-export const oneDisk: Required<Zonewright.Disk> = ${JSON.stringify(DISK)};
+export const bhyve: Required<
+  Omit<Zonewright.BhyvePayload, "vga" | "boot" | "cpu_type" | "virtio_txburst" | "virtio_txtimer">
+> = ${JSON.stringify(BHYVE)};
+export const oneDisk: Required<Zonewright.Disk> = ${JSON.stringify(BHYVE_DISK)};
 export const oneNic: Required<Zonewright.Nic> = ${JSON.stringify(NIC)};
 export const changes: Required<Zonewright.MachineChanges> = ${JSON.stringify(CHANGES)};
 `,
@@ -164,6 +203,7 @@ const ASK = `async (job, cb) => {
   const address = await vmadm.info(uuid, "vnc");
   const machine = await vmadm.get(uuid);
   const machines = await vmadm.list();
+  const rebooted = await vmadm.reboot(uuid, { force: true });
   const stopped = await vmadm.stop(uuid, { force: true });
   const updated = await vmadm.update(uuid, { ram: 256 });
   const removed = await media.remove(uuid, placed.file);
@@ -174,7 +214,7 @@ const ASK = `async (job, cb) => {
   await vmadm.get("no uuid").catch((error) => refused = error.code);
   cb(null, {
     found, downloaded, medium, validated, created, placed, booted, waited, address, machine, machines,
-    stopped, updated, removed, deleted, noted, logged, refused, timer: setTimeout(() => {}, 1),
+    rebooted, stopped, updated, removed, deleted, noted, logged, refused, timer: setTimeout(() => {}, 1),
     slept: (await sleep(1)) === undefined, job: Object.keys(job), log: Object.keys(job.log),
     console: Object.keys(console),
   });
@@ -204,6 +244,7 @@ Deno.test("the answers of a real run have the types that are declared", async ()
       address: answer("['vmadm']['info']"),
       machine: answer("['vmadm']['get']"),
       machines: answer("['vmadm']['list']"),
+      rebooted: answer("['vmadm']['reboot']"),
       stopped: answer("['vmadm']['stop']"),
       updated: answer("['vmadm']['update']"),
       removed: answer("['media']['remove']"),

@@ -26,14 +26,19 @@ Deno.test("the options of each action are read, and others refused by name", () 
   assertEquals(parseActionOptions("boot", boot), boot);
   for (const action of ["stop", "reboot"] as const) {
     assertEquals(parseActionOptions(action, { force: true }), { force: true });
-    assertEquals(fieldsRefused(action, { force: "yes", timeout: 3 }), ["force", "timeout"]);
+    assertEquals(parseActionOptions(action, { timeout: 180 }), { timeout: 180 });
+    assertEquals(fieldsRefused(action, { force: "yes", timeout: 0 }), ["force", "timeout"]);
+    for (const timeout of [181, 1.5, "30", null]) {
+      assertEquals(fieldsRefused(action, { timeout }), ["timeout"]);
+    }
+    assertEquals(fieldsRefused(action, { force: true, timeout: 3 }), ["timeout"]);
   }
   assertEquals(parseActionOptions("eject", { files: ["/a.iso"] }), { files: ["/a.iso"] });
   for (const action of MACHINE_ACTIONS) {
     assertEquals(parseActionOptions(action, {}), {});
     if (action !== "delete") assertEquals(fieldsRefused(action, { uuid: UUID }), ["uuid"]);
     assertEquals(parseActionOptions(action, { uuid: UUID }, ["uuid"]), {});
-    for (const body of [null, [], "x", 1]) assertEquals(fieldsRefused(action, body), [""]);
+    for (const body of [null, [], "x", 1]) assertEquals(fieldsRefused(action, body), ["body"]);
   }
 });
 

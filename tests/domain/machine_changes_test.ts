@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineChanges } from "../../src/domain/machine_changes.ts";
+import { parseMachineChanges, requireFitting } from "../../src/domain/machine_changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { withoutProperties } from "../../src/domain/policy_properties.ts";
 import { fieldsOf } from "./machine_request.ts";
 
 Deno.test("parseMachineChanges() takes sizes and media", () => {
@@ -19,7 +20,20 @@ const CHANGES: readonly (readonly [string, JsonObject])[] = [
   ["changes.qemu_extra_opts", { qemu_extra_opts: "x" }],
   ["changes.add_filesystems", { add_filesystems: [] }],
   ["changes.set_internal_metadata", { set_internal_metadata: {} }],
-  ["changes.update_nics", { update_nics: [] }],
+  ["changes.update_nics[0].mac", { update_nics: [{ nic_tag: "admin" }] }],
+  ["changes.update_nics[0].allow_mac_spoofing", {
+    update_nics: [{ mac: "02:08:20:aa:bb:cc", allow_mac_spoofing: true }],
+  }],
+  ["changes.update_nics[0].netmask", {
+    update_nics: [{ mac: "02:08:20:aa:bb:cc", ip: "192.0.2.7" }],
+  }],
+  ["changes.add_nics[0].model", { add_nics: [{ nic_tag: "admin" }] }],
+  ["changes.add_nics", { add_nics: Array(9).fill({ nic_tag: "admin", model: "virtio" }) }],
+  ["changes.add_nics", {
+    add_nics: Array(2).fill({ nic_tag: "admin", model: "virtio", primary: 1 }),
+  }],
+  ["changes.remove_nics[0]", { remove_nics: ["net0"] }],
+  ["changes.update_disks", { update_disks: [] }],
   ["changes.brand", { brand: "bhyve" }],
   ["changes.quota", { quota: 0 }],
   ["changes.set_tags.zonewright_job", { set_tags: { zonewright_job: "x" } }],
@@ -41,3 +55,28 @@ for (const [field, changes] of CHANGES) {
     assertEquals(fieldsOf(() => parseMachineChanges(changes, DEFAULT_POLICY)), [field]);
   });
 }
+
+Deno.test("nics that are added may not make them more than the policy allows", () => {
+  const nics = ["aa", "bb", "cc"].map((end) => ({ mac: `02:08:20:00:00:${end}` }));
+  const policy = { ...DEFAULT_POLICY, nicsMax: 4 };
+  const added = (count: number) => Array(count).fill({ nic_tag: "admin", model: "virtio" });
+  const fit = (changes: JsonObject) => requireFitting(changes, { brand: "kvm", nics }, policy);
+  fit({ add_nics: added(1) });
+  fit({ add_nics: added(2), remove_nics: ["02:08:20:00:00:bb"] });
+  const refused = fieldsOf(() => fit({ add_nics: added(2), remove_nics: ["02:08:20:00:00:dd"] }));
+  assertEquals(refused, ["changes.add_nics"]);
+});
+
+Deno.test("a change of a nic names it by its mac, also where the policy forbids to choose one", () => {
+  const policy = withoutProperties(DEFAULT_POLICY, ["nics.mac"]);
+  const update_nics = [{ mac: "02:08:20:AA:bb:cc", vlan_id: 7, primary: 1 }];
+  assertEquals(parseMachineChanges({ update_nics }, policy), {
+    update_nics: [{ mac: "02:08:20:aa:bb:cc", vlan_id: 7, primary: true }],
+  });
+  const add_nics = [{ nic_tag: "admin", model: "virtio", mac: "02:08:20:aa:bb:cc" }];
+  assertEquals(fieldsOf(() => parseMachineChanges({ add_nics }, policy)), [
+    "changes.add_nics[0].mac",
+  ]);
+  const none = withoutProperties(DEFAULT_POLICY, ["nics"]);
+  assertEquals(fieldsOf(() => parseMachineChanges({ update_nics }, none)), ["changes.update_nics"]);
+});

@@ -1,4 +1,5 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
@@ -64,6 +65,9 @@ const INCORRECT: readonly (readonly [string, JsonObject])[] = [
   ["machine.nics", { nics: "net0" }],
   ["machine.nics", { nics: [{ ...nic, primary: 1 }, { ...nic, primary: true }] }],
   ["machine.nics", { nics: Array(2).fill({ ...nic, mac: "02:08:20:aa:bb:cc" }) }],
+  ["machine.nics", {
+    nics: [{ ...nic, ips: ["192.0.2.7/24"] }, { ...nic, ip: "192.0.2.7", netmask: "255.0.0.0" }],
+  }],
   ["machine.nics[0].nic_tag", { nics: [{ model: "virtio" }] }],
   ["machine.nics[0].nic_tag", { nics: [{ ...nic, nic_tag: "a b" }] }],
   ["machine.nics[0].model", { nics: [{ nic_tag: "admin" }] }],
@@ -94,3 +98,26 @@ for (const [index, [field, changes]] of INCORRECT.entries()) {
     assertEquals(fieldsOf(() => parseMachineRequest(request(changes), DEFAULT_POLICY)), [field]);
   });
 }
+
+Deno.test("nics of other networks may have the same address, and one nic say it twice", () => {
+  const address = { ip: "192.0.2.7", netmask: "255.255.255.0", ips: ["192.0.2.7/24"] };
+  const nics = [
+    { ...nic, ...address },
+    { ...nic, ...address, nic_tag: "external" },
+    { ...nic, ...address, vlan_id: 7 },
+    { ...nic, ip: "dhcp" },
+    { ...nic, ip: "dhcp" },
+  ];
+  parseMachineRequest(request({ nics }), DEFAULT_POLICY);
+});
+
+Deno.test("an unknown name is answered with a known one only when that is near", () => {
+  const messageOf = (name: string) =>
+    assertThrows(() => parseMachineRequest(request({ [name]: 1 }), DEFAULT_POLICY), AgentError)
+      .message;
+  assertEquals(
+    messageOf("max_swop"),
+    'Cannot accept the machine: machine.max_swop is unknown: the nearest known name is "max_swap"',
+  );
+  assertEquals(messageOf("zz9"), "Cannot accept the machine: machine.zz9 is unknown");
+});

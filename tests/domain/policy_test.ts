@@ -3,42 +3,42 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import { parseMachineChanges } from "../../src/domain/machine_changes.ts";
-import {
-  DEFAULT_POLICY,
-  OTHER_DISK_PROPERTIES,
-  OTHER_MACHINE_PROPERTIES,
-  OTHER_NIC_PROPERTIES,
-  type Policy,
-} from "../../src/domain/policy.ts";
+import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { requireOwnMachine } from "../../src/domain/policy_check.ts";
 import { withoutProperties } from "../../src/domain/policy_properties.ts";
+import {
+  type Reasons,
+  REFUSED_DISK_PROPERTIES,
+  REFUSED_MACHINE_PROPERTIES,
+  REFUSED_NIC_PROPERTIES,
+} from "../../src/domain/refused_properties.ts";
 import { disk, fieldsOf, nic, request, UUID } from "./machine_request.ts";
 
-/** The field that is refused, and the properties that hold it. */
-type Case = readonly [string, JsonObject];
+/** The field that is refused, why, and the properties that hold it. */
+type Case = readonly [field: string, reason: string, JsonObject];
+
+function casesOf(reasons: Reasons, prefix: string, wrap: (name: string) => JsonObject): Case[] {
+  return Object.entries(reasons).map(([name, reason]) => [prefix + name, reason, wrap(name)]);
+}
 
 const REFUSED: readonly Case[] = [
   // Whether a console has a password may be wished, its text may not.
-  ...OTHER_MACHINE_PROPERTIES.filter((name) => name !== "vnc_password")
-    .map((name): Case => [`machine.${name}`, { [name]: "x" }]),
-  ...OTHER_DISK_PROPERTIES.map((
-    name,
-  ): Case => [`machine.disks[0].${name}`, { disks: [{ ...disk, [name]: "x" }] }]),
-  ...OTHER_NIC_PROPERTIES.map((
-    name,
-  ): Case => [`machine.nics[0].${name}`, { nics: [{ ...nic, [name]: true }] }]),
-  ["machine.uuid", { uuid: UUID }],
+  ...casesOf(REFUSED_MACHINE_PROPERTIES, "machine.", (name) => ({ [name]: "x" }))
+    .filter(([field]) => field !== "machine.vnc_password"),
+  ...casesOf(REFUSED_DISK_PROPERTIES, "machine.disks[0].", (name) => ({
+    disks: [{ ...disk, [name]: "x" }],
+  })),
+  ...casesOf(REFUSED_NIC_PROPERTIES, "machine.nics[0].", (name) => ({
+    nics: [{ ...nic, [name]: true }],
+  })),
 ];
 
-for (const [field, changes] of REFUSED) {
-  Deno.test(`parseMachineRequest() refuses ${field} by the policy`, () => {
+for (const [field, reason, changes] of REFUSED) {
+  Deno.test(`parseMachineRequest() refuses ${field} and says why`, () => {
     const parse = () => parseMachineRequest(request(changes), DEFAULT_POLICY);
     const error = assertThrows(parse, AgentError);
-    assertEquals(error.errors, [{
-      field,
-      code: "Invalid",
-      message: `${field} is not allowed by the policy`,
-    }]);
+    const message = `${field} is not allowed: ${reason}`;
+    assertEquals(error.errors, [{ field, code: "Invalid", message }]);
   });
 }
 

@@ -27,6 +27,16 @@ Deno.test("reboot() asks the guest, or resets it by force", async () => {
   });
 });
 
+Deno.test("stop() gives the guest vmadm's time, or what it is told, or none", async () => {
+  await withVmadm(async (vmadm, fake) => {
+    await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
+    await vmadm.stop(UUID, {});
+    await vmadm.stop(UUID, { timeoutSeconds: 30 });
+    await vmadm.stop(UUID, { force: true });
+    assertEquals(await fake.calls(), [`stop ${UUID}`, `stop ${UUID} -t 30`, `stop ${UUID} -F`]);
+  });
+});
+
 Deno.test("reboot() of a machine that does not run is a conflict that names its state", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = 'Cannot reboot vm from state "stopped", must be "running"';

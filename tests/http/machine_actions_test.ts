@@ -348,6 +348,41 @@ Deno.test("a machine that was deleted is not there any more, and its uuid is fre
   });
 });
 
+Deno.test("a delete may be repeated under its key, also when the machine has gone", async () => {
+  await withMachine({}, async (agent, machine) => {
+    const key = { "idempotency-key": "delete-1" };
+    const first = await agent.call("DELETE", PATH, undefined, key);
+    assertEquals(first.headers.get("idempotency-replayed"), null);
+    await finish(agent, startedOf(first).job_uuid);
+    machine.gone = true;
+    const again = await agent.call("DELETE", PATH, undefined, key);
+    assertEquals(startedOf(again), startedOf(first));
+    assertEquals(again.headers.get("idempotency-replayed"), "true");
+    assertRefused(await agent.call("DELETE", PATH), 404, "ResourceNotFound");
+    const other = await agent.call("POST", `${PATH}/stop`, {}, key);
+    assertRefused(other, 409, "ConflictError");
+    assertEquals(fieldsOf(other), ["Idempotency-Key"]);
+    const malformed = await agent.call("DELETE", PATH, undefined, { "idempotency-key": "a b" });
+    assertRefused(malformed, 409, "InvalidArgument");
+  });
+});
+
+Deno.test("a delete with a body that wishes something is refused", async () => {
+  await withMachine({}, async (agent) => {
+    const wished = await agent.call("DELETE", PATH, { force: true });
+    const message = assertRefused(wished, 409, "InvalidArgument");
+    assertStringIncludes(message, "force is unknown");
+    assertEquals(fieldsOf(wished), ["force"]);
+    for (const body of [[], 1]) {
+      const answer = await agent.call("DELETE", PATH, body);
+      assertStringIncludes(assertRefused(answer, 409, "InvalidArgument"), "body must be an object");
+    }
+    assertRefused(await agent.call("DELETE", PATH, "now"), 400, "InvalidContent");
+    assertEquals((await agent.call("GET", "/jobs")).body, []);
+    startedOf(await agent.call("DELETE", PATH, {}));
+  });
+});
+
 Deno.test("machines are listed by state, brand and name, and by page", async () => {
   const machines = [
     { uuid: NO_UUID, brand: "bhyve", state: "stopped", zone_state: "installed", alias: "b" },

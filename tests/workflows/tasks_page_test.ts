@@ -205,6 +205,7 @@ Deno.test("every workflow of docs/tasks.md runs as it stands", async () => {
           "tell": "told",
           "small-machine": { quota: 12, role: "test" },
           "machine-report": { states: { stopped: 1 }, refused: "invalid_argument" },
+          "reset-machine": { state: "running" },
           "eject-medium": { removed: true },
           "remove-machine": { removed: true },
           "mirror-image": { build: "20261101", size: 1024 * 1024 },

@@ -14,6 +14,8 @@ const VNC_PASSWORD_LENGTH_MAX = 8;
 const OVERHEAD: Readonly<Record<Brand, number>> = { kvm: 1024, bhyve: 1280 };
 /** The least such overhead, MiB. */
 const OVERHEAD_MIN = 256;
+/** The least swap, MiB. */
+const SWAP_MIN = 256;
 const NOBODY = "00000000-0000-0000-0000-000000000000";
 const FLAGS = [
   "archive_on_delete",
@@ -79,7 +81,7 @@ export function configurationOf(
 }
 
 function withoutDevices(payload: JsonObject): JsonObject {
-  const names = ["disks", "nics", "zfs_root_compression"];
+  const names = ["disks", "nics"];
   return Object.fromEntries(Object.entries(payload).filter(([name]) => !names.includes(name)));
 }
 
@@ -110,8 +112,9 @@ export function memoryOf(payload: JsonObject, ram: number, brand: Brand): JsonOb
   );
   return {
     max_physical_memory: max,
-    max_locked_memory: Number(payload.max_locked_memory ?? max),
-    max_swap: Number(payload.max_swap ?? Math.max(max, 256)),
+    // Neither can pass the other way: vmadm moves them without a word.
+    max_locked_memory: Math.min(Number(payload.max_locked_memory ?? max), max),
+    max_swap: Math.max(Number(payload.max_swap ?? max), max, SWAP_MIN),
   };
 }
 

@@ -62,7 +62,18 @@ export function diskOf(
     compression: disk.compression ?? "off",
     refreservation: Number(disk.refreservation ?? size),
     block_size: Number(disk.block_size ?? 8192),
-    ...(machine.brand === "bhyve" ? { pci_slot: disk.pci_slot ?? `0:4:${index}` } : {}),
+    ...(machine.brand === "bhyve" ? bhyveDisk(disk, index) : {}),
+  };
+}
+
+/** What disks of bhyve alone have; each has a uuid, of the caller's choice or a new one. */
+function bhyveDisk(disk: JsonObject, index: number): JsonObject {
+  const { guest_block_size, notrim } = disk;
+  return {
+    pci_slot: disk.pci_slot ?? `0:4:${index}`,
+    uuid: disk.uuid ?? crypto.randomUUID(),
+    ...(guest_block_size === undefined ? {} : { guest_block_size }),
+    ...(isSet(notrim) ? { notrim: true } : {}),
   };
 }
 

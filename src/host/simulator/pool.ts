@@ -1,6 +1,7 @@
 // The storage pool of the simulated host: datasets by name, and what their reservations leave.
 // A volume reserves its whole size; the root of a bhyve zone reserves its quota, that of a kvm zone
-// does not. Sizes are MiB. The bytes that files in a zone root take are not counted.
+// does not. Sizes are MiB. The bytes that files in a zone root take are not counted here: that they
+// fit the zone's quota is held in ../simulated_files.ts, where the agent writes them.
 
 import { join } from "@std/path";
 import type { JsonObject } from "../../domain/json.ts";
@@ -48,6 +49,12 @@ export async function createDataset(
     }
     await writeJson(datasetsFile(state), { datasets: [...datasets, dataset] });
   });
+}
+
+/** MiB of the pool that nobody has reserved. */
+export async function availableMiB(state: State): Promise<number> {
+  const reserved = (await readDatasets(state)).reduce((sum, it) => sum + it.reservation, 0);
+  return Math.max(0, state.host.pool.size - reserved);
 }
 
 /** Destroys datasets by name, whether they are there or not. */

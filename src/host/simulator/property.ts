@@ -160,6 +160,7 @@ export const NIC_PROPERTIES: Readonly<Record<string, Property>> = {
   allow_mac_spoofing: both(flag),
   allow_restricted_traffic: both(flag),
   allow_unfiltered_promisc: both(flag),
+  allowed_dhcp_cids: both(ips),
   allowed_ips: both(ips),
   blocked_outgoing_ports: both(list),
   dhcp_server: both(flag),

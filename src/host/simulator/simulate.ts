@@ -4,6 +4,7 @@
 //
 //   zonewright simulate --state DIR vmadm SUBCOMMAND ...
 //   zonewright simulate --state DIR zfs list|destroy ...
+//   zonewright simulate --state DIR nictagadm list [-p]
 //   zonewright simulate --state DIR fault [NAME [VALUE] [COUNT]] | fault --clear [NAME]
 //   zonewright simulate --state DIR guest UUID [power-off|reset|crash|proxy-restart]
 //   zonewright simulate --state DIR engine [fake|qemu|auto]
@@ -19,6 +20,7 @@ import { actOnGuest, describeGuest, powerCycle, stopAll } from "./host_event.ts"
 import { runMachine } from "./machine_process.ts";
 import { failed, type Outcome, printed, printedJson } from "./outcome.ts";
 import { spoil, writeOutcome } from "./output.ts";
+import { nictagadm } from "./nictagadm.ts";
 import { openState, type State } from "./state.ts";
 import { vmadm } from "./vmadm.ts";
 import { zfs } from "./zfs.ts";
@@ -36,7 +38,11 @@ export async function simulate(args: string[]): Promise<number> {
   return outcome.code;
 }
 
-async function outcomeOf(args: readonly string[]): Promise<Outcome> {
+/**
+ * What one call says, without saying it. Whoever sets up a host may use it without a process of its
+ * own; `vmadm` and `zfs` belong into one, since a fault may end it.
+ */
+export async function outcomeOf(args: readonly string[]): Promise<Outcome> {
   const [flag, dir = "", face = "", ...rest] = args;
   if (flag !== "--state" || dir === "") return { ...failed(USAGE), code: 2 };
   let state: State;
@@ -53,6 +59,7 @@ async function outcomeOf(args: readonly string[]): Promise<Outcome> {
     );
   }
   if (face === "zfs") return await zfs(state, rest);
+  if (face === "nictagadm") return nictagadm(state, rest);
   try {
     return await act(state, face, rest);
   } catch (error) {

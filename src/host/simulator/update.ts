@@ -36,10 +36,13 @@ const WHOLE = new Set([
   "quota",
   "ram",
   "vcpus",
+  "virtio_txburst",
+  "virtio_txtimer",
   "vnc_port",
   "zfs_io_priority",
   "zfs_root_recsize",
 ]);
+const MEMORY = ["ram", "max_physical_memory", "max_locked_memory", "max_swap"];
 const FLAGS = new Set([
   "archive_on_delete",
   "autoboot",
@@ -105,9 +108,8 @@ function configured(machine: Machine, changes: JsonObject): JsonObject {
     else vm[name] = WHOLE.has(name) ? Number(value) : FLAGS.has(name) ? isSet(value) : value;
   }
   if (changes.quota !== undefined) vm.quota = quotaOf(changes.quota, machine.brand);
-  if (changes.ram !== undefined) {
-    const old = { max_physical_memory: vm.max_physical_memory ?? 0 };
-    Object.assign(vm, memoryOf({ ...old, ...changes }, Number(vm.ram), machine.brand));
+  if (MEMORY.some((name) => changes[name] !== undefined)) {
+    Object.assign(vm, memoryAfter(machine, changes, Number(vm.ram)));
   }
   for (const name of METADATA) {
     const set = changes[`set_${name}`];
@@ -118,6 +120,16 @@ function configured(machine: Machine, changes: JsonObject): JsonObject {
     vm[name] = after;
   }
   return vm;
+}
+
+/** The other two limits follow max_physical_memory when that changes, and stay as they are else. */
+function memoryAfter({ vm, brand }: Machine, changes: JsonObject, ram: number): JsonObject {
+  const { max_physical_memory = 0, max_locked_memory = 0, max_swap = 0 } = vm;
+  const follow = changes.ram !== undefined || changes.max_physical_memory !== undefined;
+  const before = follow
+    ? { max_physical_memory }
+    : { max_physical_memory, max_locked_memory, max_swap };
+  return memoryOf({ ...before, ...changes }, ram, brand);
 }
 
 function nicsAfter(state: State, machine: Machine, changes: JsonObject): JsonObject[] {

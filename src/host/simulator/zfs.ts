@@ -1,28 +1,48 @@
-// The two calls of zfs(8) that remove what a call of vmadm has left behind: list and destroy. Exit
+// The calls of zfs(8) that the agent makes: list, of names or of what is available, and destroy. Exit
 // codes and texts are those of the documented tool; options are read as far as callers here use them.
 
 import { failed, type Outcome, printed } from "./outcome.ts";
 import { zonepath } from "./machine.ts";
-import { type Dataset, destroyDatasets, readDatasets } from "./pool.ts";
+import { availableMiB, type Dataset, destroyDatasets, readDatasets } from "./pool.ts";
 import type { State } from "./state.ts";
 
+const MIB = 1024 ** 2;
 const USAGE = `usage:
-\tlist [-H] [-o name] [-t filesystem,volume]
+\tlist [-Hp] [-o name|available] [-t filesystem,volume] [DATASET]
 \tdestroy DATASET
 `;
 
 /** Runs one call: the words after `zfs`. */
 export async function zfs(state: State, args: readonly string[]): Promise<Outcome> {
   const [subcommand, ...words] = args;
-  if (subcommand === "list") {
-    const names = (await readDatasets(state)).map(({ name }) => name);
-    return printed(names.map((name) => `${name}\n`).sort().join(""));
-  }
+  if (subcommand === "list") return await list(state, words);
   const [name] = words;
   if (subcommand === "destroy" && words.length === 1 && name !== undefined) {
     return await destroy(state, name);
   }
   return { code: 2, stdout: "", stderr: USAGE };
+}
+
+/** Without a dataset the names of all; of one dataset, the pool's own included, what is asked for. */
+async function list(state: State, words: readonly string[]): Promise<Outcome> {
+  const valueOf = (option: string) => {
+    const at = words.indexOf(option);
+    return at < 0 ? undefined : words[at + 1];
+  };
+  const column = valueOf("-o") ?? "name";
+  const taken = [valueOf("-o"), valueOf("-t")];
+  const [dataset] = words.filter((word) => !word.startsWith("-") && !taken.includes(word));
+  const names = (await readDatasets(state)).map(({ name }) => name);
+  if (dataset === undefined && column === "name") {
+    return printed(names.map((name) => `${name}\n`).sort().join(""));
+  }
+  if (dataset === undefined || !["name", "available"].includes(column)) {
+    return { code: 2, stdout: "", stderr: USAGE };
+  }
+  if (dataset !== state.host.pool.name && !names.includes(dataset)) {
+    return failed(`cannot open '${dataset}': dataset does not exist`);
+  }
+  return printed(`${column === "name" ? dataset : await availableMiB(state) * MIB}\n`);
 }
 
 async function destroy(state: State, name: string): Promise<Outcome> {

@@ -5,7 +5,7 @@ import { SETTLED_MACHINE } from "./settled_machine.ts";
 
 /** Source of the task. */
 export const STOP = `async function stop(job, cb) {
-  const { uuid, force } = job.params;
+  const { uuid, force, timeout } = job.params;
   ${SETTLED_MACHINE}
   const machine = await settled();
   if (machine === null) return cb("Cannot stop machine " + uuid + ": it is gone");
@@ -18,7 +18,8 @@ export const STOP = `async function stop(job, cb) {
   }
   const how = force === true ? " by force" : "";
   await info({ task: "stop", message: "Stopping machine " + uuid + how });
-  await vmadm.stop(uuid, { force: force === true });
+  const wait = force === true || timeout === undefined ? {} : { timeout };
+  await vmadm.stop(uuid, { force: force === true, ...wait });
   const after = await settled();
   if (after !== null && after.state !== "stopped") {
     return cb("Cannot stop machine " + uuid + ": vmadm says that it did, and its state is " + after.state);
