@@ -1,5 +1,6 @@
-// `zonewright machine console`: where the console of a machine is as a WebSocket, or, with --listen, a
-// local port that any VNC viewer may connect to. Each connection there is a WebSocket to the agent.
+// `zonewright machine console`: where the console of a machine is as a WebSocket, with a ticket for a
+// browser where that is asked for, or, with --listen, a local port that any VNC viewer may connect to.
+// Each connection there is a WebSocket to the agent.
 
 import { AgentError } from "../domain/error.ts";
 import { readObject, textIn } from "./answer.ts";
@@ -22,17 +23,22 @@ export const CONSOLE: Command = {
   examples: [
     ['machine console "$UUID" --listen 127.0.0.1:5901', "then: vncviewer 127.0.0.1:5901"],
     ['machine console "$UUID"', "ws://..., for clients that speak WebSocket"],
+    ['machine console "$UUID" --ticket', "the same for a browser: opens it once, within seconds"],
   ],
   flags: [{
     name: "listen",
     placeholder: "HOST:PORT",
     help: "take connections there until Ctrl-C; loopback only, port 0 for any",
+  }, {
+    name: "ticket",
+    help: "print an address that opens the console once without a token",
   }],
   notes: ["The password that a viewer asks for: zonewright machine vnc MACHINE --password"],
   shared: "agent",
   async run(call) {
     const listen = listenOf(call);
     const path = `${machinePath(call.args.operands[0] ?? "")}/console`;
+    if (call.args.has("ticket")) return await printTicket(call, path);
     const sent = await call.client.send({ method: "GET", path });
     if (sent.kind === "printed") return EXIT.ok;
     const console = readObject(sent.body, "the console");
@@ -42,6 +48,28 @@ export const CONSOLE: Command = {
     return EXIT.ok;
   },
 };
+
+/** Asks for a ticket, and prints the address with it: all that a browser's viewer needs. */
+async function printTicket(call: Call, path: string): Promise<typeof EXIT.ok> {
+  const { args, client, printer } = call;
+  if (args.has("listen")) throw usageError("--ticket and --listen exclude each other");
+  if (client.address.kind === "socket") {
+    throw usageError(
+      "--ticket is for browsers, which reach no unix socket: name the agent by --url",
+    );
+  }
+  const sent = await client.send({ method: "POST", path: `${path}-tickets` });
+  if (sent.kind === "printed") return EXIT.ok;
+  const made = readObject(sent.body, "the ticket");
+  const ticket = encodeURIComponent(textIn(made, "ticket") ?? "");
+  const url = `${webSocketUrl(call, path)}?ticket=${ticket}`;
+  if (printer.json) printer.document({ ...made, url });
+  else {
+    printer.data(url);
+    printer.note(`It opens the console once, until ${printable(textIn(made, "expires_at") ?? "")}`);
+  }
+  return EXIT.ok;
+}
 
 interface Listen {
   readonly hostname: string;

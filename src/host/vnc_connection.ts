@@ -2,6 +2,7 @@
 // it and then stays silent, so only a server that has introduced itself counts as a console.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import { isIpv4, isIpv6 } from "../domain/ip_address.ts";
 import type { Transport } from "./transport.ts";
 
 /** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
@@ -28,12 +29,15 @@ export interface ConsoleAddress {
 /** Where the addresses of the managed host end: at itself, or beyond a channel that cannot be seen. */
 type ConsoleTransport = Pick<Transport, "dial" | "kind">;
 
-/** Literal addresses that lead nowhere else, besides those that interfaces have. */
-const LOOPBACK = /^127(?:\.\d{1,3}){3}$|^::1$/;
+/** The first part of IPv4 addresses that are those of groups, and of those above. */
+const MULTICAST = 224;
+/** Ports below are those of services of the host. */
+const PORT_MIN = 1024;
 
 /**
  * Connects to a console, as the managed host reaches it. On the agent's own host that is an address of
- * the host itself: whatever vmadm should ever name, nobody is carried to another machine.
+ * the host itself: whatever vmadm should ever name, nobody is carried to another machine. Over ssh, where
+ * the far end's addresses cannot be seen, it is an address and no name, which a resolver could move.
  * @param bannerMs how long all of it may take, milliseconds
  * @throws {AgentError} `host` telling why what is there is no console; `timeout`; `aborted`
  */
@@ -43,8 +47,15 @@ export async function connectVnc(
   { bannerMs, signal }: { bannerMs: number; signal?: AbortSignal | undefined },
 ): Promise<VncConnection> {
   const place = `${host}:${port}`;
-  if (transport.kind !== "ssh" && !isOwnAddress(host)) {
-    throw new AgentError("host", `${place} is no address of this host`);
+  if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
+    const of = transport.kind === "ssh" ? "" : " of this host";
+    throw new AgentError("host", `${place} is no address${of}`);
+  }
+  if (port < PORT_MIN) {
+    throw new AgentError(
+      "host",
+      `${place} is reserved for services: expected ${PORT_MIN} or above`,
+    );
   }
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), bannerMs);
@@ -70,8 +81,17 @@ export async function connectVnc(
   }
 }
 
+/** Whether a text is an address that leads to one host; those that stand for any or for many do not. */
+function isAddress(host: string): boolean {
+  if (isIpv4(host)) return !host.startsWith("0.") && Number(host.split(".")[0]) < MULTICAST;
+  return isIpv6(host) && /[1-9a-f]/i.test(host) && !/^ff/i.test(host);
+}
+
 function isOwnAddress(host: string): boolean {
-  return LOOPBACK.test(host) || Deno.networkInterfaces().some(({ address }) => address === host);
+  if (!isAddress(host)) return false;
+  const text = host.toLowerCase();
+  return text.startsWith("127.") || text === "::1" ||
+    Deno.networkInterfaces().some(({ address }) => address.toLowerCase() === text);
 }
 
 /** What answered is no RFB server; the message says what it did instead. */

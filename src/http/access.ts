@@ -8,13 +8,18 @@ import { AgentError } from "../domain/error.ts";
 import { isTokenText, type Token } from "../domain/token.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
-import { type Access, peerText } from "./caller.ts";
+import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
+import { type ConsoleTickets, type ShownTicket, shownTicket } from "./console_tickets.ts";
 
 /** GET that shows a secret or gives the keyboard of a machine: not for the scope `read`. */
 const ADMIN_READ = /^\/agent\/v1\/machines\/[^/]+\/(?:vnc|console)$/;
 const READING = ["GET", "HEAD"];
+/** What load balancers and supervisors ask, who carry no token; they learn one word. */
+const PROBES = ["/healthz", "/readyz"];
 /** Schemes besides this one belong to something between the caller and the agent. */
 const BEARER = /^bearer(?: +(.*))?$/i;
+/** All that is told of a ticket that is no good: which of it is true is nobody's business. */
+const BAD_TICKET = "the ticket is not known: it was used, has expired, or is another machine's";
 /** Milliseconds between two lines of the log about tokens that were refused. */
 const TELL_EVERY_MS = 10_000;
 
@@ -24,17 +29,26 @@ export function needsAdmin(method: string, path: string, headers: Headers): bool
 }
 
 /** Finds out who calls, and refuses those who may not. Comes after the checks of Host and Origin. */
-export function admitted(access: Access, log: Log): MiddlewareHandler<HttpEnv> {
+export function admitted(
+  access: Access,
+  tickets: ConsoleTickets,
+  log: Log,
+): MiddlewareHandler<HttpEnv> {
   const tellFailure = openFailureLog(access, log);
   return async (c, next) => {
     const remote = c.env?.remote;
     const shown = BEARER.exec(c.req.header("authorization")?.trim() ?? "");
+    const ticket = shownTicket(c.req.raw, c.req.path);
     if (shown === null) {
-      if (access.wantsToken(remote)) {
+      const wanted = access.wantsToken(remote);
+      if (ticket === undefined && wanted && !isProbe(c.req.raw, c.req.path)) {
         tellFailure(remote, "none was sent");
         throw unauthorized("a bearer token is required and none was sent");
       }
-      c.set("caller", { kind: remote?.transport === "unix" ? "socket" : "loopback" });
+      // Who shows a ticket that is no good is nobody, also where others are let in; so is a probe.
+      if (ticket === undefined && !wanted) {
+        c.set("caller", { kind: remote?.transport === "unix" ? "socket" : "loopback" });
+      }
     } else {
       const token = await tokenOf(shown[1] ?? "", await access.tokens());
       if (token === undefined) {
@@ -49,8 +63,30 @@ export function admitted(access: Access, log: Log): MiddlewareHandler<HttpEnv> {
         throw new AgentError("forbidden", message);
       }
     }
+    if (ticket !== undefined) {
+      const maker = await makerOf(ticket, access, tickets);
+      if (maker === undefined) {
+        tellFailure(remote, "the ticket is not known");
+        throw new AgentError("forbidden", "Cannot open the console: " + BAD_TICKET);
+      }
+      c.set("caller", { kind: "ticket", maker });
+    }
     await next();
   };
+}
+
+function isProbe({ method, headers }: Request, path: string): boolean {
+  return PROBES.includes(path) && !needsAdmin(method, path, headers);
+}
+
+/** Uses a ticket up. One whose maker's token was revoked meanwhile is worth no more than that. */
+async function makerOf(
+  { ticket, uuid }: ShownTicket,
+  access: Access,
+  tickets: ConsoleTickets,
+): Promise<Caller | undefined> {
+  const maker = await tickets.take(ticket, uuid);
+  return maker !== undefined && await isStillGood(maker, access) ? maker : undefined;
 }
 
 function unauthorized(why: string): AgentError {

@@ -4,7 +4,10 @@
 export interface AuditEntry {
   readonly ts: string;
   readonly request_id: string;
-  /** `socket`, `loopback`, `token:NAME`, or `refused` for somebody who was not let in. */
+  /**
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and who made that ticket, or `refused` for somebody who
+   * was not let in.
+   */
   readonly who: string;
   /** The address of the caller, or `socket`. */
   readonly peer: string;

@@ -21,12 +21,14 @@ const DRAIN_MS_FIRST = 2;
 const DRAIN_MS_LONGEST = 50;
 /** Milliseconds in which a client that asked for a WebSocket must have one. */
 const OPEN_MS_MAX = 10_000;
+/** Milliseconds between two looks at whether a client may still be here. */
+const ALLOWED_MS = 2_000;
 
 /** Codes of RFC 6455, section 7.4.1. */
 const NORMAL = 1000;
 const GOING_AWAY = 1001;
 const NOT_BINARY = 1003;
-const TOO_MUCH = 1008;
+const POLICY = 1008;
 const BROKEN = 1011;
 
 /** How a session ended, and what it carried. */
@@ -37,18 +39,28 @@ export interface ConsoleEnd {
   readonly bytes_from_client: number;
 }
 
+/** What a session is held to. */
+export interface SessionRules {
+  /** Longest time without a byte either way, milliseconds. */
+  readonly idleMs: number;
+  /** Ends every session. */
+  readonly closing: AbortSignal;
+  /** Asked now and then whether the client may still be here. */
+  readonly allowed: () => Promise<boolean>;
+}
+
 /**
- * Carries bytes until one side ends, nothing has come for `idleMs`, or `closing` is aborted. Both sides
- * are closed then.
+ * Carries bytes until one side ends, or a rule of the session ends it. Both sides are closed then.
  * @param socket A WebSocket of this server that is being opened
  * @returns once the WebSocket is closed
  */
 export async function bridgeConsole(
   socket: WebSocket,
   stream: ConsoleStream,
-  { idleMs, closing }: { readonly idleMs: number; readonly closing: AbortSignal },
+  { idleMs, closing, allowed }: SessionRules,
 ): Promise<ConsoleEnd> {
   const session = openSession(socket, stream, idleMs);
+  const looking = watchAllowed(allowed, () => session.end(POLICY, "the token was revoked"));
   const stop = () => session.end(GOING_AWAY, "the agent is stopping");
   if (closing.aborted) stop();
   closing.addEventListener("abort", stop, { once: true });
@@ -56,6 +68,7 @@ export async function bridgeConsole(
     return await session.closed;
   } finally {
     closing.removeEventListener("abort", stop);
+    looking.stop();
   }
 }
 
@@ -159,10 +172,27 @@ function openWriter(
     if (ended) return;
     const cost = bytes.length + MESSAGE_BYTES;
     if (waiting + cost > INCOMING_BYTES_MAX) {
-      return stop(TOO_MUCH, "the client sends more than the console takes");
+      return stop(POLICY, "the client sends more than the console takes");
     }
     waiting += cost;
     writing = writing.then(() => write(bytes)).then(() => void (waiting -= cost));
+  };
+}
+
+/** Calls back once somebody is not allowed any more, or nobody can tell. */
+function watchAllowed(allowed: () => Promise<boolean>, onEnd: () => void): { stop(): void } {
+  let timer: ReturnType<typeof setTimeout>;
+  let stopped = false;
+  const look = async () => {
+    if (!await allowed().catch(() => false)) onEnd();
+    else if (!stopped) timer = setTimeout(look, ALLOWED_MS);
+  };
+  timer = setTimeout(look, ALLOWED_MS);
+  return {
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
   };
 }
 

@@ -73,7 +73,7 @@ export async function readJson(
 }
 
 /** Requests of which a few words are wanted, by the end of their path. */
-const SMALL_BODY = /\/(?:cancel|retry|prune|sync)$/;
+const SMALL_BODY = /\/(?:cancel|retry|prune|sync|console-tickets)$/;
 /** An info entry; written with escapes and spaces it may be larger than it is. */
 const INFO_BODY = /\/jobs\/[^/]+\/info$/;
 const INFO_WRITTEN_LARGER = 4;

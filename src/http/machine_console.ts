@@ -1,14 +1,17 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
 // machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
-// at all, a page's Origin and a token included, local_only.ts and access.ts have judged before.
+// at all, a page's Origin, a token and a ticket included, local_only.ts and access.ts have judged before.
 
 import type { Context } from "hono";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../domain/id.ts";
 import type { AppDeps, ConsoleStream, HttpEnv } from "./app_deps.ts";
+import { type Caller, isStillGood, OPEN_ACCESS } from "./caller.ts";
 import { bridgeConsole } from "./console_bridge.ts";
+import { TICKET_KEY, wantsSocket } from "./console_tickets.ts";
 import { hostOf } from "./local_only.ts";
 import { consolePath } from "./machine_view.ts";
+import { readQuery } from "./query.ts";
 
 /** The subprotocol that VNC clients in browsers ask for. */
 const PROTOCOL = "binary";
@@ -20,7 +23,8 @@ export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Re
   const seats = openSeats(deps.limits);
   return async (c) => {
     const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
-    if (!wantsSocket(c)) return await tellUrl(c, uuid, deps);
+    readQuery(c.req.url, [TICKET_KEY]);
+    if (!wantsSocket(c.req.raw)) return await tellUrl(c, uuid, deps);
     refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
     const leave = seats.take(uuid);
     let stream: ConsoleStream | undefined;
@@ -36,11 +40,6 @@ export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Re
   };
 }
 
-/** HEAD is answered as a GET that wants none: its answer could not be a WebSocket. */
-function wantsSocket(c: Context<HttpEnv>): boolean {
-  return c.req.raw.method === "GET" && c.req.header("upgrade")?.toLowerCase() === "websocket";
-}
-
 /** What a caller without a WebSocket is told: where to go with one. */
 async function tellUrl(
   c: Context<HttpEnv>,
@@ -50,9 +49,20 @@ async function tellUrl(
   if (await machines.vmadm.get(uuid) === null) {
     throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   }
-  const scheme = c.req.url.startsWith("https:") ? "wss" : "ws";
-  const host = hostOf(c.req.raw) ?? "localhost";
-  return c.json({ url: `${scheme}://${host}${consolePath(uuid)}`, protocol: PROTOCOL });
+  return c.json({ url: consoleUrl(c, uuid), protocol: PROTOCOL });
+}
+
+/** The WebSocket of a console, at the address by which the caller has reached the agent. */
+export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
+  const scheme = env?.secure ? "wss" : "ws";
+  return `${scheme}://${hostOf(req.raw, env?.secure) ?? "localhost"}${consolePath(uuid)}`;
+}
+
+/** Who calls. @throws {AgentError} `internal` for nobody, who must not have come as far as this */
+export function callerOf(c: Context<HttpEnv>): Caller {
+  const caller = c.get("caller");
+  if (caller !== undefined) return caller;
+  throw new AgentError("internal", "Cannot open a console: nobody has said who calls");
 }
 
 /** @throws {AgentError} `invalid_argument` when the client offers subprotocols, and not ours */
@@ -96,15 +106,17 @@ function upgrade(
   uuid: MachineUuid,
   stream: ConsoleStream,
   leave: () => void,
-  { limits, closing, log }: AppDeps,
+  { limits, closing, log, access = OPEN_ACCESS }: AppDeps,
 ): Response {
+  const caller = callerOf(c);
+  const allowed = () => isStillGood(caller, access);
   const offered = c.req.header("sec-websocket-protocol") !== undefined;
   const { socket, response } = accept(c.req.raw, offered ? { protocol: PROTOCOL } : {});
   const fields = { request_id: c.get("request_id"), machine: uuid };
   const startMs = performance.now();
   log.info("console opened", fields);
   const idleMs = limits.consoleIdleSeconds * 1000;
-  bridgeConsole(socket, stream, { idleMs, closing }).then((end) => {
+  bridgeConsole(socket, stream, { idleMs, closing, allowed }).then((end) => {
     leave();
     log.info("console closed", { ...fields, ...end, ms: Math.round(performance.now() - startMs) });
   });

@@ -14,9 +14,11 @@ import {
   requireConsole,
 } from "../domain/machine_action.ts";
 import type { AppDeps, HttpEnv, MachineReader } from "./app_deps.ts";
+import type { ConsoleTickets } from "./console_tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "./idempotency.ts";
 import { readJson } from "./json_body.ts";
 import { openConsoles } from "./machine_console.ts";
+import { postTicket } from "./machine_console_ticket.ts";
 import { historyOf } from "./machine_history.ts";
 import type { MachineJobs, MachineStart } from "./machine_jobs.ts";
 import {
@@ -30,17 +32,22 @@ import {
 import { PAGE_MAX, pageOf, readQuery } from "./query.ts";
 
 /** @see design, part 4, Machines */
-export function machineRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
+export function machineRoutes(
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+  tickets: ConsoleTickets,
+): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/machines", (c) => listMachines(c, deps));
   app.post("/agent/v1/machines", (c) => postMachine(c, deps, machineJobs));
   app.get("/agent/v1/machines/:uuid", (c) => getMachine(c, deps));
-  app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, machineJobs));
+  app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, deps, machineJobs));
   for (const action of ["boot", "stop", "reboot", "eject"] as const) {
     app.post(`/agent/v1/machines/:uuid/${action}`, (c) => postAction(c, action, deps, machineJobs));
   }
   app.get("/agent/v1/machines/:uuid/vnc", (c) => getVnc(c, deps));
   app.get("/agent/v1/machines/:uuid/console", openConsoles(deps));
+  app.post("/agent/v1/machines/:uuid/console-tickets", (c) => postTicket(c, deps, tickets));
   return app;
 }
 
@@ -74,8 +81,13 @@ async function postAction(
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
 }
 
-async function deleteMachine(c: Context<HttpEnv>, machineJobs: MachineJobs): Promise<Response> {
-  return started(c, await machineJobs.act("delete", machineUuid(c), {}));
+/** A delete has no options: a body other than `{}` is of somebody who takes it for something else. */
+function deleteMachine(
+  c: Context<HttpEnv>,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<Response> {
+  return postAction(c, "delete", deps, machineJobs);
 }
 
 function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Response {

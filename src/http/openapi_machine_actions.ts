@@ -5,14 +5,17 @@ import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
 import { MACHINE_UUID, STARTED, STOPPED_UUID } from "./openapi_machine_schemas.ts";
 import {
   inPath,
+  inQuery,
   jsonAnswer,
   jsonBody,
   parameterRef,
   schemaRef,
+  TEXT,
   UUID,
 } from "./openapi_operation.ts";
 
 const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
+const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
 const KEPT = ["Location", "Idempotency-Replayed"];
 const JOINED =
   "Answered once the job is kept. An equal request meanwhile is answered with the same " +
@@ -50,11 +53,13 @@ function action(
 export const MACHINE_DELETE: JsonObject = {
   operationId: "machine_delete",
   summary: "Delete a machine with its disks, its zone and its media",
-  description: `A machine that runs is stopped by force. ${JOINED}`,
-  parameters: BY_UUID,
+  description:
+    "A machine that runs is stopped by force. There is nothing to choose: a body other " +
+    `than an empty one, or \`{}\`, is refused. ${JOINED}`,
+  parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
   responses: {
-    "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, ["Location"]),
-    ...refusals("404", "409", "502", "504", "507"),
+    "202": started(MACHINE_UUID),
+    ...refusals("404", "409", "413", "502", "504", "507"),
   },
 };
 
@@ -72,7 +77,7 @@ export const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = 
     "Stop a machine",
     "One that is stopped is left as it is: the job succeeds.",
     "MachineForce",
-    { graceful: {}, force: { force: true } },
+    { graceful: {}, impatient: { timeout: 30 }, force: { force: true } },
   ) as Record<string, JsonObject>,
   "/agent/v1/machines/{uuid}/reboot": action(
     "reboot",
@@ -123,14 +128,45 @@ export const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = 
         "`GET .../vnc`. Where the console is, vmadm is asked anew for each connection; a machine " +
         "that has none answers 409, one whose console does not introduce itself 502 or 504, and " +
         "503 means that as many consoles are open as may be. Without an upgrade the answer tells " +
-        "the address to a client that can.",
-      parameters: BY_UUID,
+        "the address to a client that can, and a ticket is left as it is.",
+      parameters: [
+        ...BY_UUID,
+        inQuery(
+          "ticket",
+          "For a client that cannot send a token: what `POST .../console-tickets` has answered. One " +
+            "that was used, has expired, or is another machine's answers 403.",
+          TEXT,
+          TICKET,
+        ),
+      ],
       responses: {
         "200": jsonAnswer("Where it is.", schemaRef("Console"), {
           url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console`,
           protocol: "binary",
         }),
         ...refusals("404", "409", "502", "504"),
+      },
+    },
+  },
+  "/agent/v1/machines/{uuid}/console-tickets": {
+    post: {
+      operationId: "machine_console_ticket",
+      summary: "Make a ticket that opens the console once",
+      description:
+        "For a browser, which cannot send a token with a WebSocket: `url` is the console with the " +
+        "ticket in its query. It is good for one request, for this machine, and for seconds. 503 " +
+        "means that as many are not used yet as there may be.",
+      parameters: BY_UUID,
+      requestBody: jsonBody("Nothing is asked for.", schemaRef("ConsoleTicketRequest"), {
+        empty: {},
+      }),
+      responses: {
+        "201": jsonAnswer("The ticket, which is shown this once.", schemaRef("ConsoleTicket"), {
+          ticket: TICKET,
+          url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console?ticket=${TICKET}`,
+          expires_at: "2026-11-20T13:00:30.000Z",
+        }),
+        ...refusals("404", ...BODY_REFUSALS, "502", "504"),
       },
     },
   },

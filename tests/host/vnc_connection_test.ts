@@ -40,6 +40,21 @@ async function withServer(
   }
 }
 
+/** Where no console of this host is; one looks like an address of it, and is a name. */
+const OTHERS = [
+  "192.0.2.7",
+  "example.com",
+  "localhost",
+  "0.0.0.0",
+  "169.254.169.254",
+  "::",
+  "127.1",
+  "127.0.0.999",
+  "127.0.0.1.example.com",
+  "::ffff:7f00:1",
+  "2130706433",
+];
+
 /** Waits until the other side has closed the connection. */
 async function untilClosed(connection: Deno.TcpConn): Promise<void> {
   const buffer = new Uint8Array(64);
@@ -117,6 +132,64 @@ Deno.test("what is no console is told by what it did, and closed", async () => {
   ]);
 });
 
+/** Sends the same bytes again and again until the other side has had enough. */
+function floods(bytes: Uint8Array, count: (sent: number) => void) {
+  return async (connection: Deno.TcpConn) => {
+    for (;;) count(await connection.write(bytes));
+  };
+}
+
+Deno.test("a hostile greeting costs no more than its deadline and a few bytes", async () => {
+  const text = (words: string) => new TextEncoder().encode(words);
+  const endless: [string, Uint8Array, string][] = [
+    ["zeros", new Uint8Array(64 * 1024), 'it sent "\\u0000'],
+    ["no text", new Uint8Array(64 * 1024).fill(0xff), "is no RFB server: it sent"],
+    ["escapes", text("\x1b[2J\x1b]0;x\x07".repeat(1000)), 'it sent "\\u001b[2J'],
+    ["half of it", text("RFB ".repeat(1000)), 'it sent "RFB RFB "'],
+  ];
+  for (const [name, bytes, words] of endless) {
+    let sent = 0;
+    await withServer(floods(bytes, (count) => sent += count), async (connect) => {
+      const error = await assertRejects(() => connect(), AgentError);
+      assertEquals([name, error.code, error.message.includes(words)], [name, "host", true]);
+      assertEquals(error.message.length < 120, true, error.message);
+    });
+    // What the system took for a connection that nobody reads from any more.
+    assertEquals(sent < 16 * 1024 * 1024, true, `${name}: ${sent} bytes`);
+  }
+  // A byte now and then does not begin the time anew.
+  const drip = async (connection: Deno.TcpConn) => {
+    for (const letter of "RFB 003.008\n") {
+      await connection.write(text(letter));
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+  };
+  await withServer(drip, async (connect) => {
+    const error = await assertRejects(() => connect(undefined, 300), AgentError);
+    assertEquals(error.code, "timeout");
+  });
+});
+
+Deno.test("a console that goes on sending is not read before somebody asks", async () => {
+  let sent = 0;
+  const flood = async (connection: Deno.TcpConn) => {
+    await connection.write(new TextEncoder().encode("RFB 003.008\n"));
+    await floods(new Uint8Array(64 * 1024), (count) => sent += count)(connection);
+  };
+  await withServer(flood, async (connect) => {
+    const connection = await connect();
+    let seen = -1;
+    let looks = 0;
+    await until("the flood to stand still", () => {
+      looks = seen === sent ? looks + 1 : 0;
+      seen = sent;
+      return looks === 60;
+    });
+    assertEquals(sent < 16 * 1024 * 1024, true, `${sent} bytes`);
+    connection.close();
+  });
+});
+
 Deno.test("on the agent's own host nobody is carried to another one", async () => {
   const dialed: string[] = [];
   const noDial = (hostname: string) => {
@@ -125,7 +198,7 @@ Deno.test("on the agent's own host nobody is carried to another one", async () =
   };
   const own = Deno.networkInterfaces().map(({ address }) => address);
   for (const kind of ["local", "simulated"] as const) {
-    for (const host of ["192.0.2.7", "example.com", "0.0.0.0", "169.254.169.254", "::"]) {
+    for (const host of OTHERS) {
       const connecting = connectVnc({ kind, dial: noDial }, { host, port: 5901 }, {
         bannerMs: 100,
       });
@@ -142,10 +215,44 @@ Deno.test("on the agent's own host nobody is carried to another one", async () =
     const connecting = connectVnc({ kind: "local", dial: noDial }, address, { bannerMs: 100 });
     await assertRejects(() => connecting, AgentError, "cannot be reached");
   }
+});
+
+Deno.test("over ssh a console has an address, which no resolver can move", async () => {
+  const dialed: string[] = [];
+  const dial = (hostname: string) => {
+    dialed.push(hostname);
+    return Promise.reject(new Error("not dialed"));
+  };
+  const connect = (host: string, port = 5901) =>
+    connectVnc({ kind: "ssh", dial }, { host, port }, { bannerMs: 100 });
   // Which addresses are of the host at the far end, the agent cannot see.
-  const far = { host: "10.99.99.7", port: 5901 };
-  const connecting = connectVnc({ kind: "ssh", dial: noDial }, far, { bannerMs: 100 });
-  await assertRejects(() => connecting, AgentError, "cannot be reached");
+  for (const host of ["10.99.99.7", "127.0.0.1", "::1", "fd00::7"]) {
+    await assertRejects(() => connect(host), AgentError, "cannot be reached");
+  }
+  assertEquals(dialed.splice(0).length, 4);
+  const none = [
+    "example.com",
+    "localhost",
+    "0.0.0.0",
+    "::",
+    "224.0.0.1",
+    "255.255.255.255",
+    "ff02::1",
+  ];
+  for (const host of [...none, "127.1", "0x7f000001", "2130706433", "127.0.0.1.example.com"]) {
+    await assertRejects(() => connect(host), AgentError, `${host}:5901 is no address`);
+  }
+  assertEquals(dialed, []);
+});
+
+Deno.test("a port of a service of the host is no console, whatever listens there", async () => {
+  const dial = () => Promise.reject(new Error("not dialed"));
+  for (const kind of ["local", "ssh", "simulated"] as const) {
+    for (const port of [0, 22, 80, 1023]) {
+      const connecting = connectVnc({ kind, dial }, { host: "127.0.0.1", port }, { bannerMs: 100 });
+      await assertRejects(() => connecting, AgentError, "is reserved for services");
+    }
+  }
 });
 
 Deno.test("a caller that gives up is answered at once, and nothing stays open", async () => {

@@ -76,3 +76,42 @@ export async function shakeHands(
   await client.read(init.getUint32(20));
   return { width: init.getUint16(0), height: init.getUint16(2) };
 }
+
+/** Headers with which a client asks for a WebSocket. */
+export const UPGRADE = {
+  connection: "Upgrade",
+  upgrade: "websocket",
+  "sec-websocket-version": "13",
+  "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+};
+
+/** Sends a request that fetch() cannot send, and returns the status and the body of its answer. */
+export async function askRaw(
+  port: number,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  method = "GET",
+): Promise<{ status: number; text: string }> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  try {
+    const lines = Object.entries({ host: `127.0.0.1:${port}`, ...headers })
+      .map(([name, value]) => `${name}: ${value}`);
+    const request = [`${method} ${path} HTTP/1.1`, ...lines, "", ""].join("\r\n");
+    await connection.write(new TextEncoder().encode(request));
+    let text = "";
+    const decoder = new TextDecoder();
+    const buffer = new Uint8Array(4096);
+    for (;;) {
+      const count = await connection.read(buffer);
+      text += decoder.decode(buffer.subarray(0, count ?? 0));
+      const [head = "", body = ""] = text.split("\r\n\r\n");
+      const told = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+      const length = method === "HEAD" ? 0 : told;
+      if (count === null || (text.includes("\r\n\r\n") && body.length >= length)) {
+        return { status: Number(head.split(" ")[1]), text: body };
+      }
+    }
+  } finally {
+    connection.close();
+  }
+}

@@ -6,7 +6,7 @@ import { connectVnc } from "../../src/host/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
-import { type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";
+import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";
 import { type HttpAgent, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 
 const BANNER = "RFB 003.008\n";
@@ -53,6 +53,7 @@ async function withConsoles(
     ...MACHINE_DEPS,
     vmadm: {
       ...NO_MACHINES,
+      get: (uuid) => Promise.resolve({ uuid, brand: "kvm", state: "running" }),
       infoVnc: () => Promise.resolve({ host: "127.0.0.1", port: listener.addr.port }),
       connectVnc: (address) => connectVnc({ kind: "local", dial }, address, { bannerMs: 5_000 }),
     },
@@ -77,10 +78,21 @@ function urlFor(agent: HttpAgent, number: number): string {
   return consoleUrl(agent.url, MACHINES[number % MACHINES.length] ?? "");
 }
 
+/** The same with a ticket, which is all that its viewer knows. */
+async function ticketFor(agent: HttpAgent, number: number): Promise<string> {
+  const uuid = MACHINES[number % MACHINES.length];
+  const path = `/agent/v1/machines/${uuid}/console-tickets`;
+  // Over a connection of its own, which is closed then; fetch() would keep some.
+  const headers = { "content-type": "application/json", "content-length": "0" };
+  return JSON.parse((await askRaw(agent.port, path, headers, "POST")).text).url;
+}
+
 Deno.test(`${CYCLES} consoles leave no descriptor and no place behind`, async () => {
   await withConsoles(async (agent, open) => {
     const cycle = async (number: number) => {
-      const client = await openConsole(urlFor(agent, number));
+      // Every second one with a ticket of its own.
+      const url = number % 2 === 0 ? urlFor(agent, number) : await ticketFor(agent, number);
+      const client = await openConsole(url);
       // Every third one leaves without a word.
       if (number % 3 !== 0) await speak(client);
       await client.close();
@@ -134,7 +146,10 @@ Deno.test("clients that are gone before they have a WebSocket leave no place beh
 Deno.test(`${CONSOLES} consoles at once each carry their own bytes`, async () => {
   await withConsoles(async (agent, open) => {
     const clients = await Promise.all(
-      Array.from({ length: CONSOLES }, (_, number) => openConsole(urlFor(agent, number))),
+      Array.from(
+        { length: CONSOLES },
+        async (_, number) => await openConsole(await ticketFor(agent, number)),
+      ),
     );
     await until("all of them", () => open() === CONSOLES);
     await Promise.all(clients.map(speak));

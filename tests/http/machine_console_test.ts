@@ -9,7 +9,7 @@ import { createApp } from "../../src/http/app.ts";
 import { type ConsoleStream, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { machine as description } from "../domain/machine_request.ts";
 import { until } from "../support/until.ts";
-import { consoleUrl, openConsole, shakeHands } from "./console_client.ts";
+import { askRaw, consoleUrl, openConsole, shakeHands, UPGRADE } from "./console_client.ts";
 import {
   assertRefused,
   type HttpAgent,
@@ -24,49 +24,19 @@ import { DEADLINE_MS, MACHINE, withHost } from "./machine_agent.ts";
 const PATH = `/agent/v1/machines/${MACHINE}/console`;
 const SIZE = { width: 640, height: 400 };
 
-/** Headers with which a client asks for a WebSocket. */
-const UPGRADE = {
-  connection: "Upgrade",
-  upgrade: "websocket",
-  "sec-websocket-version": "13",
-  "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-};
-
 async function running(vmadm: Vmadm, extra: JsonObject = {}): Promise<void> {
   await vmadm.create({ ...description, autoboot: false, ...extra, uuid: MACHINE });
   await vmadm.boot(MACHINE, {});
   await waitForVnc(vmadm, MACHINE, { deadlineMs: DEADLINE_MS });
 }
 
-/** Sends a request that fetch() cannot send, and returns the status and the body of its answer. */
-async function raw(
-  agent: HttpAgent,
+function raw(
+  { port }: HttpAgent,
   headers: Record<string, string>,
   path = PATH,
   method = "GET",
 ): Promise<{ status: number; text: string }> {
-  const connection = await Deno.connect({ hostname: "127.0.0.1", port: agent.port });
-  try {
-    const lines = Object.entries({ host: `127.0.0.1:${agent.port}`, ...headers })
-      .map(([name, value]) => `${name}: ${value}`);
-    const request = [`${method} ${path} HTTP/1.1`, ...lines, "", ""].join("\r\n");
-    await connection.write(new TextEncoder().encode(request));
-    let text = "";
-    const decoder = new TextDecoder();
-    const buffer = new Uint8Array(4096);
-    for (;;) {
-      const count = await connection.read(buffer);
-      text += decoder.decode(buffer.subarray(0, count ?? 0));
-      const [head = "", body = ""] = text.split("\r\n\r\n");
-      const told = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
-      const length = method === "HEAD" ? 0 : told;
-      if (count === null || (text.includes("\r\n\r\n") && body.length >= length)) {
-        return { status: Number(head.split(" ")[1]), text: body };
-      }
-    }
-  } finally {
-    connection.close();
-  }
+  return askRaw(port, path, headers, method);
 }
 
 Deno.test("a viewer reaches the screen of a machine and authenticates by itself", async () => {
@@ -127,7 +97,8 @@ Deno.test("a caller over TLS is told a console over TLS", async () => {
   await withHttpAgent(async ({ deps }) => {
     const app = createApp({ ...deps, allowedHosts: ["zone.example.com"] });
     const url = `https://zone.example.com:8443${PATH}`;
-    const answer = await app.request(url, { headers: { host: "zone.example.com:8443" } });
+    const headers = { host: "zone.example.com:8443" };
+    const answer = await app.request(url, { headers }, { secure: true });
     assertEquals((await answer.json()).url, url.replace("https", "wss"));
   }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
@@ -204,8 +175,15 @@ Deno.test("nothing in a request chooses another address", async () => {
     const { port } = other.addr;
     const query = `?host=127.0.0.1&port=${port}&url=vnc://127.0.0.1:${port}`;
     const headers = { "x-forwarded-host": `127.0.0.1:${port}`, forwarded: `for=127.0.0.1:${port}` };
-    const answer = await raw(agent, { ...UPGRADE, ...headers }, PATH + query);
-    assertEquals(answer.status, 101);
+    const refused = await raw(agent, { ...UPGRADE, ...headers }, PATH + query);
+    assertEquals([refused.status, JSON.parse(refused.text).errors[0].field], [409, "host"]);
+    const address = `vnc://127.0.0.1:${port}`;
+    for (const name of ["ws-protocol", "x-vnc-host", "x-forwarded-server", "x-original-url"]) {
+      const answer = await raw(agent, { ...UPGRADE, ...headers, [name]: address });
+      assertEquals([name, answer.status], [name, 101]);
+    }
+    const path = PATH.replace(MACHINE, encodeURIComponent(`127.0.0.1:${port}`));
+    assertEquals((await raw(agent, UPGRADE, path)).status, 404);
     other.close();
     await accepting;
     assertEquals(called, 0);
