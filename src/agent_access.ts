@@ -12,9 +12,9 @@ import type { Access } from "./http/caller.ts";
 import type { AuditTrail } from "./http/audit_trail.ts";
 import { openAuditFile } from "./http/audit_file.ts";
 import type { App, ListenOptions, Server } from "./http/server.ts";
-import { canWatchConnections } from "./http/runtime_connection.ts";
 import { readTlsIdentity, type TlsIdentity } from "./http/tls.ts";
 import { groupNumber } from "./http/unix_socket.ts";
+import type { Meters } from "./metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "./token_file.ts";
 
 /** What the application and the server are given of it. */
@@ -35,7 +35,11 @@ export interface AgentAccess {
  * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for a
  * certificate, a group or an audit file that is no good
  */
-export async function openAccess(ground: Ground, stateDir: string): Promise<AgentAccess> {
+export async function openAccess(
+  ground: Ground,
+  stateDir: string,
+  { audit: counts }: Pick<Meters, "audit">,
+): Promise<AgentAccess> {
   const { config, log } = ground;
   const tokenFile = tokenFilePath(stateDir);
   const tcp = config.listen.value;
@@ -44,8 +48,7 @@ export async function openAccess(ground: Ground, stateDir: string): Promise<Agen
   if (beyond) await refuseUnknownCallers(tcp.hostname, tokenFile, tls);
   const group = config.socket_group.value;
   const gid = group === null ? undefined : await groupNumber(group);
-  if (!canWatchConnections()) log.info("connections not bounded", { runtime: Deno.version.deno });
-  const audit = openAuditFile(log);
+  const audit = openAuditFile({ log, lost: (entries) => void (counts.lost += entries) });
   await audit.reopen(config.audit_file.value);
   ground.opened("audit file", () => audit.close());
   let required = config.require_token.value;
@@ -71,16 +74,13 @@ export async function openAccess(ground: Ground, stateDir: string): Promise<Agen
       connections: connectionLimits(config),
     },
     guarded: (short, app) => ({
-      fetch: (request, env) =>
-        access.wantsToken(env.remote) || request.headers.has("authorization")
-          ? app.fetch(request, env)
-          : short.fetch(request, env),
+      fetch: (request, env) => (access.wantsToken(env.remote) ? app : short).fetch(request, env),
     }),
     async refresh(next, server) {
       await audit.reopen(next.audit_file.value);
       const renewed = tls === undefined ? undefined : await tlsOf(next);
       if (renewed === undefined) return;
-      await server.replaceTls(renewed);
+      server.replaceTls(renewed);
       log.info("certificate read again", { tls_cert: next.tls_cert.value });
     },
   };

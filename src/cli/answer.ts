@@ -46,6 +46,7 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   413: "too_large",
   415: "not_acceptable_type",
   429: "overloaded",
+  431: "head_too_large",
   502: "upstream",
   503: "overloaded",
   504: "timeout",

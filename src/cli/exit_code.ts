@@ -48,6 +48,7 @@ function exitCodeFor(code: ErrorCode): ExitCode {
     case "method_not_allowed":
     case "not_acceptable_type":
     case "too_large":
+    case "head_too_large":
     case "forbidden":
     case "unauthorized":
     case "overloaded":

@@ -10,6 +10,7 @@ export type ErrorCode =
   | "method_not_allowed"
   | "not_acceptable_type" // the content type is not JSON
   | "too_large" // a named limit was passed
+  | "head_too_large" // the limit of a request's header fields was passed
   | "conflict" // the state of the resource does not allow it
   | "forbidden" // the policy or the origin of the call does not allow it
   | "unauthorized"

@@ -7,9 +7,15 @@
 //
 // Quiet ones wait for the head of a request: the first one for `headSeconds`, later ones for
 // `idleSeconds`, and a head that comes drop by drop does not make it longer. Those that are answering
-// wait for the caller to take the answer. At work it is the agent that takes its time, or the body
+// wait for the caller to take the answer; where the agent carries the bytes itself, what it has not
+// carried yet keeps a quiet one, for as long as an answer may take. At work it is the agent that takes its time, or the body
 // that comes, which json_body.ts bounds. When there are too many, the one that has kept the agent
 // waiting longest makes room, so that slow callers cannot keep others out.
+//
+// Deno lets go of no connection while a write to it is under way, and a write to a caller that reads
+// nothing is under way for as long as that caller likes. Only connections whose bytes the agent carries
+// itself come to that. Once cut they are held: they go on counting, and a peer beyond this host that
+// has many of them gets no other until it lets go of some.
 
 /** How many connections there may be, and how long they may keep the agent waiting. */
 export interface ConnectionLimits {
@@ -30,6 +36,9 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   answerSeconds: 600,
 };
 
+/** Held connections of one peer, of so many that there may be in all, after which it gets no more. */
+const HELD_SHARE = 16;
+
 /** How often the limits are looked at, milliseconds: no limit is kept more exactly than this. */
 const SWEEP_MS = 1000;
 
@@ -43,13 +52,19 @@ export interface WatchedConnection {
   answered(): void;
   /** The answer was taken, or the caller is gone. */
   taken(): void;
+  /** The caller has taken more of answers that are on their way to it. */
+  moved(): void;
   /** The connection is closed, or is a WebSocket from now on, which the console bounds. */
   closed(): void;
 }
 
 interface Entry {
   readonly cut: () => void;
+  /** The address of the caller; undefined of this host. */
+  readonly peer: string | undefined;
   sinceMs: number;
+  /** When the last answer was handed over. */
+  takenAtMs: number;
   /** Requests that the agent is at work on; more than one with HTTP/2. */
   atWork: number;
   /** Answers that are not taken yet. */
@@ -66,6 +81,10 @@ export class ConnectionWatch {
   readonly #quiet = new Set<Entry>();
   /** In the order in which their answers were made. */
   readonly #answering = new Set<Entry>();
+  /** Cut since the last look; most of them are closed by the next one. */
+  #cutting = new Set<Entry>();
+  /** Cut, and not closed in time. */
+  readonly #held = new Set<Entry>();
   readonly #sweeping: ReturnType<typeof setInterval>;
 
   /** @param nowMs a clock that never goes back */
@@ -76,21 +95,26 @@ export class ConnectionWatch {
     Deno.unrefTimer(this.#sweeping);
   }
 
-  /** Connections that are open. */
+  /** Connections that are open, those included that could not be closed. */
   get count(): number {
-    return this.#all.size;
+    return this.#all.size + this.#held.size;
   }
 
   /**
    * Takes a new connection.
    * @param cut closes it at once
-   * @returns undefined when there are too many and the agent is at work for each of them
+   * @param peer the address of the caller; undefined of this host
+   * @returns undefined when there are too many and the agent is at work for each of them, or too many
+   * held ones of this peer
    */
-  open(cut: () => void): WatchedConnection | undefined {
-    if (this.#all.size >= this.#limits.connectionsMax && !this.#makeRoom()) return undefined;
+  open(cut: () => void, peer?: string): WatchedConnection | undefined {
+    if (this.#holdsMany(peer)) return undefined;
+    if (this.count >= this.#limits.connectionsMax && !this.#makeRoom()) return undefined;
     const entry: Entry = {
       cut,
+      peer,
       sinceMs: this.#nowMs(),
+      takenAtMs: Number.NEGATIVE_INFINITY,
       atWork: 0,
       answering: 0,
       used: false,
@@ -115,7 +139,9 @@ export class ConnectionWatch {
       taken: () => {
         entry.answering -= 1;
         this.#place(entry);
+        entry.takenAtMs = entry.sinceMs;
       },
+      moved: () => this.#keep(entry),
       closed: () => this.#forget(entry),
     };
   }
@@ -129,7 +155,26 @@ export class ConnectionWatch {
     (entry.answering > 0 ? this.#answering : this.#quiet).add(entry);
   }
 
+  /** Begins the silence of a quiet entry anew, because its caller still takes what it was answered. */
+  #keep(entry: Entry): void {
+    if (!this.#quiet.has(entry)) return;
+    const nowMs = this.#nowMs();
+    if (nowMs - entry.takenAtMs > this.#limits.answerSeconds * 1000) return;
+    entry.sinceMs = nowMs;
+    this.#quiet.delete(entry);
+    this.#quiet.add(entry);
+  }
+
+  #holdsMany(peer: string | undefined): boolean {
+    if (peer === undefined) return false;
+    let held = 0;
+    for (const entry of this.#held) held += entry.peer === peer ? 1 : 0;
+    return held >= Math.max(Math.floor(this.#limits.connectionsMax / HELD_SHARE), 1);
+  }
+
   #forget(entry: Entry): void {
+    this.#cutting.delete(entry);
+    this.#held.delete(entry);
     this.#all.delete(entry);
     this.#quiet.delete(entry);
     this.#answering.delete(entry);
@@ -146,11 +191,14 @@ export class ConnectionWatch {
 
   #cut(entry: Entry): void {
     this.#forget(entry);
+    this.#cutting.add(entry);
     entry.cut();
   }
 
   /** Closes the connections that have kept the agent waiting for too long. */
   sweep(): void {
+    for (const entry of this.#cutting) this.#held.add(entry);
+    this.#cutting = new Set();
     const nowMs = this.#nowMs();
     const { headSeconds, idleSeconds, answerSeconds } = this.#limits;
     for (const entry of [...this.#quiet]) {

@@ -1,4 +1,4 @@
-// What both kinds of door share: where one is, and what answers behind it.
+// What a door is: where it stands, and what answers behind it.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { TlsIdentity } from "./tls.ts";
@@ -15,9 +15,16 @@ export type Place =
   }
   | { readonly kind: "socket"; readonly path: string; readonly rights: SocketRights };
 
+/** What is known of the connection that a request has come by. */
+export interface Origin {
+  readonly remote: Deno.Addr;
+  /** Whether TLS was spoken on it; request.url does not always say so. */
+  readonly secure: boolean;
+}
+
 /** What answers: the application, and what is said when it fails. */
 export interface Answering {
-  answer(request: Request, remote: Deno.Addr): Response | Promise<Response>;
+  answer(request: Request, origin: Origin): Response | Promise<Response>;
   failed(error: unknown): Response;
 }
 
@@ -25,14 +32,21 @@ export interface Answering {
 export interface Door {
   /** The TCP port; undefined of a socket. */
   readonly port: number | undefined;
-  /** Listens anew at the same address with another certificate; connections that there are stay. */
-  replaceTls(identity: TlsIdentity): Promise<void>;
+  /** Shows another certificate to the connections to come; void without TLS. */
+  replaceTls(identity: TlsIdentity): void;
   /** Takes no more requests, and waits at most so long for those under way. */
   close(graceMs: number): Promise<void>;
 }
 
 /** Connections that may wait to be taken; the system may have a smaller bound. */
 export const BACKLOG = 511;
+
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
+
+/** Whether an address can be reached from this host alone. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname);
+}
 
 /** A place as messages and the log name it. */
 export function placeText(place: Place): string {

@@ -19,6 +19,7 @@ const ANSWERS: Readonly<Record<ErrorCode, Answer>> = {
   method_not_allowed: { status: 405, code: "MethodNotAllowedError" },
   not_acceptable_type: { status: 415, code: "UnsupportedMediaType" },
   too_large: { status: 413, code: "RequestEntityTooLarge" },
+  head_too_large: { status: 431, code: "RequestHeaderFieldsTooLarge" },
   conflict: { status: 409, code: "ConflictError" },
   forbidden: { status: 403, code: "Forbidden" },
   unauthorized: { status: 401, code: "Unauthorized" },

@@ -1,7 +1,8 @@
 // Whether the agent is there: `/healthz` for supervisors, `/ping` for clients of node-workflow; and
-// whether it can do its work: `/readyz` for whoever sends work to it.
+// whether it can do its work: `/readyz` for whoever sends work to it. access.ts lets probes without a
+// token come to the first and the last.
 
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import type { HttpEnv } from "./app_deps.ts";
 import type { ReadinessReport } from "./readiness.ts";
 
@@ -16,13 +17,18 @@ export function healthRoutes(): Hono<HttpEnv> {
   return app;
 }
 
-/** What the looks found, by their names; 503 when one has failed. */
+/**
+ * What the looks found, by their names; 503 when one has failed. Who was let in without being known is
+ * told no more than that.
+ */
 export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono {
   const app = new Hono();
-  app.get("/readyz", async (c) => {
+  app.get("/readyz", async (c: Context<HttpEnv>) => {
     const { ready, checks } = await readiness();
     c.header("cache-control", "no-store");
-    return c.json({ status: ready ? "ready" : "not_ready", checks }, ready ? READY : NOT_READY);
+    const verdict = { status: ready ? "ready" : "not_ready" };
+    const known = c.get("caller") !== undefined;
+    return c.json(known ? { ...verdict, checks } : verdict, ready ? READY : NOT_READY);
   });
   return app;
 }

@@ -20,14 +20,14 @@ export function localOnly(allowedHosts: readonly string[]): MiddlewareHandler<Ht
   return async (c, next) => {
     // The scheme of the URL would not do: a client on TCP can write any into its request line.
     // Hono leaves `env` out when the application is called without one.
-    if (c.env?.remote?.transport !== "unix") refuseForeign(c.req.raw, names);
+    if (c.env?.remote?.transport !== "unix") refuseForeign(c.req.raw, names, c.env?.secure);
     await next();
   };
 }
 
 /** @throws {AgentError} `malformed` without a Host; `forbidden` */
-function refuseForeign(request: Request, names: ReadonlySet<string>): void {
-  const host = hostOf(request)?.toLowerCase();
+function refuseForeign(request: Request, names: ReadonlySet<string>, secure?: boolean): void {
+  const host = hostOf(request, secure)?.toLowerCase();
   if (host === undefined) {
     throw new AgentError("malformed", "Cannot accept the request: it has no Host header");
   }
@@ -52,10 +52,10 @@ function refuseForeign(request: Request, names: ReadonlySet<string>): void {
  * Whom the caller believes to talk to. HTTP/2, which is spoken over TLS, has no Host header: its
  * `:authority` is in the address of the request.
  */
-export function hostOf(request: Request): string | undefined {
+export function hostOf(request: Request, secure = false): string | undefined {
   const header = request.headers.get("host");
   if (header !== null) return header;
-  return request.url.startsWith("https:") ? new URL(request.url).host : undefined;
+  return secure ? new URL(request.url).host : undefined;
 }
 
 function forbidden(reason: string): AgentError {

@@ -35,11 +35,12 @@ const SCHEMAS: JsonObject = {
     Object.fromEntries(COUNTERS.map((counter) => [counter, COUNT])),
   ),
   Health: objectOf("A sign of life.", ["status"], { status: { const: "ok" } }),
-  Readiness: objectOf("Whether the agent can do its work.", ["status", "checks"], {
+  Readiness: objectOf("Whether the agent can do its work.", ["status"], {
     status: { enum: ["ready", "not_ready"] },
     checks: {
       type: "object",
-      description: "What was looked at, by name. A warning does not make the agent unready.",
+      description: "What was looked at, by name. A warning does not make the agent unready. Left " +
+        "out for a caller that should show a token and shows none.",
       additionalProperties: schemaRef("Finding"),
     },
   }),

@@ -32,7 +32,8 @@ that \`GET /jobs\` takes it for one of the params.
 answered wherever GET is, with the same headers.
 - Every answer has \`X-Request-Id\`.
 - On loopback addresses, and on the unix socket that its owner alone may open, nobody signs in unless \
-the agent is told so; elsewhere it wants a bearer token, and 401 says so. Over TCP a foreign \`Host\` or \
+the agent is told so; elsewhere it wants a bearer token, and 401 says so. Probes need none: \`/healthz\` \
+and \`/readyz\` answer everybody, in one word. Over TCP a foreign \`Host\` or \
 \`Origin\` answers 403.
 - Answers may have fields that are not described here; pass over them.`;
 

@@ -8,7 +8,7 @@ import { type Refusal, REFUSALS, type RefusalStatus } from "./openapi_refusals.t
 const REQUEST_ID = "8f3f0c0e-5b1a-4d64-9f7a-0d6a4f3c2b1e";
 
 /** By which any request may be refused, whatever it asks for. */
-const ALWAYS: readonly RefusalStatus[] = ["400", "401", "403", "500", "503"];
+const ALWAYS: readonly RefusalStatus[] = ["400", "401", "403", "431", "500", "503"];
 /** By which a request with a body may be refused too. */
 export const BODY_REFUSALS: readonly RefusalStatus[] = ["409", "413", "415"];
 

@@ -14,6 +14,7 @@ export type RefusalStatus =
   | "409"
   | "413"
   | "415"
+  | "431"
   | "500"
   | "502"
   | "503"
@@ -72,7 +73,14 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
         code: "Forbidden",
         error_code: "forbidden",
         message: 'Cannot call back to "example.com": none is allowed, see the setting ' +
-          "callback_hosts",
+          "callback_host",
+      },
+      ticket: {
+        code: "Forbidden",
+        error_code: "forbidden",
+        message:
+          "Cannot open the console: the ticket is not known: it was used, has expired, or is " +
+          "another machine's",
       },
       host: {
         code: "Forbidden",
@@ -143,6 +151,17 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
         code: "UnsupportedMediaType",
         error_code: "not_acceptable_type",
         message: 'Cannot read the body: content type is "text/plain", expected application/json',
+      },
+    },
+  },
+  "431": {
+    name: "HeaderTooLarge",
+    description: "The header fields are too many, or too long.",
+    examples: {
+      fields: {
+        code: "RequestHeaderFieldsTooLarge",
+        error_code: "head_too_large",
+        message: "Cannot accept the request: it has over 64 header fields",
       },
     },
   },

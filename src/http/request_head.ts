@@ -1,6 +1,6 @@
 // How large the head of a request may be. The runtime itself takes no more than a hundred fields and
 // some hundred thousand bytes, which it answers with 431 and no body; these bounds are ours, narrower,
-// and answered as every other refusal is.
+// and answered as every other refusal is, with the same status (RFC 6585, section 5).
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../domain/error.ts";
@@ -24,5 +24,5 @@ export function headBounded(
 }
 
 function refused(why: string): AgentError {
-  return new AgentError("malformed", `Cannot accept the request: ${why}`);
+  return new AgentError("head_too_large", `Cannot accept the request: ${why}`);
 }

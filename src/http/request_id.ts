@@ -43,6 +43,11 @@ export function identified(log: Log, newId: () => string): MiddlewareHandler<Htt
     c.set("request_id", request_id);
     const startMs = performance.now();
     await next();
+    // Who is not known gets one answer for a connection beyond this host: see connection_watch.ts,
+    // callers that ask for much and read nothing.
+    if (c.env?.secure === true && c.get("caller") === undefined) {
+      c.res.headers.set("connection", "close");
+    }
     // The answer that makes a WebSocket is Deno's own and cannot be changed.
     if (c.res.status === SWITCHING) return logAnswer(log, c, performance.now() - startMs);
     if (c.req.method === "HEAD") await tellLength(c.res);

@@ -2,7 +2,7 @@
 // no time limit for any of them; its own node:http stands on the function that is used here, which
 // takes one connection at a time, speaks HTTP/1.1 and HTTP/2 on it with the same code and at the same
 // speed, and can cut it. That function is not part of Deno's public interface, so everything that is
-// known of it stands in this file. Where it does not do, plain_door.ts has Deno.serve instead.
+// known of it stands in this file. Where it does not do, relayed_connection.ts serves instead.
 
 import { AgentError } from "../domain/error.ts";
 
@@ -12,8 +12,8 @@ import { AgentError } from "../domain/error.ts";
  */
 const KEEPS_WEBSOCKETS = /^2\.6\./;
 
-/** Whether connections can be served one at a time, WebSockets included. */
-export function canWatchConnections(version: string = Deno.version.deno): boolean {
+/** Whether the runtime can serve connections one at a time, WebSockets included. */
+export function servesConnections(version: string = Deno.version.deno): boolean {
   return KEEPS_WEBSOCKETS.test(version);
 }
 
@@ -27,20 +27,28 @@ export interface RequestInfo {
 export interface ServedConnection {
   /** Settles when the connection is closed. */
   readonly finished: Promise<void>;
-  /** Takes no more requests; resolves when the one under way was answered. cut() is void after it. */
+  /** Takes no more requests; resolves when the one under way was answered. */
   shutdown(): Promise<void>;
   /** Closes the connection at once, whatever state it is in. */
   cut(): void;
 }
 
-/** Answers one request. */
-export type RequestHandler = (request: Request, info: RequestInfo) => Response | Promise<Response>;
+/** What one connection is served by. */
+export interface ConnectionHandling {
+  /** Answers one request. */
+  answer(request: Request, info: RequestInfo): Response | Promise<Response>;
+  /** Answers a request that answer() has thrown for. */
+  failed(error: unknown): Response | Promise<Response>;
+  /** The caller has taken more of what it is sent; told where the agent itself carries the bytes. */
+  moved(): void;
+  /** The connection could not be served at all, and is closed. */
+  notServed(error: unknown): void;
+}
 
-/** Serves connections, one at a time. */
+/** Serves connections, one at a time. Whatever happens, the connection is closed in the end. */
 export type ServeConnection = (
   connection: Deno.Conn,
-  handler: RequestHandler,
-  onError: (error: unknown) => Response | Promise<Response>,
+  handling: ConnectionHandling,
 ) => ServedConnection;
 
 /** What the runtime wants of a signal: that it can be told of the abort. */
@@ -51,8 +59,8 @@ interface CutSignal {
 type RuntimeServe = (
   connection: Deno.Conn,
   signal: CutSignal,
-  handler: RequestHandler,
-  onError: (error: unknown) => Response | Promise<Response>,
+  handler: ConnectionHandling["answer"],
+  onError: ConnectionHandling["failed"],
   onListen: () => void,
 ) => Omit<ServedConnection, "cut">;
 
@@ -71,14 +79,15 @@ export function runtimeServe(): ServeConnection {
   }
   // The shape that Deno 2.6 to 2.9 give it; tests serve connections by it.
   const serve = found as RuntimeServe;
-  return (connection, handler, onError) => {
+  return (connection, { answer, failed }) => {
     let abort: (() => void) | undefined;
     // An AbortSignal would make a defect of an abort that comes when the connection has just closed.
     const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
-    const served = serve(connection, signal, handler, onError, () => {});
+    const served = serve(connection, signal, answer, failed, () => {});
     return {
       finished: served.finished,
       shutdown: () => served.shutdown(),
+      // Void once shutdown() was called.
       cut() {
         try {
           abort?.();

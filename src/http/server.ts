@@ -1,5 +1,4 @@
-// Listening: on a TCP port, on a unix socket, or on both. How connections are taken is a door's: a
-// watched one where the runtime can, a plain one elsewhere.
+// Listening: on a TCP port, on a unix socket, or on both. How connections are taken is a door's.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
@@ -9,11 +8,17 @@ import {
   ConnectionWatch,
   DEFAULT_CONNECTION_LIMITS,
 } from "./connection_watch.ts";
-import { type Answering, type Door, type Place, placeText } from "./door.ts";
+import {
+  type Answering,
+  type Door,
+  isLoopback,
+  type Origin,
+  type Place,
+  placeText,
+} from "./door.ts";
 import { errorResponse } from "./error_response.ts";
 import { headAnswer } from "./head.ts";
-import { openPlainDoor } from "./plain_door.ts";
-import { canWatchConnections } from "./runtime_connection.ts";
+import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import { OWNER_ONLY, type SocketRights } from "./unix_socket.ts";
 import { openWatchedDoor } from "./watched_door.ts";
@@ -36,8 +41,8 @@ export interface ListenOptions {
   /** Whether every caller of the port has to show a token. */
   readonly tokenRequired?: boolean;
   readonly connections?: ConnectionLimits;
-  /** Whether connections are watched; as the runtime can unless given. */
-  readonly watched?: boolean;
+  /** Whether the agent carries the bytes of connections itself; as the runtime needs unless given. */
+  readonly relayed?: boolean;
   readonly log: Log;
 }
 
@@ -48,7 +53,7 @@ export interface Server {
   /** The TCP port, or undefined without one. */
   readonly port: number | undefined;
   /** Takes another certificate for the connections to come; those that there are keep the old one. */
-  replaceTls(identity: TlsIdentity): Promise<void>;
+  replaceTls(identity: TlsIdentity): void;
   /**
    * Takes no more requests, and resolves when those under way have been answered. What is left after
    * `graceMs` is cut.
@@ -56,14 +61,8 @@ export interface Server {
   shutdown(graceMs?: number): Promise<void>;
 }
 
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 /** Milliseconds that a shutdown waits for answers under way, and for callers to take them. */
 const SHUTDOWN_GRACE_MS = 5_000;
-/** Whether an address can be reached from this host alone. */
-export function isLoopback(hostname: string): boolean {
-  return LOOPBACK.test(hostname);
-}
-
 /**
  * Starts to listen.
  * @throws {AgentError} `forbidden` beyond loopback without a token and TLS; `conflict` when an address
@@ -72,18 +71,16 @@ export function isLoopback(hostname: string): boolean {
 export async function listen(app: App, options: ListenOptions): Promise<Server> {
   const { tcp, socketPath, log, tls } = options;
   if (tcp !== null) refuseOpenPort(tcp.hostname, options);
-  const watched = options.watched ?? canWatchConnections();
+  const relayed = options.relayed ?? !servesConnections();
   const watch = new ConnectionWatch(options.connections ?? DEFAULT_CONNECTION_LIMITS);
   const answering: Answering = {
-    answer: (request, remote) => answer(app, request, remote),
+    answer: (request, origin) => answer(app, request, origin),
     failed: (error) => failed(error, log),
   };
   const doors: Door[] = [];
   const urls: string[] = [];
   const open = async (place: Place) => {
-    const door = watched
-      ? await openWatchedDoor(place, answering, watch, log)
-      : await openPlainDoor(place, answering, log);
+    const door = await openWatchedDoor(place, answering, { watch, relayed, log });
     doors.push(door);
     urls.push(placeText(place.kind === "tcp" ? { ...place, port: door.port ?? 0 } : place));
     return door;
@@ -104,7 +101,7 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
     return {
       urls,
       port: onPort?.port,
-      replaceTls: async (identity) => await onPort?.replaceTls(identity),
+      replaceTls: (identity) => onPort?.replaceTls(identity),
       shutdown: (graceMs = SHUTDOWN_GRACE_MS) => close(graceMs),
     };
   } catch (error) {
@@ -126,8 +123,8 @@ function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions)
   throw new AgentError("forbidden", message);
 }
 
-function answer(app: App, request: Request, remote: Deno.Addr): Response | Promise<Response> {
-  const response = app.fetch(request, { remote });
+function answer(app: App, request: Request, origin: Origin): Response | Promise<Response> {
+  const response = app.fetch(request, origin);
   if (request.method !== "HEAD") return response;
   return Promise.resolve(response).then(headAnswer);
 }

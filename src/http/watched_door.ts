@@ -1,11 +1,27 @@
-// The door whose connections are watched: each is accepted here, served by itself, and cut when it
-// keeps the agent waiting for too long.
+// The door: each connection is accepted here, served by itself, and cut when it keeps the agent waiting
+// for too long, whether it speaks TLS, is still about to, or speaks plain HTTP.
 
 import type { Log } from "../log.ts";
 import { keepAccepting } from "./accept_loop.ts";
 import type { ConnectionWatch, WatchedConnection } from "./connection_watch.ts";
-import { type Answering, BACKLOG, cannotListen, type Door, type Place, within } from "./door.ts";
-import { type RequestInfo, runtimeServe, type ServedConnection } from "./runtime_connection.ts";
+import { closeConnection } from "./connection_relay.ts";
+import {
+  type Answering,
+  BACKLOG,
+  cannotListen,
+  type Door,
+  isLoopback,
+  type Place,
+  within,
+} from "./door.ts";
+import { serveRelayed } from "./relayed_connection.ts";
+import {
+  type ConnectionHandling,
+  runtimeServe,
+  type ServeConnection,
+  type ServedConnection,
+} from "./runtime_connection.ts";
+import { servingSecured } from "./secured_connection.ts";
 import { bindSocket } from "./unix_socket.ts";
 
 const SWITCHING = 101;
@@ -15,24 +31,33 @@ const NO_ROOM = new TextEncoder().encode(
     "connection: close\r\n\r\n",
 );
 
+/** How a door takes its connections. */
+export interface DoorOptions {
+  readonly watch: ConnectionWatch;
+  /** Whether the agent carries the bytes itself, for a runtime that serves no single connection. */
+  readonly relayed: boolean;
+  readonly log: Log;
+}
+
 /** Opens it. @throws {AgentError} `conflict` when the place is taken */
 export async function openWatchedDoor(
   place: Place,
   answering: Answering,
-  watch: ConnectionWatch,
-  log: Log,
+  { watch, relayed, log }: DoorOptions,
 ): Promise<Door> {
-  const carrier = openCarrier(answering, watch, log);
-  const first = await listenAt(place);
-  const port = "port" in first.addr ? first.addr.port : undefined;
-  const accepting = keepAccepting(first, carrier.take, log);
+  const plain = relayed ? serveRelayed : runtimeServe();
+  const tls = place.kind === "tcp" ? place.tls : undefined;
+  let latest = tls;
+  const serving: Serving = tls === undefined
+    ? { serve: plain, secure: false }
+    : { serve: servingSecured(plain, () => latest ?? tls), secure: true };
+  const carrier = openCarrier(answering, serving, watch, log);
+  const listener = await listenAt(place);
+  const accepting = keepAccepting(listener, carrier.take, log);
   return {
-    port,
-    async replaceTls(tls) {
-      if (place.kind !== "tcp") return;
-      await accepting.replace(() => listenAt({ ...place, port: port ?? 0, tls }));
-    },
-    async close(graceMs) {
+    port: "port" in listener.addr ? listener.addr.port : undefined,
+    replaceTls: (identity) => void (latest = identity),
+    close: async (graceMs) => {
       await accepting.close();
       await carrier.drain(graceMs);
     },
@@ -44,10 +69,9 @@ async function listenAt(place: Place): Promise<Deno.Listener> {
     const bind = (path: string) => Deno.listen({ transport: "unix", path });
     return await bindSocket(place.path, place.rights, bind, (listener) => listener.close());
   }
-  const { hostname, port, tls } = place;
-  const at = { hostname, port, tcpBacklog: BACKLOG };
+  const { hostname, port } = place;
   try {
-    return tls === undefined ? Deno.listen(at) : Deno.listenTls({ ...at, ...tls });
+    return Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
   } catch (error) {
     throw cannotListen(place, error);
   }
@@ -60,31 +84,65 @@ interface Carrier {
   drain(graceMs: number): Promise<void>;
 }
 
-function openCarrier({ answer, failed }: Answering, watch: ConnectionWatch, log: Log): Carrier {
-  const serve = runtimeServe();
-  const open = new Map<ServedConnection, WatchedConnection>();
-  let closing = false;
-  const take = (connection: Deno.Conn) => {
-    const remote = connection.remoteAddr;
-    let one: ServedConnection | undefined;
-    const watched = closing ? undefined : watch.open(() => one?.cut());
-    if (watched === undefined) return void turnAway(connection);
-    const handler = async (request: Request, { completed }: RequestInfo) => {
+/** How connections are served. */
+interface Serving {
+  readonly serve: ServeConnection;
+  /** Whether TLS is spoken on them. */
+  readonly secure: boolean;
+}
+
+/** Makes what connections are served by, each known by its caller's address and its place. */
+function openHandling(
+  { answer, failed }: Answering,
+  secure: boolean,
+  log: Log,
+): (remote: Deno.Addr, watched: WatchedConnection) => ConnectionHandling {
+  let failing = false;
+  return (remote, watched) => ({
+    async answer(request, { completed }) {
+      failing = false;
       watched.requested();
       completed.then(watched.taken, watched.taken);
       try {
-        const response = await answer(request, remote);
+        const response = await answer(request, { remote, secure });
         if (response.status === SWITCHING) watched.closed();
         return response;
       } finally {
         watched.answered();
       }
-    };
+    },
+    failed,
+    moved: watched.moved,
+    notServed(error) {
+      // Without descriptors every connection fails; one line says so until one is served again.
+      if (!failing) log.error("connection not served", { error });
+      failing = true;
+    },
+  });
+}
+
+function openCarrier(
+  answering: Answering,
+  { serve, secure }: Serving,
+  watch: ConnectionWatch,
+  log: Log,
+): Carrier {
+  const open = new Map<ServedConnection, WatchedConnection>();
+  const handlingOf = openHandling(answering, secure, log);
+  let closing = false;
+  const take = (connection: Deno.Conn) => {
+    let one: ServedConnection | undefined;
+    const watched = closing
+      ? undefined
+      : watch.open(() => one?.cut(), peerOf(connection.remoteAddr));
+    if (watched === undefined) return void turnAway(connection, secure);
+    const handling = handlingOf(connection.remoteAddr, watched);
     try {
-      one = serve(connection, handler, failed);
+      one = serve(connection, handling);
     } catch (error) {
       watched.closed();
-      log.error("connection not served", { error });
+      closeConnection(connection);
+      handling.notServed(error);
       return;
     }
     const served = one;
@@ -105,16 +163,22 @@ function openCarrier({ answer, failed }: Answering, watch: ConnectionWatch, log:
         return one.shutdown();
       });
       await within(graceMs, Promise.allSettled(all));
+      for (const one of open.keys()) one.cut();
     },
   };
 }
 
-/** Tells a connection that there is no room, as far as it listens, and closes it. */
-async function turnAway(connection: Deno.Conn): Promise<void> {
+/** The address of a caller beyond this host. */
+function peerOf(remote: Deno.Addr): string | undefined {
+  return "hostname" in remote && !isLoopback(remote.hostname) ? remote.hostname : undefined;
+}
+
+/** Tells a connection that there is no room, unless it expects TLS, and closes it. */
+async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
   try {
-    await connection.write(NO_ROOM);
+    if (!secure) await connection.write(NO_ROOM);
   } catch {
-    // It is gone, or speaks TLS and has not shaken hands.
+    // It is gone.
   } finally {
     connection.close();
   }

@@ -1,51 +1,7 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { Token, TokenScope } from "../../src/domain/token.ts";
-import { tokenText } from "../../src/domain/token.ts";
-import type { AuditEntry } from "../../src/http/audit_trail.ts";
-import type { Access } from "../../src/http/caller.ts";
-import type { AppDeps } from "../../src/http/app_deps.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { assert, assertEquals } from "@std/assert";
 import { listed, rawCall } from "./raw_call.ts";
-import {
-  assertRefused,
-  type HttpAgent,
-  newJob,
-  newWorkflow,
-  NO_UUID,
-  withHttpAgent,
-} from "./http_agent.ts";
-
-const READ = tokenText(new Uint8Array(32).fill(1));
-const ADMIN = tokenText(new Uint8Array(32).fill(2));
-const UNKNOWN = tokenText(new Uint8Array(32).fill(3));
-
-async function tokenOf(name: string, scope: TokenScope, text: string): Promise<Token> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  const sha256 = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0"));
-  return { name, scope, sha256: sha256.join(""), created_at: "2026-01-01T00:00:00.000Z" };
-}
-
-/** Runs a test with an agent that knows two tokens, and wants one unless told otherwise. */
-async function withTokens(
-  run: (agent: HttpAgent, entries: AuditEntry[]) => Promise<void>,
-  { required = true, ...changes }: Partial<AppDeps> & { required?: boolean } = {},
-): Promise<void> {
-  const tokens = [await tokenOf("reader", "read", READ), await tokenOf("boss", "admin", ADMIN)];
-  const access: Access = {
-    wantsToken: () => required,
-    tokens: () => Promise.resolve(tokens),
-    nowMs: () => 0,
-  };
-  const entries: AuditEntry[] = [];
-  const append = (entry: AuditEntry) => Promise.resolve(void entries.push(entry));
-  await withHttpAgent((agent) => run(agent, entries), {
-    access,
-    auditTrail: { append },
-    ...changes,
-  });
-}
-
-const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+import { assertRefused, newJob, newWorkflow, NO_UUID } from "./http_agent.ts";
+import { ADMIN, bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 
 Deno.test("a request without a known token answers 401 with a challenge", async () => {
   await withTokens(async (agent) => {
@@ -206,56 +162,6 @@ Deno.test("every call that changes something is audited, refused or not, without
     assertEquals(agent.log.filter(({ msg }) => msg === "call audited").length, entries.length);
     for (const text of [JSON.stringify(entries), JSON.stringify(agent.log)]) {
       for (const word of [secret, ADMIN, READ, UNKNOWN]) assert(!text.includes(word));
-    }
-  }, { required: false });
-});
-
-Deno.test("a head with too many or too long fields is refused, and the next one is answered", async () => {
-  const limits = { ...DEFAULT_HTTP_LIMITS, headerFieldsMax: 10, headerCharsMax: 1000 };
-  await withHttpAgent(async (agent) => {
-    const many = Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`x-${at}`, "1"]));
-    const fields = await agent.call("GET", "/ping", undefined, many);
-    assertMatch(assertRefused(fields, 400, "InvalidContent"), /over 10 header fields/);
-    const long = await agent.call("GET", "/ping", undefined, { "x-long": "a".repeat(1000) });
-    assertMatch(assertRefused(long, 400, "InvalidContent"), /over 1000 characters/);
-    assertEquals((await agent.call("GET", "/ping")).status, 200);
-    for (const size of [50_000, 2_000_000]) {
-      const huge = listed(["GET /ping HTTP/1.1", "Host: localhost", `X: ${"a".repeat(size)}`]);
-      const { status } = await rawCall(agent.port, huge, { firstOnly: true });
-      assert([0, 400, 431].includes(status), String(status));
-    }
-    assertEquals((await agent.call("GET", "/ping")).status, 200);
-  }, { limits });
-});
-
-Deno.test("a request whose length is told in two ways reaches no second request", async () => {
-  await withTokens(async (agent, entries) => {
-    const inner = "POST /workflows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n" +
-      "Content-Type: application/json\r\n\r\n{}";
-    const smuggled = [
-      ["Content-Length: 4", "Transfer-Encoding: chunked"],
-      ["Transfer-Encoding: chunked", "Content-Length: 5"],
-      ["Content-Length: 4", "Content-Length: 5"],
-      ["Transfer-Encoding: chunked, identity"],
-      ["Transfer-Encoding: \tchunked", "Content-Length: 4"],
-      ["Transfer-Encoding : chunked", "Content-Length: 4"],
-      ["Content-Length: +4"],
-      ["Content-Length: 0x4"],
-    ];
-    for (const lengths of smuggled) {
-      entries.length = 0;
-      const head = [
-        "POST /jobs HTTP/1.1",
-        "Host: localhost",
-        "Content-Type: application/json",
-        ...lengths,
-      ];
-      const { status } = await rawCall(agent.port, `${listed(head)}0\r\n\r\n${inner}`, {
-        halfClose: true,
-      });
-      assert(status === 0 || status >= 400, `${lengths}: ${status}`);
-      const paths = entries.map(({ path }) => path);
-      assertEquals([lengths, paths.includes("/workflows")], [lengths, false]);
     }
   }, { required: false });
 });

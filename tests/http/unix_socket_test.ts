@@ -12,10 +12,10 @@ async function withSockets(
   rights: SocketRights,
   run: (path: string, folder: string) => Promise<void>,
 ): Promise<void> {
-  for (const watched of [true, false]) {
+  for (const relayed of [false, true]) {
     await withFolder(async (folder) => {
       const socketPath = `${folder}/agent.sock`;
-      const options = { tcp: null, socketPath, socketRights: rights, log: silentLog, watched };
+      const options = { tcp: null, socketPath, socketRights: rights, log: silentLog, relayed };
       const server = await listen(APP, options);
       try {
         await run(socketPath, folder);

@@ -40,7 +40,7 @@ programTest(
         const { hostname, port } = new URL(agent.url);
         const connections = await exhaust(hostname, Number(port));
         await until("the agent to notice", () =>
-          /listener lost|connections not accepted/.test(agent.log()));
+          /connections not accepted|connection not served/.test(agent.log()));
         for (const connection of connections) {
           connection.close();
         }

@@ -1,0 +1,111 @@
+// Carries bytes between two connections until both are closed: `outer` leads to a caller, `inner` to
+// what serves it. Neither side is read before the other has taken what was read last, so that a relay
+// holds one piece for each direction, however fast one side sends and however slowly the other takes.
+
+import { within } from "./door.ts";
+
+/** Bytes of one piece. A record of TLS is no longer. */
+const PIECE_BYTES = 16 * 1024;
+/**
+ * Milliseconds that a caller has for closing its side once it was sent all. A connection that is closed
+ * while bytes of its caller are unread is reset, and the caller may lose what it was sent.
+ */
+const LINGER_MS = 2_000;
+
+/** Two connections that are carried between. */
+export interface ConnectionRelay {
+  /** Settles when the outer connection was sent all that the inner one had. Never rejects. */
+  readonly delivered: Promise<void>;
+  /** Settles when both are closed. Never rejects. */
+  readonly finished: Promise<void>;
+  /** Closes both at once. */
+  cut(): void;
+}
+
+/**
+ * Begins to carry. An end of sending is passed on; a connection that breaks takes the other with it.
+ * @param moved is called whenever the outer connection has taken a piece
+ */
+export function relayConnections(
+  outer: Deno.Conn,
+  inner: Deno.Conn,
+  moved: () => void,
+): ConnectionRelay {
+  withoutDelay(outer);
+  withoutDelay(inner);
+  const cut = () => {
+    closeConnection(outer);
+    closeConnection(inner);
+  };
+  const incoming = carry(outer, inner, () => {}).then((end) => {
+    if (end === "source broke") return cut();
+    if (end === "target broke") return drained(outer);
+    return endOf(inner);
+  });
+  const delivered = carry(inner, outer, moved).then((end) => {
+    if (end === "target broke") return cut();
+    return endOf(outer);
+  });
+  const finished = delivered.then(() => within(LINGER_MS, incoming)).then(cut);
+  return { delivered, finished, cut };
+}
+
+/** A relay passes on what it has got; holding it back for more would only add to the delay. */
+function withoutDelay(connection: Deno.Conn): void {
+  if (!("setNoDelay" in connection) || typeof connection.setNoDelay !== "function") return;
+  try {
+    connection.setNoDelay(true);
+  } catch {
+    // Some systems refuse it for a connection that was closed meanwhile; reading it will tell.
+  }
+}
+
+type CarryEnd = "ended" | "source broke" | "target broke";
+
+/** Never rejects. Ends with the source, or when either side breaks. */
+async function carry(source: Deno.Conn, target: Deno.Conn, moved: () => void): Promise<CarryEnd> {
+  const buffer = new Uint8Array(PIECE_BYTES);
+  for (;;) {
+    let size: number | null;
+    try {
+      size = await source.read(buffer);
+    } catch {
+      return "source broke";
+    }
+    if (size === null) return "ended";
+    try {
+      for (let at = 0; at < size;) at += await target.write(buffer.subarray(at, size));
+    } catch {
+      return "target broke";
+    }
+    moved();
+  }
+}
+
+/** Reads what a caller still sends to one who has stopped listening, until it ends or is closed. */
+async function drained(source: Deno.Conn): Promise<void> {
+  const buffer = new Uint8Array(PIECE_BYTES);
+  try {
+    while (await source.read(buffer) !== null);
+  } catch {
+    // It was closed, which is the other end.
+  }
+}
+
+/** Tells one side that the other sends no more. */
+async function endOf(target: Deno.Conn): Promise<void> {
+  try {
+    await target.closeWrite();
+  } catch {
+    // It is closed already.
+  }
+}
+
+/** Closes a connection, which may be closed. */
+export function closeConnection(connection: { close(): void }): void {
+  try {
+    connection.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
+}

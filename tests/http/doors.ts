@@ -1,0 +1,151 @@
+// Every way in which connections are served, so that what is promised of one is held to by all: by the
+// runtime itself or carried to a server of their own, in plain HTTP or over TLS.
+
+import { messageOf } from "../../src/domain/error.ts";
+import {
+  type ConnectionLimits,
+  DEFAULT_CONNECTION_LIMITS,
+} from "../../src/http/connection_watch.ts";
+import { type App, listen, type Server } from "../../src/http/server.ts";
+import { readTlsIdentity } from "../../src/http/tls.ts";
+import { silentLog } from "../../src/log.ts";
+import { programTest } from "../support/program.ts";
+import { withFolder } from "../support/until.ts";
+import { makeCertificate } from "./tls_files.ts";
+
+/** One way. */
+export interface DoorKind {
+  readonly name: string;
+  readonly relayed: boolean;
+  readonly secure: boolean;
+}
+
+/** A server that connections are served by in one way. */
+export interface OpenedDoor {
+  readonly port: number;
+  readonly server: Server;
+  /** A connection on which nothing was sent, of TLS either. */
+  connect(): Promise<Deno.TcpConn>;
+  /** A connection on which HTTP can be spoken. */
+  converse(): Promise<Deno.TcpConn | Deno.TlsConn>;
+  /** The certificate to trust, where there is one. */
+  readonly caCerts: string[];
+}
+
+export const PLAIN_DOORS: readonly DoorKind[] = [
+  { name: "plain", relayed: false, secure: false },
+  { name: "plain, relayed", relayed: true, secure: false },
+];
+export const TLS_DOORS: readonly DoorKind[] = [
+  { name: "TLS", relayed: false, secure: true },
+  { name: "TLS, relayed", relayed: true, secure: true },
+];
+export const DOORS: readonly DoorKind[] = [...PLAIN_DOORS, ...TLS_DOORS];
+
+/** Limits that a test can wait for. */
+export const SHORT_LIMITS: ConnectionLimits = {
+  connectionsMax: 1024,
+  headSeconds: 1,
+  idleSeconds: 1,
+  answerSeconds: 1,
+};
+
+export const HELLO: App = { fetch: () => new Response("hello") };
+
+/** Registers a test for some ways, which are tried at the same time. */
+export function doorTest(
+  kinds: readonly DoorKind[],
+  name: string,
+  run: (kind: DoorKind) => Promise<void>,
+): void {
+  registerFor(kinds, name, async (some) => {
+    await Promise.all(some.map((kind) => named(kind, run)));
+  });
+}
+
+/** Registers a test for some ways, which are tried one after the other, so that it can count. */
+export function doorTestInTurn(
+  kinds: readonly DoorKind[],
+  name: string,
+  run: (kind: DoorKind) => Promise<void>,
+): void {
+  registerFor(kinds, name, async (some) => {
+    for (const kind of some) await named(kind, run);
+  });
+}
+
+function registerFor(
+  kinds: readonly DoorKind[],
+  name: string,
+  run: (kinds: readonly DoorKind[]) => Promise<void>,
+): void {
+  const plain = kinds.filter(({ secure }) => !secure);
+  const secure = kinds.filter(({ secure }) => secure);
+  if (plain.length > 0) Deno.test(name, () => run(plain));
+  if (secure.length > 0) programTest("openssl", `${name}, over TLS`, () => run(secure));
+}
+
+/** Says of a failure in which way it came about. */
+async function named(kind: DoorKind, run: (kind: DoorKind) => Promise<void>): Promise<void> {
+  try {
+    await run(kind);
+  } catch (cause) {
+    throw new Error(`In the way "${kind.name}": ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** Runs a function with a server, and closes it whatever happens. */
+export async function withDoor(
+  { relayed, secure }: DoorKind,
+  { app = HELLO, connections = DEFAULT_CONNECTION_LIMITS }: {
+    readonly app?: App;
+    readonly connections?: ConnectionLimits;
+  },
+  run: (door: OpenedDoor) => Promise<void>,
+): Promise<void> {
+  await withFolder(async (folder) => {
+    const tls = secure ? await readTlsIdentity(await makeCertificate(folder, "door")) : undefined;
+    const tcp = { hostname: "127.0.0.1", port: 0 };
+    const options = { tcp, socketPath: null, log: silentLog, connections, relayed, tls };
+    const server = await listen(app, options);
+    const port = server.port ?? 0;
+    const caCerts = tls === undefined ? [] : [tls.cert];
+    const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
+    const converse = () =>
+      secure ? Deno.connectTls({ hostname: "127.0.0.1", port, caCerts }) : connect();
+    try {
+      await run({ port, server, connect, converse, caCerts });
+    } finally {
+      await server.shutdown(100);
+    }
+  });
+}
+
+/** Descriptors that this process has open. */
+export function openDescriptors(): number {
+  return Array.from(Deno.readDirSync("/proc/self/fd")).length;
+}
+
+/** Writes all of a text, or what the agent takes of it. */
+export async function send(connection: Deno.Conn, text: string | Uint8Array): Promise<void> {
+  const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
+  for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
+}
+
+/** Reads until the agent closes, and closes too. @returns what it has sent */
+export async function ended(connection: Deno.Conn): Promise<string> {
+  const buffer = new Uint8Array(64 * 1024);
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (;;) {
+      const size = await connection.read(buffer);
+      if (size === null) return text;
+      text += decoder.decode(buffer.subarray(0, size), { stream: true });
+    }
+  } catch {
+    return text; // Cut, with bytes of ours that it has not read.
+  } finally {
+    connection.close();
+  }
+}
