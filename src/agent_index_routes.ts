@@ -2,6 +2,7 @@
 // shares the tree's memory.
 
 import type { Hono } from "hono";
+import { httpLimits } from "./agent_limits.ts";
 import type { Ground } from "./agent_runner.ts";
 import { openDocumentCache } from "./http/document_cache.ts";
 import { imageSearchRoutes } from "./http/image_search.ts";
@@ -21,7 +22,7 @@ export interface IndexRoutes {
 
 /** The routes of the index. Nothing is read before the first request. */
 export function openIndexRoutes(
-  { now, newUuid, log }: Pick<Ground, "now" | "newUuid" | "log">,
+  { config, now, newUuid, log }: Pick<Ground, "config" | "now" | "newUuid" | "log">,
   { index, images }: Pick<Store, "index" | "images">,
   mirror: Mirror,
 ): IndexRoutes {
@@ -33,6 +34,14 @@ export function openIndexRoutes(
       imageSearchRoutes({ images }),
       indexSyncRoutes({ index, mirror, log, now }),
     ],
-    before: (app) => withShortWay(app, { cache, now, newId: () => newUuid(), log }),
+    before: (app) =>
+      withShortWay(app, {
+        cache,
+        // Not by way of `now`: to make the text of an instant is a twentieth of a whole 304.
+        nowMs: Date.now,
+        newId: () => newUuid(),
+        limits: httpLimits(config),
+        log,
+      }),
   };
 }

@@ -17,14 +17,30 @@ const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
 /** What identity weighs where nothing is said of it: it is admitted, and the last choice. */
 const LEAST_WEIGHT = 0.0001;
 
+/** What the header of a request says of the document that it asks for; null of what was not sent. */
+export interface DocumentWish {
+  readonly noneMatch: string | null;
+  readonly modifiedSince: string | null;
+  readonly acceptEncoding: string | null;
+}
+
+/** Reads it from a header. */
+export function documentWish(headers: Headers): DocumentWish {
+  return {
+    noneMatch: headers.get("if-none-match"),
+    modifiedSince: headers.get("if-modified-since"),
+    acceptEncoding: headers.get("accept-encoding"),
+  };
+}
+
 /**
  * The answer to a request for a document: what was asked for, or a 304.
  * @returns undefined when the answer has to be made first, see {@linkcode answerDocument}
  */
-export function heldAnswer(headers: Headers, document: ServedDocument): Response | undefined {
-  const matched = matchedEncoding(headers, document);
+export function heldAnswer(wish: DocumentWish, document: ServedDocument): Response | undefined {
+  const matched = matchedEncoding(wish, document);
   if (matched !== undefined) return document.notModified(matched);
-  return document.held(preferredEncoding(headers.get("accept-encoding"), document.small));
+  return document.held(preferredEncoding(wish.acceptEncoding, document.small));
 }
 
 /** The answer to a request for a document: what was asked for, or a 304. */
@@ -32,10 +48,10 @@ export async function answerDocument(
   headers: Headers,
   document: ServedDocument,
 ): Promise<Response> {
-  const matched = matchedEncoding(headers, document);
+  const wish = documentWish(headers);
+  const matched = matchedEncoding(wish, document);
   if (matched !== undefined) return document.notModified(matched);
-  const encoding = preferredEncoding(headers.get("accept-encoding"), document.small);
-  return await document.response(encoding);
+  return await document.response(preferredEncoding(wish.acceptEncoding, document.small));
 }
 
 /**
@@ -44,23 +60,22 @@ export async function answerDocument(
  * of any encoding counts: they are of the same document, and the caller has it.
  */
 export function matchedEncoding(
-  headers: Headers,
+  { noneMatch, modifiedSince, acceptEncoding }: DocumentWish,
   { etags, lastModifiedMs, small }: ServedDocument,
 ): Encoding | undefined {
-  const noneMatch = headers.get("if-none-match");
   if (noneMatch !== null) {
-    if (noneMatch.trim() === "*") {
-      return preferredEncoding(headers.get("accept-encoding"), small);
-    }
+    // Nearly every caller sends the one tag that it was given.
+    const only = ENCODINGS.find((encoding) => etags[encoding] === noneMatch);
+    if (only !== undefined) return only;
+    if (noneMatch.trim() === "*") return preferredEncoding(acceptEncoding, small);
     const sent = entityTags(noneMatch);
     const matched = ENCODINGS.filter((encoding) => sent.includes(etags[encoding]));
     if (matched.length < 2) return matched[0];
-    const preferred = preferredEncoding(headers.get("accept-encoding"), small);
+    const preferred = preferredEncoding(acceptEncoding, small);
     return matched.includes(preferred) ? preferred : matched[0];
   }
-  const since = headers.get("if-modified-since");
-  if (since === null || !(lastModifiedMs <= httpDateMs(since))) return undefined;
-  return preferredEncoding(headers.get("accept-encoding"), small);
+  if (modifiedSince === null || !(lastModifiedMs <= httpDateMs(modifiedSince))) return undefined;
+  return preferredEncoding(acceptEncoding, small);
 }
 
 /** The tags of a list with their quotes and without `W/`; of a list that is none, those before. */

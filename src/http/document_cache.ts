@@ -3,7 +3,6 @@
 // with the store once, at the next request for it: one that the sync left alone keeps its compressed
 // copies, so that each version is compressed once.
 
-import { type Instant, instantAfter, msBetween } from "../domain/instant.ts";
 import type { IndexDocument, IndexStore } from "../store/store.ts";
 import { serve, type ServedDocument } from "./served_document.ts";
 
@@ -14,10 +13,10 @@ export const STALE_MS = 24 * 3600 * 1000;
 
 /** How fresh the tree is. */
 export interface Freshness {
-  /** When the tree was last compared with its upstream; undefined when it never was. */
-  readonly at: Instant | undefined;
+  /** When the tree was last compared with its upstream, milliseconds since 1970; undefined: never. */
+  readonly atMs: number | undefined;
   /** From when on answers tell the age: at once when the latest attempt to compare failed. */
-  readonly tellFrom: Instant | undefined;
+  readonly tellFromMs: number;
 }
 
 /** The documents of the tree, ready to be served. */
@@ -120,7 +119,7 @@ function openFreshness(
   index: IndexStore,
   generation: () => number,
 ): Pick<DocumentCache, "freshness" | "heldFreshness"> {
-  let comparedAt: Instant | undefined;
+  let comparedAtMs: number | undefined;
   let fresh: { seen: number; value: Promise<Freshness>; held?: Freshness } | undefined;
   return {
     async freshness() {
@@ -128,7 +127,7 @@ function openFreshness(
       if (fresh?.seen !== seen) {
         const renewed: NonNullable<typeof fresh> = {
           seen,
-          value: readFreshness(index, comparedAt),
+          value: readFreshness(index, comparedAtMs),
         };
         fresh = renewed;
         try {
@@ -138,7 +137,7 @@ function openFreshness(
           if (fresh === renewed) fresh = undefined;
           throw error;
         }
-        comparedAt = renewed.held.at;
+        comparedAtMs = renewed.held.atMs;
       }
       return await fresh.value;
     },
@@ -153,22 +152,30 @@ function versionOf({ sha256, last_modified, fetched_at }: IndexDocument): string
 
 async function readFreshness(
   index: IndexStore,
-  known: Instant | undefined,
+  knownMs: number | undefined,
 ): Promise<Freshness> {
   const latest = await index.lastSync();
-  if (latest === undefined) return { at: undefined, tellFrom: undefined };
+  if (latest === undefined) return { atMs: undefined, tellFromMs: Number.POSITIVE_INFINITY };
   if (latest.outcome !== "failed") {
-    const at = latest.compared_at ?? latest.finished_at;
-    return { at, tellFrom: instantAfter(at, STALE_MS) };
+    const atMs = Date.parse(latest.compared_at ?? latest.finished_at);
+    return { atMs, tellFromMs: atMs + STALE_MS };
   }
-  // Reports of earlier versions do not say it: the newest document tells the earliest it can be.
-  const at = latest.compared_at ?? known ??
-    (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
-  return { at, tellFrom: at };
+  const told = latest.compared_at;
+  const atMs = told === undefined ? knownMs ?? await newestFetchMs(index) : Date.parse(told);
+  return { atMs, tellFromMs: atMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** Seconds since the tree was last compared, when they are to be told. */
-export function toldAgeSeconds({ at, tellFrom }: Freshness, now: Instant): number | undefined {
-  if (at === undefined || tellFrom === undefined || now < tellFrom) return undefined;
-  return Math.max(0, Math.floor(msBetween(at, now) / 1000));
+/** Reports of earlier versions do not say when: the newest document tells the earliest it can be. */
+async function newestFetchMs(index: IndexStore): Promise<number | undefined> {
+  const newest = (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
+  return newest === undefined ? undefined : Date.parse(newest);
+}
+
+/**
+ * Seconds since the tree was last compared, when they are to be told.
+ * @param nowMs milliseconds since 1970
+ */
+export function toldAgeSeconds({ atMs, tellFromMs }: Freshness, nowMs: number): number | undefined {
+  if (atMs === undefined || nowMs < tellFromMs) return undefined;
+  return Math.max(0, Math.floor((nowMs - atMs) / 1000));
 }

@@ -45,7 +45,7 @@ export function indexTreeRoutes(deps: IndexTreeDependencies): Hono {
     const document = await cache.get(path) ?? builtin;
     if (document === undefined) throw await notFound(cache, path);
     const response = await answerDocument(c.req.raw.headers, document);
-    const age = toldAgeSeconds(await cache.freshness(), now());
+    const age = toldAgeSeconds(await cache.freshness(), Date.parse(now()));
     if (age !== undefined) response.headers.set(AGE_HEADER, String(age));
     return response;
   };
@@ -81,7 +81,7 @@ function name(c: Context, noun: "distro" | "release"): string {
 }
 
 async function notFound(cache: DocumentCache, path: string): Promise<AgentError> {
-  const { at } = await cache.freshness();
-  const reason = at === undefined ? "the index has not been synced yet" : "the index has none";
+  const { atMs } = await cache.freshness();
+  const reason = atMs === undefined ? "the index has not been synced yet" : "the index has none";
   return new AgentError("not_found", `Cannot find ${path}: ${reason}`);
 }

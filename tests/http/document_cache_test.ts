@@ -128,10 +128,12 @@ Deno.test("a document larger than the whole memory is answered, and not kept", a
 
 Deno.test("the age is told a day after the last comparison, or at once when the next one failed", async () => {
   await withCache(async ({ cache, record }) => {
-    assertEquals(await cache.freshness(), { at: undefined, tellFrom: undefined });
+    assertEquals(await cache.freshness(), {
+      atMs: undefined,
+      tellFromMs: Number.POSITIVE_INFINITY,
+    });
     await record({ finished_at: T0 });
-    const told = async (ms: number) =>
-      toldAgeSeconds(await cache.freshness(), instantAfter(T0, ms));
+    const told = async (ms: number) => toldAgeSeconds(await cache.freshness(), Date.parse(T0) + ms);
     assertEquals(await told(STALE_MS - 1), undefined);
     assertEquals(await told(STALE_MS), STALE_MS / 1000);
     assertEquals(cache.heldFreshness(), await cache.freshness());

@@ -43,7 +43,13 @@ export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>):
     ];
     await withHttpAgent(async (agent) => {
       const { log } = agent.deps;
-      const shortWay = { cache, now, newId: () => randomUuid<JobUuid>(), log };
+      const shortWay = {
+        cache,
+        nowMs: () => Date.parse(now()),
+        newId: () => randomUuid<JobUuid>(),
+        limits: agent.deps.limits,
+        log,
+      };
       const app = withShortWay(createApp(agent.deps), shortWay);
       const tcp = { hostname: "127.0.0.1", port: 0 };
       const server = await listen(app, { tcp, socketPath: null, log });

@@ -2,6 +2,7 @@
 // is refused on the long one is refused.
 
 import { assert, assertEquals } from "@std/assert";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { AGE_HEADER } from "../../src/http/index_tree.ts";
 import { withIndexAgent } from "./index_agent.ts";
 
@@ -33,7 +34,18 @@ const REQUESTS: readonly Readonly<Record<string, string>>[] = [
   { host: "localhost", "accept-encoding": "br;q=0.1, gzip;q=0.2" },
   { host: "localhost", "x-request-id": "a\tb<script>" },
   { host: "localhost", range: "bytes=0-1" },
+  { host: "localhost", authorization: "Bearer none" },
+  { host: "localhost", authorization: "Basic bm9uZQ==" },
+  { host: "localhost", "x-padding": "x".repeat(DEFAULT_HTTP_LIMITS.headerCharsMax) },
+  fieldsOf(DEFAULT_HTTP_LIMITS.headerFieldsMax),
+  fieldsOf(DEFAULT_HTTP_LIMITS.headerFieldsMax + 1),
 ];
+
+/** Headers of so many fields, that which send() adds included. */
+function fieldsOf(count: number): Record<string, string> {
+  const others = Array.from({ length: count - 2 }, (_, number) => [`x-field-${number}`, "x"]);
+  return { host: "localhost", ...Object.fromEntries(others) };
+}
 
 /** Sends a request as it is written. @returns the answer without what differs each time */
 async function send(
