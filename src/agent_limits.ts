@@ -1,8 +1,10 @@
-// The configured limits, under the names that the HTTP room gives them.
+// The configured limits, under the names that the rooms give them.
 
+import type { CapabilityLimits } from "./capabilities/capability_limits.ts";
 import type { Config } from "./config.ts";
 import type { HttpLimits } from "./http/app_deps.ts";
 import type { ConnectionLimits } from "./http/connection_watch.ts";
+import type { TaskLimits } from "./sandbox/task_limits.ts";
 
 /** How many connections there may be, and how long they may take. */
 export function connectionLimits({ limits }: Config): ConnectionLimits {
@@ -37,8 +39,33 @@ export function httpLimits({ limits, callback_hosts }: Config): HttpLimits {
     consolesMax: limits.consoles_max.value,
     machineConsolesMax: limits.machine_consoles_max.value,
     consoleIdleSeconds: limits.console_idle_seconds.value,
+    consoleTicketSeconds: limits.console_ticket_seconds.value,
+    consoleTicketsMax: limits.console_tickets_max.value,
     unfinishedJobsMax: limits.unfinished_jobs_max.value,
     workflowsMax: limits.workflows_max.value,
     callbackHosts,
+  };
+}
+
+/** What tasks may return, change and say. */
+export function taskLimits({ limits }: Config): TaskLimits {
+  return {
+    resultCharsMax: limits.result_chars_max.value,
+    errorCharsMax: limits.error_chars_max.value,
+    jobCharsMax: limits.job_chars_max.value,
+    jobLeftCharsMax: limits.job_left_chars_max.value,
+    callCharsMax: limits.call_chars_max.value,
+    logLinesMax: limits.task_log_lines_max.value,
+    logCharsMax: limits.task_log_chars_max.value,
+  };
+}
+
+/** What one execution of a task may ask for and write. */
+export function capabilityLimits({ limits }: Config): CapabilityLimits {
+  return {
+    callsMax: limits.task_calls_max.value,
+    taskInfoEntriesMax: limits.task_info_entries_max.value,
+    taskInfoCharsMax: limits.task_info_chars_max.value,
+    logCharsMax: limits.task_log_chars_max.value,
   };
 }

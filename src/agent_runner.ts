@@ -1,5 +1,6 @@
 // The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
 
+import { capabilityLimits, taskLimits } from "./agent_limits.ts";
 import { countedPerform } from "./agent_meters.ts";
 import { openPolicy } from "./agent_policy.ts";
 import { openCapabilities } from "./capabilities/capabilities.ts";
@@ -62,6 +63,7 @@ export async function openRunner(
     slots: config.slots.value,
     runtimeDir: state.path,
     log,
+    limits: taskLimits(config),
     ...(user === undefined ? {} : { user }),
   });
   opened("guests", () => pool.close());
@@ -69,7 +71,9 @@ export async function openRunner(
     ...rooms,
     policy: openPolicy(ground),
     mediaDirs: config.media_dirs.value,
+    slots: config.slots.value,
     infoEntriesMax: config.limits.info_entries_max.value,
+    limits: capabilityLimits(config),
     log,
     now,
   });

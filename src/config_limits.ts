@@ -2,6 +2,8 @@
 
 import { define, type Definition } from "./config_definition.ts";
 import { readInteger } from "./config_values.ts";
+import { DEFAULT_CAPABILITY_LIMITS as CALLS } from "./capabilities/capability_limits.ts";
+import { DEFAULT_TASK_LIMITS as TASK, LARGEST_TASK_LIMITS } from "./sandbox/task_limits.ts";
 
 const MIB = 1_048_576;
 
@@ -46,8 +48,68 @@ export const LIMITS = {
   params_chars_max: limit(
     "params-chars-max",
     2 * MIB,
-    64 * MIB,
+    LARGEST_TASK_LIMITS.jobLeftCharsMax,
     "characters of a job's params as JSON",
+  ),
+  result_chars_max: limit(
+    "result-chars-max",
+    TASK.resultCharsMax,
+    LARGEST_TASK_LIMITS.resultCharsMax,
+    "characters of a task's result as JSON",
+  ),
+  error_chars_max: limit(
+    "error-chars-max",
+    TASK.errorCharsMax,
+    LARGEST_TASK_LIMITS.errorCharsMax,
+    "characters of a task's error; what is longer is cut",
+  ),
+  job_chars_max: limit(
+    "job-chars-max",
+    TASK.jobCharsMax,
+    LARGEST_TASK_LIMITS.jobCharsMax,
+    "characters of a job as its tasks get it, with the results so far",
+  ),
+  job_left_chars_max: limit(
+    "job-left-chars-max",
+    TASK.jobLeftCharsMax,
+    LARGEST_TASK_LIMITS.jobLeftCharsMax,
+    "characters of the params and whatever else a task leaves in its job",
+  ),
+  call_chars_max: limit(
+    "call-chars-max",
+    TASK.callCharsMax,
+    LARGEST_TASK_LIMITS.callCharsMax,
+    "characters of one argument of what a task calls",
+  ),
+  task_calls_max: limit(
+    "task-calls-max",
+    CALLS.callsMax,
+    10_000_000,
+    "calls of one execution of a task",
+  ),
+  task_log_lines_max: limit(
+    "task-log-lines-max",
+    TASK.logLinesMax,
+    LARGEST_TASK_LIMITS.logLinesMax,
+    "log lines of one execution of a task; further ones are dropped",
+  ),
+  task_log_chars_max: limit(
+    "task-log-chars-max",
+    TASK.logCharsMax,
+    LARGEST_TASK_LIMITS.logCharsMax,
+    "characters of one of them, and of its fields",
+  ),
+  task_info_entries_max: limit(
+    "task-info-entries-max",
+    CALLS.taskInfoEntriesMax,
+    1_000_000,
+    "info entries of one execution of a task, log lines included",
+  ),
+  task_info_chars_max: limit(
+    "task-info-chars-max",
+    CALLS.taskInfoCharsMax,
+    MIB,
+    "characters of one of them as JSON",
   ),
   info_entry_bytes_max: limit("info-entry-bytes-max", 64 * 1024, 16 * MIB, "bytes of one entry"),
   info_entries_max: limit("info-entries-max", 100_000, 1_000_000, "info entries of one job"),
@@ -63,6 +125,18 @@ export const LIMITS = {
     3600,
     7 * 86_400,
     "seconds after which a console without a byte in either direction is closed",
+  ),
+  console_ticket_seconds: limit(
+    "console-ticket-seconds",
+    30,
+    300,
+    "seconds for which a ticket opens a console",
+  ),
+  console_tickets_max: limit(
+    "console-tickets-max",
+    256,
+    4096,
+    "tickets for consoles that were not used yet",
   ),
   unfinished_jobs_max: limit("unfinished-jobs-max", 100_000, 10_000_000, "jobs that are not final"),
   workflows_max: limit("workflows-max", 10_000, 1_000_000, "workflows"),

@@ -3,7 +3,6 @@
 // all of them are reported at once. readConfig() is pure; loadConfig() finds the file for it.
 
 import { dirname, resolve } from "@std/path";
-import { parse as parseToml } from "@std/toml/parse";
 import {
   type Config,
   defaultConfigPath,
@@ -13,7 +12,9 @@ import {
   variableOf,
 } from "./config.ts";
 import { accessMisfits } from "./config_access_check.ts";
+import { limitMisfits } from "./config_limits_check.ts";
 import type { DefaultsFor, Definition } from "./config_definition.ts";
+import { type ConfigFile, readConfigFile } from "./config_file.ts";
 import { LIMITS } from "./config_limits.ts";
 import { POLICY_TABLE } from "./config_policy.ts";
 import { AgentError, type FieldError, messageOf } from "./domain/error.ts";
@@ -28,7 +29,7 @@ export interface ConfigSources {
   /** By name without dashes. `config` is loadConfig()'s own and may stand here. */
   readonly flags: Readonly<Record<string, FlagValue>>;
   readonly env: Readonly<Record<string, string>>;
-  readonly file?: { readonly path: string; readonly text: string } | undefined;
+  readonly file?: ConfigFile | undefined;
   /** Relative paths in flags and environment are below this folder. */
   readonly cwd: string;
   readonly os: string;
@@ -57,7 +58,8 @@ interface Found {
  */
 export function readConfig(sources: ConfigSources): Config {
   const errors: FieldError[] = [];
-  const file = readFile(sources.file, errors);
+  const top = Object.values(SETTINGS).map((one) => one.key);
+  const file = readConfigFile(sources.file, { top, tables: TABLES }, errors);
   refuseUnknownFlags(sources.flags, errors);
   refuseUnknownVariables(sources.env, errors);
   const start = { dev: false, cwd: sources.cwd, os: sources.os };
@@ -110,7 +112,7 @@ function checkTogether(config: Config, errors: FieldError[]): void {
       "expected a socket as well";
     errors.push({ field: "listen", code: "Invalid", message });
   }
-  for (const { setting, key, why } of accessMisfits(config)) {
+  for (const { setting, key, why } of [...accessMisfits(config), ...limitMisfits(config)]) {
     const message = `${settingText(setting.origin, key)}: ${why}`;
     errors.push({ field: key, code: "Invalid", message });
   }
@@ -125,47 +127,6 @@ function configError(errors: readonly FieldError[]): AgentError {
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
   const message = `Cannot read the configuration: ${errors[0]?.message}${more}`;
   return new AgentError("invalid_argument", message, { errors });
-}
-
-function readFile(
-  file: ConfigSources["file"],
-  errors: FieldError[],
-): Readonly<Record<string, unknown>> {
-  if (file === undefined) return {};
-  let parsed: Record<string, unknown>;
-  try {
-    parsed = parseToml(file.text);
-  } catch (error) {
-    const [what] = messageOf(error).split("\n");
-    errors.push({ field: "config", code: "Invalid", message: `${file.path}: ${what}` });
-    return {};
-  }
-  const top = Object.values(SETTINGS).map((one) => one.key);
-  refuseUnknownKeys(parsed, [...top, ...Object.keys(TABLES)], file.path, errors);
-  for (const [name, definitions] of Object.entries(TABLES)) {
-    const table = parsed[name];
-    if (table !== undefined && !isJsonObject(table)) {
-      const message = `${file.path}: ${name}: expected a table [${name}]`;
-      errors.push({ field: name, code: "Invalid", message });
-    } else if (isJsonObject(table)) {
-      const keys = Object.values<Definition<unknown>>(definitions).map((one) => one.key);
-      refuseUnknownKeys(table, keys, `${file.path} [${name}]`, errors);
-    }
-  }
-  return parsed;
-}
-
-function refuseUnknownKeys(
-  table: object,
-  known: readonly string[],
-  where: string,
-  errors: FieldError[],
-): void {
-  for (const key of Object.keys(table)) {
-    if (known.includes(key)) continue;
-    const message = `${where}: unknown key ${JSON.stringify(key)}${nearest(key, known)}`;
-    errors.push({ field: key, code: "UnknownField", message });
-  }
 }
 
 function refuseUnknownFlags(flags: ConfigSources["flags"], errors: FieldError[]): void {
@@ -196,9 +157,11 @@ function strongest(
     const origin = { kind: "flag", name: `--${definition.flag}` } as const;
     return { raw: flag, origin, folder: cwd };
   }
-  const name = variableOf(definition.flag);
-  const variable = env[name];
-  if (variable !== undefined && Object.hasOwn(env, name)) {
+  for (const name of [variableOf(definition.flag), definition.also ?? ""]) {
+    const variable = env[name];
+    if (variable === undefined || !Object.hasOwn(env, name)) continue;
+    // Empty, a variable of others is as good as none.
+    if (variable === "" && name === definition.also) continue;
     return { raw: variable, origin: { kind: "environment", name }, folder: cwd };
   }
   if (file !== undefined && Object.hasOwn(table, definition.key)) {

@@ -23,6 +23,7 @@ import type { Store } from "../store/store.ts";
 import { type CallEnd, openCallRecord } from "./call_record.ts";
 import { argumentCount, CALL_RULES } from "./call_rules.ts";
 import { type Call, type Capability, type TaskContext, withDeadline } from "./capability.ts";
+import { type CapabilityLimits, DEFAULT_CAPABILITY_LIMITS } from "./capability_limits.ts";
 import { openFoundMedia } from "./found_media.ts";
 import { openChangeTurns, withReadTurns } from "./host_turns.ts";
 import { imagesCapabilities } from "./images.ts";
@@ -33,9 +34,6 @@ import { openOwnMachines, type OwnMachines } from "./own_machines.ts";
 import { machineUuid, vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
-/** Calls of one execution of a task. Polling once a second for a day needs as many. */
-const CALLS_MAX = 100_000;
-
 /** What the capabilities work with; the same for every task. */
 export interface CapabilityDeps {
   readonly vmadm: Vmadm;
@@ -45,12 +43,14 @@ export interface CapabilityDeps {
   readonly policy: Policy;
   /** Absolute folders from which media may be taken by path. */
   readonly mediaDirs: readonly string[];
+  /** Jobs that run at the same time; 1 when not given. */
+  readonly slots?: number;
   readonly log: Log;
   readonly now: Now;
   /** Entries that tasks may write into one job's info; without it there is no bound. */
   readonly infoEntriesMax?: number;
-  /** Calls of one execution, where it is not CALLS_MAX. */
-  readonly callsMax?: number;
+  /** DEFAULT_CAPABILITY_LIMITS where it says nothing. */
+  readonly limits?: Partial<CapabilityLimits>;
   /** Deadlines that differ from those of the capabilities. */
   readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
 }
@@ -69,9 +69,10 @@ type Table = Readonly<Record<CapabilityName, Capability>>;
  * @see docs/tasks.md
  */
 export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
-  const deps = { ...given, vmadm: withReadTurns(given.vmadm) };
+  const limits = limitsOf(given);
+  const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots ?? 1), limits };
   const table = capabilityTable(deps);
-  const own = openOwnMachines(deps.vmadm, deps.policy);
+  const own = openOwnMachines(deps);
   return (context) => performFor(context, { table, own, deps });
 }
 
@@ -79,19 +80,23 @@ export function openCapabilities(given: CapabilityDeps): (context: TaskContext) 
 export function capabilityTable(deps: CapabilityDeps): Table {
   const found = openFoundMedia();
   return {
-    ...vmadmCapabilities(deps.vmadm, deps.policy),
+    ...vmadmCapabilities(deps),
     ...mediaCapabilities({ ...deps, found }),
     ...imagesCapabilities(deps.mirror, found),
     ...vncCapabilities(deps.vmadm),
     ...infoCapabilities,
-    ...logCapabilities(deps.log),
+    ...logCapabilities(deps.log, limitsOf(deps).logCharsMax),
   };
+}
+
+function limitsOf({ limits }: CapabilityDeps): CapabilityLimits {
+  return { ...DEFAULT_CAPABILITY_LIMITS, ...limits };
 }
 
 interface Ground {
   readonly table: Table;
   readonly own: OwnMachines;
-  readonly deps: CapabilityDeps;
+  readonly deps: CapabilityDeps & { readonly limits: CapabilityLimits };
 }
 
 function performFor(context: TaskContext, ground: Ground): TaskPerform {
@@ -101,7 +106,7 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
   const { deps } = ground;
   const record = openCallRecord(deps, job_uuid, task_name);
   const note = openNotes(deps, job_uuid);
-  const gate = openGate(deps.callsMax ?? CALLS_MAX);
+  const gate = openGate(deps.limits.callsMax);
   const changes = openChangeTurns();
   let dropped = 0;
   const drop = () => void (dropped += 1);
@@ -187,7 +192,7 @@ async function run(
   const { leftAlone, changesMachine } = CALL_RULES[name];
   const deadlineMs = deps.deadlinesMs?.[name] ?? capability.deadlineMs;
   return await withDeadline(name, deadlineMs, both, async (signal) => {
-    if (changesMachine) await own.require(machineUuid(args[0]), signal);
+    if (changesMachine) await own.require(machineUuid(args[0]), call.job_uuid, signal);
     if (name === "vmadm.create") await beginCreate(own, args[0], signal);
     const performed = capability.perform({ ...call, signal }, args);
     if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);

@@ -10,11 +10,8 @@ import type { Log } from "../log.ts";
 import type { Store } from "../store/store.ts";
 import { forgedName } from "../domain/info_entry.ts";
 import type { Call, CapabilitiesOf, ProgressPhase } from "./capability.ts";
+import type { CapabilityLimits } from "./capability_limits.ts";
 
-/** Entries that one execution of a task may append; those of log.* count. */
-export const INFO_ENTRIES_MAX = 1000;
-/** Characters of one entry as JSON text. */
-export const INFO_CHARS_MAX = 16 * 1024;
 /** Milliseconds between two entries about the progress of one call; grows with their number. */
 const PROGRESS_INTERVAL_MS = 1000;
 /** Entries of one call after which the interval doubles: half a day of download is 600 of them. */
@@ -30,6 +27,10 @@ interface InfoDeps {
   readonly now: Now;
   /** Entries of one job, over all executions of its tasks; without it there is no bound. */
   readonly infoEntriesMax?: number;
+}
+
+interface NoteDeps extends InfoDeps {
+  readonly limits: Pick<CapabilityLimits, "taskInfoEntriesMax" | "taskInfoCharsMax">;
 }
 
 /** The capability `info(object)`. */
@@ -56,18 +57,19 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
 
 /** The notes of one execution of a task: appends until a bound is reached. */
 export function openNotes(
-  { store, now, infoEntriesMax }: InfoDeps,
+  { store, now, infoEntriesMax, limits }: NoteDeps,
   job_uuid: JobUuid,
 ): Call["note"] {
+  const { taskInfoEntriesMax, taskInfoCharsMax } = limits;
   let entries = 0;
   return async (entry: JsonObject) => {
     const chars = JSON.stringify(entry).length;
-    if (chars > INFO_CHARS_MAX) {
+    if (chars > taskInfoCharsMax) {
       const message = `Cannot append to the job's info: the entry has ${chars} characters, ` +
-        `at most ${INFO_CHARS_MAX} are allowed`;
+        `at most ${taskInfoCharsMax} are allowed`;
       throw new AgentError("too_large", message);
     }
-    if (entries >= INFO_ENTRIES_MAX) {
+    if (entries >= taskInfoEntriesMax) {
       const message =
         `Cannot append to the job's info: the task has appended ${entries} entries, ` +
         "more are not allowed";

@@ -5,23 +5,26 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { masked } from "../host/secret_text.ts";
 import type { Log } from "../log.ts";
-import { LOG_CHARS_MAX, type TaskLogLevel } from "../sandbox/protocol.ts";
+import type { TaskLogLevel } from "../sandbox/protocol.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import { maskedFields } from "./masked_fields.ts";
 
 const LOG_DEADLINE_MS = 30_000;
 
-/** The capabilities `log.debug(message, fields?)` and so on. */
-export function logCapabilities(log: Log): CapabilitiesOf<"log"> {
+/**
+ * The capabilities `log.debug(message, fields?)` and so on.
+ * @param charsMax characters of a message; what is longer is cut
+ */
+export function logCapabilities(log: Log, charsMax: number): CapabilitiesOf<"log"> {
   return {
-    "log.debug": logAt(log, "debug"),
-    "log.info": logAt(log, "info"),
-    "log.warn": logAt(log, "warn"),
-    "log.error": logAt(log, "error"),
+    "log.debug": logAt(log, "debug", charsMax),
+    "log.info": logAt(log, "info", charsMax),
+    "log.warn": logAt(log, "warn", charsMax),
+    "log.error": logAt(log, "error", charsMax),
   };
 }
 
-function logAt(log: Log, level: TaskLogLevel): Capability {
+function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
   return {
     deadlineMs: LOG_DEADLINE_MS,
     async perform({ job_uuid, task_name, note, drop }, [first, given]) {
@@ -29,7 +32,7 @@ function logAt(log: Log, level: TaskLogLevel): Capability {
       if (!isJsonObject(fields)) {
         throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
       }
-      const message = masked(textOf(first));
+      const message = masked(textOf(first, charsMax));
       const more = Object.keys(fields).length === 0 ? {} : { fields: maskedFields(fields) };
       // The note comes first: its bound is also that of the log.
       const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
@@ -51,8 +54,8 @@ async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean>
   }
 }
 
-function textOf(value: JsonValue | undefined): string {
+function textOf(value: JsonValue | undefined, charsMax: number): string {
   if (value === undefined) throw invalidArgument("message", "Cannot log: the message is missing");
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.slice(0, LOG_CHARS_MAX);
+  return text.slice(0, charsMax);
 }

@@ -13,7 +13,7 @@ import type { VncAddress, VncConsole } from "../host/vmadm.ts";
 import type { Log } from "../log.ts";
 import type { Bells } from "../loop.ts";
 import type { KnownFiles } from "../mirror/known_files.ts";
-import type { RequestMeter } from "../metrics/request_meter.ts";
+import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./caller.ts";
 import type { AuditTrail } from "./audit_trail.ts";
@@ -45,7 +45,7 @@ export interface AppDeps {
   /** Further routes with their whole paths, such as the index tree. */
   readonly routes: readonly Hono[];
   /** Counts requests by their routes; nobody does unless it is given. */
-  readonly requests?: RequestMeter;
+  readonly requests?: RequestCount;
   /** Aborted when the agent begins to stop: requests that wait for a job are answered then. */
   readonly closing: AbortSignal;
 }
@@ -116,6 +116,10 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly machineConsolesMax: number;
   /** Seconds after which a console without a byte in either direction is closed. */
   readonly consoleIdleSeconds: number;
+  /** Seconds for which a ticket opens a console. */
+  readonly consoleTicketSeconds: number;
+  /** Tickets for consoles that were not used yet. */
+  readonly consoleTicketsMax: number;
   /** Jobs that are not final. */
   readonly unfinishedJobsMax: number;
   readonly workflowsMax: number;
@@ -142,6 +146,8 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   consolesMax: 64,
   machineConsolesMax: 4,
   consoleIdleSeconds: 3600,
+  consoleTicketSeconds: 30,
+  consoleTicketsMax: 256,
   unfinishedJobsMax: 100_000,
   workflowsMax: 10_000,
   callbackHosts: [],
@@ -152,6 +158,8 @@ export interface HttpEnv {
   Bindings: {
     /** Where the request came from; absent means TCP, which is checked most strictly. */
     remote?: Deno.Addr;
+    /** Whether it came by TLS; absent means no. */
+    secure?: boolean;
   };
   Variables: {
     request_id: string;

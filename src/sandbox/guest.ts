@@ -10,26 +10,29 @@ import type { AgentMessage, ReplyMessage, RunMessage } from "./protocol.ts";
 import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
 import { endBroken, enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
 import type { RealmPort } from "./realm_state.ts";
+import { agentMessageBytesMax, readTaskLimitsWord } from "./task_limits.ts";
 
 /** The source stands behind this text in the script; columns are counted without it. */
 const SCRIPT_HEAD = "(() => (";
 
 /**
- * Runs this process as a guest of the agent that listens at the unix socket `args[0]`. The token by
- * which the agent knows the guest comes as the first line of standard input. Never returns.
+ * Runs this process as a guest of the agent that listens at the unix socket `args[0]`, with the limits
+ * of its tasks in `args[1]`. The token by which the agent knows the guest comes as the first line of
+ * standard input. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;
-  const [path = ""] = args;
+  const [path = "", limitsWord = ""] = args;
+  const limits = readTaskLimitsWord(limitsWord);
   const token = await readToken();
   const socket = await Deno.connect({ transport: "unix", path });
   ignoreSignals();
   const write = openLineWriter(socket);
-  const realms = openRealmMaker();
+  const realms = openRealmMaker(limits);
   const rss = () => memoryUsage().rss;
   const guest = new Guest({ setTimeout, clearTimeout, write }, setImmediate, realms, rss);
   write(token);
-  const lines = readLines(socket, protocol.AGENT_MESSAGE_BYTES_MAX);
+  const lines = readLines(socket, agentMessageBytesMax(limits));
   const checks = await lockDown({ importInTask, frozen: [Script] });
   realms.makeAhead();
   write(JSON.stringify({ type: "ready", checks }));

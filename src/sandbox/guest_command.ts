@@ -4,6 +4,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { SelfCommand } from "../executable.ts";
+import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
 
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
@@ -100,6 +101,8 @@ export interface GuestCommand {
   readonly gid?: number;
   /** What its heap may take, MiB. */
   readonly heapMib: number;
+  /** The limits of its tasks: the last word of the command line. */
+  readonly limits: TaskLimits;
 }
 
 /** What the command line of a guest depends on besides the program. */
@@ -110,16 +113,18 @@ export interface GuestPlace {
   /** Executions at the same time. */
   readonly slots: number;
   readonly user?: GuestUser;
+  /** DEFAULT_TASK_LIMITS unless given. */
+  readonly limits?: TaskLimits;
 }
 
 /**
- * The command line of a guest, to which the path of its socket is added.
+ * The command line of a guest, to which the path of its socket and its limits are added.
  * @throws {AgentError} `invalid_argument` when `user` is wanted but the agent is not root
  * @see unshare(1), setpriv(1), prlimit(1), prctl(2) PR_SET_NO_NEW_PRIVS and PR_SET_PDEATHSIG;
  * ppriv(1) on illumos
  */
 export function guestCommand(self: SelfCommand, place: GuestPlace): GuestCommand {
-  const { tools, root, user } = place;
+  const { tools, root, user, limits: taskLimits = DEFAULT_TASK_LIMITS } = place;
   if (user !== undefined && !root) {
     throw new AgentError(
       "invalid_argument",
@@ -141,7 +146,8 @@ export function guestCommand(self: SelfCommand, place: GuestPlace): GuestCommand
   const changedByDeno = tools.setpriv === undefined && user !== undefined
     ? { uid: user.uid, gid: user.gid }
     : {};
-  return { program, args, env: self.env, ...changedByDeno, heapMib: guestHeapMib(self) };
+  const heapMib = guestHeapMib(self);
+  return { program, args, env: self.env, ...changedByDeno, heapMib, limits: taskLimits };
 }
 
 /** What the heap of a guest may take, MiB: the compiled binary has one limit for all its faces. */

@@ -6,7 +6,7 @@ import type { GuestUser } from "./guest_command.ts";
 import { makeGuestFolder } from "./guest_folder.ts";
 import type { GuestProcess } from "./guest_process.ts";
 import { readLines } from "./lines.ts";
-import { MESSAGE_BYTES_MAX, TOKEN_BYTES_MAX } from "./protocol.ts";
+import { TOKEN_BYTES_MAX } from "./protocol.ts";
 
 /** Time for a connection to show its token, milliseconds. */
 const TOKEN_DEADLINE_MS = 10_000;
@@ -42,15 +42,15 @@ export async function openGuestDoor(
     if (unknown.size >= UNKNOWN_MAX) return socket.close();
     unknown.add(socket);
     const late = setTimeout(() => turnAway(unknown, socket), TOKEN_DEADLINE_MS);
-    let known = false;
-    const lines = readLines(socket, () => known ? MESSAGE_BYTES_MAX : TOKEN_BYTES_MAX);
+    let bytesMax = TOKEN_BYTES_MAX;
+    const lines = readLines(socket, () => bytesMax);
     const token = await firstLine(lines);
     clearTimeout(late);
     if (!unknown.delete(socket)) return;
     const guest = token === undefined ? undefined : expected.get(token);
     if (token === undefined || guest === undefined) return socket.close();
     expected.delete(token);
-    known = true;
+    bytesMax = guest.messageBytesMax;
     guest.connect(socket, lines);
   };
   const closing = new AbortController();

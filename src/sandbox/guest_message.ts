@@ -4,20 +4,16 @@
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
-  ARGS_CHARS_MAX,
   ARGS_MAX,
   CAPABILITIES,
   type EndOutcome,
-  ERROR_JSON_CHARS_MAX,
   type GuestCheck,
   type GuestMessage,
-  JOB_LEFT_CHARS_MAX,
   JSON_DEPTH_MAX,
-  LOG_CHARS_MAX,
   LOG_LEVELS,
-  RESULT_CHARS_MAX,
   SIGNALS,
 } from "./protocol.ts";
+import { errorJsonCharsMax, type TaskLimits } from "./task_limits.ts";
 
 const CHECKS_MAX = 64;
 const OUTCOMES = ["success", "failure", "signal"] as const;
@@ -30,7 +26,7 @@ const NOT_FINITE = "has a number that is too large";
  * than its limit, may be no fault of the guest: it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
-export function parseGuestMessage(line: string): GuestMessage {
+export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessage {
   const message = parseObject(line);
   switch (message.type) {
     case "ready":
@@ -41,7 +37,7 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         call: counter(message, "call"),
         name: oneOf(CAPABILITIES, message, "name"),
-        args: callArguments(message.args, line.length),
+        args: callArguments(message.args, limits, line.length),
       };
     case "log":
       return {
@@ -49,13 +45,13 @@ export function parseGuestMessage(line: string): GuestMessage {
         run: counter(message, "run"),
         level: oneOf(LOG_LEVELS, message, "level"),
         message: text(message, "message"),
-        fields: logFields(message, line.length),
+        fields: logFields(message, limits, line.length),
       };
     case "end":
       return {
         type: "end",
         run: counter(message, "run"),
-        outcome: endOutcome(message.outcome, line.length),
+        outcome: endOutcome(message.outcome, limits, line.length),
       };
     case "closed":
       return { type: "closed", run: counter(message, "run"), spent: truth(message, "spent") };
@@ -110,19 +106,19 @@ function flawOrSize(
   return length > charsMax ? `has ${length} characters of JSON, over ${charsMax}` : undefined;
 }
 
-function endOutcome(value: unknown, lineChars: number): EndOutcome {
+function endOutcome(value: unknown, limits: TaskLimits, lineChars: number): EndOutcome {
   if (!isJsonObject(value)) throw malformed("outcome is not an object");
   const kind = oneOf(OUTCOMES, value, "kind");
   const job = kind === "failure" && value.job === null ? null : object(value, "job");
-  const jobFlaw = flawOrSize(job ?? undefined, JOB_LEFT_CHARS_MAX, lineChars);
+  const jobFlaw = flawOrSize(job ?? undefined, limits.jobLeftCharsMax, lineChars);
   if (jobFlaw !== undefined) return unrecordable("job", jobFlaw, null);
   if (kind === "failure") {
     const error = present(value, "error");
-    const flaw = flawOrSize(error, ERROR_JSON_CHARS_MAX, lineChars);
+    const flaw = flawOrSize(error, errorJsonCharsMax(limits), lineChars);
     return flaw === undefined ? { kind, error, job } : unrecordable("error", flaw, job);
   }
   const result = present(value, "result");
-  const flaw = flawOrSize(result, RESULT_CHARS_MAX, lineChars);
+  const flaw = flawOrSize(result, limits.resultCharsMax, lineChars);
   if (flaw !== undefined) return unrecordable("result", flaw, job);
   if (job === null) throw malformed("job is not an object");
   return kind === "success"
@@ -135,20 +131,28 @@ function unrecordable(noun: string, flaw: string, job: JsonObject | null): EndOu
   return { kind: "failure", error: { name: "RangeError", message }, job };
 }
 
-function callArguments(value: unknown, lineChars: number): JsonValue[] | { flaw: string } {
+function callArguments(
+  value: unknown,
+  { callCharsMax }: TaskLimits,
+  lineChars: number,
+): JsonValue[] | { flaw: string } {
   if (!Array.isArray(value)) throw malformed("args is not a list");
   if (value.length > ARGS_MAX) throw malformed(`args has over ${ARGS_MAX} members`);
   for (const arg of value) {
-    const flaw = flawOrSize(arg, ARGS_CHARS_MAX, lineChars);
+    const flaw = flawOrSize(arg, callCharsMax, lineChars);
     if (flaw !== undefined) return { flaw };
   }
   return value;
 }
 
 /** Fields that cannot be kept are told of in their place. */
-function logFields(message: JsonObject, lineChars: number): JsonObject {
+function logFields(
+  message: JsonObject,
+  { logCharsMax }: TaskLimits,
+  lineChars: number,
+): JsonObject {
   const fields = object(message, "fields");
-  const flaw = flawOrSize(fields, LOG_CHARS_MAX, lineChars);
+  const flaw = flawOrSize(fields, logCharsMax, lineChars);
   return flaw === undefined ? fields : { fields: flaw };
 }
 

@@ -6,7 +6,13 @@ import type { Log } from "../log.ts";
 import type { GuestCommand } from "./guest_command.ts";
 import { parseGuestMessage } from "./guest_message.ts";
 import { openLineWriter } from "./lines.ts";
-import { agentLine, type AgentMessage, type GuestMessage, UNREAD_CHARS_MAX } from "./protocol.ts";
+import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
+import {
+  guestMessageBytesMax,
+  type TaskLimits,
+  taskLimitsWord,
+  unreadCharsMax,
+} from "./task_limits.ts";
 
 /** How a guest ended, in words that finish the sentence "its process ...". */
 export interface GuestEnd {
@@ -44,6 +50,7 @@ export class GuestProcess {
   runs = 0;
 
   readonly #child: Deno.ChildProcess;
+  readonly #limits: TaskLimits;
   readonly #log: Log;
   #socket: Deno.Conn | undefined;
   #write: ((line: string) => void) | undefined;
@@ -58,6 +65,7 @@ export class GuestProcess {
   constructor(command: GuestCommand, path: string, token: string, log: Log) {
     this.#child = spawn(command, path);
     this.pid = this.#child.pid;
+    this.#limits = command.limits;
     this.#log = log.with({ guest_pid: this.pid });
     const output = [this.#capture(this.#child.stdout), this.#capture(this.#child.stderr)];
     const exited = this.#child.status;
@@ -73,13 +81,19 @@ export class GuestProcess {
     return this.#ended === undefined;
   }
 
+  /** Bytes of one message that it may send. */
+  get messageBytesMax(): number {
+    return guestMessageBytesMax(this.#limits);
+  }
+
   /** Takes over the connection on which the guest has shown its token. */
   connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
     if (!this.alive) return socket.close();
     this.#socket = socket;
+    const charsMax = unreadCharsMax(this.#limits);
     this.#write = openLineWriter(socket, {
-      charsMax: UNREAD_CHARS_MAX,
-      exceeded: () => this.kill(`left over ${UNREAD_CHARS_MAX} characters unread`),
+      charsMax,
+      exceeded: () => this.kill(`left over ${charsMax} characters unread`),
     });
     this.#pump(lines);
   }
@@ -127,7 +141,7 @@ export class GuestProcess {
   async #pump(lines: AsyncGenerator<string>): Promise<void> {
     try {
       for await (const line of lines) {
-        const message = parseGuestMessage(line);
+        const message = parseGuestMessage(line, this.#limits);
         if (this.alive) this.#listener?.message(message);
       }
     } catch (error) {
@@ -158,9 +172,9 @@ export class GuestProcess {
 }
 
 function spawn(command: GuestCommand, path: string): Deno.ChildProcess {
-  const { program, args, env, uid, gid } = command;
+  const { program, args, env, uid, gid, limits } = command;
   return new Deno.Command(program, {
-    args: [...args, path],
+    args: [...args, path, taskLimitsWord(limits)],
     clearEnv: true,
     env: { ...env },
     cwd: "/",

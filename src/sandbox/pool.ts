@@ -18,6 +18,7 @@ import { GuestQueue } from "./guest_queue.ts";
 import { IdleRenewal } from "./idle_renewal.ts";
 import { MemoryWatch } from "./memory_watch.ts";
 import { openSourceCheck, type SourceCheck } from "./source_check.ts";
+import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
 
 /** What a pool is made from. */
 export interface PoolOptions {
@@ -33,6 +34,8 @@ export interface PoolOptions {
    * able to read the program and DENO_DIR.
    */
   readonly user?: GuestUser;
+  /** What tasks may return, change and say; DEFAULT_TASK_LIMITS unless given. */
+  readonly limits?: TaskLimits;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
   /** Time without a task after which used guests are replaced one by one, milliseconds. */
@@ -46,6 +49,8 @@ export interface GuestPool {
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
   acquire(signal: AbortSignal): Promise<GuestProcess>;
+  /** What holds for every task. */
+  readonly limits: TaskLimits;
   /** What keeps a source from being run, or undefined. */
   readonly checkSource: SourceCheck;
   /** Takes a guest back; one that is no longer alive is replaced. */
@@ -77,8 +82,8 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
       missing: missing.join(" "),
     });
   }
-  const { self, slots, user } = options;
-  const place = { tools, root, slots };
+  const { self, slots, user, limits = DEFAULT_TASK_LIMITS } = options;
+  const place = { tools, root, slots, limits };
   const command = guestCommand(self, user === undefined ? place : { ...place, user });
   const memory = new MemoryWatch(tools.cat, options.log);
   const pool = new Pool(options, command, await openGuestDoor(options), memory);
@@ -88,6 +93,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
 
 class Pool implements GuestPool {
   readonly checkSource = openSourceCheck();
+  readonly limits: TaskLimits;
   readonly #guests = new Set<GuestProcess>();
   readonly #unreaped = new Set<Promise<void>>();
   readonly #idle: GuestProcess[] = [];
@@ -103,6 +109,7 @@ class Pool implements GuestPool {
 
   constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor, memory: MemoryWatch) {
     this.#options = options;
+    this.limits = command.limits;
     this.#command = command;
     this.#door = door;
     this.#memory = memory;

@@ -1,5 +1,5 @@
 // The words that cross the wall between the agent and a guest process: the capabilities a task may
-// ask for, the messages in both directions, and the limit of everything. A message is one line of
+// ask for, the messages in both directions, and the limits that nobody sets. A message is one line of
 // JSON on a unix socket. Both sides import this file; guest_message.ts checks what guests send.
 //
 //   agent   run ......... reply ...
@@ -17,6 +17,7 @@ export const CAPABILITIES = [
   "vmadm.list",
   "vmadm.boot",
   "vmadm.stop",
+  "vmadm.reboot",
   "vmadm.update",
   "vmadm.delete",
   "vmadm.info",
@@ -45,42 +46,12 @@ export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
 /** One of those words. */
 export type SignalWord = typeof SIGNALS[number];
 
-/**
- * Bytes of one message of a guest. A character has at most three bytes, and the longest message
- * holds a result and a job as the task left it.
- */
-export const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
-/** Bytes of one message to a guest; the longest holds a source and a job. */
-export const AGENT_MESSAGE_BYTES_MAX = 32 * 1024 * 1024;
-/**
- * Characters that wait for a guest which does not read: more than one message, and far less than
- * the answers to all calls that it may have under way. A task that asks and never listens is ended.
- */
-export const UNREAD_CHARS_MAX = 48 * 1024 * 1024;
 /** Bytes of the first line of a connection, which is the secret token. */
 export const TOKEN_BYTES_MAX = 128;
 /** Nesting of any JSON value that leaves a guest. */
 export const JSON_DEPTH_MAX = 100;
-/** Characters of the JSON text of a task's result. */
-export const RESULT_CHARS_MAX = 1024 * 1024;
-/** Characters of the JSON text of the job object that a task gets, results of others included. */
-export const JOB_CHARS_MAX = 8 * 1024 * 1024;
-/** Characters of the JSON text of what a task may change of its job: params and what it set. */
-export const JOB_LEFT_CHARS_MAX = 4 * 1024 * 1024;
-/** Characters of the message of a task's error. */
-export const ERROR_CHARS_MAX = 16 * 1024;
-/**
- * Characters of the JSON text of a task's error as the agent takes it: its name, its message with the
- * task and the line, and room for what JSON escapes of them. A realm keeps to the limit of each text,
- * but a task may replace what the realm cuts and writes them with.
- */
-export const ERROR_JSON_CHARS_MAX = 256 * 1024;
-/** Characters of the JSON text of the arguments of one capability call. */
-export const ARGS_CHARS_MAX = 512 * 1024;
 /** Arguments of one capability call. */
 export const ARGS_MAX = 8;
-/** Characters of the JSON text of the answer to one capability call. */
-export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
 /** Capability calls of one task that are under way at the same time. */
 export const CALLS_IN_FLIGHT_MAX = 32;
 /**
@@ -90,10 +61,6 @@ export const CALLS_IN_FLIGHT_MAX = 32;
 export const SPENT_BYTES = 160 * 1024 * 1024;
 /** Characters of the name of a task that errors, entries and log lines repeat. */
 export const TASK_NAME_CHARS_MAX = 255;
-/** Log lines of one execution; further ones are dropped. */
-export const LOG_LINES_MAX = 2000;
-/** Characters of one log line with its fields. */
-export const LOG_CHARS_MAX = 8 * 1024;
 /** Pending timers of one task. */
 export const TIMERS_MAX = 1000;
 /** Compiled sources that a guest keeps. */

@@ -5,20 +5,28 @@ import { type Context, createContext, Script } from "node:vm";
 import * as protocol from "./protocol.ts";
 import { realmSource } from "./realm_source.ts";
 import type { RealmHost, RealmPort, RealmSettings } from "./realm_state.ts";
+import type { TaskLimits } from "./task_limits.ts";
 
-const SETTINGS: RealmSettings = {
+const FIXED = {
   capabilities: capabilityGroups(),
   signals: protocol.SIGNALS,
-  resultCharsMax: protocol.RESULT_CHARS_MAX,
-  jobCharsMax: protocol.JOB_LEFT_CHARS_MAX,
-  errorCharsMax: protocol.ERROR_CHARS_MAX,
-  argsCharsMax: protocol.ARGS_CHARS_MAX,
   argsMax: protocol.ARGS_MAX,
   callsInFlightMax: protocol.CALLS_IN_FLIGHT_MAX,
-  logLinesMax: protocol.LOG_LINES_MAX,
-  logCharsMax: protocol.LOG_CHARS_MAX,
   timersMax: protocol.TIMERS_MAX,
 };
+
+function settingsOf(limits: TaskLimits): RealmSettings {
+  const { resultCharsMax, jobLeftCharsMax, errorCharsMax, callCharsMax, ...log } = limits;
+  return {
+    ...FIXED,
+    resultCharsMax,
+    jobCharsMax: jobLeftCharsMax,
+    errorCharsMax,
+    argsCharsMax: callCharsMax,
+    logLinesMax: log.logLinesMax,
+    logCharsMax: log.logCharsMax,
+  };
+}
 
 /** A realm in which no task has run. */
 export interface FreshRealm {
@@ -37,8 +45,8 @@ export interface RealmMaker {
 }
 
 /** Opens the making of realms, while node:vm still has all that it needs. */
-export function openRealmMaker(): RealmMaker {
-  const boot = new Script(realmSource(SETTINGS), { filename: "realm" });
+export function openRealmMaker(limits: TaskLimits): RealmMaker {
+  const boot = new Script(realmSource(settingsOf(limits)), { filename: "realm" });
   let ahead: FreshRealm | undefined;
   return {
     take() {

@@ -6,7 +6,7 @@ import { ENGINE_FIELDS } from "../domain/job_wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { GuestEnd, GuestProcess } from "./guest_process.ts";
 import type { GuestPool } from "./pool.ts";
-import { type EndOutcome, JOB_CHARS_MAX, TASK_NAME_CHARS_MAX } from "./protocol.ts";
+import { type EndOutcome, TASK_NAME_CHARS_MAX } from "./protocol.ts";
 import { type Perform, TaskCalls } from "./task_calls.ts";
 
 /** One execution of a body or a fallback. */
@@ -52,8 +52,10 @@ export async function runTask(
   const problem = pool.checkSource(run.source);
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);
   const job = JSON.stringify(run.job);
-  if (job.length > JOB_CHARS_MAX) {
-    return failure("RangeError", `Cannot run ${name}: ${tooLarge(run.job, job.length)}`);
+  const { jobCharsMax } = pool.limits;
+  if (job.length > jobCharsMax) {
+    const why = tooLarge(run.job, job.length, jobCharsMax);
+    return failure("RangeError", `Cannot run ${name}: ${why}`);
   }
   let guest: GuestProcess;
   try {
@@ -63,7 +65,7 @@ export async function runTask(
     return failure("Error", messageOf(error));
   }
   guest.runs += 1;
-  const calls = new TaskCalls(guest, guest.runs, perform);
+  const calls = new TaskCalls(guest, guest.runs, perform, pool.limits);
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
       type: "run",
@@ -145,14 +147,14 @@ function engineFields(job: JsonObject): string {
 }
 
 /** Why a job is not run, with the fields that make it so large. */
-function tooLarge(job: JsonObject, chars: number): string {
+function tooLarge(job: JsonObject, chars: number, charsMax: number): string {
   const fields = Object.entries(job)
     .map(([name, value]) => ({ name, chars: JSON.stringify(value).length }))
     .sort((one, other) => other.chars - one.chars)
     .slice(0, LARGEST_FIELDS)
     .map(({ name, chars }) => `${name} ${chars}`);
   return `its job has ${chars} characters of JSON (${fields.join(", ")}), ` +
-    `and may have ${JOB_CHARS_MAX}`;
+    `and may have ${charsMax}`;
 }
 
 function failure(name: string, message: string): TaskOutcome {

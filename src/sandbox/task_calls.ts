@@ -4,13 +4,8 @@
 import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { GuestProcess } from "./guest_process.ts";
-import {
-  CALLS_IN_FLIGHT_MAX,
-  type CapabilityName,
-  type GuestMessage,
-  LOG_LINES_MAX,
-  REPLY_CHARS_MAX,
-} from "./protocol.ts";
+import { CALLS_IN_FLIGHT_MAX, type CapabilityName, type GuestMessage } from "./protocol.ts";
+import { REPLY_CHARS_MAX, type TaskLimits } from "./task_limits.ts";
 
 /** Performs a capability call; `signal` is aborted when the execution has ended. */
 export type Perform = (
@@ -30,6 +25,7 @@ export class TaskCalls {
   readonly #guest: GuestProcess;
   readonly #run: number;
   readonly #perform: Perform;
+  readonly #limits: TaskLimits;
   readonly #inFlight = new Set<number>();
   readonly #notes = new Set<Promise<void>>();
   #over: AbortController | undefined;
@@ -38,10 +34,11 @@ export class TaskCalls {
   #stopped = false;
   #logLines = 0;
 
-  constructor(guest: GuestProcess, run: number, perform: Perform) {
+  constructor(guest: GuestProcess, run: number, perform: Perform, limits: TaskLimits) {
     this.#guest = guest;
     this.#run = run;
     this.#perform = perform;
+    this.#limits = limits;
   }
 
   /** Performs a call and answers it; after the end of the task it does neither. */
@@ -60,7 +57,9 @@ export class TaskCalls {
   /** Writes a log line; nobody waits for it. */
   log({ level, message, fields }: LogMessage): void {
     this.#logLines += 1;
-    if (this.#logLines > LOG_LINES_MAX) return this.#guest.kill("wrote too many log lines");
+    if (this.#logLines > this.#limits.logLinesMax) {
+      return this.#guest.kill("wrote too many log lines");
+    }
     const { signal } = this.#notesOver ??= new AbortController();
     const written = async () => {
       await this.#perform(`log.${level}`, [message, fields], signal);

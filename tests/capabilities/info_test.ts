@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { INFO_CHARS_MAX, INFO_ENTRIES_MAX, openProgress } from "../../src/capabilities/info.ts";
+import { DEFAULT_CAPABILITY_LIMITS } from "../../src/capabilities/capability_limits.ts";
+import { openProgress } from "../../src/capabilities/info.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
@@ -10,6 +11,7 @@ import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
 
 const { signal } = new AbortController();
+const { taskInfoCharsMax, taskInfoEntriesMax } = DEFAULT_CAPABILITY_LIMITS;
 
 Deno.test("info() appends its object to the info of the job", async () => {
   await withHost(async ({ store, newJob }) => {
@@ -27,7 +29,7 @@ Deno.test("info() refuses what is no object, and entries that are too large", as
       const error = await assertRejects(() => perform("info", args, signal), AgentError);
       assertEquals(error.code, "invalid_argument");
     }
-    const large = () => perform("info", [{ text: "x".repeat(INFO_CHARS_MAX) }], signal);
+    const large = () => perform("info", [{ text: "x".repeat(taskInfoCharsMax) }], signal);
     assertEquals((await assertRejects(large, AgentError)).code, "too_large");
     assertEquals(await store.info.list(uuid), []);
   });
@@ -36,14 +38,14 @@ Deno.test("info() refuses what is no object, and entries that are too large", as
 Deno.test("info() ends with a bounded number of entries of one execution", async () => {
   await withHost(async ({ store, performFor, newJob }) => {
     const { uuid, perform } = await newJob(1);
-    for (let entry = 1; entry <= INFO_ENTRIES_MAX; entry += 1) {
+    for (let entry = 1; entry <= taskInfoEntriesMax; entry += 1) {
       await perform("info", [{ entry }], signal);
     }
     const error = await assertRejects(() => perform("info", [{}], signal), AgentError);
     assertEquals(error.code, "too_large");
     // Log lines are dropped, since no task fails for logging too much.
     assertEquals(await perform("log.info", ["one more"], signal), null);
-    assertEquals((await store.info.list(uuid))?.length, INFO_ENTRIES_MAX);
+    assertEquals((await store.info.list(uuid))?.length, taskInfoEntriesMax);
     const next = performFor({ job_uuid: uuid, task_name: "next", signal });
     assertEquals(await next("info", [{}], signal), null);
   });

@@ -27,7 +27,7 @@ function guestsOf(agent: number): number[] {
   return tasks.flatMap((task) =>
     Deno.readTextFileSync(`/proc/${agent}/task/${task}/children`).split(" ").filter(Boolean)
   ).map(Number).filter((pid) =>
-    /\0guest\0[^\0]*\0$/.test(Deno.readTextFileSync(`/proc/${pid}/cmdline`)) &&
+    /\0guest\0[^\0]*\0[\d,]+\0$/.test(Deno.readTextFileSync(`/proc/${pid}/cmdline`)) &&
     !/setpriv|prlimit|unshare/.test(Deno.readTextFileSync(`/proc/${pid}/comm`))
   );
 }

@@ -5,6 +5,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/executable.ts";
 import { findGuestTools, guestCommand, type HostSystem } from "../../src/sandbox/guest_command.ts";
 import { exitWords } from "../../src/sandbox/guest_process.ts";
+import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
 const SOURCE: SelfCommand = {
@@ -55,6 +56,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
     env: {},
     ...USER,
     heapMib: 256,
+    limits: DEFAULT_TASK_LIMITS,
   });
 });
 

@@ -5,19 +5,14 @@ import fc from "fast-check";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/guest_message.ts";
-import {
-  ARGS_CHARS_MAX,
-  ERROR_JSON_CHARS_MAX,
-  JOB_LEFT_CHARS_MAX,
-  LOG_CHARS_MAX,
-  RESULT_CHARS_MAX,
-} from "../../src/sandbox/protocol.ts";
+import { DEFAULT_TASK_LIMITS as LIMITS, errorJsonCharsMax } from "../../src/sandbox/task_limits.ts";
 
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
-const parse = (message: unknown) => parseGuestMessage(JSON.stringify(message));
+const parseLine = (line: string) => parseGuestMessage(line, LIMITS);
+const parse = (message: unknown) => parseLine(JSON.stringify(message));
 
 function refuses(line: string, why: string): void {
-  const error = assertThrows(() => parseGuestMessage(line), AgentError, why);
+  const error = assertThrows(() => parseLine(line), AgentError, why);
   assertEquals(error.code, "malformed");
 }
 
@@ -100,7 +95,7 @@ Deno.test("parseGuestMessage() refuses an outcome that is not whole", () => {
 Deno.test("parseGuestMessage() drops keys named __proto__ at every level", () => {
   const line = '{"type":"call","run":1,"call":1,"name":"info","__proto__":{"name":"x"},' +
     '"args":[{"a":1,"__proto__":{"polluted":true},"b":[{"\\u005f_proto__":{"polluted":1}}]}]}';
-  const message = parseGuestMessage(line);
+  const message = parseLine(line);
   assert(message.type === "call");
   assertEquals(JSON.stringify(message.args), '[{"a":1,"b":[{}]}]');
   assert(!("flaw" in message.args));
@@ -114,18 +109,18 @@ Deno.test("parseGuestMessage() takes no field from a prototype", () => {
 Deno.test("parseGuestMessage() makes what is nested too deep an error of its task", () => {
   for (const levels of [101, 1_000_000]) {
     const deep = nested(levels);
-    const call = parseGuestMessage(
+    const call = parseLine(
       `{"type":"call","run":1,"call":1,"name":"info","args":[${deep}]}`,
     );
     assert(call.type === "call");
     assertEquals(call.args, { flaw: "is nested deeper than 100 levels" });
-    const log = parseGuestMessage(
+    const log = parseLine(
       `{"type":"log","run":1,"level":"info","message":"m","fields":{"a":${deep}}}`,
     );
     assert(log.type === "log");
     assertEquals(log.fields, { fields: "is nested deeper than 100 levels" });
     const told = (outcome: string) => {
-      const message = parseGuestMessage(`{"type":"end","run":1,"outcome":${outcome}}`);
+      const message = parseLine(`{"type":"end","run":1,"outcome":${outcome}}`);
       assert(message.type === "end");
       return message.outcome;
     };
@@ -156,20 +151,20 @@ Deno.test("parseGuestMessage() makes what is nested too deep an error of its tas
 
 Deno.test("parseGuestMessage() takes values up to the limit of nesting", () => {
   const line = `{"type":"call","run":1,"call":1,"name":"info","args":[${nested(100)}]}`;
-  const call = parseGuestMessage(line);
+  const call = parseLine(line);
   assert(call.type === "call");
   assertEquals(JSON.stringify(call.args), `[${nested(100)}]`);
 });
 
 Deno.test("parseGuestMessage() makes a number that is too large an error of its task", () => {
-  const end = parseGuestMessage(
+  const end = parseLine(
     `{"type":"end","run":1,"outcome":{"kind":"success","result":[{"n":1e400}],"job":{}}}`,
   );
   assert(end.type === "end");
   const message = "Cannot record the result: it has a number that is too large";
   const error = { name: "RangeError", message };
   assertEquals(end.outcome, { kind: "failure", error, job: {} });
-  const call = parseGuestMessage(
+  const call = parseLine(
     `{"type":"call","run":1,"call":1,"name":"info","args":[-1e400]}`,
   );
   assert(call.type === "call");
@@ -184,10 +179,18 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
   };
   const text = (chars: number) => "x".repeat(chars - 2);
   const limits: readonly (readonly [string, number, (value: string) => JsonObject])[] = [
-    ["error", ERROR_JSON_CHARS_MAX, (error) => ({ kind: "failure", error, job: {} })],
-    ["result", RESULT_CHARS_MAX, (result) => ({ kind: "success", result, job: {} })],
-    ["result", RESULT_CHARS_MAX, (result) => ({ kind: "signal", word: "wait", result, job: {} })],
-    ["job", JOB_LEFT_CHARS_MAX, (a) => ({ kind: "success", result: 1, job: { a: a.slice(6) } })],
+    ["error", errorJsonCharsMax(LIMITS), (error) => ({ kind: "failure", error, job: {} })],
+    ["result", LIMITS.resultCharsMax, (result) => ({ kind: "success", result, job: {} })],
+    [
+      "result",
+      LIMITS.resultCharsMax,
+      (result) => ({ kind: "signal", word: "wait", result, job: {} }),
+    ],
+    [
+      "job",
+      LIMITS.jobLeftCharsMax,
+      (a) => ({ kind: "success", result: 1, job: { a: a.slice(6) } }),
+    ],
   ];
   for (const [noun, charsMax, outcome] of limits) {
     assertEquals(end(outcome(text(charsMax))), outcome(text(charsMax)));
@@ -201,22 +204,24 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
     run: 1,
     call: 1,
     name: "info",
-    args: [text(ARGS_CHARS_MAX + 1)],
+    args: [text(LIMITS.callCharsMax + 1)],
   });
   assert(call.type === "call");
-  const flaw = `has ${ARGS_CHARS_MAX + 1} characters of JSON, over ${ARGS_CHARS_MAX}`;
+  const flaw = `has ${LIMITS.callCharsMax + 1} characters of JSON, over ${LIMITS.callCharsMax}`;
   assertEquals(call.args, { flaw });
-  const fields = { a: text(LOG_CHARS_MAX) };
+  const fields = { a: text(LIMITS.logCharsMax) };
   const log = parse({ type: "log", run: 1, level: "info", message: "m", fields });
   assert(log.type === "log");
-  assertEquals(log.fields, { fields: `has ${LOG_CHARS_MAX + 6} characters of JSON, over 8192` });
+  assertEquals(log.fields, {
+    fields: `has ${LIMITS.logCharsMax + 6} characters of JSON, over 8192`,
+  });
 });
 
 Deno.test("parseGuestMessage() throws nothing but `malformed` for any JSON", () => {
   fc.assert(fc.property(fc.json(), fc.constantFrom("call", "log", "end", "ready"), (json, type) => {
     for (const line of [json, `{"type":"${type}","run":1,"outcome":${json},"args":${json}}`]) {
       try {
-        parseGuestMessage(line);
+        parseLine(line);
       } catch (error) {
         assert(error instanceof AgentError && error.code === "malformed");
       }

@@ -14,6 +14,7 @@ import {
   LOG_LEVELS,
   SIGNALS,
 } from "../../src/sandbox/protocol.ts";
+import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 5000;
 /** A stream is many lines. */
@@ -90,7 +91,7 @@ const checked = { numRuns: MESSAGES };
 /** What the parser makes of a line, or undefined for its one refusal. */
 function parsed(line: string): GuestMessage | undefined {
   try {
-    return parseGuestMessage(line);
+    return parseGuestMessage(line, DEFAULT_TASK_LIMITS);
   } catch (error) {
     assertInstanceOf(error, AgentError);
     assertEquals(error.code, "malformed");

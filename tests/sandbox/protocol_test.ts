@@ -1,28 +1,27 @@
 // The lines that the agent writes to its guests, and what guests read from them.
 // ZONEWRIGHT_CHAOS=full tries a hundred thousand, as protocol_fuzz_test.ts does of the other way.
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
+import { LIMITS } from "../../src/config_limits.ts";
 import { ENGINE_FIELDS } from "../../src/domain/job_wire.ts";
+import { agentLine, type AgentMessage, readAgentLine } from "../../src/sandbox/protocol.ts";
 import {
-  AGENT_MESSAGE_BYTES_MAX,
-  agentLine,
-  type AgentMessage,
-  ARGS_CHARS_MAX,
-  ERROR_CHARS_MAX,
-  JOB_CHARS_MAX,
-  JOB_LEFT_CHARS_MAX,
-  MESSAGE_BYTES_MAX,
-  readAgentLine,
+  agentMessageBytesMax,
+  DEFAULT_TASK_LIMITS,
+  guestMessageBytesMax,
+  LARGEST_TASK_LIMITS,
+  readTaskLimitsWord,
   REPLY_CHARS_MAX,
-  RESULT_CHARS_MAX,
-} from "../../src/sandbox/protocol.ts";
+  taskLimitsWord,
+  unreadCharsMax,
+} from "../../src/sandbox/task_limits.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 1000;
 /** Bytes of a character of JSON text in UTF-8, at most. */
 const CHAR_BYTES_MAX = 3;
-/** Characters of the text of a task, as document 2's interface takes it. */
-const SOURCE_CHARS_MAX = 256 * 1024;
+/** Characters of the text of a task, at the largest that may be configured. */
+const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
 /** Characters of a source as a JSON text: each may be written as an escape. */
 const ESCAPED = 6;
 
@@ -69,10 +68,26 @@ Deno.test("readAgentLine() reads what agentLine() has written, whatever the text
 
 Deno.test("the limits of single values fit into the limits of messages", () => {
   const head = 64 * 1024;
-  const run = JOB_CHARS_MAX + SOURCE_CHARS_MAX * ESCAPED / CHAR_BYTES_MAX + ERROR_CHARS_MAX + head;
-  const toGuest = Math.max(run, REPLY_CHARS_MAX + head);
-  const told = Math.max(RESULT_CHARS_MAX, ERROR_CHARS_MAX * ESCAPED / CHAR_BYTES_MAX);
-  const fromGuest = Math.max(JOB_LEFT_CHARS_MAX + told, ARGS_CHARS_MAX) + head;
-  assertEquals(toGuest * CHAR_BYTES_MAX <= AGENT_MESSAGE_BYTES_MAX, true);
-  assertEquals(fromGuest * CHAR_BYTES_MAX <= MESSAGE_BYTES_MAX, true);
+  const place = { folder: "/" };
+  assertEquals(LIMITS.source_chars_max.read(SOURCE_CHARS_MAX, place), SOURCE_CHARS_MAX);
+  assertThrows(() => LIMITS.source_chars_max.read(SOURCE_CHARS_MAX + 1, place));
+  for (const limits of [DEFAULT_TASK_LIMITS, LARGEST_TASK_LIMITS]) {
+    const { jobCharsMax, jobLeftCharsMax, resultCharsMax, errorCharsMax, callCharsMax } = limits;
+    const run = jobCharsMax + SOURCE_CHARS_MAX * ESCAPED / CHAR_BYTES_MAX + errorCharsMax + head;
+    const toGuest = Math.max(run, REPLY_CHARS_MAX + head);
+    const told = Math.max(resultCharsMax, errorCharsMax * ESCAPED / CHAR_BYTES_MAX);
+    const fromGuest = Math.max(jobLeftCharsMax + told, callCharsMax) + head;
+    assertEquals(toGuest * CHAR_BYTES_MAX <= agentMessageBytesMax(limits), true);
+    assertEquals(fromGuest * CHAR_BYTES_MAX <= guestMessageBytesMax(limits), true);
+    assertEquals(run < unreadCharsMax(limits), true);
+  }
+});
+
+Deno.test("the limits of a task come through a command line as they were", () => {
+  for (const limits of [DEFAULT_TASK_LIMITS, LARGEST_TASK_LIMITS]) {
+    assertEquals(readTaskLimitsWord(taskLimitsWord(limits)), limits);
+  }
+  for (const word of ["", "1,2,3", "1,2,3,4,5,6,x", "1,2,3,4,5,6,-7", "1,2,3,4,5,6,7,8"]) {
+    assertThrows(() => readTaskLimitsWord(word), Error, "its limits are not on the command line");
+  }
 });

@@ -1,0 +1,103 @@
+// How many consoles may be open, and how long they may be silent.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JsonObject } from "../../src/domain/json.ts";
+import type { AgentProcess } from "../support/agent_process.ts";
+import { until } from "../support/until.ts";
+import { askRaw, consoleUrl, openConsole, UPGRADE } from "../http/console_client.ts";
+import { assertOver, assertTaken, type LimitGroup, type Reach } from "./limit_case.ts";
+
+const MACHINE: JsonObject = {
+  brand: "kvm",
+  vcpus: 1,
+  autoboot: false,
+  ram: 1024,
+  disks: [{ boot: true, model: "virtio", size: 10_240 }],
+  nics: [{ nic_tag: "external", model: "virtio", ip: "dhcp", primary: 1 }],
+};
+const SAMPLE = { artifact: { distro: "zonewright-sample", release: "latest", format: "iso" } };
+const UUIDS = ["0b1a6e1c-3f52-4a57-9d6b-5a0c6f1d2e30", "0b1a6e1c-3f52-4a57-9d6b-5a0c6f1d2e31"];
+
+/** Makes as many running machines, unless they are there. */
+async function machines(agent: AgentProcess, count: number): Promise<string[]> {
+  await until("the index", async () => (await agent.get("/v1/index.json")).status === 200);
+  const uuids = UUIDS.slice(0, count);
+  for (const uuid of uuids) {
+    const posted = await agent.post("/agent/v1/machines", {
+      machine: MACHINE,
+      media: SAMPLE,
+      uuid,
+    });
+    assertTaken(posted);
+    await agent.job(String(posted.body.job_uuid), "success");
+  }
+  return uuids;
+}
+
+async function assertFull(agent: AgentProcess, uuid: string, words: string): Promise<void> {
+  const { port, pathname } = new URL(consoleUrl(agent.url, uuid));
+  const { status, text } = await askRaw(Number(port), pathname, UPGRADE);
+  assertOver({ status, body: JSON.parse(text), headers: new Headers() }, 503, words);
+}
+
+/** Its second machine has a place for itself, but there is none in all. */
+const all: Reach = async (agent, value) => {
+  const [first = "", second = ""] = await machines(agent, 2);
+  const open = [];
+  for (let count = 0; count < value; count++) {
+    open.push(await openConsole(consoleUrl(agent.url, first)));
+  }
+  await assertFull(agent, second, `${value} consoles are open`);
+  for (const client of open) await client.close();
+};
+
+const ofMachine: Reach = async (agent, value) => {
+  const [uuid = ""] = await machines(agent, 1);
+  const open = [];
+  for (let count = 0; count < value; count++) {
+    open.push(await openConsole(consoleUrl(agent.url, uuid)));
+  }
+  await assertFull(agent, uuid, `${value} consoles of machine ${uuid} are open`);
+  for (const client of open) await client.close();
+};
+
+const idle: Reach = async (agent, value) => {
+  const [uuid = ""] = await machines(agent, 1);
+  const client = await openConsole(consoleUrl(agent.url, uuid));
+  const { code, reason } = await client.ended();
+  assertEquals([code, reason], [1000, `nothing has come for ${value} s`]);
+};
+
+const tickets: Reach = async (agent, value) => {
+  const [uuid = ""] = await machines(agent, 1);
+  const path = `/agent/v1/machines/${uuid}/console-tickets`;
+  for (let count = 0; count < value; count++) assertTaken(await agent.post(path));
+  assertOver(await agent.post(path), 503, `${value} are not used yet`);
+};
+
+/** Follows the other: there is room again as soon as the tickets have ended. */
+const ticketSeconds: Reach = async (agent, value) => {
+  const path = `/agent/v1/machines/${UUIDS[0]}/console-tickets`;
+  const beganMs = performance.now();
+  const made = await until("the tickets to end", async () => {
+    const answer = await agent.post(path);
+    return answer.status === 201 ? answer : undefined;
+  });
+  assert(performance.now() - beganMs <= (value + 2) * 1000);
+  const leftMs = Date.parse(String(made.body.expires_at)) - Date.now();
+  assert(leftMs > 0 && leftMs <= value * 1000, `${leftMs} ms`);
+};
+
+export const CONSOLE_LIMITS: LimitGroup = {
+  name: "consoles",
+  cases: { consoles_max: [2, all], console_idle_seconds: [3, idle] },
+};
+
+export const MACHINE_CONSOLE_LIMITS: LimitGroup = {
+  name: "consoles of a machine",
+  cases: {
+    machine_consoles_max: [1, ofMachine],
+    console_tickets_max: [2, tickets],
+    console_ticket_seconds: [5, ticketSeconds],
+  },
+};
