@@ -24,7 +24,7 @@ export function watchRoutes(
 }
 
 /** What /metrics reads. */
-function openFigures(
+export function openFigures(
   { config, now }: Pick<Ground, "config" | "now">,
   store: Store,
   meters: Meters,

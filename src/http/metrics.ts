@@ -4,7 +4,7 @@
 import { Hono, type MiddlewareHandler } from "hono";
 import { routePath } from "hono/route";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../metrics/exposition.ts";
-import type { RequestMeter } from "../metrics/request_meter.ts";
+import type { RequestCount } from "../metrics/meters.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import type { App } from "./server.ts";
 
@@ -24,7 +24,7 @@ export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono {
 }
 
 /** Counts what passes through the application. Comes before everything that may refuse. */
-export function counted(meter: RequestMeter): MiddlewareHandler<HttpEnv> {
+export function counted({ requests, told }: RequestCount): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const beganMs = performance.now();
     await next();
@@ -32,7 +32,11 @@ export function counted(meter: RequestMeter): MiddlewareHandler<HttpEnv> {
     // Of the handler that was reached last. Middleware is registered for every path.
     const path = routePath(c);
     const route = path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
-    meter.answered(c.req.method, route, c.res.status, seconds);
+    const { method } = c.req;
+    const { status } = c.res;
+    requests.answered(method, route, status, seconds);
+    const request_id = c.get("request_id") ?? null;
+    told.answered?.({ method, route, status, seconds, request: c.req.raw, request_id });
   };
 }
 
@@ -40,7 +44,11 @@ export function counted(meter: RequestMeter): MiddlewareHandler<HttpEnv> {
  * Counts what the short way answers by itself; what it leaves to the application is counted there.
  * @param before puts the short way before an application
  */
-export function countedShortWay(before: (app: App) => App, app: App, meter: RequestMeter): App {
+export function countedShortWay(
+  before: (app: App) => App,
+  app: App,
+  { requests, told }: RequestCount,
+): App {
   let left = false;
   // The short way decides at once, so that nothing comes between a request and its mark.
   const whole = before({
@@ -56,7 +64,12 @@ export function countedShortWay(before: (app: App) => App, app: App, meter: Requ
       const answer = whole.fetch(request, env);
       if (!left && answer instanceof Response) {
         const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-        meter.answered(request.method, SHORT_WAY_ROUTE, answer.status, seconds);
+        const { method } = request;
+        const { status, headers } = answer;
+        requests.answered(method, SHORT_WAY_ROUTE, status, seconds);
+        const request_id = headers.get("x-request-id");
+        const route = SHORT_WAY_ROUTE;
+        told.answered?.({ method, route, status, seconds, request, request_id });
       }
       return answer;
     },

@@ -1,0 +1,39 @@
+// The settings of what is told to a collector by OTLP.
+
+import { define, type Definition } from "./config_definition.ts";
+import { LOOPBACK, type Read, readPath } from "./config_values.ts";
+
+/** The address of a collector, without the `/v1/traces` that is added to it. */
+const readCollector: Read<string> = (raw) => {
+  const url = typeof raw === "string" && URL.canParse(raw) ? new URL(raw) : undefined;
+  const web = url?.protocol === "https:" || url?.protocol === "http:";
+  const shown = JSON.stringify(raw);
+  if (url === undefined || !web || url.username !== "" || url.search !== "" || url.hash !== "") {
+    throw new Error(`${shown} is no URL of a collector, such as "http://127.0.0.1:4318"`);
+  }
+  if (url.protocol === "http:" && !LOOPBACK.test(url.hostname.replace(/^\[|\]$/g, ""))) {
+    throw new Error(`${shown} has no TLS: expected https, or http of a loopback address`);
+  }
+  return url.href.replace(/\/+$/, "");
+};
+
+/** Rows of the table of settings. */
+export const OTLP_SETTINGS = {
+  otlp_endpoint: {
+    ...define<string | null>(
+      "otlp-endpoint",
+      null,
+      readCollector,
+      "URL",
+      "collector that is sent spans and figures by OTLP over HTTP, as OTEL_EXPORTER_OTLP_ENDPOINT",
+    ),
+    also: "OTEL_EXPORTER_OTLP_ENDPOINT",
+  },
+  otlp_headers_file: define<string | null>(
+    "otlp-headers-file",
+    null,
+    readPath,
+    "FILE",
+    "what the collector wants besides, mode 0600: a line `name: value` each",
+  ),
+} satisfies Record<string, Definition<unknown>>;
