@@ -4,8 +4,8 @@
 import { join } from "@std/path";
 import type { Ground } from "./agent_runner.ts";
 import { DATABASE_NAME } from "./database_file.ts";
-import { AgentError } from "./domain/error.ts";
-import { openFailpoint } from "./failpoint.ts";
+import { removeUnfinishedRestore } from "./database_restore.ts";
+import { watchForDeath } from "./failpoint.ts";
 import { openSyncJournal } from "./mirror/sync_journal.ts";
 import { openRetention } from "./runner/retention.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite_store.ts";
@@ -20,15 +20,12 @@ export async function openStore(
   stateDir: string,
   broken: (error: unknown) => void,
 ): Promise<Store> {
-  const failpoint = config.failpoint.value;
-  if (failpoint !== null && !config.dev.value) {
-    throw new AgentError("invalid_argument", "Cannot set a failpoint: only with --dev");
-  }
-  const file = await openSqliteStore(join(stateDir, DATABASE_NAME), {
+  const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
+  const path = join(stateDir, DATABASE_NAME);
+  removeUnfinishedRestore(path);
+  const file = await openSqliteStore(path, {
     broken,
-    ...(failpoint === null
-      ? {}
-      : { committing: openFailpoint(failpoint, () => Deno.kill(Deno.pid, "SIGKILL")) }),
+    ...(committing === undefined ? {} : { committing, migrating: committing }),
   });
   opened("store", () => file.close());
   const store: Store = { ...file, index: openSyncJournal(file.index) };

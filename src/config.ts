@@ -5,6 +5,7 @@
 import { type DefaultsFor, define, type Definition } from "./config_definition.ts";
 import { ACCESS_SETTINGS } from "./config_access.ts";
 import { MEDIA_SETTINGS } from "./config_media.ts";
+import { OTLP_SETTINGS } from "./config_otlp.ts";
 import type { LIMITS } from "./config_limits.ts";
 import type { POLICY_TABLE } from "./config_policy.ts";
 import {
@@ -82,6 +83,13 @@ export const SETTINGS = {
     readSwitch,
     undefined,
     "accept an index without TLS",
+  ),
+  index_token_file: define<string | null>(
+    "index-token-file",
+    null,
+    readPath,
+    "FILE",
+    "bearer token (mode 0600) that the server of the index wants; https only, read for each request",
   ),
   /** Seconds; 0 for never. */
   index_interval: define(
@@ -173,6 +181,7 @@ export const SETTINGS = {
     "WRITE:N:WHEN",
     "with --dev, for tests: die before or after the commit of the n-th write of a name",
   ),
+  ...OTLP_SETTINGS,
   guest_user: define(
     "guest-user",
     "auto",

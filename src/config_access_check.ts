@@ -13,7 +13,7 @@ export interface Misfit {
 
 /** What is wrong with the settings of who may call. */
 export function accessMisfits(
-  { listen, require_token, socket_mode, tls_cert, tls_key }: Config,
+  { index, index_token_file, listen, require_token, socket_mode, tls_cert, tls_key }: Config,
 ): Misfit[] {
   const misfits: Misfit[] = [];
   const noCert = tls_cert.value === null;
@@ -31,6 +31,10 @@ export function accessMisfits(
     const why =
       `${socket_mode.value} lets every user of the host in: expected require_token as well`;
     misfits.push({ setting: socket_mode, key: "socket_mode", why });
+  }
+  if (index_token_file.value !== null && index.value?.startsWith("https:") !== true) {
+    const why = "expected an index by https: a token is shown to nobody else";
+    misfits.push({ setting: index_token_file, key: "index_token_file", why });
   }
   return misfits;
 }

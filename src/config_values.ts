@@ -209,8 +209,10 @@ export const readUpstream: Read<string> = (raw, place) => {
     ? url.host === ""
     : url?.protocol === "https:" || url?.protocol === "http:";
   if (url === undefined || !known) throw wanted(raw, "an https URL or a folder");
-  if (url.username !== "" || url.search !== "" || url.hash !== "") {
-    throw wanted(raw, "a URL without user, query and fragment");
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    // The value is not repeated: it may hold a secret.
+    const word = "expected a URL without user, password, query and fragment";
+    throw new Error(`${url.host || "it"}: ${word}: a token stands in index_token_file`);
   }
   return url.href.replace(/\/+$/, "");
 };

@@ -5,7 +5,9 @@ import { join } from "@std/path";
 import { openTransport } from "./agent_host.ts";
 import type { Ground } from "./agent_runner.ts";
 import type { Config } from "./config.ts";
+import { LOOPBACK } from "./config_values.ts";
 import { DATABASE_NAME } from "./database_file.ts";
+import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./doctor/access.ts";
 import { agentCheck } from "./doctor/agent.ts";
 import type { Check } from "./doctor/check.ts";
 import { guestsCheck } from "./doctor/guests.ts";
@@ -16,8 +18,11 @@ import { randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
 import { selfCommand } from "./executable.ts";
 import { openVmadm } from "./host/vmadm.ts";
+import { readTlsIdentity } from "./http/tls.ts";
 import { silentLog } from "./log.ts";
 import { systemFreeBytes } from "./mirror/free_space.ts";
+import { readSecretFile } from "./secret_file.ts";
+import { readTokenFile, tokenFilePath } from "./token_file.ts";
 
 /** The checks of one host, and what takes down what they opened. */
 export interface Examination {
@@ -62,6 +67,7 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
       diskCheck(stateDir, systemFreeBytes),
       storeCheck(database),
       clockCheck(database, systemNow),
+      ...accessChecks(config),
       agentCheck({
         tcp: config.listen.value,
         socket: config.socket.value,
@@ -82,4 +88,28 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
       for (const close of closers.reverse()) await close();
     },
   };
+}
+
+/** What is looked at of who may call. */
+function accessChecks(config: Config): readonly Check[] {
+  const listen = config.listen.value;
+  const beyond = listen !== null && !LOOPBACK.test(listen.hostname);
+  // Callers of an address that stands for all come by a name.
+  const own = beyond && !["0.0.0.0", "::"].includes(listen.hostname) ? [listen.hostname] : [];
+  return [
+    tokensCheck({
+      path: tokenFilePath(config.state_dir.value),
+      wanted: beyond || config.require_token.value,
+      read: readTokenFile,
+    }),
+    tlsCheck({
+      certPath: config.tls_cert.value,
+      keyPath: config.tls_key.value,
+      hosts: [...own, ...config.allowed_hosts.value],
+      now: systemNow,
+      prove: readTlsIdentity,
+    }),
+    auditFileCheck(config.audit_file.value),
+    secretCheck("index-token", { path: config.index_token_file.value, read: readSecretFile }),
+  ];
 }

@@ -2,6 +2,8 @@
 // bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
 // error, where journald and SMF collect them.
 
+import { jsonLine } from "./json_line.ts";
+
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
@@ -88,30 +90,33 @@ function lineOf(
     case "text":
       return textLine(now(), level, message, fields);
     case "json":
-      return jsonLine({ ts: now(), level, msg: message }, fields);
+      return headedLine({ ts: now(), level, msg: message }, fields);
     case "bunyan": {
       const head = { ...writer, level: BUNYAN_LEVELS[level], time: now(), msg: message };
-      return jsonLine({ v: BUNYAN_VERSION, ...head }, fields);
+      return headedLine({ v: BUNYAN_VERSION, ...head }, fields);
     }
   }
 }
 
 /** A field that has the name of one of the head's own is shown under that name and `_`. */
-function jsonLine(head: Readonly<Record<string, unknown>>, fields: LogFields): string {
+function headedLine(head: Readonly<Record<string, unknown>>, fields: LogFields): string {
   const others = Object.entries(bounded(fields)).map(([key, value]) =>
     [Object.hasOwn(head, key) ? `${key}_` : key, value] as const
   );
-  return JSON.stringify({ ...head, ...Object.fromEntries(others) });
+  return jsonLine({ ...head, ...Object.fromEntries(others) });
 }
 
 function textLine(ts: string, level: LogLevel, message: string, fields: LogFields): string {
   const words = Object.entries(bounded(fields)).map(([key, value]) =>
-    `${key}=${
-      typeof value === "string" && /^[\w./:@+-]+$/.test(value) ? value : JSON.stringify(value)
-    }`
+    `${plainWord(key)}=${plainWord(value)}`
   );
   const time = ts.slice(11, 19);
-  return [`${time} ${level.padEnd(5)} ${JSON.stringify(message).slice(1, -1)}`, ...words].join(" ");
+  return [`${time} ${level.padEnd(5)} ${jsonLine(message).slice(1, -1)}`, ...words].join(" ");
+}
+
+/** A text that needs no quotes stays as it is. */
+function plainWord(value: unknown): string {
+  return typeof value === "string" && /^[\w./:@+-]+$/.test(value) ? value : jsonLine(value);
 }
 
 function bounded(fields: LogFields): Record<string, unknown> {

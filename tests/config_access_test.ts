@@ -32,6 +32,24 @@ Deno.test("readConfig() refuses a mode that lets everybody open the socket, with
   }
 });
 
+Deno.test("readConfig() wants TLS for the token of an index, and no secret in its address", () => {
+  const token = { "index-token-file": "/t" };
+  assertEquals(problems(token), ["index_token_file"]);
+  assertEquals(problems({ ...token, index: "/srv/index" }), ["index_token_file"]);
+  assertEquals(
+    problems({ ...token, index: "http://images.example", "allow-http-index": true }),
+    ["index_token_file"],
+  );
+  assertEquals(read({ ...token, index: "https://images.example" }).index_token_file.value, "/t");
+  for (const user of ["user:hush", ":hush", "hush"]) {
+    const flags = { index: `https://${user}@images.example` };
+    const sources = { flags, env: {}, cwd: "/", os: "linux" };
+    const { errors } = assertThrows(() => readConfig(sources), AgentError);
+    assertEquals(errors.map(({ field }) => field), ["index"]);
+    assertEquals(errors.some(({ message }) => message.includes("hush")), false);
+  }
+});
+
 Deno.test("readConfig() takes a group by name or number", () => {
   assertEquals(read({ "socket-group": "staff" }).socket_group.value, "staff");
   assertEquals(read({ "socket-group": "50" }).socket_group.value, "50");

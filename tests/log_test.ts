@@ -19,6 +19,19 @@ Deno.test("a log escapes what could forge a line", () => {
   assertEquals(linesOf("json", { text }).map((line) => JSON.parse(line).text), [text]);
 });
 
+Deno.test("a log escapes what some terminals obey, and what turns the order of a line", () => {
+  const text = "\u007f \u0085 \u009b2J \u2028 \u2029 \u202e \u2066";
+  const shown = String.raw`\u007f \u0085 \u009b2J \u2028 \u2029 \u202e \u2066`;
+  assertEquals(linesOf("text", { text, [text]: undefined }), [
+    `12:00:00 info  done text="${shown}" "${shown}"=undefined`,
+  ]);
+  for (const format of ["json", "bunyan"] as const) {
+    const [line = ""] = linesOf(format, { text });
+    assertEquals(line.includes(shown), true, line);
+    assertEquals(JSON.parse(line).text, text);
+  }
+});
+
 Deno.test("a log line that cannot be written is no failure of what it tells of", () => {
   const log = openLog({
     level: "info",

@@ -15,8 +15,12 @@ export interface Candidate {
   readonly about: string;
 }
 
-/** A word by which the shell is asked to complete names of files itself. */
-export const FILES: Candidate = { value: ":files", about: "" };
+/**
+ * Words by which the shell is asked to complete names itself, since it knows what no program does: of
+ * files, or of folders alone. Behind the tab stands what comes before the name in its word.
+ */
+const FILES: Candidate = { value: ":files", about: "" };
+const FOLDERS: Candidate = { value: ":dirs", about: "" };
 
 /** The nouns of the command line, loaded when they are asked for. */
 export type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
@@ -92,14 +96,14 @@ async function ofCommand(
       ...live,
       typed: typed.slice(equals + 1),
     });
-    const whole = values.map((one) => ({
-      ...one,
-      value: `${typed.slice(0, equals)}=${one.value}`,
-    }));
+    const before = typed.slice(0, equals + 1);
+    const names = values.find(isForShell);
+    if (names !== undefined) return [{ ...names, about: before }];
+    const whole = values.map((one) => ({ ...one, value: `${before}${one.value}` }));
     return await startingWith(typed, Promise.resolve(whole));
   }
   if (open?.placeholder !== undefined) {
-    return await orFiles(typed, await valuesOf(open.placeholder, live));
+    return await orNames(typed, await valuesOf(open.placeholder, live));
   }
   if (typed.startsWith("-")) {
     const free = flags.filter((flag) => flag.many === true || !given.has(flag.name));
@@ -107,12 +111,15 @@ async function ofCommand(
     return await startingWith(typed, Promise.resolve(all));
   }
   const kind = operandKind(command.operands, operands);
-  return kind === undefined ? [] : await orFiles(typed, await valuesOf(kind, live));
+  return kind === undefined ? [] : await orNames(typed, await valuesOf(kind, live));
 }
 
-/** Names of files are the shell's: what it knows of them, no program does. */
-async function orFiles(typed: string, values: readonly Candidate[]): Promise<readonly Candidate[]> {
-  return values.includes(FILES) ? values : await startingWith(typed, Promise.resolve(values));
+async function orNames(typed: string, values: readonly Candidate[]): Promise<readonly Candidate[]> {
+  return values.some(isForShell) ? values : await startingWith(typed, Promise.resolve(values));
+}
+
+function isForShell(one: Candidate): boolean {
+  return one === FILES || one === FOLDERS;
 }
 
 /** Whether a word is a flag, under one of its names. */
@@ -169,11 +176,15 @@ async function valuesOf(
   { command, typed, ask }: { command: string; typed: string; ask: Ask },
 ): Promise<readonly Candidate[]> {
   switch (placeholder) {
-    case "FILE":
     case "PATH":
-    case "DIR":
+      // Of `api` it is one of the agent's own, and no file.
+      return command === "api" ? [] : [FILES];
+    case "FILE":
     case "MEDIUM":
       return [FILES];
+    case "DIR":
+    case "URL|DIR":
+      return [FOLDERS];
     case "JOB":
       return await ask(
         `/jobs?limit=${LIVE_MAX}`,

@@ -4,9 +4,11 @@
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config_sources.ts";
-import { backupState, inspectFile, inspectState, restoreState } from "../database_file.ts";
+import { backupState, inspectFile, inspectState } from "../database_file.ts";
+import { restoreState } from "../database_restore.ts";
 import { durationSeconds } from "../domain/duration.ts";
 import { systemNow } from "../domain/instant.ts";
+import { watchForDeath } from "../failpoint.ts";
 import { numberIn, readObject } from "./answer.ts";
 import { type Flag, usageError } from "./arguments.ts";
 import type { Call, Command, Noun } from "./command.ts";
@@ -65,9 +67,15 @@ const RESTORE: Command = {
   shared: "output",
   async run(call) {
     const from = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
-    const stateDir = await stateDirOf(call);
+    const { state_dir: { value: stateDir }, dev, failpoint } = await loadConfig(
+      configSources(call),
+    );
+    const watch = watchForDeath(failpoint.value, { dev: dev.value });
     if (!await confirmed(call, `replace the database in ${stateDir}`)) return EXIT.failure;
-    const report = await restoreState(from, stateDir, systemNow);
+    const report = await restoreState(from, stateDir, {
+      now: systemNow,
+      ...(watch === undefined ? {} : { watch }),
+    });
     if (call.printer.json) call.printer.document(report);
     else {
       const { restored, replaced } = report;

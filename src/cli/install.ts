@@ -6,12 +6,8 @@ import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
 import { selfCommand } from "../executable.ts";
 import { runCommand } from "../host/command.ts";
-import {
-  definitionText,
-  installService,
-  type Run,
-  uninstallService,
-} from "../service/installation.ts";
+import { definitionText, installService, uninstallService } from "../service/installation.ts";
+import type { Run } from "../service/service_manager.ts";
 import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/service_paths.ts";
 import { type Flag, usageError } from "./arguments.ts";
 import type { Call, Noun } from "./command.ts";
@@ -72,12 +68,13 @@ export const INSTALL: Noun = {
     flags: [
       { name: "print", help: "print the unit or manifest, and do nothing" },
       { name: "user", placeholder: "NAME", help: "systemd: run as this user, not as root" },
-      { name: "no-start", help: "install, and start nothing" },
+      { name: "no-start", help: "install, and start nothing; SMF: not at boot either" },
       ROOT_FLAG,
     ],
     notes: [
       "It is safe to repeat, and is how a newer binary takes the place of an older one. An existing\n" +
-      "configuration is kept. Run as root.",
+      "configuration is kept, and a unit or manifest that somebody else has made is never replaced.\n" +
+      "Run as root.",
     ],
     shared: "output",
     run: install,
@@ -88,8 +85,9 @@ async function install(call: Call): Promise<ExitCode> {
   const { args, printer, terminal } = call;
   const manager = managerOf(call);
   const user = userOf(call, manager);
+  const start = !args.has("no-start");
   if (args.has("print")) {
-    terminal.out(definitionText({ manager, ...user }));
+    terminal.out(definitionText({ manager, ...user, start }));
     return EXIT.ok;
   }
   const { compiled, program } = selfCommand();
@@ -97,7 +95,7 @@ async function install(call: Call): Promise<ExitCode> {
     throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
   }
   const root = rootOf(call);
-  const request = { manager, ...user, ...root, start: !args.has("no-start") };
+  const request = { manager, ...user, ...root, start };
   const report = await installService(request, { program, ...runnerFor(root) });
   if (printer.json) {
     printer.document(report);
@@ -133,6 +131,9 @@ export const UNINSTALL: Noun = {
       for (const line of report.ran) printer.data(`ran      ${line}`);
       for (const path of report.removed) printer.data(`removed  ${path}`);
       for (const path of report.kept) printer.data(`kept     ${path}`);
+      if (report.known === false) {
+        printer.note(`${SERVICE_NAME[manager]} was not known to ${manager}: nothing had to stop`);
+      }
       if (report.removed.length === 0) printer.note(`${SERVICE_NAME[manager]} is not installed`);
       return EXIT.ok;
     },

@@ -43,7 +43,7 @@ export const RUN: Command = {
     {
       name: "callback-url",
       placeholder: "URL",
-      help: "is sent the job when it has ended; the agent's callback_hosts must name its host",
+      help: "is sent the job when it has ended; the agent's callback_host must name its host",
     },
     {
       name: "idempotency-key",

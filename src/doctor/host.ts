@@ -6,7 +6,7 @@ import type { MachineUuid } from "../domain/id.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import { mapLimited } from "../map_limited.ts";
-import { readExecutions } from "../store/sqlite/database_file.ts";
+import { readExecutions, readLeft } from "../store/sqlite/database_file.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
 import { statOf } from "./place.ts";
 
@@ -51,11 +51,11 @@ export function zonesCheck(transport: Transport): Check {
   };
 }
 
-/** Machines whose job failed, was canceled or is unknown: undoing it did not come to its end. */
+/** Machines whose job failed or was canceled, and datasets without one: undoing did not succeed. */
 export function leftoversCheck(vmadm: Vmadm, database: string): Check {
   return {
     name: "leftovers",
-    about: "no machine stands that a failed job should have removed",
+    about: "nothing is left on the host that a failed job should have removed",
     async examine(): Promise<Finding> {
       if (await statOf(database) === undefined) return skipped("no job was ever made");
       const listed = (await vmadm.list()).slice(0, MACHINES_MAX);
@@ -70,13 +70,20 @@ export function leftoversCheck(vmadm: Vmadm, database: string): Check {
       const left = [...owners].filter(([, job]) =>
         ["failed", "canceled"].includes(executions.get(job) ?? "")
       );
-      if (left.length === 0) return ok(`${owners.size} machines of the agent`);
-      const named = left.map(([uuid, job]) => `${uuid} (job ${job}: ${executions.get(job)})`);
-      return {
-        outcome: "warn",
-        detail: `left over: ${named.join(", ")}`,
-        fix: `zonewright machine delete ${left[0]?.[0]}`,
-      };
+      const named = new Map(
+        left.map(([uuid, job]) => [uuid, `job ${job}: ${executions.get(job)}`]),
+      );
+      // Of some there may be datasets only, which vmadm does not show.
+      const owed = readLeft(database);
+      for (const { uuid, job_uuid, execution } of owed) {
+        named.set(uuid, `job ${job_uuid}: ${execution}`);
+      }
+      if (named.size === 0) return ok(`${owners.size} machines of the agent`);
+      const told = [...named].map(([uuid, job]) => `${uuid} (${job})`).join(", ");
+      const fix = owed.length > 0
+        ? "the agent tries again: GET /agent/v1/leftovers tells when, and why it failed"
+        : `zonewright machine delete ${left[0]?.[0]}`;
+      return { outcome: "warn", detail: `left over: ${told}`, fix };
     },
   };
 }

@@ -1,11 +1,15 @@
 // The folders of the agent: there, its own, with room, and closed to others.
 
+import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/free_space.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
 
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+/** Where others may write, but only remove what is theirs. */
+const STICKY = 0o1000;
 /** Below it downloads and machines will soon be refused. */
 const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
 
@@ -23,13 +27,34 @@ export function stateFolderCheck(path: string): Check {
       if (owner !== null && found.uid !== owner && owner !== 0) {
         return { outcome: "fail", detail: `${path} belongs to user ${found.uid}, not to ${owner}` };
       }
-      if ((mode & GROUP_AND_OTHERS) === 0) return ok(path);
+      if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
       return {
         outcome: "fail",
         detail: `${path} has mode ${mode.toString(8)}, expected 700: others can read the database`,
         fix: `chmod 700 ${path}`,
         repair: () => Deno.chmod(path, FOLDER_MODE),
       };
+    },
+  };
+}
+
+/** The files in the state folder, which would be open as soon as they are moved or copied elsewhere. */
+async function ownFiles(folder: string): Promise<Finding> {
+  const open: string[] = [];
+  for await (const { name, isFile } of Deno.readDir(folder)) {
+    if (!isFile) continue;
+    const found = await statOf(join(folder, name));
+    if (((found?.mode ?? 0) & GROUP_AND_OTHERS) !== 0) open.push(join(folder, name));
+  }
+  if (open.length === 0) return ok(folder);
+  return {
+    outcome: "warn",
+    detail: `others may read or write ${
+      open.map((path) => basename(path)).join(", ")
+    } in ${folder}`,
+    fix: `chmod go-rwx ${open.join(" ")}`,
+    repair: async () => {
+      for (const path of open) await Deno.chmod(path, FILE_MODE);
     },
   };
 }
@@ -62,6 +87,7 @@ export function mediaFoldersCheck(folders: readonly string[]): Check {
         const found = await statOf(folder);
         if (found === undefined) wrong.push(`${folder} is missing`);
         else if (!found.isDirectory) wrong.push(`${folder} is no folder`);
+        else if (!await canList(folder)) wrong.push(`${folder} cannot be read`);
         else if (((found.mode ?? 0) & OTHERS_WRITE) !== 0) {
           wrong.push(`anybody may write in ${folder}`);
         }
@@ -72,7 +98,17 @@ export function mediaFoldersCheck(folders: readonly string[]): Check {
   };
 }
 
-/** The configuration file may name secrets: only its owner may change it. */
+async function canList(folder: string): Promise<boolean> {
+  try {
+    for await (const _ of Deno.readDir(folder)) break;
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return false;
+    throw error;
+  }
+}
+
+/** The configuration file decides what the agent runs: only root and the agent's user may change it. */
 export function configFileCheck(path: string, named: boolean): Check {
   return {
     name: "config",
@@ -84,6 +120,16 @@ export function configFileCheck(path: string, named: boolean): Check {
           ? { outcome: "fail", detail: `${path} is missing` }
           : ok("defaults: there is no file");
       }
+      if (found.uid !== null && ![0, Deno.uid()].includes(found.uid)) {
+        const detail = `${path} belongs to user ${found.uid}, who decides what the agent runs`;
+        return { outcome: "fail", detail, fix: `chown root ${path}` };
+      }
+      const folder = dirname(path);
+      const around = (await statOf(folder))?.mode ?? 0;
+      if ((around & OTHERS_WRITE) !== 0 && (around & STICKY) === 0) {
+        const detail = `anybody may put another file in the place of ${path}`;
+        return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
+      }
       if (((found.mode ?? 0) & 0o022) === 0) return ok(path);
       return {
         outcome: "fail",
@@ -93,6 +139,11 @@ export function configFileCheck(path: string, named: boolean): Check {
       };
     },
   };
+}
+
+/** The rights of a file in octal digits. */
+export function modeOf({ mode }: Deno.FileInfo): string {
+  return ((mode ?? 0) & 0o777).toString(8);
 }
 
 /** @returns undefined when there is nothing */

@@ -86,7 +86,7 @@ function callbackOf(value: unknown, hosts: readonly string[]): string | null {
   if (!leadsToNamed(url, hosts)) {
     const shown = hosts.length === 0 ? "none is" : `only ${hosts.join(", ")}`;
     const message = `Cannot call back to ${JSON.stringify(url.host)}: ${shown} allowed, see ` +
-      "the setting callback_hosts";
+      "the setting callback_host";
     throw new AgentError("forbidden", message, { errors: [{ field, code: "Invalid", message }] });
   }
   return url.href;

@@ -218,7 +218,7 @@ export const JOB_SCHEMAS: JsonObject = {
         minLength: 1,
         maxLength: 2048,
         description: "Told of the job when it is finished. Its host has to be one of the setting " +
-          "`callback_hosts`.",
+          "`callback_host`.",
       },
     },
     "open",

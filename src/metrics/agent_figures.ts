@@ -13,7 +13,7 @@ const MS_PER_SECOND = 1000;
 /** Where the figures come from. */
 export interface FigureSources {
   readonly meters: Meters;
-  readonly store: Pick<Store, "jobs" | "index" | "media" | "measures">;
+  readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
   /** Jobs that may run at the same time. */
   readonly slots: number;
   /** What the program is made of; each becomes a label. */
@@ -45,11 +45,12 @@ export async function agentFigures(sources: FigureSources): Promise<Family[]> {
 
 async function storeFamilies({ store, now }: FigureSources): Promise<Family[]> {
   const at = now();
-  const [stats, measures, sync, mediaBytes] = await Promise.all([
+  const [stats, measures, sync, mediaBytes, left] = await Promise.all([
     store.jobs.stats(at),
     store.measures.read(at),
     store.index.lastSync(),
     store.media.bytes(),
+    store.machineClaims.left(),
   ]);
   const { oldest_ready_at, file_bytes, free_bytes } = measures;
   // A clock that was set back makes nothing younger than new.
@@ -69,6 +70,7 @@ async function storeFamilies({ store, now }: FigureSources): Promise<Family[]> {
       "How long the oldest job that could run has waited; 0 without one.",
       ageMs / MS_PER_SECOND,
     ),
+    gauge("machine_leftovers", "Machines of failed jobs that are not yet removed.", left.length),
     gauge("store_bytes", "Size of the database, without its log.", file_bytes),
     gauge("store_free_bytes", "Part of the database that is empty, and is used first.", free_bytes),
     gauge("media_cache_bytes", "Downloaded files that are kept.", mediaBytes),

@@ -5,9 +5,9 @@ import type { TaskRecord } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 import type { JobResult, Meters } from "./meters.ts";
 
-/** The same store; its writes of jobs and media move the meters. */
+/** The same store; its writes of jobs move the meters. */
 export function countedStore(store: Store, meters: Meters): Store {
-  const { jobs, media } = store;
+  const { jobs } = store;
   const { jobsCreated } = meters;
   return {
     ...store,
@@ -28,27 +28,29 @@ export function countedStore(store: Store, meters: Meters): Store {
         const result = owned ? resultOf(record) : undefined;
         if (result !== undefined) meters.jobs[result] += 1;
         if (result === "retried") jobsCreated.count += 1;
+        if (owned && (result !== undefined || record.next.kind === "cancel_done")) {
+          meters.told.jobEnded?.(record.job_uuid);
+        }
         return owned;
       },
       cancel: async (uuid, now) => {
         const outcome = await jobs.cancel(uuid, now);
-        if (outcome.kind === "changed") meters.jobs.canceled += 1;
+        if (outcome.kind === "changed") {
+          meters.jobs.canceled += 1;
+          meters.told.jobEnded?.(uuid);
+        }
         return outcome;
       },
       resume: async (uuid, resume, now) => {
         const outcome = await jobs.resume(uuid, resume, now);
         if (outcome.kind === "changed") {
           const { execution } = outcome.job;
-          if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;
+          if (execution === "succeeded" || execution === "failed") {
+            meters.jobs[execution] += 1;
+            meters.told.jobEnded?.(uuid);
+          }
         }
         return outcome;
-      },
-    },
-    media: {
-      ...media,
-      keep: async (file, download) => {
-        await media.keep(file, download);
-        if (download !== undefined) meters.media.downloaded += file.size;
       },
     },
   };

@@ -23,6 +23,8 @@ export interface DownloadDependencies {
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
   readonly bandwidth: Bandwidth;
+  /** Told of bytes as they come, also of a download that fails or is thrown away. */
+  readonly received: (bytes: number) => void;
 }
 
 /** What is downloaded, and whereto. */
@@ -142,6 +144,7 @@ async function receive(
       let sinceCheck = 0;
       deadline.extend(deps.times.stallMs);
       for await (const part of response.body ?? []) {
+        deps.received(part.byteLength);
         await file.write(part);
         onProgress(hasher.size, total ?? size);
         sinceCheck += part.byteLength;

@@ -41,7 +41,7 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
       }
       if ((await listed.hosts).has(url.host)) return;
       const message = `Cannot ask ${url.host}: it is no host of the index, and the setting ` +
-        "download_hosts does not name it";
+        "download_host does not name it";
       throw new AgentError("forbidden", message);
     },
   };

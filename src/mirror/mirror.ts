@@ -22,6 +22,7 @@ import { openUpstream } from "./open_upstream.ts";
 import { type Resolve, systemResolve } from "./public_address.ts";
 import { openSyncs, type Syncs } from "./syncs.ts";
 import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./time_limits.ts";
+import type { Web } from "./web_request.ts";
 
 /** The mirror of one upstream, and the files it has fetched. */
 export interface Mirror extends Syncs {
@@ -57,6 +58,11 @@ export interface MirrorDependencies {
   readonly images: ImageStore;
   /** `https://...`, `http://...` or a folder; null for none. */
   readonly upstream: string | null;
+  /**
+   * The bearer token of the upstream, asked for before each request to it. It is shown to the upstream's
+   * own scheme, host and port alone, whatever a document names or a redirect leads to.
+   */
+  readonly indexToken?: () => Promise<string | undefined>;
   /** Also speaks plain http, and takes files from the upstream where that is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
@@ -64,6 +70,8 @@ export interface MirrorDependencies {
   readonly cacheBytesMax?: number;
   /** Bytes a second of all downloads together; no bound unless given. */
   readonly bytesPerSecond?: number;
+  /** Told of the bytes of files as they come, whatever becomes of them. */
+  readonly received?: (bytes: number) => void;
   /** Hosts that the operator allowed, which need not be public; none unless given. */
   readonly allowedHosts?: readonly string[];
   /** What a file has to reach when its request says nothing; `index` unless given. */
@@ -139,6 +147,7 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
         resolve: deps.resolve ?? systemResolve,
       },
       userAgent: deps.userAgent,
+      tokenFor: tokenFor(deps),
     },
     cache: openCache({
       folder: deps.cacheDir,
@@ -147,6 +156,7 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
       now: deps.now,
       log: deps.log,
     }),
+    received: deps.received ?? (() => {}),
     bandwidth: openBandwidth(deps.bytesPerSecond ?? 0, {
       wait: deps.wait ?? systemWait,
       monotonicMs: deps.monotonicMs ?? (() => performance.now()),
@@ -156,6 +166,12 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
     wait: deps.wait ?? systemWait,
     random: deps.random ?? Math.random,
   };
+}
+
+function tokenFor({ indexToken, upstream }: MirrorDependencies): Web["tokenFor"] {
+  const own = upstream === null ? undefined : URL.parse(upstream)?.origin;
+  return async (url) =>
+    url.protocol === "https:" && url.origin === own ? await indexToken?.() : undefined;
 }
 
 /** An index without TLS is one of the operator's own network, and so are the files beside it. */

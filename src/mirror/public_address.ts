@@ -71,7 +71,7 @@ export async function requirePublic(url: URL, reach: Reach): Promise<void> {
   const bad = addresses.find((address) => !isPublicAddress(address));
   if (bad !== undefined) {
     const message = `Cannot ask ${url.host}: its address ${bad} is not public, and the ` +
-      "setting download_hosts does not name it";
+      "setting download_host does not name it";
     throw new AgentError("upstream", message);
   }
 }

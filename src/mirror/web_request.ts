@@ -16,6 +16,8 @@ export interface Web {
   readonly fetch: typeof fetch;
   readonly reach: Reach;
   readonly userAgent: string;
+  /** The bearer token that is shown at an address, if any. */
+  readonly tokenFor: (url: URL) => Promise<string | undefined>;
 }
 
 /** One request. */
@@ -66,8 +68,10 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
   const { signal } = request.deadline;
   try {
     signal.throwIfAborted();
+    const token = await web.tokenFor(url);
+    const shownToken = token === undefined ? undefined : { authorization: `Bearer ${token}` };
     return await web.fetch(url, {
-      headers: { "user-agent": web.userAgent, ...request.headers },
+      headers: { "user-agent": web.userAgent, ...request.headers, ...shownToken },
       redirect: "manual",
       signal,
     });

@@ -9,16 +9,21 @@ const REFRESH_SECONDS = 10;
 
 /**
  * The text of `zonewright.xml`. The elements stand in the order that the DTD wants.
+ * @param enabled whether the agent starts at the import, which a global zone of SmartOS repeats at every
+ *   boot
  * @see service_bundle(5), smf_method(7); vmadmd, which answers for running machines, is only waited for
  */
-export function smfManifest(paths: ServicePaths): string {
+export function smfManifest(
+  paths: ServicePaths,
+  { enabled }: { readonly enabled: boolean },
+): string {
   const start = `${paths.binary} serve --config ${paths.config}`;
   return `<?xml version="1.0"?>
 <!DOCTYPE service_bundle SYSTEM "/usr/share/lib/xml/dtd/service_bundle.dtd.1">
 <!-- Written by zonewright install smf. -->
 <service_bundle type="manifest" name="zonewright">
   <service name="application/zonewright" type="service" version="1">
-    <create_default_instance enabled="true"/>
+    <create_default_instance enabled="${enabled}"/>
     <single_instance/>
     <dependency name="filesystem" grouping="require_all" restart_on="none" type="service">
       <service_fmri value="svc:/system/filesystem/local:default"/>

@@ -53,6 +53,8 @@ StateDirectoryMode=0700
 RuntimeDirectory=zonewright
 RuntimeDirectoryMode=0755
 ConfigurationDirectory=zonewright
+LogsDirectory=zonewright
+LogsDirectoryMode=0700
 WorkingDirectory=/
 LimitNOFILE=65536
 

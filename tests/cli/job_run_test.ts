@@ -64,6 +64,6 @@ Deno.test("job run --callback-url is taken for an allowed host and refused for a
     assertStringIncludes(shown.out(), "https://hooks.example/done\n");
     const refused = await run("https://other.example/");
     assertEquals(refused.code, 1);
-    assertStringIncludes(refused.err(), "callback_hosts");
+    assertStringIncludes(refused.err(), "callback_host");
     assertEquals((await run("nonsense")).code, 2);
   }, { limits: { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example"] } }));

@@ -98,6 +98,36 @@ Deno.test("a state folder that is a file is told once, and nothing is looked for
     assertEquals(lines.map(({ outcome }) => outcome), ["fail", "skipped"]);
   }));
 
+Deno.test("files in the state folder that others could read are told, and closed when that is asked for", () =>
+  withFolder(async (folder) => {
+    const state = join(folder, "state");
+    await Deno.mkdir(state, { mode: 0o700 });
+    await Deno.writeTextFile(join(state, "zonewright.db.schema-1"), "");
+    await Deno.chmod(join(state, "zonewright.db.schema-1"), 0o644);
+    const place = ["--dev", "--state-dir", state, "--run", "state"];
+    const found = await doctor(...place);
+    assertEquals([found.code, found.lines[0]?.outcome], [0, "warn"]);
+    assertStringIncludes(found.lines[0]?.detail ?? "", "zonewright.db.schema-1");
+    const mended = await doctor(...place, "--fix");
+    assertEquals([mended.lines[0]?.outcome, mended.lines[0]?.repaired], ["ok", true]);
+  }));
+
+Deno.test("a configuration that anybody may exchange is told, whatever its own rights are", () =>
+  withFolder(async (folder) => {
+    const config = join(folder, "zonewright.toml");
+    await Deno.writeTextFile(config, "");
+    const words = ["--dev", "--config", config, "--run", "config"];
+    assertEquals((await doctor(...words)).lines[0]?.outcome, "ok");
+    await Deno.chmod(folder, 0o777);
+    const found = await doctor(...words);
+    assertEquals([found.code, found.lines[0]?.outcome], [1, "fail"]);
+    assertStringIncludes(found.lines[0]?.detail ?? "", "another file in the place of");
+    await Deno.chmod(folder, 0o700);
+    await Deno.chmod(config, 0o666);
+    assertEquals((await doctor(...words, "--fix")).lines[0]?.repaired, true);
+    assertEquals(((await Deno.stat(config)).mode ?? 0) & 0o777, 0o644);
+  }));
+
 Deno.test("a check that there is none of is a slip, and the near one is named", async () => {
   const { code, stderr } = await doctor("--dev", "--run", "sate");
   assertEquals(code, 2);

@@ -1,8 +1,9 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { openAuditFile } from "../../src/http/audit_file.ts";
 import type { AuditEntry } from "../../src/http/audit_trail.ts";
 import { silentLog } from "../../src/log.ts";
+import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 
 function entry(request_id: string): AuditEntry {
@@ -10,6 +11,8 @@ function entry(request_id: string): AuditEntry {
   const call = { method: "POST", path: "/jobs", status: 201 };
   return { ts, request_id, who: "socket", peer: "socket", ...call };
 }
+
+const QUIET = { log: silentLog, lost: () => {} };
 
 async function idsIn(path: string): Promise<string[]> {
   const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
@@ -20,7 +23,7 @@ Deno.test("entries are in the file when append() resolves, in their order, acros
   withFolder(async (folder) => {
     const path = `${folder}/audit`;
     await Deno.writeTextFile(path, "", { mode: 0o644 });
-    const audit = openAuditFile(silentLog);
+    const audit = openAuditFile(QUIET);
     await audit.append(entry("lost")); // No file is open yet.
     await audit.reopen(path);
     assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o600);
@@ -37,10 +40,62 @@ Deno.test("entries are in the file when append() resolves, in their order, acros
 
 Deno.test("an audit file that is a link, a folder or nowhere is refused", () =>
   withFolder(async (folder) => {
-    const audit = openAuditFile(silentLog);
+    const audit = openAuditFile(QUIET);
     await Deno.symlink(`${folder}/target`, `${folder}/link`);
     for (const path of [`${folder}/none/audit`, folder, `${folder}/link`]) {
       const error = await assertRejects(() => audit.reopen(path), AgentError);
       assertEquals(error.code, "invalid_argument");
     }
   }));
+
+Deno.test("a line that a crash has cut off stays alone: the next entry begins a line of its own", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/audit`;
+    await Deno.writeTextFile(path, `${JSON.stringify(entry("1"))}\n{"ts":"2026-01-0`);
+    const audit = openAuditFile(QUIET);
+    await audit.reopen(path);
+    await audit.append(entry("2"));
+    await audit.reopen(path);
+    await audit.append(entry("3"));
+    await audit.close();
+    const lines = (await Deno.readTextFile(path)).split("\n");
+    assertEquals(lines[1], '{"ts":"2026-01-0');
+    assertEquals([lines[0], lines[2], lines[3]].map((line) => JSON.parse(line ?? "").request_id), [
+      "1",
+      "2",
+      "3",
+    ]);
+    assertEquals(lines.slice(4), [""]);
+  }));
+
+smallDiskTest(
+  "entries are whole lines or lost and counted while the disk is full, and whole after",
+  () =>
+    withFolder((folder) =>
+      withSmallDisk(folder, 1, async () => {
+        let lost = 0;
+        const told: unknown[] = [];
+        const log = { ...silentLog, error: (_: string, fields: unknown) => void told.push(fields) };
+        const audit = openAuditFile({ log, lost: (entries) => void (lost += entries) });
+        const path = `${folder}/audit`;
+        await audit.reopen(path);
+        const filler = `${folder}/filler`;
+        await Deno.writeFile(filler, new Uint8Array(900 * 1024));
+        const tried = 3_000;
+        // Some wait for one another and share a write, of which the disk takes a part.
+        for (let n = 0; n < tried; n += 100) {
+          const some = Array.from({ length: 100 }, (_, i) => audit.append(entry(`${n + i}`)));
+          await Promise.all(some);
+        }
+        assert(lost > 0 && lost < tried && told.length > 0, `${lost} lost`);
+        await Deno.remove(filler);
+        await audit.append(entry("after"));
+        await audit.close();
+        const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
+        const whole = lines.filter((line) => line.endsWith("}")).map((line) => JSON.parse(line));
+        assertEquals(whole.length, tried - lost + 1);
+        assertEquals(whole.at(-1).request_id, "after");
+        assert(lines.length - whole.length <= told.length, "more was cut off than failed");
+      })
+    ),
+);

@@ -143,7 +143,7 @@ Deno.test("a callback that is malformed answers 409, one to another host 403", a
     ) {
       const callback_url = `https://${host}/`;
       const answer = await agent.call("POST", "/jobs", { workflow, callback_url });
-      assertMatch(assertRefused(answer, 403, "Forbidden"), /callback_hosts/);
+      assertMatch(assertRefused(answer, 403, "Forbidden"), /callback_host/);
       assertEquals(fieldsOf(answer), ["callback_url"]);
     }
     assertEquals((await agent.call("GET", "/jobs")).body, []);

@@ -52,7 +52,7 @@ Deno.test("downloadUrl() asks the host of the upstream and no other that is not 
     await get(`https://images.example.com/${PATH}`);
     const error = await rejection(get(`https://mirror.example.com/${PATH}`));
     assertEquals([error.code, asked.length], ["forbidden", 1]);
-    assertStringIncludes(error.message, "the setting download_hosts does not name it");
+    assertStringIncludes(error.message, "the setting download_host does not name it");
     // The port belongs to the name.
     await rejection(get(`https://images.example.com:8443/${PATH}`));
     assertEquals(asked.length, 1);

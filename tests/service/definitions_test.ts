@@ -19,13 +19,22 @@ async function output(
   return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
 }
 
-programTest("xmllint", "the manifest is valid SMF", () =>
-  withFolder(async (folder) => {
-    const path = join(folder, "zonewright.xml");
-    await Deno.writeTextFile(path, definitionText({ manager: "smf" }));
-    const { code, text } = await output("xmllint", ["--noout", "--nonet", "--dtdvalid", DTD, path]);
-    assertEquals(code, 0, text);
-  }));
+for (const start of [true, false]) {
+  programTest(
+    "xmllint",
+    `the manifest is valid SMF, its instance enabled: ${start}`,
+    () =>
+      withFolder(async (folder) => {
+        const path = join(folder, "zonewright.xml");
+        await Deno.writeTextFile(path, definitionText({ manager: "smf", start }));
+        const args = ["--noout", "--nonet", "--dtdvalid", DTD, path];
+        const { code, text } = await output("xmllint", args);
+        assertEquals(code, 0, text);
+        const enabled = "string(//create_default_instance/@enabled)";
+        assertEquals((await output("xmllint", ["--xpath", enabled, path])).text.trim(), `${start}`);
+      }),
+  );
+}
 
 for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]] as const) {
   programTest(
@@ -34,7 +43,10 @@ for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]]
     () =>
       withFolder(async (folder) => {
         const path = join(folder, "zonewright.service");
-        await Deno.writeTextFile(path, definitionText({ manager: "systemd", ...options }));
+        await Deno.writeTextFile(
+          path,
+          definitionText({ manager: "systemd", start: true, ...options }),
+        );
         const { text } = await output("systemd-analyze", ["security", "--offline=yes", path]);
         const exposure = Number(/exposure level for \S+: ([\d.]+)/.exec(text)?.[1]);
         assert(exposure < EXPOSURE_MAX, text);
@@ -47,7 +59,7 @@ for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]]
 }
 
 Deno.test("the unit leaves V8 the memory that it makes code in", () => {
-  const unit = definitionText({ manager: "systemd" });
+  const unit = definitionText({ manager: "systemd", start: true });
   assert(!unit.includes("MemoryDenyWriteExecute"));
   assertStringIncludes(unit, "Type=notify");
 });

@@ -2,20 +2,20 @@
 // recorded: what is written, with which rights, and what is never touched.
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import { installService, type Run, uninstallService } from "../../src/service/installation.ts";
+import { installService, uninstallService } from "../../src/service/installation.ts";
 import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/service_paths.ts";
 import { withFolder } from "../support/until.ts";
+import { smf, systemd } from "./service_managers.ts";
 
-/** A service manager that answers what it is told to, and remembers what it was asked. */
-function serviceManager(answer: { code: number; stderr: string }): { run: Run; asked: string[] } {
-  const asked: string[] = [];
-  const run: Run = (program, args) => {
-    asked.push([program, ...args].join(" "));
-    return Promise.resolve({ ...answer, signal: null, stdout: "", durationMs: 0 });
-  };
-  return { run, asked };
+/** A downloaded program, and a root to install it below. */
+async function withProgram(run: (program: string, root: string) => Promise<void>): Promise<void> {
+  await withFolder(async (folder) => {
+    const program = join(folder, "download");
+    await Deno.writeTextFile(program, "x");
+    await run(program, join(folder, "root"));
+  });
 }
 
 async function modeOf(path: string): Promise<number> {
@@ -61,67 +61,216 @@ Deno.test("an installation that cannot be written says what could not be", () =>
     await Deno.writeTextFile(program, "x");
     const request = { manager: "systemd", root: folder, start: true } as const;
     const error = await assertRejects(() => installService(request, { program }), AgentError);
-    assertStringIncludes(error.message, "Cannot write /usr/local/bin/zonewright");
+    assertStringIncludes(error.message, "Cannot change /usr/local/bin/zonewright");
     assertEquals(await Deno.readTextFile(join(folder, "usr")), "");
   }));
 
+Deno.test("what a link or a file has in the way is not followed, and folders are as everywhere", () =>
+  withProgram(async (program, root) => {
+    const { binary, config, stateDir } = SERVICE_PATHS.systemd;
+    const other = join(dirname(root), "other");
+    await Deno.writeTextFile(other, "somebody else's");
+    await Deno.mkdir(dirname(root + binary), { recursive: true });
+    await Deno.symlink(other, `${root}${binary}.new`);
+    const umask = Deno.umask(0);
+    try {
+      await installService({ manager: "systemd", root, start: true }, { program });
+    } finally {
+      Deno.umask(umask);
+    }
+    assertEquals(await Deno.readTextFile(other), "somebody else's");
+    assertEquals((await Deno.lstat(root + binary)).isFile, true);
+    assertEquals([await modeOf(dirname(root + config)), await modeOf(root + stateDir)], [
+      0o755,
+      0o700,
+    ]);
+  }));
+
+Deno.test("a state folder that is a file is refused, and what could not be finished is not left", () =>
+  withProgram(async (program, root) => {
+    const { binary, stateDir } = SERVICE_PATHS.systemd;
+    const request = { manager: "systemd", root, start: true } as const;
+    await Deno.mkdir(dirname(root + stateDir), { recursive: true });
+    await Deno.writeTextFile(root + stateDir, "");
+    const refused = await assertRejects(() => installService(request, { program }), AgentError);
+    assertStringIncludes(refused.message, `${stateDir}: it is no folder`);
+    // A folder has the name of the program.
+    await Deno.remove(root + binary);
+    await Deno.mkdir(root + binary);
+    const error = await assertRejects(() => installService(request, { program }), AgentError);
+    assertEquals(error.code, "conflict");
+    await assertRejects(() => Deno.lstat(`${root}${binary}.new`), Deno.errors.NotFound);
+  }));
+
+Deno.test("a way that is blocked is told by an uninstall too", () =>
+  withProgram(async (_program, root) => {
+    await Deno.mkdir(root);
+    await Deno.writeTextFile(join(root, "etc"), "");
+    const request = { manager: "systemd", root } as const;
+    const error = await assertRejects(() => uninstallService(request, {}), AgentError);
+    assertEquals(error.code, "conflict");
+    assertStringIncludes(error.message, SERVICE_PATHS.systemd.definition);
+  }));
+
 Deno.test("systemd is told of the unit, and the service starts with the new binary", () =>
-  withFolder(async (folder) => {
-    const program = join(folder, "download");
-    await Deno.writeTextFile(program, "x");
-    const request = { manager: "systemd", root: join(folder, "root"), start: true } as const;
-    const { run, asked } = serviceManager({ code: 0, stderr: "" });
+  withProgram(async (program, root) => {
+    const request = { manager: "systemd", root, start: true } as const;
+    const { run, asked, service } = systemd(root);
     await installService(request, { program, run });
-    await uninstallService(request, { run });
-    await uninstallService(request, { run });
+    assertEquals([service.enabled, service.running], [true, true]);
+    const first = await uninstallService(request, { run });
+    assertEquals([first.known, service.enabled, service.running], [true, false, false]);
+    assertEquals((await uninstallService(request, { run })).removed, []);
     assertEquals(asked, [
-      "/usr/bin/systemctl daemon-reload",
-      "/usr/bin/systemctl enable zonewright.service",
-      "/usr/bin/systemctl restart zonewright.service",
-      "/usr/bin/systemctl disable --now zonewright.service",
-      "/usr/bin/systemctl daemon-reload",
+      "systemctl daemon-reload",
+      "systemctl enable zonewright.service",
+      "systemctl restart zonewright.service",
+      "systemctl show --property=LoadState,ActiveState,FragmentPath zonewright.service",
+      "systemctl disable --now zonewright.service",
+      "systemctl daemon-reload",
     ]);
   }));
 
 Deno.test("SMF starts the service anew, so that what ran before gives way to the new binary", () =>
-  withFolder(async (folder) => {
-    const program = join(folder, "download");
-    await Deno.writeTextFile(program, "x");
-    const request = { manager: "smf", root: join(folder, "root"), start: true } as const;
-    const { run, asked } = serviceManager({ code: 0, stderr: "" });
+  withProgram(async (program, root) => {
+    const request = { manager: "smf", root, start: true } as const;
+    const { run, asked, service } = smf(root);
     await installService(request, { program, run });
+    assertEquals(service.state, "online");
     assertEquals(asked, [
-      "/usr/sbin/svccfg validate /opt/custom/smf/zonewright.xml",
-      "/usr/sbin/svccfg import /opt/custom/smf/zonewright.xml",
-      "/usr/sbin/svcadm disable -s svc:/application/zonewright:default",
-      "/usr/sbin/svcadm enable -s svc:/application/zonewright:default",
+      "svccfg validate /opt/custom/smf/zonewright.xml",
+      "svccfg import /opt/custom/smf/zonewright.xml",
+      "svcadm disable -s svc:/application/zonewright:default",
+      "svcadm enable -s svc:/application/zonewright:default",
     ]);
+    assertEquals((await uninstallService(request, { run })).known, true);
+    assertEquals(service.state, undefined);
   }));
 
-Deno.test("a service that runs as a user owns its state, and may read its configuration", () =>
-  withFolder(async (folder) => {
-    const program = join(folder, "download");
-    await Deno.writeTextFile(program, "x");
-    const root = join(folder, "root");
+Deno.test("SMF is left a disabled service without a start, and install starts it afterwards", () =>
+  withProgram(async (program, root) => {
+    const { run, service } = smf(root);
+    const request = { manager: "smf", root } as const;
+    await installService({ ...request, start: false }, { program, run });
+    assertEquals([service.state, service.starts], ["disabled", 0]);
+    // A global zone imports the manifests again when it boots.
+    service.state = undefined;
+    await run("/usr/sbin/svccfg", ["import", SERVICE_PATHS.smf.definition], { deadlineMs: 1 });
+    assertEquals([service.state, service.starts], ["disabled", 0]);
+    await installService({ ...request, start: true }, { program, run });
+    assertEquals(service.state, "online");
+  }));
+
+Deno.test("a service that SMF never imported is removed, and said to be unknown", () =>
+  withProgram(async (program, root) => {
+    const request = { manager: "smf", root, start: false } as const;
+    await installService(request, { program });
+    const { run, asked } = smf(root);
+    const { removed, kept, known, ran } = await uninstallService(request, { run });
+    const paths = SERVICE_PATHS.smf;
+    assertEquals([removed, kept], [[paths.definition, paths.binary], [
+      paths.config,
+      paths.stateDir,
+    ]]);
+    assertEquals([known, ran], [false, []]);
+    assertEquals(asked, ["svcs -H -o state svc:/application/zonewright:default"]);
+  }));
+
+Deno.test("half an installation is removed with what was not finished", () =>
+  withProgram(async (program, root) => {
+    for (const { manager, run } of [smf(root), systemd(root)]) {
+      const { binary, definition, stateDir } = SERVICE_PATHS[manager];
+      await installService({ manager, root, start: false }, { program });
+      await Deno.rename(root + definition, `${root}${definition}.new`);
+      const { removed, kept } = await uninstallService({ manager, root }, { run });
+      assertEquals(removed, [binary, `${definition}.new`]);
+      assertEquals(kept.at(-1), stateDir);
+    }
+  }));
+
+Deno.test("an agent whose unit is gone, but which runs, is stopped", () =>
+  withProgram(async (program, root) => {
+    const { run, asked, service } = systemd(root);
+    await installService({ manager: "systemd", root, start: true }, { program, run });
+    await Deno.remove(root + SERVICE_PATHS.systemd.definition);
+    await uninstallService({ manager: "systemd", root }, { run });
+    assertEquals(service.running, false);
+    assertEquals(asked.at(-1), "systemctl stop zonewright.service");
+  }));
+
+for (const manager of SERVICE_MANAGERS) {
+  Deno.test(`a definition for ${manager} that somebody else has made is neither replaced nor removed`, () =>
+    withProgram(async (program, root) => {
+      const { binary, definition } = SERVICE_PATHS[manager];
+      const { run, asked } = manager === "smf" ? smf(root) : systemd(root);
+      await Deno.mkdir(dirname(root + definition), { recursive: true });
+      for (
+        const make of [
+          () => Deno.writeTextFile(root + definition, "# of a package\n"),
+          // What `systemctl mask` leaves.
+          () => Deno.symlink("/dev/null", root + definition),
+        ]
+      ) {
+        await make();
+        const before = await Deno.lstat(root + definition);
+        for (
+          const work of [
+            () => installService({ manager, root, start: true }, { program, run }),
+            () => uninstallService({ manager, root }, { run }),
+          ]
+        ) {
+          const error = await assertRejects(work, AgentError);
+          assertStringIncludes(error.message, `${definition}: it was not written by`);
+          assertEquals(error.code, "conflict");
+        }
+        assertEquals((await Deno.lstat(root + definition)).ino, before.ino);
+        await assertRejects(() => Deno.lstat(root + binary), Deno.errors.NotFound);
+        await Deno.remove(root + definition);
+      }
+      assertEquals(asked, []);
+    }));
+}
+
+Deno.test("a unit of a package keeps running when only our binary is there", () =>
+  withProgram(async (program, root) => {
+    const { binary, definition } = SERVICE_PATHS.systemd;
+    await installService({ manager: "systemd", root, start: false }, { program });
+    await Deno.remove(root + definition);
+    const { run, service } = systemd(root);
+    Object.assign(service, {
+      fragment: "/usr/lib/systemd/system/zonewright.service",
+      running: true,
+    });
+    const error = await assertRejects(
+      () => uninstallService({ manager: "systemd", root }, { run }),
+      AgentError,
+    );
+    assertStringIncludes(error.message, "it comes from /usr/lib/systemd/system/zonewright.service");
+    assertEquals(service.running, true);
+    assertEquals((await Deno.lstat(root + binary)).isFile, true);
+  }));
+
+Deno.test("a service that runs as a user may read its configuration, and is given its state by systemd", () =>
+  withProgram(async (program, root) => {
     const request = { manager: "systemd", user: "zw", root, start: false } as const;
-    const { run } = serviceManager({ code: 0, stderr: "" });
-    const { ran } = await installService(request, { program, run });
+    const { ran } = await installService(request, { program, run: systemd(root).run });
     assertEquals(ran, [
-      "/usr/bin/chown zw: /var/lib/zonewright",
       "/usr/bin/chown :zw /etc/zonewright/zonewright.toml",
       "/usr/bin/systemctl daemon-reload",
     ]);
   }));
 
 Deno.test("a service manager that refuses is named with its last words, and nothing is removed", () =>
-  withFolder(async (folder) => {
-    const program = join(folder, "download");
-    await Deno.writeTextFile(program, "x");
-    const request = { manager: "smf", root: join(folder, "root"), start: true } as const;
-    await installService(request, { program });
-    const { run } = serviceManager({ code: 1, stderr: "first\nsvcadm: no permission\n" });
-    const error = await assertRejects(() => uninstallService(request, { run }), AgentError);
-    assertStringIncludes(error.message, "svcadm disable -s");
-    assertStringIncludes(error.message, "no permission");
-    assertEquals((await uninstallService(request, {})).removed.length, 2);
+  withProgram(async (program, root) => {
+    const request = { manager: "smf", root, start: true } as const;
+    const { run, service } = smf(root);
+    await installService(request, { program, run });
+    for (const refusing of ["svcs", "svcadm"]) {
+      service.refusing = refusing;
+      const error = await assertRejects(() => uninstallService(request, { run }), AgentError);
+      assertStringIncludes(error.message, `/${refusing} `);
+      assertStringIncludes(error.message, "no permission");
+    }
+    delete service.refusing;
+    assertEquals((await uninstallService(request, { run })).removed.length, 2);
   }));

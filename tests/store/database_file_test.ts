@@ -4,7 +4,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState, restoreState } from "../../src/database_file.ts";
+import { backupState, inspectFile, inspectState } from "../../src/database_file.ts";
+import { restoreState } from "../../src/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
@@ -78,7 +79,9 @@ Deno.test("a restore puts the backup in place and keeps what stood there", () =>
     await Deno.mkdir(state);
     const store = await openSqliteStore(join(state, "zonewright.db"));
     await store.close();
-    const { restored, replaced } = await restoreState(join(folder, "copy.db"), state, systemNow);
+    const { restored, replaced } = await restoreState(join(folder, "copy.db"), state, {
+      now: systemNow,
+    });
     assertEquals(restored.workflows, 1);
     assertEquals((await inspectState(state)).workflows, 1);
     assertEquals((await inspectFile(replaced ?? "")).workflows, 0);
@@ -90,7 +93,7 @@ Deno.test("a restore below a running agent is refused", () =>
     const state = await takeStateDir(join(folder, "state"), randomUuid);
     try {
       const error = await assertRejects(
-        () => restoreState(join(folder, "copy.db"), state.path, systemNow),
+        () => restoreState(join(folder, "copy.db"), state.path, { now: systemNow }),
         AgentError,
       );
       assertEquals(error.code, "conflict");
@@ -126,7 +129,7 @@ Deno.test("what is no sound database of this program is refused, and changes not
     for (const [name, make, words] of refusals) {
       await make();
       const error = await assertRejects(
-        () => restoreState(copy, state, systemNow),
+        () => restoreState(copy, state, { now: systemNow }),
         AgentError,
         "",
         name,
@@ -135,6 +138,27 @@ Deno.test("what is no sound database of this program is refused, and changes not
       await Deno.remove(copy);
     }
     assertEquals(await Deno.lstat(state).then(() => true, () => false), false);
+  }));
+
+Deno.test("a database that a newer program has written is not opened, and stays as it is", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    await (await openSqliteStore(path)).close();
+    const db = new Database(path);
+    db.exec(`PRAGMA journal_mode = DELETE; PRAGMA user_version = ${SCHEMA_VERSION + 1}`);
+    db.close();
+    const before = await Deno.readFile(path);
+    const error = await assertRejects(() => openSqliteStore(path), AgentError);
+    assert(
+      error.message.includes(`schema ${SCHEMA_VERSION + 1}, this program knows`),
+      error.message,
+    );
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => name).sort();
+    assertEquals(names.filter((name) => name.includes(".schema-")), []);
+    const after = new Database(path, { readonly: true });
+    assertEquals(after.prepare("PRAGMA user_version").get()?.user_version, SCHEMA_VERSION + 1);
+    after.close();
+    assertEquals((await Deno.readFile(path)).length, before.length);
   }));
 
 Deno.test("an older database is kept as it was before its schema changes", () =>

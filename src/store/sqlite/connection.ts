@@ -14,7 +14,8 @@ const KEPT_MAX = 128;
 const KEPT_CHARS_MAX = 128 * 1024;
 /** Milliseconds for another process, such as an operator's own look, to let go of the file. */
 const BUSY_MS = 100;
-const IN_MEMORY = ":memory:";
+/** The path of a database that has no file. */
+export const IN_MEMORY = ":memory:";
 
 export class Connection {
   readonly #db: Database;
@@ -41,7 +42,7 @@ export class Connection {
         PRAGMA busy_timeout = ${BUSY_MS};
         PRAGMA journal_size_limit = ${WAL_BYTES_KEPT};
       `);
-      migrate(this.#db, path);
+      migrate(this.#db, watch.migrating);
     } catch (error) {
       this.#db.close();
       throw error;

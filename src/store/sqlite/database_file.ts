@@ -2,10 +2,13 @@
 // the place of another. Nothing here needs the agent, so that it also works when the agent does not.
 
 import { backup, Database } from "@db/sqlite";
+import { dirname } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job_state.ts";
+import type { Leftover } from "../machine_claim_store.ts";
 import type { IndexSync } from "../store.ts";
+import { LEFT_CLAIMS } from "./machine_claims.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /** What a look into a database found. */
@@ -22,6 +25,8 @@ export interface DatabaseReport {
 
 /** Objections that are told of. */
 const PROBLEMS_MAX = 20;
+/** The first schema that has claims. */
+const SCHEMA_OF_CLAIMS = 6;
 /** Pages that are copied in one step. */
 const PAGES_PER_STEP = 1000;
 /** Milliseconds for the agent to let go of a lock that it holds while it commits. */
@@ -68,7 +73,7 @@ export async function copyDatabase(from: string, to: string): Promise<DatabaseRe
   try {
     // As a file of its own: whoever opened it without would make one of no use.
     await Deno.writeFile(partial, new Uint8Array(), { mode: 0o600, createNew: true });
-    await copying(from, partial);
+    await copyPages(from, partial);
     const report = await inspectDatabase(partial);
     if (report.problems.length > 0) {
       const message = `Cannot use the copy of ${from}: ${report.problems[0]}`;
@@ -76,6 +81,7 @@ export async function copyDatabase(from: string, to: string): Promise<DatabaseRe
     }
     await syncFile(partial);
     await Deno.link(partial, to);
+    await syncFile(dirname(to));
     return { ...report, path: to };
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) {
@@ -133,7 +139,16 @@ export function readExecutions(
   });
 }
 
-async function copying(from: string, to: string): Promise<void> {
+/** What is left of jobs, as MachineClaimStore.left(). @throws {AgentError} as readLatest() */
+export function readLeft(path: string): Pick<Leftover, "uuid" | "job_uuid" | "execution">[] {
+  return reading(path, (db) => {
+    if (schemaOf(db, path) < SCHEMA_OF_CLAIMS) return [];
+    return db.prepare(`SELECT c.uuid, c.job_uuid, j.execution ${LEFT_CLAIMS}`).all();
+  });
+}
+
+/** Copies a database page by page, into one file without a log. */
+export async function copyPages(from: string, to: string): Promise<void> {
   const db = new Database(from, { readonly: true });
   try {
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
@@ -208,8 +223,9 @@ async function exists(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);
 }
 
-async function syncFile(path: string): Promise<void> {
-  const file = await Deno.open(path, { write: true });
+/** Brings a file, or the names in a folder, to the disk. */
+export async function syncFile(path: string): Promise<void> {
+  const file = await Deno.open(path, { read: true });
   try {
     await file.sync();
   } finally {

@@ -25,6 +25,8 @@ export interface ConnectionWatch {
    * nobody has seen an answer yet.
    */
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
+  /** Told the same of what brings an older database up to date: its copy and each step. */
+  readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
   /** Told once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
 }
