@@ -49,7 +49,8 @@ export const API: Noun = {
         ...(data === undefined ? {} : { body: await readJsonArgument(data, terminal) }),
       };
       if (args.has("curl")) {
-        printer.data(curlLine(client.address, call, client.credentials));
+        const text = curlLine(client.address, call, client.credentials);
+        text.split("\n").forEach((line) => printer.data(line));
         return EXIT.ok;
       }
       const answer = await client.exchange(call);

@@ -223,7 +223,7 @@ function agentAddress(
   }
   const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
   if (path !== "") return { kind: "socket", path: resolve(cwd, path) };
-  const text = url ?? env.ZONEWRIGHT_URL ?? DEFAULT_URL;
+  const text = url ?? (env.ZONEWRIGHT_URL || DEFAULT_URL);
   const base = URL.canParse(text) ? new URL(text) : undefined;
   if (
     base === undefined || !/^https?:$/.test(base.protocol) || base.search !== "" ||

@@ -4,6 +4,7 @@ import { type Setting, SETTINGS } from "../config.ts";
 import { loadConfig, originText, TABLES } from "../config_sources.ts";
 import type { Definition } from "../config_definition.ts";
 import type { Call, Command, Noun } from "./command.ts";
+import { AgentError } from "../domain/error.ts";
 import { EXIT } from "./exit_code.ts";
 import { configFlags, configSources, valueText } from "./serve_flags.ts";
 
@@ -73,13 +74,28 @@ const CHECK: Command = {
   flags: configFlags(),
   shared: "output",
   async run(call) {
-    const rows = await rowsOf(call);
+    const rows = await checkedRows(call);
     const set = rows.filter(({ setting }) => setting.origin.kind !== "default").length;
     if (call.printer.json) call.printer.document({ ok: true, settings: rows.length, set });
     else call.printer.data(`ok: ${rows.length} settings, ${set} of them not the default`);
     return EXIT.ok;
   },
 };
+
+/** Whatever keeps the configuration from being read, a file that is not there included, is its fault. */
+async function checkedRows(call: Call): Promise<Row[]> {
+  try {
+    return await rowsOf(call);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const { message, errors } = error;
+    if (call.printer.json) {
+      const told = errors.length === 0 ? [{ field: "config", code: "Invalid", message }] : errors;
+      call.printer.document({ ok: false, errors: told });
+    }
+    throw new AgentError("invalid_argument", message, { cause: error, errors });
+  }
+}
 
 /** `zonewright config`. */
 export const CONFIG: Noun = {

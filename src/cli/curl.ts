@@ -2,7 +2,14 @@
 
 import { type AgentAddress, type ApiCall, bodyText, type Credentials, urlOf } from "./api_call.ts";
 
-/** One shell command line. A token is read from its file when the line runs, and is not in it. */
+/** Characters of a word: Linux takes 128 KiB, and a character may have three bytes. */
+const WORD_CHARS_MAX = 32 * 1024;
+const END = "END_OF_BODY";
+
+/**
+ * One shell command line, with the lines of its input where the body is too large for a word. A token
+ * is read from its file when the line runs, and is not in it.
+ */
 export function curlLine(
   address: AgentAddress,
   call: ApiCall,
@@ -19,7 +26,9 @@ export function curlLine(
   const body = bodyText(call);
   if (body !== undefined) {
     // --data-raw: a text that begins with @ is a text, not a file.
-    words.push("-H", "content-type: application/json", "--data-raw", body);
+    const large = body.length > WORD_CHARS_MAX;
+    words.push("-H", "content-type: application/json");
+    words.push(...(large ? ["--data-binary", "@-"] : ["--data-raw", body]));
   }
   const url = urlOf(address, call.path);
   // curl would read brackets and braces as patterns.
@@ -30,7 +39,9 @@ export function curlLine(
     const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
     line.splice(-1, 0, "-H", header);
   }
-  return line.join(" ");
+  const input = body !== undefined && body.length > WORD_CHARS_MAX;
+  // JSON has no line break, so that no line of it ends the text.
+  return input ? `${line.join(" ")} <<'${END}'\n${body}\n${END}` : line.join(" ");
 }
 
 /** A word as a POSIX shell reads it back unchanged. */

@@ -2,6 +2,7 @@
 // error. With --json standard output holds one JSON document and nothing else. Whatever a line was
 // made of, it is made printable here: what an agent answers may be meant for the terminal.
 
+import { jsonLines } from "../json_line.ts";
 import { type Column, tableLines } from "./table.ts";
 import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
 
@@ -34,7 +35,7 @@ export function openPrinter(terminal: Terminal, json: boolean): Printer {
     json,
     paint,
     data,
-    document: (value) => terminal.out(`${jsonText(value)}\n`),
+    document: (value) => terminal.out(`${jsonLines(value)}\n`),
     table(columns, rows) {
       const width = terminal.outIsTerminal ? terminal.columns() : undefined;
       const [head, ...lines] = tableLines(columns, rows, width);
@@ -52,12 +53,4 @@ export function openPrinter(terminal: Terminal, json: boolean): Printer {
       terminal.err(`${printable(`next: zonewright ${command}  (${does})`)}\n`);
     },
   };
-}
-
-/** JSON leaves control characters above ASCII as they are, and some begin a sequence as ESC does. */
-function jsonText(value: unknown): string {
-  return JSON.stringify(value, null, 2).replace(
-    /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
-    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }

@@ -49,10 +49,12 @@ async function serve(call: Call): Promise<ExitCode> {
   const log = openLog(logging);
   const stop = listenForStop(log, () => stream.flush(FLUSH_MS));
   const notice = openServiceNotice(call.terminal.env, { log });
+  const started = Promise.withResolvers<RunningAgent>();
+  reloadOnHangup(call, started.promise, logging, log);
   try {
     const { startAgent } = await import("../agent.ts");
     const agent = await startAgent(config, { log });
-    reloadOnHangup(call, agent, logging, log);
+    started.resolve(agent);
     await notice.ready(agent.urls);
     // A signal that came during the start is obeyed now. agent.done also ends by itself, rejected,
     // when the agent cannot go on.
@@ -75,10 +77,19 @@ async function serve(call: Call): Promise<ExitCode> {
 /** How long the last lines wait for a slow reader when the agent ends. */
 const FLUSH_MS = 500;
 
-/** SIGHUP reads the configuration again. One that cannot be read changes nothing. */
-function reloadOnHangup(call: Call, agent: RunningAgent, logging: LogOptions, log: Log): void {
+/**
+ * SIGHUP reads the configuration again. One that cannot be read changes nothing. It is listened for from
+ * the beginning: one that came during the start would end the process.
+ */
+function reloadOnHangup(
+  call: Call,
+  started: Promise<RunningAgent>,
+  logging: LogOptions,
+  log: Log,
+): void {
   const readAgain = async () => {
     try {
+      const agent = await started;
       const next = await loadConfig(configSources(call));
       const { applied, waiting } = await agent.reload(next);
       const shown = logging.level === next.log_level.value ? [] : ["log_level"];

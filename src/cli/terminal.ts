@@ -2,7 +2,7 @@
 // so that a test reads what a person would have seen. Data goes to standard output and everything
 // else to standard error; no color with NO_COLOR, no movement off a terminal.
 
-import { AgentError } from "../domain/error.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
 
 /** The streams, the environment and the clock of one run of the program. */
 export interface Terminal {
@@ -34,7 +34,7 @@ const LINE_BYTES_MAX = 4096;
 /** The streams, environment and clock of this process. */
 export function processTerminal(): Terminal {
   return {
-    out: (text) => writeAll(Deno.stdout, text),
+    out: writeOut,
     err: (text) => writeAll(Deno.stderr, text),
     readIn: readStdin,
     readLine: readStdinLine,
@@ -50,6 +50,17 @@ export function processTerminal(): Terminal {
     },
     nowMs: () => Date.now(),
   };
+}
+
+/** A reader that has gone is no error, see cli.ts; a disk that is full is. */
+function writeOut(text: string): void {
+  try {
+    writeAll(Deno.stdout, text);
+  } catch (error) {
+    if (error instanceof Deno.errors.BrokenPipe) throw error;
+    const message = `Cannot write to standard output: ${messageOf(error)}`;
+    throw new AgentError("internal", message, { cause: error });
+  }
 }
 
 function writeAll(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {

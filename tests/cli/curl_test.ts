@@ -111,3 +111,19 @@ programTest("curl", "--curl prints a command for a unix socket", () =>
       assertStringIncludes(sent[0]?.url ?? "", "/jobs/x/cancel");
     });
   }));
+
+programTest(
+  "curl",
+  "--curl prints a body that is too large for a word as the input of the command",
+  () =>
+    withServer(TCP, async (sent, port) => {
+      const text = `${HARD}\nEND_OF_BODY\n`.repeat(8000);
+      const screen = screenFor(`http://127.0.0.1:${port}`, { input: JSON.stringify({ text }) });
+      assertEquals(await screen.run("api", "post", "/jobs", "-d", "-", "--curl"), 0);
+      await withFolder(async (folder) => {
+        await Deno.writeTextFile(`${folder}/lines`, screen.out());
+        await shell(`. ${shellQuoted(`${folder}/lines`)}`);
+      });
+      assertEquals(JSON.parse(sent[0]?.body ?? ""), { text });
+    }),
+);

@@ -232,3 +232,18 @@ Deno.test("config check exits 2 and tells every problem", async () => {
       "hint: zonewright config check --help\n",
   );
 });
+
+Deno.test("config check --json tells every problem as a document, a file that is not there too", async () => {
+  const screen = screenFor("http://127.0.0.1:9");
+  const flags = ["--slots", "none", "--retry-max", "0", "--json"];
+  assertEquals(await screen.run("config", "check", "--dev", ...flags), 2);
+  const { ok, errors } = JSON.parse(screen.out());
+  assertEquals(ok, false);
+  assertEquals(errors.map(({ field }: { field: string }) => field).toSorted(), [
+    "retry_max",
+    "slots",
+  ]);
+  const missing = screenFor("http://127.0.0.1:9");
+  assertEquals(await missing.run("config", "check", "--config", "/none.toml", "--json"), 2);
+  assertStringIncludes(JSON.parse(missing.out()).errors[0].message, "/none.toml");
+});

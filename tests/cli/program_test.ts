@@ -66,6 +66,21 @@ Deno.test("the program ends quietly when its reader has gone", () =>
     assertEquals([(await child.status).code, err], [0, ""]);
   }));
 
+Deno.test({
+  name: "the program says so when its output cannot be written",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const words = [SELF.program, ...SELF.args, "version"].map(shellQuoted).join(" ");
+    const { code, stderr } = await new Deno.Command("/bin/sh", {
+      args: ["-c", `${words} > /dev/full`],
+      env: { ...SELF.env },
+    }).output();
+    const err = new TextDecoder().decode(stderr);
+    assertEquals(code, 1);
+    assertStringIncludes(err, "zonewright: Cannot write to standard output: No space left");
+  },
+});
+
 Deno.test("Ctrl-C while a job is followed exits 130, and the job goes on", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
