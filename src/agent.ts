@@ -11,6 +11,7 @@ import { countedConsoles } from "./agent_meters.ts";
 import { openPolicy } from "./agent_policy.ts";
 import { type Ground, openRunner } from "./agent_runner.ts";
 import { openStore } from "./agent_store.ts";
+import { openTelemetry } from "./agent_telemetry.ts";
 import { chooseSimulatedEngine } from "./agent_simulator.ts";
 import { watchRoutes } from "./agent_watch.ts";
 import type { Config } from "./config.ts";
@@ -19,7 +20,7 @@ import { type JobUuid, randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
 import { parseWorkflow } from "./domain/workflow.ts";
 import { selfCommand } from "./executable.ts";
-import { openVmadm } from "./host/vmadm.ts";
+import { openVmadm, type Vmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
 import type { MachineDeps, MachineReader } from "./http/app_deps.ts";
 import { countedShortWay } from "./http/metrics.ts";
@@ -27,8 +28,9 @@ import { listen } from "./http/server.ts";
 import type { Log } from "./log.ts";
 import { Bells } from "./loop.ts";
 import { countedStore } from "./metrics/counted_store.ts";
-import { openMeters } from "./metrics/meters.ts";
+import { type Meters, openMeters } from "./metrics/meters.ts";
 import type { Mirror } from "./mirror/mirror.ts";
+import { openLeftovers } from "./runner/leftovers.ts";
 import { syncRegularly } from "./mirror/sync_loop.ts";
 import { takeStateDir } from "./state_dir.ts";
 import type { Store } from "./store/store.ts";
@@ -121,13 +123,12 @@ async function assemble(
   const state = await takeStateDir(config.state_dir.value, ground.newUuid);
   ground.opened("state folder", () => state.release());
   const meters = openMeters();
-  const store = countedStore(await openStore(ground, state.path, broken), meters);
-  await putBuiltinWorkflows(ground, store);
+  const store = await openWatchedStore(ground, state.path, meters, broken);
   await warnOfMissing(ground);
   await chooseSimulatedEngine(ground, state.path);
   const transport = openTransport(ground, state.path);
   const vmadm = openVmadm(transport);
-  const mirror = await openIndex(ground, store, state.path);
+  const mirror = await openIndex(ground, store, state.path, meters);
   const callbacks = openAgentCallbacks(ground, store);
   const changes = new Bells<JobUuid>();
   const changed = (uuid: JobUuid) => {
@@ -137,9 +138,10 @@ async function assemble(
   const rooms = { store, transport, vmadm, mirror, changed };
   const runner = await openRunner({ ...ground, meters }, rooms, state);
   ground.opened("runner", () => runner.stop(DRAIN_MS));
+  removeLeftovers(ground, store, vmadm);
   const closing = new AbortController();
   const index = openIndexRoutes(ground, store, mirror);
-  const gate = await openAccess(ground, state.path);
+  const gate = await openAccess(ground, state.path, meters);
   const app = createApp({
     access: gate.access,
     auditTrail: gate.auditTrail,
@@ -160,10 +162,10 @@ async function assemble(
       ...index.routes,
       ...watchRoutes(ground, meters, { store, vmadm, ...state, stateDir: state.path }),
     ],
-    requests: meters.requests,
+    requests: meters,
     closing: closing.signal,
   });
-  const short = countedShortWay(index.before, app, meters.requests);
+  const short = countedShortWay(index.before, app, meters);
   const server = await listen(gate.guarded(short, app), { ...gate.listening, log });
   ground.opened("http", async () => {
     closing.abort();
@@ -172,6 +174,26 @@ async function assemble(
   });
   syncIndex(ground, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+}
+
+/** The store, whose writes are counted and told of, with the built-in workflows in it. */
+async function openWatchedStore(
+  ground: Ground,
+  path: string,
+  meters: Meters,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const store = countedStore(await openStore(ground, path, broken), meters);
+  await openTelemetry(ground, store, meters);
+  await putBuiltinWorkflows(ground, store);
+  return store;
+}
+
+/** Removes what machines that were not made have left on the host. */
+function removeLeftovers({ now, log, opened }: Ground, store: Store, host: Vmadm): void {
+  const workflow = PROVISION_MACHINE.uuid;
+  const leftovers = openLeftovers({ store, host, workflow, now, log });
+  opened("leftovers", () => leftovers.stop());
 }
 
 /** Syncs the index from time to time, as the configuration says at that time. */

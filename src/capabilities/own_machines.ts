@@ -1,10 +1,11 @@
 // Whose machine a call acts on. Where the policy leaves machines alone that no job made, every call
 // that changes one is held against it here, whichever capability it is.
 
-import type { MachineUuid } from "../domain/id.ts";
+import type { JobUuid, MachineUuid } from "../domain/id.ts";
 import type { Policy } from "../domain/policy.ts";
 import { requireOwnMachine } from "../domain/policy_check.ts";
 import type { Vmadm } from "../host/vmadm.ts";
+import type { Store } from "../store/store.ts";
 
 /** Machines that are remembered; the one that was begun first is forgotten first. */
 const BEGUN_MAX = 1000;
@@ -20,11 +21,21 @@ export interface OwnMachines {
    * Lets pass what may be changed, and what is not there.
    * @throws {AgentError} `forbidden` by the setting `policy.foreign_machines`
    */
-  require(uuid: MachineUuid, signal: AbortSignal): Promise<void>;
+  require(uuid: MachineUuid, job_uuid: JobUuid, signal: AbortSignal): Promise<void>;
 }
 
-/** Opens the memory of machines that were begun; the tag of a finished one outlives it. */
-export function openOwnMachines(vmadm: Vmadm, policy: Policy): OwnMachines {
+/** What is asked whose a machine is. */
+interface OwnMachineDeps {
+  readonly vmadm: Vmadm;
+  readonly policy: Policy;
+  readonly store: Pick<Store, "machineClaims">;
+}
+
+/**
+ * Opens the memory of machines that were begun. The claim of a job outlives it, and the tag of a
+ * finished machine outlives both.
+ */
+export function openOwnMachines({ vmadm, policy, store }: OwnMachineDeps): OwnMachines {
   const begun = new Set<MachineUuid>();
   // Asked at each call: the policy follows the configuration.
   const anyMachine = () => policy.foreignMachines === "change";
@@ -39,8 +50,9 @@ export function openOwnMachines(vmadm: Vmadm, policy: Policy): OwnMachines {
         begun.delete(oldest);
       }
     },
-    async require(uuid, signal) {
+    async require(uuid, job_uuid, signal) {
       if (anyMachine() || begun.has(uuid)) return;
+      if ((await store.machineClaims.get(uuid))?.job_uuid === job_uuid) return;
       const machine = await vmadm.get(uuid, { signal });
       if (machine !== null) requireOwnMachine(policy, uuid, machine);
     },

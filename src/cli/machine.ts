@@ -1,6 +1,7 @@
 // `zonewright machine`: the machines of the host.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { BRANDS } from "../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "./answer.ts";
 import type { Flag } from "./arguments.ts";
 import type { Command, Noun } from "./command.ts";
@@ -8,6 +9,7 @@ import { EXIT } from "./exit_code.ts";
 import { BOOT, DELETE, EJECT, REBOOT, STOP } from "./machine_action.ts";
 import { CONSOLE } from "./machine_console.ts";
 import { CREATE } from "./machine_create.ts";
+import { LEFTOVERS } from "./machine_leftovers.ts";
 import { machinePath, VNC, vncOf, vncText } from "./machine_vnc.ts";
 import { printable } from "./terminal.ts";
 
@@ -18,7 +20,7 @@ const FILTERS: readonly Flag[] = [
     placeholder: "STATE",
     help: "running, stopped and such; absent is not made yet",
   },
-  { name: "brand", placeholder: "BRAND", help: "kvm or bhyve" },
+  { name: "brand", placeholder: "BRAND", words: BRANDS, help: "kvm or bhyve" },
   { name: "alias", placeholder: "NAME", help: "with this name" },
   { name: "limit", placeholder: "N", help: "at most so many" },
   { name: "offset", placeholder: "N", help: "without the first so many" },
@@ -124,5 +126,6 @@ export const MACHINE: Noun = {
     reboot: REBOOT,
     eject: EJECT,
     delete: DELETE,
+    leftovers: LEFTOVERS,
   },
 };

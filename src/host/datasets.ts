@@ -13,21 +13,26 @@ const ZFS_MS_MAX = 120_000;
 
 /** How vmadm names them: the zone, and disks beside it (kvm) or below it (bhyve). */
 const AFTER_UUID = /^(?:[-/]disk\d{1,3})?$/;
+/** Below it, cores of the zone's processes have a dataset, which is mounted within the zone's. */
+const CORES = "/cores/";
 
 /**
- * Names of the datasets that carry this uuid, those below others first.
+ * Names of the datasets that carry this uuid, those below others, and mounted within them, first.
  * @throws {AgentError} as runCommand; `host` when zfs fails
  */
 export async function datasetsOf(transport: Transport, uuid: MachineUuid): Promise<string[]> {
   const args = ["list", "-H", "-o", "name", "-t", "filesystem,volume"];
   const result = await transport.zfs(args, { deadlineMs: ZFS_MS_MAX });
   if (result.code !== 0) throw failed(`Cannot list the datasets of machine ${uuid}`, args, result);
-  return result.stdout.split("\n").filter((name) => isOf(uuid, name)).sort().reverse();
+  const names = result.stdout.split("\n").filter((name) => isOf(uuid, name)).sort().reverse();
+  const isMountedWithin = (name: string) => name.includes(CORES);
+  return [...names.filter(isMountedWithin), ...names.filter((name) => !isMountedWithin(name))];
 }
 
 function isOf(uuid: MachineUuid, name: string): boolean {
   const [, rest] = name.split(`/${uuid}`);
   const pool = name.split("/")[0] ?? "";
+  if (name === `${pool}${CORES}${uuid}`) return true;
   return rest !== undefined && name === `${pool}/${uuid}${rest}` && AFTER_UUID.test(rest);
 }
 

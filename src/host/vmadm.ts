@@ -11,6 +11,7 @@ import type { Transport } from "./transport.ts";
 import { connectVnc, type VncConnection } from "./vnc_connection.ts";
 import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./vmadm_call.ts";
+import { type LeftMachine, removeLeft } from "./vmadm_left_machine.ts";
 import * as operation from "./vmadm_operations.ts";
 import * as power from "./vmadm_power.ts";
 
@@ -57,9 +58,11 @@ export interface Vmadm {
    * Creates the machine that the payload describes, under the payload's own `uuid`. With
    * `vnc_password` true its console gets a random password, which vncConsole() tells.
    * A caller that gives up is answered at once, but vmadm goes on; see settled().
+   * @param o `claiming`: told, and waited for, before vmadm makes anything, where nothing on the host
+   * carries the uuid; not told where something does, or zfs does not answer
    * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
    */
-  create(payload: JsonObject, o?: CallOptions): Promise<MachineUuid>;
+  create(payload: JsonObject, o?: CreateOptions): Promise<MachineUuid>;
   /** Waits until a create of this machine that its caller gave up has come to its end. */
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without its console's password; null when there is none. */
@@ -72,17 +75,29 @@ export interface Vmadm {
     args: { order?: BootDevice; once?: BootDevice; cdrom?: string; disk?: string },
     o?: CallOptions,
   ): Promise<void>;
-  /** Stops a machine; one that is stopped already is left as it is. */
-  stop(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
+  /**
+   * Stops a machine; one that is stopped already is left as it is. The guest has 180 seconds, or
+   * `timeoutSeconds`, and is then forced.
+   */
+  stop(uuid: MachineUuid, args: power.StopArguments, o?: CallOptions): Promise<void>;
   /**
    * Starts a running machine anew, by its guest or, with `force`, at once. A medium that was given at
-   * boot is lost, but for a kvm machine with `force`.
+   * boot is lost, but for a kvm machine with `force`: that is a reset, which only vmadm can do. Tasks
+   * call it; the built-in reboot does not, since of this one nobody could tell after a crash of the agent
+   * whether it had happened.
    * @throws {AgentError} `conflict` when it is not running
    */
   reboot(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
   update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
-  /** Deletes a machine with all its disks; one that is not there is no failure. */
-  delete(uuid: MachineUuid, o?: CallOptions): Promise<void>;
+  /**
+   * Deletes a machine with all its disks; one that is not there is no failure.
+   * @param o `claimed`: nothing carried the uuid before its caller made the machine, so that datasets
+   * go too which stand for no machine
+   * @returns names of such datasets
+   */
+  delete(uuid: MachineUuid, o?: CallOptions & { claimed?: boolean }): Promise<string[]>;
+  /** Removes what a job that has ended should have removed; see removeLeft(). */
+  removeLeft(uuid: MachineUuid, left: LeftMachine, o?: CallOptions): Promise<void>;
   /**
    * Where the machine's VNC console listens; null while it does not.
    * @throws {AgentError} `conflict` when the machine is not running
@@ -121,7 +136,7 @@ export function openVmadm(
     return await transport.locks.hold(`machine ${uuid}`, o.signal, () => run(uuid));
   };
   const creating = openCreating((uuid, payload, o) =>
-    alone(uuid, o, () => operation.create(host, uuid, payload, o.signal))
+    alone(uuid, o, () => operation.create(host, uuid, payload, o.signal, o.claiming))
   );
   return {
     validateCreate: (payload, o = {}) =>
@@ -142,13 +157,15 @@ export function openVmadm(
       const words = bootWords(args);
       await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o.signal));
     },
-    stop: (uuid, args, o = {}) =>
-      alone(uuid, o, (uuid) => power.stop(host, uuid, args.force === true, o.signal)),
+    stop: (uuid, args, o = {}) => alone(uuid, o, (uuid) => power.stop(host, uuid, args, o.signal)),
     reboot: (uuid, args, o = {}) =>
       alone(uuid, o, (uuid) => power.reboot(host, uuid, args.force === true, o.signal)),
     update: (uuid, changes, o = {}) =>
       alone(uuid, o, (uuid) => operation.update(host, uuid, changes, o.signal)),
-    delete: (uuid, o = {}) => alone(uuid, o, (uuid) => operation.destroy(host, uuid, o.signal)),
+    delete: (uuid, o = {}) =>
+      alone(uuid, o, (uuid) => operation.destroy(host, uuid, o.claimed === true, o.signal)),
+    removeLeft: (uuid, left, o = {}) =>
+      alone(uuid, o, (uuid) => removeLeft(host, uuid, left, o.signal)),
     infoVnc: async (uuid, o = {}) => {
       const console = await operation.infoVnc(host, checked(uuid), o.signal);
       if (console === null) return null;
@@ -161,9 +178,11 @@ export function openVmadm(
   };
 }
 
+type CreateOptions = CallOptions & { claiming?: () => Promise<void> };
+
 /** Creates, and the ends of those that their callers gave up: vmadm goes on with these. */
 interface Creating {
-  create(uuid: MachineUuid, payload: JsonObject, o: CallOptions): Promise<void>;
+  create(uuid: MachineUuid, payload: JsonObject, o: CreateOptions): Promise<void>;
   settled(uuid: MachineUuid, o: CallOptions): Promise<void>;
 }
 

@@ -14,14 +14,17 @@ const LOOKUP_MS_MAX = 60_000;
  * Makes a create, and removes its datasets when it was killed before it made a zone. They are this
  * call's: none carried the uuid before, and calls about one machine are made one after another. What
  * a create refuses by itself it removes by itself.
+ * @param claiming told, and waited for, before anything is made where nothing carries the uuid
  */
 export async function withoutDatasets(
   host: VmadmHost,
   uuid: MachineUuid,
   create: () => Promise<CommandResult>,
+  claiming: () => Promise<void> = () => Promise.resolve(),
 ): Promise<CommandResult> {
   // Where zfs cannot be asked nothing is known, and nothing is removed.
   const before = await datasetsOf(host.transport, uuid).catch(() => null);
+  if (before !== null && before.length === 0) await claiming();
   const tidy = async () => {
     if (before === null || before.length > 0) return "";
     try {
@@ -51,6 +54,23 @@ async function isThere({ transport }: VmadmHost, uuid: MachineUuid): Promise<boo
   const { code, stdout } = await transport.vmadm(args, { deadlineMs: LOOKUP_MS_MAX });
   if (code !== 0) throw new AgentError("host", "vmadm does not tell whether there is a machine");
   return parseMachine(stdout, uuid) !== null;
+}
+
+/**
+ * Destroys what a create that died has left without a machine. The caller knows that nothing carried
+ * the uuid before that create, and that there is no machine.
+ * @returns names of what was destroyed
+ * @throws {AgentError} `host` when something stays, or zfs does not tell
+ */
+export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid) {
+  try {
+    const orphans = await datasetsOf(transport, uuid);
+    await destroyDatasets(transport, orphans);
+    return orphans;
+  } catch (cause) {
+    const message = `Cannot remove what a create of machine ${uuid} left: ${messageOf(cause)}`;
+    throw new AgentError("host", message, { cause });
+  }
 }
 
 /**

@@ -6,7 +6,7 @@ import { AgentError } from "../domain/error.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { CommandResult } from "./command.ts";
-import { destroyLeft, withoutDatasets } from "./vmadm_leftovers.ts";
+import { destroyLeft, destroyOrphans, withoutDatasets } from "./vmadm_leftovers.ts";
 import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./vmadm_call.ts";
 import {
   createdUuid,
@@ -49,6 +49,7 @@ export async function validateCreate(
 /**
  * Goes on when `released` fires: a create that is cut off leaves volumes which no call of vmadm can
  * remove.
+ * @param claiming see withoutDatasets()
  * @throws {AgentError} `conflict`, `storage_full`, `host`
  */
 export async function create(
@@ -56,6 +57,7 @@ export async function create(
   uuid: MachineUuid,
   payload: JsonObject,
   released: Signal,
+  claiming?: () => Promise<void>,
 ): Promise<void> {
   const action = `Cannot create machine ${uuid}`;
   const call: VmadmCall = {
@@ -65,7 +67,7 @@ export async function create(
     payload: { ...payload, uuid },
     released,
   };
-  const result = await withoutDatasets(host, uuid, () => callVmadm(host, call));
+  const result = await withoutDatasets(host, uuid, () => callVmadm(host, call), claiming);
   const created = createdUuid(result);
   if (result.code !== 0 || created === null) throw failureOf(call, result);
   if (created !== uuid) {
@@ -129,8 +131,17 @@ export async function update(
   throw await explained(host, uuid, call, result);
 }
 
-/** Deletes a machine; one that is not there is no failure. */
-export async function destroy(host: VmadmHost, uuid: MachineUuid, signal: Signal): Promise<void> {
+/**
+ * Deletes a machine; one that is not there is no failure.
+ * @param claimed whether all that carries the uuid may go, also where there is no machine
+ * @returns names of datasets that stood for no machine, and were destroyed
+ */
+export async function destroy(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  claimed: boolean,
+  signal: Signal,
+): Promise<string[]> {
   const call: VmadmCall = {
     operation: "delete",
     action: `Cannot delete machine ${uuid}`,
@@ -139,10 +150,12 @@ export async function destroy(host: VmadmHost, uuid: MachineUuid, signal: Signal
   };
   const result = await callVmadm(host, call);
   if (result.code === 0 && says(result, `Successfully deleted VM ${uuid}`)) {
-    return await destroyLeft(host, uuid);
+    await destroyLeft(host, uuid);
+    return [];
   }
   const failure = await explained(host, uuid, call, result);
   if (failure.code !== "not_found") throw failure;
+  return claimed ? await destroyOrphans(host, uuid) : [];
 }
 
 /**

@@ -4,6 +4,7 @@ import type { JsonObject } from "../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
 import { MACHINE_REQUEST_SCHEMAS } from "./openapi_machine_request.ts";
 import { MACHINE_ACTION_PATHS, MACHINE_DELETE } from "./openapi_machine_actions.ts";
+import { LEFTOVER_PATHS, LEFTOVER_SCHEMAS } from "./openapi_machine_leftovers.ts";
 import {
   DESCRIPTION,
   LISTED_MACHINE,
@@ -55,7 +56,7 @@ export const MACHINES: OpenapiPart = {
       "built-in workflow `provision-machine`: it ends with a running machine, or leaves nothing.",
   },
   parameters: { MachineUuid: inPath("uuid", "The machine's uuid.", UUID, MACHINE_UUID) },
-  schemas: { ...MACHINE_REQUEST_SCHEMAS, ...MACHINE_SCHEMAS },
+  schemas: { ...MACHINE_REQUEST_SCHEMAS, ...MACHINE_SCHEMAS, ...LEFTOVER_SCHEMAS },
   paths: {
     "/agent/v1/machines": {
       get: {
@@ -105,5 +106,6 @@ export const MACHINES: OpenapiPart = {
       delete: MACHINE_DELETE,
     },
     ...MACHINE_ACTION_PATHS,
+    ...LEFTOVER_PATHS,
   },
 };

@@ -6,6 +6,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/workflow.ts";
+import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore } from "./job_store.ts";
 import type { MeasureStore } from "./measure_store.ts";
@@ -19,6 +20,7 @@ export interface Store {
   readonly index: IndexStore;
   readonly media: MediaStore;
   readonly images: ImageStore;
+  readonly machineClaims: MachineClaimStore;
   readonly measures: MeasureStore;
   /** Commits what is under way and closes the files. No method may be called after it. */
   close(): Promise<void>;

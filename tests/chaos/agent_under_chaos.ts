@@ -3,6 +3,7 @@
 // process reaches the next.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
+import type { SelfCommand } from "../../src/executable.ts";
 import { binaryProgram, type Program, sourceProgram } from "../support/agent_process.ts";
 
 /** Set to `binary`, the tests of this folder run dist/zonewright instead of the sources. */
@@ -28,6 +29,12 @@ export function chaosProgram(name = Deno.env.get(PROGRAM_VARIABLE) ?? "source"):
   const binary = binaryProgram();
   if (binary === undefined) throw new Error("Cannot run: dist/zonewright was not built");
   return binary;
+}
+
+/** The same program as those who start it again know it: for its guests, and for the simulated host. */
+export function chaosSelf(): SelfCommand {
+  const program = chaosProgram();
+  return { ...program, compiled: program.name === "binary" };
 }
 
 /** The length of a test: as part of every run, or of the target that does nothing else. */

@@ -6,6 +6,7 @@ import { join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { runProgram } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
+import { processesOf } from "./processes.ts";
 import {
   beginAgent,
   type ChaosAgent,
@@ -44,27 +45,44 @@ export interface RoundEnd {
 export class MachineRounds {
   readonly #program = chaosProgram();
   readonly #folder: string;
-  readonly #stateDir: string;
+  /** Where the agent and its host keep what they have. */
+  readonly stateDir: string;
   #agent: ChaosAgent | undefined;
 
   constructor(folder: string) {
     this.#folder = folder;
-    this.#stateDir = join(folder, "state");
+    this.stateDir = join(folder, "state");
   }
 
   /** Makes the medium, and a host whose phases take their time. */
   async prepare(): Promise<void> {
     const media = join(this.#folder, "media");
     await Deno.mkdir(media);
-    await Deno.mkdir(this.#stateDir, { mode: 0o700 });
+    await Deno.mkdir(this.stateDir, { mode: 0o700 });
     await Deno.writeFile(join(media, "install.iso"), new Uint8Array(MEDIUM_BYTES).fill(7));
     await this.simulate("engine");
-    const file = join(this.#stateDir, "simulator/host.json");
+    await this.#delay((delays) => {
+      for (const phase of Object.keys(delays)) {
+        if (phase !== "factor") delays[phase] = PHASE_MS;
+      }
+    });
+  }
+
+  /** Lets a phase take so long from the next call of vmadm on; the usual time when not given. */
+  async slow(phase: string, ms = PHASE_MS): Promise<void> {
+    await this.#delay((delays) => void (delays[phase] = ms));
+  }
+
+  async #delay(change: (delays: Record<string, number>) => void): Promise<void> {
+    const file = join(this.stateDir, "simulator/host.json");
     const facts = JSON.parse(await Deno.readTextFile(file));
-    for (const phase of Object.keys(facts.delays)) {
-      if (phase !== "factor") facts.delays[phase] = PHASE_MS;
-    }
+    change(facts.delays);
     await Deno.writeTextFile(file, JSON.stringify(facts));
+  }
+
+  /** Names of what lies in the pool. */
+  async datasets(): Promise<string[]> {
+    return (await this.simulate("zfs", "list")).split("\n").filter((name) => name !== "");
   }
 
   /** The agent that lives, started when there is none. */
@@ -77,6 +95,18 @@ export class MachineRounds {
   async kill(): Promise<void> {
     if (this.#agent !== undefined) await killAgent(this.#agent);
     this.#agent = undefined;
+  }
+
+  /** Ends the agent and the vmadm that makes a machine for it at one moment, as a power loss does. */
+  async cutPower(): Promise<void> {
+    // It must not see what becomes of vmadm.
+    this.#agent?.signal("SIGSTOP");
+    const folder = join(this.stateDir, "simulator");
+    const creates = processesOf([folder, "vmadm", "create"]);
+    assertEquals(creates.length, 1, "One create was to be under way");
+    for (const pid of creates) Deno.kill(pid, "SIGKILL");
+    await this.kill();
+    await until("vmadm to end", () => processesOf([folder, "vmadm", "create"]).length === 0);
   }
 
   /** Runs an agent that dies at a failpoint, and waits until it has. */
@@ -120,17 +150,24 @@ export class MachineRounds {
     const uuid = job ?? await this.post(agent, wanted);
     const ended = await until(`job ${uuid} to end`, async () => {
       const body = objectOf(await agent.ask("GET", `/jobs/${uuid}`));
-      return FINAL.includes(String(body.execution)) && (body.runner_id ?? null) === null
-        ? body
-        : null;
+      const done = FINAL.includes(String(body.execution)) && (body.runner_id ?? null) === null;
+      // A canceled job is final before it is undone.
+      const undone = body.execution !== "canceled" ||
+        Array.isArray(body.oncancel_results) && body.oncancel_results.length > 0;
+      return done && undone ? body : null;
     }, JOB_MS_MAX).catch((cause) => {
       throw new Error(`${cause.message}\n${agent.log()}`, { cause });
     });
     const made = ended.execution === "success";
     await this.#expectHeld(made ? [wanted.uuid] : [], ended);
     if (made) await this.#expectConsole(wanted);
-    await this.simulate("vmadm", "delete", wanted.uuid);
+    if (made) await this.#remove(wanted.uuid);
     return { execution: String(ended.execution), error: lastError(ended) };
+  }
+
+  /** Fails unless the host holds no machine and nothing of one. */
+  async expectNothing(): Promise<void> {
+    await this.#expectHeld([], {});
   }
 
   /** Ends what is left of this host. */
@@ -141,14 +178,14 @@ export class MachineRounds {
   }
 
   async simulate(...words: string[]): Promise<string> {
-    const args = ["simulate", "--state", join(this.#stateDir, "simulator"), ...words];
+    const args = ["simulate", "--state", join(this.stateDir, "simulator"), ...words];
     return (await runProgram(this.#program, args)).stdout;
   }
 
   #options() {
     const media = join(this.#folder, "media");
     const flags = ["--dev", "--media-dir", media, "--index-interval", "off"];
-    return { program: this.#program, stateDir: this.#stateDir, flags };
+    return { program: this.#program, stateDir: this.stateDir, flags };
   }
 
   async #expectHeld(uuids: readonly string[], job: JsonObject): Promise<void> {
@@ -157,15 +194,24 @@ export class MachineRounds {
     assertEquals(leftovers, [], about());
     const listed = (await this.simulate("vmadm", "lookup")).split("\n").filter((it) => it !== "");
     assertEquals(listed, uuids, about());
-    const zones = Array.from(Deno.readDirSync(join(this.#stateDir, "simulator/zones")));
+    const zones = Array.from(Deno.readDirSync(join(this.stateDir, "simulator/zones")));
     assertEquals(zones.map(({ name }) => name), uuids, about());
+  }
+
+  /** Makes room for the next round. */
+  async #remove(uuid: string): Promise<void> {
+    const folder = join(this.stateDir, "simulator");
+    const args = ["simulate", "--state", folder, "vmadm", "delete", uuid];
+    const { code, stderr } = await runProgram(this.#program, args);
+    assertEquals([code, stderr], [0, `Successfully deleted VM ${uuid}\n`]);
+    await this.#expectHeld([], { removed: uuid });
   }
 
   /** The machine has come up from its medium, and its console introduces itself. */
   async #expectConsole({ uuid }: Wanted): Promise<void> {
     const guest = JSON.parse(await this.simulate("guest", uuid));
     assertEquals(guest.booted, { kind: "cd", path: "/install.iso" });
-    const root = join(this.#stateDir, "simulator/zones", uuid, "root");
+    const root = join(this.stateDir, "simulator/zones", uuid, "root");
     assertEquals((await Deno.stat(join(root, "install.iso"))).size, MEDIUM_BYTES);
     assertEquals([...Deno.readDirSync(root)].map(({ name }) => name).sort(), [
       "etc",

@@ -68,7 +68,7 @@ let round = 0;
 while (!isStopped()) {
   attackName(root);
   round += 1;
-  if (what === "all" && round % 3 === 0) attackRoot();
+  if (what === "all" && round % 8 === 0) attackRoot();
   // Now and then the tree is left alone, so that some copies come to their last steps.
   if (round % 4 === 0) Atomics.wait(asleep, 0, 0, round % 16);
 }

@@ -96,6 +96,7 @@ Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async 
     `zones/${UUID}/disk0`,
     `zones/${UUID}-disk0`,
     `other/${UUID}-disk12`,
+    `zones/cores/${UUID}`,
   ];
   const others = [
     "zones",
@@ -103,6 +104,8 @@ Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async 
     `zones/${UUID}-diskX`,
     `zones/${UUID}/disk0/more`,
     `zones/backup/${UUID}`,
+    `zones/cores/${OTHER}`,
+    `zones/cores/${UUID}/more`,
     `zones/x${UUID}`,
     `zones/${UUID}@snapshot`,
     `zones/${OTHER}`,
@@ -113,7 +116,11 @@ Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async 
     Promise.resolve({ code: 0, signal: null, stdout, stderr: "", durationMs: 1 });
   await withHost(async (host) => {
     const found = await datasetsOf({ ...host.transport, zfs }, UUID);
-    assertEquals(found.sort(), mine.sort());
+    assertEquals(found.toSorted(), mine.toSorted());
+    // It is mounted within the zone's, which could not be destroyed before it.
+    assertEquals(found[0], `zones/cores/${UUID}`);
+    const at = (name: string) => found.indexOf(`zones/${UUID}${name}`);
+    assert(at("/disk0") < at(""), found.join(" "));
   });
 });
 

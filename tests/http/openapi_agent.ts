@@ -168,6 +168,7 @@ const NEEDED: Readonly<Record<string, NextStep>> = {
   job_resume: { kind: "waiting" },
   job_retry: { kind: "finished", execution: "failed" },
   jobs_retry: { kind: "finished", execution: "failed" },
+  leftover_list: { kind: "finished", execution: "failed" },
 };
 
 /** Brings the example's job to where an operation succeeds, and shows the most. */
@@ -175,6 +176,9 @@ async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Prom
   const next = NEEDED[operation];
   if (next === undefined) return;
   await claimAll(agent);
+  if (operation === "leftover_list") {
+    await agent.store.machineClaims.take(MACHINE_UUID as MachineUuid, uuid, T0);
+  }
   // A task keeps the params that the job has.
   await endTask(agent, uuid, next, {}, { machine: MACHINE_UUID });
 }

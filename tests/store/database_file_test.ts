@@ -174,3 +174,17 @@ Deno.test("an older database is kept as it was before its schema changes", () =>
     const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
     assertEquals(names.filter((name) => name.endsWith(".partial")), []);
   }));
+
+Deno.test("an older database that cannot be kept stays as it is, and no part of a copy is left", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    const db = new Database(path);
+    db.exec(`${SCHEMA_1}; PRAGMA user_version = 1`);
+    db.close();
+    await Deno.mkdir(`${path}.schema-1`);
+    const error = await assertRejects(() => openSqliteStore(path), AgentError, "Cannot keep");
+    assertEquals(error.code, "internal");
+    assertEquals((await inspectFile(path)).schema, 1);
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    assertEquals(names.filter((name) => name.includes(".partial")), []);
+  }));

@@ -154,3 +154,22 @@ Deno.test("a restore into a folder whose database is gone leaves its log to nobo
     assertEquals([replaced, await workflowsIn(state)], [null, NEW]);
     assertEquals(namesIn(state).filter((name) => name === "zonewright.db-wal"), []);
   }));
+
+Deno.test({
+  name: "what root restores belongs to the user of the agent, and nothing else does",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    withBoth(async (state, copy) => {
+      const user = 12_345;
+      const other = `${state}.other`;
+      await Deno.writeTextFile(other, "4711\n");
+      await Deno.link(other, join(state, "agent.pid"));
+      await Deno.chown(state, user, user);
+      await restoreState(copy, state, { now: systemNow });
+      for (const name of ["zonewright.db", "agent.lock", "runner_id"]) {
+        const { uid, gid } = await Deno.stat(join(state, name));
+        assertEquals([name, uid, gid], [name, user, user]);
+      }
+      assertEquals((await Deno.stat(other)).uid, 0);
+    }),
+});

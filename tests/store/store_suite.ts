@@ -15,6 +15,7 @@ import { infoTests } from "./info_suite.ts";
 import { leaseTests } from "./lease_suite.ts";
 import { listTests } from "./list_suite.ts";
 import { lockTests } from "./lock_suite.ts";
+import { machineClaimTests } from "./machine_claim_suite.ts";
 import { measureTests } from "./measure_suite.ts";
 import { mediaTests } from "./media_suite.ts";
 import { paramsTests } from "./params_suite.ts";
@@ -60,6 +61,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   pruneTests(test);
   indexTests(test);
   mediaTests(test);
+  machineClaimTests(test);
   measureTests(test);
   imageTests(test);
 }

@@ -8,9 +8,10 @@ import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow, type Task, type Workflow } from "../../src/domain/workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { SelfCommand } from "../../src/executable.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
 import type { VmadmDeadlines } from "../../src/host/vmadm_call.ts";
 import type { RunningJob } from "../../src/runner/job_deps.ts";
@@ -59,19 +60,34 @@ const LIMITS = {
 /** Starts of the agent in one test. */
 const STARTS_MAX = 10;
 
-/** The workflow as the agent keeps it. */
-export function provisionWorkflow(): Workflow {
+/** How long tasks wait for a machine to appear whose create may be under way. */
+const APPEAR = /APPEAR_SECONDS = [0-9]+/;
+
+/**
+ * The workflow as the agent keeps it.
+ * @param appearSeconds that wait, for tests that know that nothing will appear
+ */
+export function provisionWorkflow(appearSeconds?: number): Workflow {
   const { uuid, definition } = PROVISION_MACHINE;
   const workflow = parseWorkflow(definition, uuid, randomUuid, LIMITS);
   // Pauses between tries are for hosts that are busy.
-  const hasty = workflow.onerror.map((task) => ({ ...task, retry_delay: 0 }));
-  return { ...workflow, onerror: hasty, oncancel: hasty };
+  const sooner = (task: Task): Task => {
+    if (appearSeconds === undefined) return task;
+    return { ...task, body: task.body.replace(APPEAR, `APPEAR_SECONDS = ${appearSeconds}`) };
+  };
+  const hasty = workflow.onerror.map((task) => ({ ...sooner(task), retry_delay: 0 }));
+  return { ...workflow, chain: workflow.chain.map(sooner), onerror: hasty, oncancel: hasty };
 }
 
 /** What differs from an agent's. */
 export interface ProvisioningOptions {
   readonly upstream?: string;
   readonly vmadmDeadlinesMs?: Partial<VmadmDeadlines>;
+  /** See provisionWorkflow(). */
+  readonly appearSeconds?: number;
+  readonly self?: SelfCommand;
+  /** Guests that are there already; else one is started, and ended. */
+  readonly pool?: GuestPool;
 }
 
 export async function withProvisioning(
@@ -79,14 +95,11 @@ export async function withProvisioning(
   options: ProvisioningOptions = {},
 ): Promise<void> {
   await withHost(async (host) => {
-    const pool = await openPool({
-      self: host.self,
-      slots: 1,
-      runtimeDir: host.folder,
-      log: host.log,
-    });
+    const { self, folder, log } = host;
+    const pool = options.pool ??
+      await openPool({ self, slots: 1, runtimeDir: folder, log });
     try {
-      const workflow = provisionWorkflow();
+      const workflow = provisionWorkflow(options.appearSeconds);
       const deadlinesMs = options.vmadmDeadlinesMs ?? {};
       const provision = (params: JsonObject, steps: Steps = {}) =>
         provisionOnce({ host, pool, workflow, deadlinesMs }, params, steps);
@@ -96,7 +109,7 @@ export async function withProvisioning(
       };
       await run({ host, workflow, provision, runWorkflow });
     } finally {
-      await pool.close();
+      if (options.pool === undefined) await pool.close();
     }
   }, options);
 }

@@ -2,9 +2,9 @@
 // hypervisor in a session of its own, and waits until that process has said that it runs.
 
 import { join } from "@std/path";
+import { objectsIn } from "../../domain/json.ts";
 import { selfCommand } from "../../executable.ts";
 import { type BootWords, refuseBootModels } from "./boot_words.ts";
-import { objectsIn } from "./device.ts";
 import { spend, strikes } from "./fault.ts";
 import {
   type Boot,

@@ -1,8 +1,8 @@
 // Makes the configuration of a new machine out of a judged payload: defaults, and the checks that
 // come after values and missing properties.
 
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { diskOf, nicOf, objectsIn, refuseUnknownTags } from "./device.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
+import { diskOf, nicOf, refuseUnknownTags } from "./device.ts";
 import type { Brand } from "./machine.ts";
 import { refusal } from "./outcome.ts";
 import { zoneDataset } from "./pool.ts";

@@ -1,7 +1,7 @@
 // Disks and nics of a machine as create and `update add_*` bring them: the checks that have messages
 // of their own, the defaults, and the checks against other machines.
 
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import type { Brand, Machine } from "./machine.ts";
 import { refusal } from "./outcome.ts";
 import { volumeName } from "./pool.ts";
@@ -21,11 +21,6 @@ export function refuseDiskModel(brand: Brand, model: string): void {
     `"${model}" is not a valid disk model for ${brand} brand. Valid are: ` +
       DISK_MODELS[brand].join(","),
   );
-}
-
-/** The objects of a list that has been judged before. */
-export function objectsIn(value: JsonValue | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
 /**

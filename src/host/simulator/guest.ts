@@ -2,8 +2,8 @@
 // lines on its screen. A fresh disk is empty; typing `install` at a CD puts a system on it.
 
 import { join } from "@std/path";
+import { objectsIn } from "../../domain/json.ts";
 import { bootOrder } from "./boot_words.ts";
-import { objectsIn } from "./device.ts";
 import { type BootedFrom, type Machine, zonepath } from "./machine.ts";
 import { exists, type State } from "./state.ts";
 

@@ -1,8 +1,7 @@
 // vmadm info: what the hypervisor of a running machine tells about itself. Only `vnc` and `status`
 // follow the machine; the other sections of kvm are there in a plain form.
 
-import type { JsonObject } from "../../domain/json.ts";
-import { objectsIn } from "./device.ts";
+import { type JsonObject, objectsIn } from "../../domain/json.ts";
 import { faultText, strikes } from "./fault.ts";
 import { type Machine, readMachine } from "./machine.ts";
 import { failed, type Outcome, printed, printedJson, refusal } from "./outcome.ts";

@@ -29,7 +29,9 @@ export async function isPresent(port: number, word: string): Promise<boolean> {
   try {
     conn = await Deno.connect({ hostname: HOSTNAME, port });
   } catch (error) {
-    if (error instanceof Deno.errors.ConnectionRefused) return false;
+    // Reset: it died between the knock and the answer.
+    const { ConnectionRefused, ConnectionReset } = Deno.errors;
+    if (error instanceof ConnectionRefused || error instanceof ConnectionReset) return false;
     throw error;
   }
   const timer = setTimeout(() => conn.close(), ANSWER_MS);

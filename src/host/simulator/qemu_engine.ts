@@ -4,7 +4,7 @@
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { objectsIn } from "./device.ts";
+import { objectsIn } from "../../domain/json.ts";
 import type { Engine } from "./engine.ts";
 import { changeMachine, type Machine, readMachine, zonepath } from "./machine.ts";
 import { volumeFile, volumeOf } from "./pool.ts";

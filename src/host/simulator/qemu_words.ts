@@ -2,7 +2,7 @@
 // in which they are tried, and a screen. There is no network, and nothing that needs the processor's
 // help: it is slow, and runs wherever the emulator is installed.
 
-import { objectsIn } from "./device.ts";
+import { objectsIn } from "../../domain/json.ts";
 import { isBlind } from "./guest.ts";
 import type { BootFile, Machine } from "./machine.ts";
 import { volumeOf } from "./pool.ts";

@@ -1,9 +1,9 @@
 // vmadm update: settings at once, devices by add_, update_ and remove_ lists, metadata by set_ and
 // remove_. Disks come and go only while the machine is stopped.
 
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { memoryOf, quotaOf, refuseVncPassword } from "./defaults.ts";
-import { diskOf, nicOf, objectsIn, refuseConflict } from "./device.ts";
+import { diskOf, nicOf, refuseConflict } from "./device.ts";
 import {
   changeMachine,
   type Machine,

@@ -1,8 +1,7 @@
 // A machine as `get` shows it, and single fields of it for lists and lookups.
 
 import { join } from "@std/path";
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { objectsIn } from "./device.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { type Machine, zonepath } from "./machine.ts";
 import { exists, type State } from "./state.ts";
 

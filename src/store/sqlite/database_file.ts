@@ -169,6 +169,8 @@ export async function copyPages(from: string, to: string): Promise<void> {
 function reading<T>(path: string, read: (db: Database) => T): T {
   let db: Database | undefined;
   try {
+    // Opening a pipe would wait for who writes to it.
+    if (!Deno.statSync(path).isFile) throw new Error("it is no plain file");
     db = new Database(path, { readonly: true, create: false });
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
     return read(db);
@@ -214,8 +216,12 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
   try {
     return await Deno.stat(path);
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new AgentError("not_found", `Cannot find a database at ${path}`);
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
+      throw new AgentError("not_found", `Cannot find a database at ${path}`);
+    }
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    const message = `Cannot read ${path}: expected root, or the user of the agent`;
+    throw new AgentError("forbidden", message, { cause: error });
   }
 }
 

@@ -2,10 +2,11 @@
 // program goes on from `zonewright.db.schema-2`.
 
 import { Database } from "@db/sqlite";
+import { dirname } from "@std/path";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import { copyPages, removeDatabase, syncFile } from "./database_file.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
-import { dirname } from "@std/path";
 
 /** Where SQLite keeps `user_version` in the head of a file, four bytes. @see sqlite.org/fileformat */
 const VERSION_OFFSET = 60;
@@ -15,6 +16,7 @@ const HEAD_BYTES = 64;
  * Copies a database of an older schema beside itself; one that is new, or not there, is left alone.
  * A copy that is there was made by a start that did not finish the steps: it is made anew from the
  * same rows.
+ * @throws {AgentError} `storage_full`; `internal` when it cannot be copied
  * @param migrating told of the copy under the name `migrate_keep`
  */
 export async function keepOlder(
@@ -28,11 +30,19 @@ export async function keepOlder(
   const kept = `${path}.schema-${found}`;
   const partial = `${kept}.partial`;
   await removeDatabase(partial);
-  // With the backup interface: a single binary may not attach databases, as VACUUM INTO does.
-  await copyPages(path, partial);
-  await syncFile(partial);
-  await Deno.rename(partial, kept);
-  await syncFile(dirname(kept));
+  try {
+    // With the backup interface: a single binary may not attach databases, as VACUUM INTO does.
+    await copyPages(path, partial);
+    await syncFile(partial);
+    await Deno.rename(partial, kept);
+    await syncFile(dirname(kept));
+  } catch (error) {
+    // A disk that is full must not stay so for a copy of no use.
+    await removeDatabase(partial).catch(() => {});
+    const full = /full|no space/i.test(messageOf(error));
+    const message = `Cannot keep ${path} as ${kept} before its schema changes: ${messageOf(error)}`;
+    throw new AgentError(full ? "storage_full" : "internal", message, { cause: error });
+  }
   migrating("after", ["migrate_keep"]);
 }
 

@@ -12,7 +12,7 @@ import {
   selectNextCallback,
   takeCallbacks,
 } from "./callbacks.ts";
-import { Connection } from "./connection.ts";
+import { Connection, IN_MEMORY } from "./connection.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import {
   deleteDocument,
@@ -33,7 +33,9 @@ import { selectStats } from "./job_stats.ts";
 import { claimJobs, selectJob, selectNextDue } from "./jobs.ts";
 import { countImages, searchImages } from "./image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./index_artifacts.ts";
+import { keepOlder } from "./older_copy.ts";
 import { paramsDigest } from "./params_digest.ts";
+import { openMachineClaims } from "./machine_claims.ts";
 import { openMediaStore } from "./media_files.ts";
 import { selectMeasures } from "./measures.ts";
 import { renewLease, rescueJobs } from "./leases.ts";
@@ -54,7 +56,8 @@ import {
  * @throws {AgentError} `internal` when a newer program wrote the file
  */
 export async function openSqliteStore(path: string, watch: ConnectionWatch = {}): Promise<Store> {
-  const db = connect(path, watch);
+  if (path !== IN_MEMORY) await told(path, () => keepOlder(path, watch.migrating));
+  const db = await told(path, () => new Connection(path, watch));
   const index = indexStore(db);
   try {
     await fillRows(db, index);
@@ -70,14 +73,15 @@ export async function openSqliteStore(path: string, watch: ConnectionWatch = {})
     index,
     images: imageStore(db),
     media: openMediaStore(db),
+    machineClaims: openMachineClaims(db),
     measures: { read: (now) => db.durably(() => selectMeasures(db, now)) },
     close: () => db.close(),
   };
 }
 
-function connect(path: string, watch: ConnectionWatch): Connection {
+async function told<T>(path: string, open: () => T | Promise<T>): Promise<T> {
   try {
-    return new Connection(path, watch);
+    return await open();
   } catch (error) {
     if (error instanceof AgentError) throw error;
     const message = `Cannot open the store ${JSON.stringify(path)}: ${messageOf(error)}`;

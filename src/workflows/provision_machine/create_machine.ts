@@ -1,6 +1,7 @@
 // Makes the machine. When the agent died while this task ran, a machine may be there already, or its
 // create may still be going on: it is ours, since preflight recorded that the uuid was free and the
-// tag names this job. A half-made one cannot be finished, only deleted.
+// tag names this job. A half-made one cannot be finished, only deleted. When vmadm died with the
+// agent there may be volumes and no machine; the agent recorded whose they are before the create.
 
 import { SETTLED_MACHINE } from "./settled_machine.ts";
 
@@ -16,6 +17,7 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   const isMade = (machine) => {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
+  const isTaken = ({ code, message }) => code === "conflict" && message.includes("already exists");
 
   const found = await settled(0);
   if (found !== null && isForeign(found)) {
@@ -50,14 +52,21 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   } catch (error) {
     // What counts is what is there: an answer may be lost, and a create of a run before this one
     // may have come first.
-    const begun = error.code === "conflict" && error.message.includes("already exists");
+    const begun = isTaken(error);
     if (begun) {
       const message = "Waiting for machine " + uuid + ", which was begun before";
       await info({ task: "create_machine", message });
     }
     made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
     if (begun && made === null) {
-      return cb(error.message + ": a create that died has left it; remove it with zfs destroy");
+      await vmadm.delete(uuid);
+      try {
+        await vmadm.create(payload);
+      } catch (again) {
+        if (!isTaken(again)) throw again;
+        return cb(again.message + ": no create of this job made it; remove it with zfs destroy");
+      }
+      made = await vmadm.get(uuid);
     }
     if (!isMade(made)) throw error;
   }

@@ -24,6 +24,8 @@ export const UNDO = `async function undo(job, cb) {
       machine = await settled(APPEAR_SECONDS);
     }
     if (machine === null) {
+      // A create that died with the agent may have left volumes, which no machine shows.
+      if (fetched !== undefined && fetched.error === "") await vmadm.delete(uuid);
       await info({ task: "undo", message: "Machine " + uuid + " is not there: nothing to remove" });
       return cb(null, { removed: null });
     }
