@@ -2,15 +2,9 @@
 // inside the zone. host/boot_words.ts makes the words of the command of them.
 
 import { invalidArgument } from "../domain/error.ts";
-import {
-  type Check,
-  oneOf,
-  openFindings,
-  readObject,
-  refuseFindings,
-} from "../domain/field_check.ts";
+import { oneOf, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import type { JsonValue } from "../domain/json.ts";
-import { isMediaName, mediaKind, parseMediaName } from "../domain/media.ts";
+import { mediumPath, parseMediaName } from "../domain/media.ts";
 import { BOOT_DEVICES } from "../host/boot_words.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 
@@ -28,8 +22,8 @@ export function parseBootArguments(value: JsonValue | undefined): BootArguments 
   const checks = {
     order: oneOf(BOOT_DEVICES),
     once: oneOf(single),
-    cdrom: zonePath,
-    disk: zonePath,
+    cdrom: mediumPath,
+    disk: mediumPath,
   };
   const read = readObject(value ?? {}, "boot", { checks, required: [] }, findings) ?? {};
   refuseFindings(findings, "boot arguments");
@@ -52,15 +46,4 @@ export function parseZoneFile(value: JsonValue | undefined, field: string): stri
     throw invalidArgument(field, `Cannot read ${field}: expected the path of a medium in the zone`);
   }
   return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
-}
-
-const zonePath: Check = (value, field, findings) => {
-  if (typeof value === "string" && value.startsWith("/") && isZoneFile(value)) return value;
-  findings.add(field, "Invalid", "must be the path of a medium in the zone, such as /name.iso");
-  return undefined;
-};
-
-function isZoneFile(path: string): boolean {
-  const name = path.slice(1);
-  return isMediaName(name) && mediaKind(name) !== undefined;
 }

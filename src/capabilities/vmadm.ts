@@ -44,10 +44,11 @@ export interface VmadmDeps {
 export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
   const { vmadm, transport, policy } = deps;
   return {
-    "vmadm.validate": within(READ_DEADLINE_MS, async ({ signal }, [payload]) => {
+    "vmadm.validate": within(READ_DEADLINE_MS, async ({ signal, task_name, note }, [payload]) => {
       const parsed = parseMachinePayload(payload, policy, "payload");
       await vmadm.validateCreate(parsed, { signal });
-      await requireHostRoom(transport, parsed, "payload", signal);
+      const unasked = await requireHostRoom(transport, parsed, "payload", signal);
+      for (const message of unasked) await note({ task: task_name, message });
       return null;
     }),
     "vmadm.create": within(CREATE_DEADLINE_MS, (call, [payload]) => {

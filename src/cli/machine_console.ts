@@ -3,6 +3,7 @@
 // Each connection there is a WebSocket to the agent.
 
 import { AgentError } from "../domain/error.ts";
+import { isLoopback } from "../domain/ip_address.ts";
 import { readObject, textIn } from "./answer.ts";
 import { usageError } from "./arguments.ts";
 import type { Call, Command } from "./command.ts";
@@ -11,7 +12,6 @@ import { EXIT } from "./exit_code.ts";
 import { machinePath } from "./machine_vnc.ts";
 import { printable } from "./terminal.ts";
 
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 const PORT_MAX = 65_535;
 
 /** `zonewright machine console`. */
@@ -83,7 +83,7 @@ function listenOf({ args }: Call): Listen | undefined {
   const [, six, four, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
   const hostname = six ?? four ?? "";
   const port = Number(digits ?? Number.NaN);
-  if (!(port <= PORT_MAX) || !LOOPBACK.test(hostname)) {
+  if (!(port <= PORT_MAX) || !isLoopback(hostname)) {
     throw usageError(
       `--listen ${JSON.stringify(text)} is not a loopback address with a port, ` +
         "such as 127.0.0.1:5901",

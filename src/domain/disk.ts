@@ -1,7 +1,6 @@
 // The disks of a machine: shape, models per brand, and what only the list as a whole can tell.
 
-import { type Check, type Findings, flag, oneOf, readObject } from "./field_check.ts";
-import { isUuid } from "./id.ts";
+import { type Check, type Findings, flag, oneOf, readObject, uuid } from "./field_check.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 import { type Policy, refusedBy } from "./policy.ts";
 import { atMost } from "./policy_check.ts";
@@ -15,6 +14,8 @@ export const DISK_MODELS: Readonly<Record<Brand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],
 };
+/** Those that some brand has. */
+export const ALL_DISK_MODELS: readonly string[] = [...new Set(Object.values(DISK_MODELS).flat())];
 
 /**
  * IDE has four places and qemu numbers drives in order: behind three disks a CD may not be readable,
@@ -41,11 +42,7 @@ const PCI_DEVICES_TAKEN = [0, 6, 30, 31];
 
 /** The check of one disk that vmadm is to make, an empty one: never of an image. */
 export function diskCheck(policy: Policy, brand: Brand | undefined): Check {
-  const models = brand === undefined
-    ? [...new Set(Object.values(DISK_MODELS).flat())]
-    : DISK_MODELS[
-      brand
-    ];
+  const models = brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand];
   const checks: Record<string, Check> = {
     boot: flag,
     model: oneOf(models),
@@ -54,10 +51,10 @@ export function diskCheck(policy: Policy, brand: Brand | undefined): Check {
     compression: oneOf(COMPRESSIONS),
     refreservation: atMost(policy, "diskMiBMax", { min: 0 }),
     block_size: powerOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
-    guest_block_size: ofBhyve(brand, guestBlocks),
-    notrim: ofBhyve(brand, flag),
-    pci_slot: ofBhyve(brand, pciSlot),
-    uuid: ofBhyve(brand, diskUuid),
+    guest_block_size: onlyFor("bhyve", brand, guestBlocks),
+    notrim: onlyFor("bhyve", brand, flag),
+    pci_slot: onlyFor("bhyve", brand, pciSlot),
+    uuid: onlyFor("bhyve", brand, uuid),
   };
   const refused = refusedBy(policy.diskProperties, Object.keys(checks), REFUSED_DISK_PROPERTIES);
   const shape = { checks, required: ["model", "size"], refused };
@@ -78,10 +75,14 @@ function isPowerOfTwo(value: unknown, min: number, max: number): value is number
     (value & (value - 1)) === 0;
 }
 
-function ofBhyve(brand: Brand | undefined, check: Check): Check {
+/**
+ * A property that machines of one brand have. vmadm drops it silently on the other; whoever wrote it
+ * should know. Without a `brand` it is taken.
+ */
+export function onlyFor(owner: Brand, brand: Brand | undefined, check: Check): Check {
   return (value, field, findings) => {
-    if (brand !== "kvm") return check(value, field, findings);
-    findings.add(field, "Invalid", "is only for machines of brand bhyve");
+    if (brand === undefined || brand === owner) return check(value, field, findings);
+    findings.add(field, "Invalid", `is only for machines of brand ${owner}`);
     return undefined;
   };
 }
@@ -122,12 +123,6 @@ function slotOf(text: string): { bus: number; device: number; fn: number } | nul
   const fits = bus <= PCI_BUS_MAX && device <= PCI_DEVICE_MAX && fn <= PCI_FUNCTION_MAX;
   return fits ? { bus, device, fn } : null;
 }
-
-const diskUuid: Check = (value, field, findings) => {
-  if (isUuid(value)) return value;
-  findings.add(field, "Invalid", "must be a uuid in lower case");
-  return undefined;
-};
 
 /** What is wrong with the disks of a machine together. */
 export function checkDisks(

@@ -2,6 +2,7 @@
 // first, each by its path such as `machine.disks[0].size`, so that one round mends them all.
 
 import { AgentError, type FieldError } from "./error.ts";
+import { isUuid } from "./id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
 import { nearWord } from "./near_word.ts";
 
@@ -132,6 +133,13 @@ export function oneOf(words: readonly string[]): Check {
 export const flag: Check = (value, field, findings) => {
   if (typeof value === "boolean") return value;
   findings.add(field, "Invalid", "must be true or false");
+  return undefined;
+};
+
+/** A uuid, written as vmadm takes it. */
+export const uuid: Check = (value, field, findings) => {
+  if (isUuid(value)) return value;
+  findings.add(field, "Invalid", "must be a uuid in lower case");
   return undefined;
 };
 

@@ -3,6 +3,12 @@
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
 const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
 const IPV6_CHARS_MAX = 39;
+const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
+
+/** Whether an address, or the name that stands for it, is reached from this host alone. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname);
+}
 
 /** Four decimal parts without leading zeros, which some programs read as octal. */
 export function isIpv4(value: unknown): value is string {
@@ -17,6 +23,18 @@ export function isIpv6(value: unknown): value is string {
   const groups = halves.flatMap((half) => half === "" ? [] : half.split(":"));
   if (!groups.every((group) => /^[0-9A-Fa-f]{1,4}$/.test(group))) return false;
   return halves.length === 2 ? groups.length <= 7 : groups.length === 8;
+}
+
+/** The eight numbers of an IPv6 address in any form without a zone; undefined for another text. */
+export function ipv6Groups(address: string): number[] | undefined {
+  // A zone such as %eth0 only occurs on addresses of the link.
+  if (!URL.canParse(`http://[${address}]/`)) return undefined;
+  const normal = new URL(`http://[${address}]/`).hostname.slice(1, -1);
+  const [head = "", tail] = normal.split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = Array<string>(8 - left.length - right.length).fill("0");
+  return [...left, ...zeros, ...right].map((group) => parseInt(group, 16));
 }
 
 /** An IPv4 netmask: ones, then zeros; neither is missing. */

@@ -12,6 +12,11 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The objects of a list; none where there is no list. */
+export function objectsIn(value: JsonValue | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}
+
 /**
  * The text of a JSON value in which object keys are sorted at every level: equal values have equal
  * texts, whatever the order in which their keys were sent.

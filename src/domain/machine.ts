@@ -13,10 +13,11 @@ import {
   readObject,
   refuseFindings,
   type Shape,
+  uuid,
 } from "./field_check.ts";
 import { isUuid, type MachineUuid } from "./id.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
-import { checkMemory, routes, settingChecks, uuid } from "./machine_properties.ts";
+import { checkMemory, routes, settingChecks } from "./machine_properties.ts";
 import { type MediaKind, type MediaRequest, readMedia, requestedKind } from "./media.ts";
 import { metadata, tags } from "./metadata.ts";
 import { checkNics, nicCheck } from "./nic.ts";

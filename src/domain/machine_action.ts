@@ -14,7 +14,7 @@ import {
   text,
 } from "./field_check.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
-import { isMediaName, mediaKind } from "./media.ts";
+import { mediumPath } from "./media.ts";
 import { BRANDS } from "./policy.ts";
 
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
@@ -27,16 +27,6 @@ export const STOP_SECONDS_MAX = 180;
 const FILES_MAX = 8;
 /** Each letter once; the words that host/boot_words.ts knows. */
 const ORDER = /^(?!.*(.).*\1)[cdn]{1,3}$/;
-
-/** The path of a medium as the machine sees it. */
-const mediumPath: Check = (value, field, findings) => {
-  if (typeof value === "string" && value.startsWith("/")) {
-    const name = value.slice(1);
-    if (isMediaName(name) && mediaKind(name) !== undefined) return value;
-  }
-  findings.add(field, "Invalid", "must be the path of a medium in the zone, such as /name.iso");
-  return undefined;
-};
 
 /** How a machine is stopped; checkStop() tells what does not go together. */
 export const STOP_CHECKS: Readonly<Record<string, Check>> = {

@@ -9,12 +9,11 @@ import {
   openFindings,
   readObject,
   refuseFindings,
-  text,
 } from "./field_check.ts";
-import { DISK_MODELS } from "./disk.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
-import { isMediaName, mediaKind } from "./media.ts";
-import { JOB_TAG, metadata, tags } from "./metadata.ts";
+import { ALL_DISK_MODELS } from "./disk.ts";
+import { type JsonObject, objectsIn } from "./json.ts";
+import { mediumPath } from "./media.ts";
+import { JOB_TAG, metadata, metadataKey, tags } from "./metadata.ts";
 import {
   BRAND_OF,
   checkMemory,
@@ -22,7 +21,7 @@ import {
   routes,
   settingChecks,
 } from "./machine_properties.ts";
-import { checkNics, mac, nicChangeCheck, nicCheck } from "./nic.ts";
+import { checkNics, mac, nicChangeCheck, nicCheck, refuseTaken } from "./nic.ts";
 import {
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
@@ -35,7 +34,6 @@ import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */
 const MEDIA_MAX = 4;
-const KEY = /^[^\p{Cc}]{1,255}$/u;
 const REMOVED_MAX = 64;
 
 /**
@@ -91,15 +89,15 @@ export function requireFitting(
 ): void {
   const { brand } = machine;
   const findings = openFindings();
-  const before = objectsIn(machine.nics);
-  const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
-  const kept = before.filter((nic) => !removed.includes(nic.mac ?? null));
-  const nics = kept.length + objectsIn(changes.add_nics).length;
+  const kept = nicsKept(changes, machine);
+  const added = objectsIn(changes.add_nics);
+  const nics = kept.length + added.length;
   if (changes.add_nics !== undefined && nics > policy.nicsMax) {
     const words = `must leave the machine with at most ${policy.nicsMax} nics (setting ` +
       `${POLICY_SETTINGS.nicsMax}), it would have ${nics}`;
     findings.add(`${field}.add_nics`, "TooLarge", words);
   }
+  refuseTaken(added, kept, `${field}.add_nics`, findings);
   for (const name of Object.keys(changes)) {
     const owner = Object.hasOwn(BRAND_OF, name) ? BRAND_OF[name] : undefined;
     if (owner === undefined || owner === brand) continue;
@@ -108,8 +106,18 @@ export function requireFitting(
   refuseFindings(findings, "changes");
 }
 
-function objectsIn(value: JsonValue | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+/** The nics of a machine as they are once others are removed and some of them changed. */
+function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
+  const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
+  const updates = objectsIn(changes.update_nics);
+  return objectsIn(machine.nics).filter(({ mac }) => !removed.includes(mac ?? null)).map((nic) => {
+    const update = updates.find(({ mac }) => mac === nic.mac);
+    if (update === undefined) return nic;
+    // vmadm tells an address both ways; a new one replaces what stood in either.
+    const { ip: _ip, ips: _ips, ...rest } = nic;
+    const moves = update.ip !== undefined || update.ips !== undefined;
+    return { ...(moves ? rest : nic), ...update };
+  });
 }
 
 /** The property that a change is of, where it has another name: a forbidden one cannot be changed. */
@@ -125,7 +133,7 @@ const PROPERTY_OF: Readonly<Record<string, string>> = {
   remove_nics: "nics",
 };
 
-const keys: Check = listOf(text(KEY, "a name of 1 to 255 characters"), REMOVED_MAX, "names");
+const keys: Check = listOf(metadataKey, REMOVED_MAX, "names");
 
 /** Whether the operator has taken the property of a change out of the policy. */
 function isForbidden(policy: Policy, change: string): boolean {
@@ -141,22 +149,12 @@ const tagKeys: Check = (value, field, findings) => {
   return undefined;
 };
 
-/** A medium as it is seen from inside the zone; any other path would be a device of the host. */
-const mediumPath: Check = (value, field, findings) => {
-  if (typeof value === "string" && value.startsWith("/")) {
-    const name = value.slice(1);
-    if (isMediaName(name) && mediaKind(name) !== undefined) return value;
-  }
-  findings.add(field, "Invalid", "must be the path of a medium in the zone, such as /name.iso");
-  return undefined;
-};
-
 const medium: Check = (value, field, findings) =>
   readObject(value, field, {
     checks: {
       path: mediumPath,
       media: oneOf(["cdrom"]),
-      model: oneOf([...new Set(Object.values(DISK_MODELS).flat())]),
+      model: oneOf(ALL_DISK_MODELS),
     },
     // Without a model vmadm takes that of the first disk, which a CD may not be able to have.
     required: ["path", "media", "model"],

@@ -1,9 +1,17 @@
 // The properties of a machine that are read alike when it is made and when it is changed. Each has a
 // type and bounds here; those of sizes come from the policy.
 
-import { type Brand, COMPRESSIONS, powerOfTwo } from "./disk.ts";
-import { type Check, type Findings, flag, integer, listOf, oneOf, text } from "./field_check.ts";
-import { isUuid } from "./id.ts";
+import { type Brand, COMPRESSIONS, onlyFor, powerOfTwo } from "./disk.ts";
+import {
+  type Check,
+  type Findings,
+  flag,
+  integer,
+  listOf,
+  oneOf,
+  text,
+  uuid,
+} from "./field_check.ts";
 import { isCidr, isIpv4, isIpv6 } from "./ip_address.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 import type { Policy } from "./policy.ts";
@@ -88,15 +96,6 @@ export function settingChecks(policy: Policy, brand: Brand | undefined): Record<
   return checks;
 }
 
-/** vmadm drops a property of the other brand silently; whoever wrote it should know. */
-export function onlyFor(owner: Brand, brand: Brand | undefined, check: Check): Check {
-  return (value, field, findings) => {
-    if (brand === undefined || brand === owner) return check(value, field, findings);
-    findings.add(field, "Invalid", `is only for machines of brand ${owner}`);
-    return undefined;
-  };
-}
-
 /** Static routes: where to, as an address or a network, and by which gateway or nic. */
 export const routes: Check = (value, field, findings) => {
   if (!isJsonObject(value)) {
@@ -150,13 +149,6 @@ export function checkMemory(machine: JsonObject, field: string, findings: Findin
     findings.add(`${field}.max_swap`, "Invalid", words);
   }
 }
-
-/** A uuid of somebody's choice. */
-export const uuid: Check = (value, field, findings) => {
-  if (isUuid(value)) return value;
-  findings.add(field, "Invalid", "must be a uuid in lower case");
-  return undefined;
-};
 
 const address: Check = (value, field, findings) => {
   if (isIpv4(value) || isIpv6(value)) return value;

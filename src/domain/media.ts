@@ -69,6 +69,16 @@ export function mediaKind(name: string): MediaKind | undefined {
   return Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
 }
 
+/** The path of a medium as its machine sees it; vmadm would take a device of the host as well. */
+export const mediumPath: Check = (value, field, findings) => {
+  if (typeof value === "string" && value.startsWith("/")) {
+    const name = value.slice(1);
+    if (isMediaName(name) && mediaKind(name) !== undefined) return value;
+  }
+  findings.add(field, "Invalid", "must be the path of a medium in the zone, such as /name.iso");
+  return undefined;
+};
+
 /**
  * The name that a medium gets in the zone root.
  * @returns `name` itself

@@ -17,11 +17,21 @@ export function nearest(word: string, known: readonly string[]): string {
 export function nearWord(word: string, known: readonly string[]): string | undefined {
   if (known.length === 0 || word.length === 0) return undefined;
   const near = closestString(word, known);
+  const head = commonHead(known);
+  const start = word.startsWith(head) ? head.length : 0;
   // The nearest of words that are all far away would be a guess, not a suggestion.
-  const typed = word.toLowerCase();
-  const shared = [...near.toLowerCase()].filter((letter) => typed.includes(letter)).length;
-  const difference = Math.abs(near.length - word.length);
-  const likely = shared >= near.length * LETTERS_SHARE_MIN &&
-    difference <= Math.max(LENGTH_DIFFERENCE_MAX, near.length * LETTERS_SHARE_MIN);
+  const typed = word.slice(start).toLowerCase();
+  const meant = near.slice(start).toLowerCase();
+  const shared = [...meant].filter((letter) => typed.includes(letter)).length;
+  const difference = Math.abs(meant.length - typed.length);
+  const likely = shared >= meant.length * LETTERS_SHARE_MIN &&
+    difference <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * LETTERS_SHARE_MIN);
   return likely ? near : undefined;
+}
+
+/** `job `, `--` or `ZONEWRIGHT_`: what all of the words begin with says nothing about which is meant. */
+function commonHead([first = "", ...others]: readonly string[]): string {
+  let length = first.length;
+  while (!others.every((other) => other.startsWith(first.slice(0, length)))) length -= 1;
+  return /^.*[^A-Za-z0-9]/.exec(first.slice(0, length))?.[0] ?? "";
 }

@@ -8,10 +8,10 @@ import {
   oneOf,
   readObject,
   text,
+  uuid,
 } from "./field_check.ts";
 import { isCidr, isIpv4, isIpv6, isNetmask } from "./ip_address.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
-import { isUuid } from "./id.ts";
 import { type Policy, refusedBy } from "./policy.ts";
 import { allowedNicTag } from "./policy_check.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
@@ -64,11 +64,36 @@ export function checkNics(nics: readonly unknown[], field: string, findings: Fin
   const addresses = nics.filter(isJsonObject).flatMap(addressesOf);
   const double = addresses.find((address, index) => addresses.indexOf(address) !== index);
   if (double !== undefined) {
-    const words = `must not have two nics with the same address: found ${
-      double.split(" ")[1]
-    } twice`;
+    const words = `must not have two nics with the same address: found ${plain(double)} twice`;
     findings.add(field, "Invalid", words);
   }
+}
+
+/** What new nics would share with those that a machine has already; vmadm asks other machines only. */
+export function refuseTaken(
+  added: readonly JsonObject[],
+  kept: readonly JsonObject[],
+  field: string,
+  findings: Findings,
+): void {
+  const macs = kept.map(({ mac }) => mac);
+  const taken = kept.flatMap(addressesOf);
+  for (const [index, nic] of added.entries()) {
+    if (nic.mac !== undefined && macs.includes(nic.mac)) {
+      findings.add(`${field}[${index}].mac`, "Invalid", "is that of a nic which the machine has");
+    }
+    const double = addressesOf(nic).find((address) => taken.includes(address));
+    if (double === undefined) continue;
+    const words = `must not have the address ${
+      plain(double)
+    }, which is that of another of its nics`;
+    findings.add(`${field}[${index}]`, "Invalid", words);
+  }
+}
+
+/** An address of addressesOf() without its network. */
+function plain(address: string): string {
+  return address.slice(address.indexOf(" ") + 1);
 }
 
 /** The addresses of one nic with their network: the same one on another network is another one. */
@@ -131,12 +156,6 @@ export const mac: Check = (value, field, findings) => {
   return undefined;
 };
 
-const networkUuid: Check = (value, field, findings) => {
-  if (isUuid(value)) return value;
-  findings.add(field, "Invalid", "must be a uuid in lower case");
-  return undefined;
-};
-
 const nicTag = text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes");
 
 const CHECKS: Readonly<Record<string, Check>> = {
@@ -151,7 +170,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   ips: listOf(cidr, ADDRESSES_MAX, "addresses"),
   gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
   mtu: integer(576, 9000),
-  network_uuid: networkUuid,
+  network_uuid: uuid,
   allowed_dhcp_cids: listOf(
     text(DHCP_CID, "0x and the bytes of a DHCP client's identifier in hexadecimal"),
     DHCP_CIDS_MAX,

@@ -1,9 +1,9 @@
 // Whether a host has what a new machine asks for: its networks, and room for its disks. vmadm finds out
 // as well, but in the middle of a create, and words it without the field. What the host cannot be asked,
-// because a program is missing or fails, is left to vmadm.
+// because a program is missing or fails, is left to vmadm, and told.
 
 import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../domain/json.ts";
 import type { CommandResult } from "./command.ts";
 import type { Transport } from "./transport.ts";
 
@@ -17,11 +17,17 @@ const MIB_PER_GIB = 1024;
 const BHYVE_QUOTA_GIB = 1;
 /** Networks that are named in an error. */
 const NAMED_MAX = 32;
+/** Characters of a program's own words that are told. */
+const WORDS_CHARS_MAX = 200;
+
+/** What a program says, or why it said nothing. */
+type Answer = { readonly text: string } | { readonly unasked: string };
 
 /**
  * Refuses a payload that the host cannot serve.
  * @param payload one that the policy has let pass
  * @param field what the payload is called in errors
+ * @returns a sentence for each question that the host did not answer
  * @throws {AgentError} `invalid_argument` naming each nic on a network that the host does not have;
  * `storage_full` when the disks do not fit; `aborted`
  */
@@ -30,11 +36,12 @@ export async function requireHostRoom(
   payload: JsonObject,
   field: string,
   signal?: AbortSignal,
-): Promise<void> {
-  await Promise.all([
+): Promise<string[]> {
+  const unasked = await Promise.all([
     requireNetworks(transport, payload, field, signal),
     requirePoolRoom(transport, payload, field, signal),
   ]);
+  return unasked.filter((sentence) => sentence !== undefined);
 }
 
 async function requireNetworks(
@@ -42,16 +49,16 @@ async function requireNetworks(
   { nics }: JsonObject,
   field: string,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<string | undefined> {
   // What is behind a slash is made when it is first used: an overlay, as in `sdc_overlay/123`.
   const wanted = objectsIn(nics).map(({ nic_tag }, index) => ({ nic_tag, index }))
     .filter(({ nic_tag }) => typeof nic_tag === "string" && !nic_tag.includes("/"));
-  if (wanted.length === 0) return;
-  const tags = await answerOf(nictagadm, ["list", "-p"], signal);
-  if (tags === null) return;
-  const known = tags.split("\n").map((line) => line.split(":")[0] ?? "").filter(Boolean);
+  if (wanted.length === 0) return undefined;
+  const answer = await answerOf(nictagadm, ["list", "-p"], signal);
+  if ("unasked" in answer) return cannotAsk("networks", answer.unasked);
+  const known = answer.text.split("\n").map((line) => line.split(":")[0] ?? "").filter(Boolean);
   // A host without any network is one that was not asked rightly.
-  if (known.length === 0) return;
+  if (known.length === 0) return cannotAsk("networks", "it names none");
   const errors = wanted.filter(({ nic_tag }) => !known.some((tag) => tag === nic_tag))
     .map(({ index, nic_tag }) => {
       const path = `${field}.nics[${index}].nic_tag`;
@@ -60,7 +67,7 @@ async function requireNetworks(
       return { field: path, code: "Invalid" as const, message: words };
     });
   const [first] = errors;
-  if (first === undefined) return;
+  if (first === undefined) return undefined;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
   const message = `Cannot accept the machine: ${first.message}${more}`;
   throw new AgentError("invalid_argument", message, { errors });
@@ -71,13 +78,16 @@ async function requirePoolRoom(
   payload: JsonObject,
   field: string,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<string | undefined> {
   const wanted = reservedMiB(payload);
-  if (wanted === 0) return;
-  const text = await answerOf(zfs, ["list", "-Hp", "-o", "available", POOL], signal);
-  if (text === null || !/^\d+\n?$/.test(text)) return;
-  const free = Math.floor(Number(text) / MIB);
-  if (wanted <= free) return;
+  if (wanted === 0) return undefined;
+  const answer = await answerOf(zfs, ["list", "-Hp", "-o", "available", POOL], signal);
+  if ("unasked" in answer) return cannotAsk("room", answer.unasked);
+  if (!/^\d+\n?$/.test(answer.text)) {
+    return cannotAsk("room", `it said ${JSON.stringify(answer.text.slice(0, WORDS_CHARS_MAX))}`);
+  }
+  const free = Math.floor(Number(answer.text) / MIB);
+  if (wanted <= free) return undefined;
   const message = `Cannot accept the machine: ${field}.disks, and what its zone reserves, need ` +
     `${wanted} MiB, and the pool ${JSON.stringify(POOL)} of the host has ${free} MiB`;
   throw new AgentError("storage_full", message);
@@ -94,12 +104,15 @@ function reservedMiB({ brand, quota, disks }: JsonObject): number {
   return volumes + zone;
 }
 
-/** What a program says; null when it is not there, fails, or takes too long. */
+function cannotAsk(what: "networks" | "room", why: string): string {
+  return `Cannot ask the host for its ${what}, vmadm judges alone: ${why}`;
+}
+
 async function answerOf(
   run: Transport["zfs"],
   args: readonly string[],
   signal: AbortSignal | undefined,
-): Promise<string | null> {
+): Promise<Answer> {
   let result: CommandResult;
   try {
     result = await run(args, {
@@ -107,16 +120,15 @@ async function answerOf(
       ...(signal === undefined ? {} : { signal }),
     });
   } catch (error) {
-    if (error instanceof AgentError && ["host", "timeout"].includes(error.code)) return null;
+    const isSilent = error instanceof AgentError && ["host", "timeout"].includes(error.code);
+    if (isSilent) return { unasked: error.message };
     throw error;
   }
-  return result.code === 0 ? result.stdout : null;
+  if (result.code === 0) return { text: result.stdout };
+  const words = result.stderr.trim().slice(0, WORDS_CHARS_MAX);
+  return { unasked: `exit code ${result.code}: ${words}` };
 }
 
 function numberOr(value: JsonValue | undefined, other: number): number {
   return typeof value === "number" ? value : other;
-}
-
-function objectsIn(value: JsonValue | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

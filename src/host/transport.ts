@@ -20,7 +20,7 @@ export type HostConnection = Pick<
 
 /** Where SmartOS has them, in every version. */
 export const ZFS = "/usr/sbin/zfs";
-export const NICTAGADM = "/usr/sbin/nictagadm";
+export const NICTAGADM = "/usr/bin/nictagadm";
 
 /** The managed host, as far as the agent touches it. */
 export interface Transport {

@@ -7,7 +7,7 @@
 // since without the operator's leave only https is spoken. Whoever allows http gives that up for it.
 
 import { AgentError } from "../domain/error.ts";
-import { isIpv4 } from "../domain/ip_address.ts";
+import { ipv6Groups, isIpv4 } from "../domain/ip_address.ts";
 import { leadsToNamed } from "../domain/named_host.ts";
 import { transientError } from "./retry.ts";
 
@@ -134,15 +134,4 @@ function isPublicIpv4(octets: readonly number[]): boolean {
     const mask = (0xffff << (16 - bits)) & 0xffff;
     return (((a << 8) | b) & mask) === (((first << 8) | second) & mask);
   });
-}
-
-function ipv6Groups(address: string): number[] | undefined {
-  // A zone such as %eth0 only occurs on addresses of the link.
-  if (!URL.canParse(`http://[${address}]/`)) return undefined;
-  const normal = new URL(`http://[${address}]/`).hostname.slice(1, -1);
-  const [head = "", tail] = normal.split("::");
-  const left = head === "" ? [] : head.split(":");
-  const right = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = Array<string>(8 - left.length - right.length).fill("0");
-  return [...left, ...zeros, ...right].map((group) => parseInt(group, 16));
 }

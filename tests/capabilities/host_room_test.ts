@@ -1,12 +1,12 @@
 // What is held against the host before a machine is made: its networks, and the room in its pool.
 
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { CommandResult } from "../../src/host/command.ts";
 import { requireHostRoom } from "../../src/host/host_room.ts";
-import type { Transport } from "../../src/host/transport.ts";
-import { machineUuidOf, withHost } from "./simulated_host.ts";
+import { localTransport, type Transport } from "../../src/host/transport.ts";
+import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 
 const UUID: string = machineUuidOf(1);
 const NIC = { model: "virtio", ip: "dhcp" };
@@ -77,20 +77,68 @@ const PAYLOAD: JsonObject = {
   nics: [{ ...NIC, nic_tag: "nowhere" }],
 };
 
-/** Asks a host whose two programs both answer so. */
-async function ask(answer: () => Promise<CommandResult>): Promise<void> {
+/** Asks a host whose two programs both answer so; returns why it was not asked. */
+async function ask(answer: () => Promise<CommandResult>): Promise<string[]> {
+  let unasked: string[] = [];
   await withHost(async ({ transport }) => {
     const programs: Transport = { ...transport, zfs: answer, nictagadm: answer };
-    await requireHostRoom(programs, PAYLOAD, "machine", signal);
+    unasked = await requireHostRoom(programs, PAYLOAD, "machine", signal);
+  });
+  return unasked;
+}
+
+const SILENT: readonly (readonly [string, () => Promise<CommandResult>, RegExp])[] = [
+  [
+    "has no such program",
+    () => Promise.reject(new AgentError("host", "Cannot run it: not found")),
+    /: Cannot run it: not found$/,
+  ],
+  ["takes too long", () => Promise.reject(new AgentError("timeout", "Too long")), /: Too long$/],
+  [
+    "fails",
+    () => Promise.resolve({ ...ENDED, code: 1, stderr: "no such pool\n" }),
+    /: exit code 1: no such pool$/,
+  ],
+  ["says nothing", () => Promise.resolve(ENDED), /: it (?:names none|said "")$/],
+];
+
+for (const [what, answer, why] of SILENT) {
+  Deno.test(`a host whose program ${what} is left to vmadm, and that is told`, async () => {
+    const [networks = "", room = "", ...others] = await ask(answer);
+    assertMatch(networks, /^Cannot ask the host for its networks, vmadm judges alone: /);
+    assertMatch(room, /^Cannot ask the host for its room, vmadm judges alone: /);
+    for (const sentence of [networks, room]) assertMatch(sentence, why);
+    assertEquals(others, []);
   });
 }
 
-Deno.test("a host that cannot be asked is left to vmadm", async () => {
-  await ask(() => Promise.reject(new AgentError("host", "Cannot run the program: not found")));
-  await ask(() => Promise.reject(new AgentError("timeout", "It took too long")));
-  await ask(() => Promise.resolve({ ...ENDED, code: 1, stderr: "no such pool" }));
-  await ask(() => Promise.resolve(ENDED));
-  await ask(() => Promise.resolve({ ...ENDED, stdout: "-\n" }).then((it) => ({ ...it, code: 2 })));
+Deno.test("what the host could not be asked stands in the job's info, and the payload is taken", async () => {
+  await withHost(async (host) => {
+    await host.simulate("audit");
+    const file = `${host.folder}/host/host.json`;
+    const facts = JSON.parse(await Deno.readTextFile(file));
+    // Without networks nictagadm names none, and zfs knows no pool "zones" here.
+    await Deno.writeTextFile(
+      file,
+      JSON.stringify({ ...facts, nic_tags: [], pool: { ...facts.pool, name: "tank" } }),
+    );
+    const { uuid, perform } = await host.newJob(1);
+    const disks = [{ model: "virtio", size: 2 ** 20 }];
+    const payload = { brand: "kvm", uuid: UUID, disks, nics: [{ ...NIC, nic_tag: "admin" }] };
+    assertEquals(await perform("vmadm.validate", [payload], signal), null);
+    const notes = (await notesOf(host.store, uuid)).map(({ message }) => String(message));
+    assertEquals(notes, [
+      "Cannot ask the host for its networks, vmadm judges alone: it names none",
+      "Cannot ask the host for its room, vmadm judges alone: exit code 1: " +
+      "cannot open 'zones': dataset does not exist",
+    ]);
+  });
+});
+
+Deno.test("the networks are asked of the program that SmartOS has, by its own path", async () => {
+  const { nictagadm } = localTransport({ vmadm: "/usr/sbin/vmadm", zonesRoot: "/zones" });
+  const error = await refusal(() => nictagadm(["list", "-p"], { deadlineMs: 1000 }), "host");
+  assertEquals(error.message, 'Cannot run "/usr/bin/nictagadm": there is no such program');
 });
 
 Deno.test("a question that is given up is no answer", async () => {

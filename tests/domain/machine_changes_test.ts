@@ -67,6 +67,31 @@ Deno.test("nics that are added may not make them more than the policy allows", (
   assertEquals(refused, ["changes.add_nics"]);
 });
 
+Deno.test("a new nic shares neither mac nor address with those that the machine keeps", () => {
+  const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
+  const nic = { nic_tag: "admin", model: "virtio" };
+  const nics = [
+    { ...nic, mac: first, ip: "192.0.2.7", ips: ["192.0.2.7/24"], vlan_id: 0 },
+    { ...nic, mac: second, ip: "dhcp", ips: ["dhcp"] },
+  ];
+  const fit = (changes: JsonObject) =>
+    requireFitting(changes, { brand: "bhyve", nics }, DEFAULT_POLICY);
+  const taken = { ...nic, ips: ["192.0.2.7/25"] };
+  assertEquals(fieldsOf(() => fit({ add_nics: [{ ...nic, mac: second }, taken] })), [
+    "changes.add_nics[0].mac",
+    "changes.add_nics[1]",
+  ]);
+  // Another network, one that goes or moves in the same change, and addresses that nobody chose.
+  fit({ add_nics: [{ ...taken, vlan_id: 7 }, { ...taken, nic_tag: "external" }] });
+  fit({ add_nics: [{ ...taken, mac: first }], remove_nics: [first] });
+  fit({ add_nics: [taken], update_nics: [{ mac: first, ips: ["192.0.2.8/24"] }] });
+  fit({ add_nics: [{ ...nic, ip: "dhcp" }] });
+  assertEquals(
+    fieldsOf(() => fit({ add_nics: [taken], update_nics: [{ mac: first, mtu: 9000 }] })),
+    ["changes.add_nics[0]"],
+  );
+});
+
 Deno.test("a change of a nic names it by its mac, also where the policy forbids to choose one", () => {
   const policy = withoutProperties(DEFAULT_POLICY, ["nics.mac"]);
   const update_nics = [{ mac: "02:08:20:AA:bb:cc", vlan_id: 7, primary: 1 }];

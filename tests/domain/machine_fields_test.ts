@@ -39,6 +39,9 @@ const INCORRECT: readonly (readonly [string, JsonObject])[] = [
   ["machine.tags", { tags: [] }],
   ["machine.tags.a", { tags: { a: {} } }],
   ["machine.tags.zonewright_job", { tags: { zonewright_job: UUID } }],
+  // A name that could be set and not removed again.
+  ["machine.tags.a\nb", { tags: { "a\nb": 1 } }],
+  ["machine.tags.", { tags: { "": 1 } }],
   ["machine.customer_metadata.a", { customer_metadata: { a: null } }],
   ["machine.customer_metadata.a", { customer_metadata: { a: "x".repeat(65_537) } }],
   ["machine.bootrom", { bootrom: "uefi" }],

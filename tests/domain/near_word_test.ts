@@ -1,0 +1,24 @@
+// Which word is taken for the one that was meant.
+
+import { assertEquals } from "@std/assert";
+import { nearest, nearWord } from "../../src/domain/near_word.ts";
+
+const VERBS = ["job list", "job resume", "job run", "job wait"];
+const VARIABLES = ["ZONEWRIGHT_SLOTS", "ZONEWRIGHT_STATE_DIR"];
+
+Deno.test("nearest() names a word that is near, and none when all are far away", () => {
+  assertEquals(nearest("lisen", ["listen", "slots"]), ': did you mean "listen"?');
+  assertEquals(nearest("frobnicate", ["listen", "slots"]), "");
+  assertEquals(nearest("", ["listen"]), "");
+  assertEquals(nearest("listen", []), "");
+});
+
+Deno.test("nearWord() gives nothing for what all words begin with", () => {
+  assertEquals(nearWord("job rsume", VERBS), "job resume");
+  assertEquals(nearWord("job nosuch", VERBS), undefined);
+  assertEquals(nearWord("job ", VERBS), undefined);
+  assertEquals(nearWord("ZONEWRIGHT_SLOT", VARIABLES), "ZONEWRIGHT_SLOTS");
+  assertEquals(nearWord("ZONEWRIGHT_HUGE", VARIABLES), undefined);
+  assertEquals(nearWord("--xy", ["--json", "--url"]), undefined);
+  assertEquals(nearWord("ram_max", ["ram_mib_max"]), "ram_mib_max");
+});
