@@ -11,7 +11,8 @@ export interface Duplicate {
 }
 
 /** What is skipped as a whole: texts of both kinds, with three quotes or one, and comments. */
-const TEXT_OR_COMMENT = /"""[\s\S]*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*/g;
+const TEXT_OR_COMMENT =
+  /"""(?:\\[\s\S]|[^\\])*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*/g;
 const TABLE = /^\[([^[\]]+)\]$/;
 const BARE_NAME = /^[A-Za-z0-9_-]+$/;
 

@@ -79,7 +79,7 @@ export const LIMITS = {
     "call-chars-max",
     TASK.callCharsMax,
     LARGEST_TASK_LIMITS.callCharsMax,
-    "characters of one argument of what a task calls",
+    "characters of the arguments of one call of a task, as JSON",
   ),
   task_calls_max: limit(
     "task-calls-max",

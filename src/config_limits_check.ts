@@ -8,6 +8,8 @@ const CARRIED = [
   ["params_chars_max", "job_left_chars_max"],
   ["job_left_chars_max", "job_chars_max"],
   ["result_chars_max", "job_chars_max"],
+  // A log line is an entry of the info as well.
+  ["task_log_chars_max", "task_info_chars_max"],
 ] as const;
 
 /** What is wrong with the limits. */

@@ -1,17 +1,25 @@
 // The settings of what is told to a collector by OTLP.
 
 import { define, type Definition } from "./config_definition.ts";
-import { LOOPBACK, type Read, readPath } from "./config_values.ts";
+import { type Read, readPath } from "./config_values.ts";
+import { isLoopback } from "./domain/ip_address.ts";
+
+const EXAMPLE = '"http://127.0.0.1:4318"';
 
 /** The address of a collector, without the `/v1/traces` that is added to it. */
 const readCollector: Read<string> = (raw) => {
   const url = typeof raw === "string" && URL.canParse(raw) ? new URL(raw) : undefined;
   const web = url?.protocol === "https:" || url?.protocol === "http:";
-  const shown = JSON.stringify(raw);
-  if (url === undefined || !web || url.username !== "" || url.search !== "" || url.hash !== "") {
-    throw new Error(`${shown} is no URL of a collector, such as "http://127.0.0.1:4318"`);
+  if (url === undefined || !web) {
+    throw new Error(`${JSON.stringify(raw)} is no URL of a collector, such as ${EXAMPLE}`);
   }
-  if (url.protocol === "http:" && !LOOPBACK.test(url.hostname.replace(/^\[|\]$/g, ""))) {
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    // The value is not repeated: it may hold a secret.
+    const word = "expected a URL without user, password, query and fragment";
+    throw new Error(`${url.host}: ${word}: a token stands in otlp_headers_file`);
+  }
+  const shown = JSON.stringify(raw);
+  if (url.protocol === "http:" && !isLoopback(url.hostname.replace(/^\[|\]$/g, ""))) {
     throw new Error(`${shown} has no TLS: expected https, or http of a loopback address`);
   }
   return url.href.replace(/\/+$/, "");

@@ -26,6 +26,7 @@ Deno.test("duplicatesOf() is not misled by texts, comments and lists", () => {
       "a = 1\n# a = 2\nb = 3 # a = 4",
       'a = "x"\nb = "a = 1"\nc = \'a = 2\'',
       'a = """\na = 1\nb = 2\n"""\nb = 3',
+      'a = """\n\\"""\na = 1\n"""\nb = 3',
       "a = '''\na = 1\n'''\nb = [\n  \"a = 2\",\n  # a = 3\n]\nc = 4",
       'a = [1,\n2]\nb = "]"\nc = "["\nd = 1',
       "[[x]]\na = 1\n[[x]]\na = 1",

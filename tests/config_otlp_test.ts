@@ -37,10 +37,21 @@ Deno.test("readConfig() refuses a collector beyond this host without TLS, and wh
   assertEquals(errorsOf({ env: { [OTEL]: "http://collector:4318" } }), [
     `${OTEL}: "http://collector:4318" has no TLS: expected https, or http of a loopback address`,
   ]);
-  for (const wrong of ["", "localhost:4318", "grpc://x", "https://a:b@c", "https://c/?d"]) {
+  for (const wrong of ["", "localhost:4318", "grpc://x"]) {
     assertEquals(errorsOf({ flags: { "otlp-endpoint": wrong } }), [
       `--otlp-endpoint: ${JSON.stringify(wrong)} is no URL of a collector, such as ` +
       `"http://127.0.0.1:4318"`,
+    ]);
+  }
+});
+
+Deno.test("readConfig() repeats no secret that stands in the address of a collector", () => {
+  for (
+    const wrong of ["https://a@c", "https://:hush@c", "https://c/?key=hush", "https://c/#hush"]
+  ) {
+    assertEquals(errorsOf({ env: { [OTEL]: wrong } }), [
+      `${OTEL}: c: expected a URL without user, password, query and fragment: a token stands in ` +
+      "otlp_headers_file",
     ]);
   }
 });
@@ -53,6 +64,10 @@ Deno.test("readConfig() refuses limits that let in what the next cannot carry", 
   const text = "[limits]\njob_chars_max = 2_000_000";
   assertEquals(errorsOf({ file: { path: "/z.toml", text } }), [
     "/z.toml: job_chars_max: 2000000 does not fit job_left_chars_max: expected at least 4194304, " +
+    "which that is",
+  ]);
+  assertEquals(errorsOf({ flags: { "task-log-chars-max": "20000" } }), [
+    "--task-log-chars-max: 20000 does not fit task_info_chars_max: expected at most 16384, " +
     "which that is",
   ]);
   const flags = { "result-chars-max": "8388608", "job-chars-max": "16777216" };

@@ -227,7 +227,7 @@ function agentAddress(
   const base = URL.canParse(text) ? new URL(text) : undefined;
   if (
     base === undefined || !/^https?:$/.test(base.protocol) || base.search !== "" ||
-    base.hash !== "" || base.username !== ""
+    base.hash !== "" || base.username !== "" || base.password !== ""
   ) {
     throw usageError(`${JSON.stringify(text)} is not an address such as ${DEFAULT_URL}`);
   }

@@ -5,10 +5,10 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { routePath } from "hono/route";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../metrics/exposition.ts";
 import type { RequestCount } from "../metrics/meters.ts";
+import { NO_ROUTE } from "../metrics/request_meter.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import type { App } from "./server.ts";
 
-const NO_ROUTE = "none";
 /** The documents of the index that go past the application; see index_short_way.ts. */
 const SHORT_WAY_ROUTE = "/v1/*";
 const MS_PER_SECOND = 1000;

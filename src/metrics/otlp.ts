@@ -1,7 +1,7 @@
 // Sends spans and figures to a collector, by OTLP over HTTP. Nothing of the agent waits for it: what a
 // collector does not take in time is kept up to a bound, then dropped and told of.
 
-import { AgentError, messageOf } from "../domain/error.ts";
+import { messageOf } from "../domain/error.ts";
 import type { Family } from "./exposition.ts";
 import { metricsDocument, type Origin, type Span, tracesDocument } from "./otlp_document.ts";
 
@@ -17,6 +17,8 @@ export interface OtlpOptions extends Origin {
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly log: OtlpLog;
+  /** Milliseconds from figures to figures; a minute unless given. */
+  readonly figuresEveryMs?: number;
 }
 
 /** What it says of itself. */
@@ -27,11 +29,17 @@ export interface OtlpLog {
 
 /** An open exporter. */
 export interface Otlp {
-  /** Takes what makes spans when they are sent: nobody reads a job while it has still work to do. */
-  add(spans: () => Promise<readonly Span[]> | readonly Span[]): void;
+  /**
+   * Takes what makes spans when they are sent: nobody reads a job while it has still work to do. Of
+   * several about the same thing that wait, the last is sent.
+   */
+  add(spans: Maker, about?: unknown): void;
   /** Sends what is there, as far as the collector takes it soon, and ends. */
   stop(): Promise<void>;
 }
+
+/** Makes spans; called again when they have to be sent again. */
+export type Maker = () => Promise<readonly Span[]> | readonly Span[];
 
 /** Things to send that wait; further ones are dropped. */
 export const WAITING_MAX = 4096;
@@ -48,7 +56,7 @@ const AGAIN_LONGEST_MS = 60_000;
 /** Answers after which the same may be sent again. @see OTLP specification, OTLP/HTTP Response */
 const TRY_AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-type Maker = Parameters<Otlp["add"]>[0];
+type Path = "/v1/traces" | "/v1/metrics";
 
 /** Opens an exporter; its first figures follow a minute later. */
 export function openOtlp(options: OtlpOptions): Otlp {
@@ -60,31 +68,35 @@ class Exporter implements Otlp {
   readonly #startMs: number;
   readonly #ended = new AbortController();
   readonly #figuresTimer: ReturnType<typeof setInterval>;
-  #waiting: Maker[] = [];
+  #waiting = new Map<unknown, Maker>();
   #dropped = 0;
   #spansTimer: ReturnType<typeof setTimeout> | undefined;
+  #figuresDue = false;
   #sending: Promise<void> = Promise.resolve();
   #busy = false;
   #stopped = false;
-  /** Failures in a row. */
-  #failures = 0;
+  /** In a row. A collector of spans alone, or of figures alone, fails at the other for ever. */
+  readonly #failures: Record<Path, number> = { "/v1/traces": 0, "/v1/metrics": 0 };
 
   constructor(options: OtlpOptions) {
     this.#options = options;
     this.#startMs = options.nowMs();
-    this.#figuresTimer = setInterval(() => this.#next(() => this.#sendFigures()), FIGURES_EVERY_MS);
+    this.#figuresTimer = setInterval(() => {
+      if (!this.#figuresDue) this.#next(() => this.#sendFigures());
+      this.#figuresDue = true;
+    }, options.figuresEveryMs ?? FIGURES_EVERY_MS);
   }
 
-  add(spans: Maker): void {
+  add(spans: Maker, about: unknown = spans): void {
     if (this.#stopped) return;
-    if (this.#waiting.length >= WAITING_MAX) {
+    if (this.#waiting.size >= WAITING_MAX && !this.#waiting.has(about)) {
       this.#dropped += 1;
       return;
     }
-    this.#waiting.push(spans);
+    this.#waiting.set(about, spans);
     // A collector that does not answer is not asked more often because there is more to say.
-    const full = this.#waiting.length >= BATCH && this.#failures === 0 && !this.#busy;
-    if (full) this.#next(() => this.#sendSpans());
+    const sound = this.#failures["/v1/traces"] === 0 && !this.#busy;
+    if (sound && this.#waiting.size >= BATCH) this.#next(() => this.#sendSpans());
     else this.#later();
   }
 
@@ -98,12 +110,12 @@ class Exporter implements Otlp {
     this.#next(() => this.#sendFigures());
     await this.#sending;
     clearTimeout(late);
-    const lost = this.#waiting.length + this.#dropped;
-    if (lost > 0) this.#tellDropped(lost);
+    this.#dropped += this.#waiting.size;
+    this.#tellDropped();
   }
 
   #later(): void {
-    const waitMs = Math.min(SPANS_EVERY_MS * 2 ** this.#failures, AGAIN_LONGEST_MS);
+    const waitMs = Math.min(SPANS_EVERY_MS * 2 ** this.#failures["/v1/traces"], AGAIN_LONGEST_MS);
     this.#spansTimer ??= setTimeout(() => this.#next(() => this.#sendSpans()), waitMs);
   }
 
@@ -116,42 +128,62 @@ class Exporter implements Otlp {
     this.#sending = mine;
   }
 
+  /** What comes while these are sent is for the next time: the figures have their turn too. */
   async #sendSpans(): Promise<void> {
     clearTimeout(this.#spansTimer);
     this.#spansTimer = undefined;
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, BATCH);
-      const taken = await this.#post("/v1/traces", async () => {
-        const spans = (await Promise.all(batch.map((make) => make()))).flat();
-        if (spans.length > SPANS_MAX) this.#dropped += spans.length - SPANS_MAX;
-        return spans.length === 0
-          ? undefined
-          : tracesDocument(spans.slice(0, SPANS_MAX), this.#options);
-      });
-      if (!taken) {
-        this.#waiting = [...batch, ...this.#waiting];
-        if (!this.#stopped) this.#later();
-        return;
-      }
+    for (let left = this.#waiting.size; left > 0 && !this.#ended.signal.aborted;) {
+      const { batch, spans } = await this.#takeBatch();
+      left -= batch.length;
+      const done = spans.length === 0 ||
+        await this.#post("/v1/traces", tracesDocument(spans, this.#options), spans.length);
+      if (done) continue;
+      this.#waiting = new Map([...batch, ...this.#waiting]);
+      break;
     }
-    if (this.#dropped > 0) this.#tellDropped(this.#dropped);
-    this.#dropped = 0;
+    if (this.#waiting.size > 0 && !this.#stopped) this.#later();
+  }
+
+  /** The first that wait, and their spans: one after the other, a job with its results may be large. */
+  async #takeBatch(): Promise<{ batch: [unknown, Maker][]; spans: Span[] }> {
+    const batch: [unknown, Maker][] = [];
+    const spans: Span[] = [];
+    for (const [about, make] of this.#waiting) {
+      this.#waiting.delete(about);
+      batch.push([about, make]);
+      const made = await this.#made("spans", async () => await make());
+      const room = SPANS_MAX - spans.length;
+      this.#dropped += Math.max(0, (made?.length ?? 0) - room);
+      spans.push(...made?.slice(0, room) ?? []);
+      const full = batch.length >= BATCH || spans.length >= SPANS_MAX;
+      if (full || this.#ended.signal.aborted) break;
+    }
+    return { batch, spans };
   }
 
   async #sendFigures(): Promise<void> {
+    this.#figuresDue = false;
+    const figures = await this.#made("figures", this.#options.figures);
+    if (figures === undefined) return;
+    const times = { startMs: this.#startMs, nowMs: this.#options.nowMs() };
     // They count from the start: what is not taken now is in the next.
-    await this.#post("/v1/metrics", async () => {
-      const times = { startMs: this.#startMs, nowMs: this.#options.nowMs() };
-      return metricsDocument(await this.#options.figures(), times, this.#options);
-    });
+    await this.#post("/v1/metrics", metricsDocument(figures, times, this.#options), 0);
+  }
+
+  /** What cannot be made now is left out: it must not keep the rest from being sent. */
+  async #made<T>(what: string, make: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await make();
+    } catch (error) {
+      this.#options.log.warn(`${what} not made for the collector`, { error });
+      return undefined;
+    }
   }
 
   /** @returns false when the same may be sent again */
-  async #post(path: string, document: () => Promise<object | undefined>): Promise<boolean> {
+  async #post(path: Path, body: object, spans: number): Promise<boolean> {
     const { endpoint, headers, log } = this.#options;
     try {
-      const body = await document();
-      if (body === undefined) return true;
       const answer = await this.#options.fetch(`${endpoint}${path}`, {
         method: "POST",
         headers: { ...headers, "content-type": "application/json" },
@@ -161,27 +193,32 @@ class Exporter implements Otlp {
       });
       await answer.body?.cancel();
       if (answer.ok) {
-        if (this.#failures > 0) log.info("collector answers again", { endpoint });
-        this.#failures = 0;
+        if (this.#failures[path] > 0) log.info("collector answers again", { endpoint, path });
+        this.#failures[path] = 0;
+        if (path === "/v1/traces") this.#tellDropped();
         return true;
       }
       this.#failed(path, `it answered ${answer.status}`);
-      return !TRY_AGAIN.has(answer.status);
+      if (TRY_AGAIN.has(answer.status)) return false;
+      this.#dropped += spans;
+      return true;
     } catch (error) {
       this.#failed(path, messageOf(error));
-      // A defect of the agent would come again with the same spans.
-      return error instanceof AgentError;
+      return false;
     }
   }
 
   /** The first of several failures is told. */
-  #failed(path: string, why: string): void {
+  #failed(path: Path, why: string): void {
     const { endpoint, log } = this.#options;
-    if (this.#failures === 0) log.warn("collector not reached", { endpoint, path, why });
-    this.#failures += 1;
+    if (this.#failures[path] === 0) log.warn("collector not reached", { endpoint, path, why });
+    this.#failures[path] += 1;
   }
 
-  #tellDropped(spans: number): void {
-    this.#options.log.warn("spans lost: the collector did not take them in time", { spans });
+  /** Told when the collector takes spans again, or at the end: not for each. */
+  #tellDropped(): void {
+    const spans = this.#dropped;
+    this.#dropped = 0;
+    if (spans > 0) this.#options.log.warn("spans lost: the collector did not take them", { spans });
   }
 }

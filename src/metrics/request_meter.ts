@@ -7,8 +7,17 @@ import { Histogram } from "./histogram.ts";
 /** Seconds: a document from memory takes a tenth of a millisecond, a commit some milliseconds. */
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
 /** Any other is shown as one: callers choose the words of a request line. */
-const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
+export const METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+]);
 const OTHER_METHOD = "other";
+/** The route of what was refused before one, or has none. */
+export const NO_ROUTE = "none";
 
 interface Series {
   readonly route: string;

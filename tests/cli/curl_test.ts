@@ -100,6 +100,21 @@ programTest(
     }),
 );
 
+programTest(
+  "curl",
+  "--curl writes what a terminal would obey in a body as JSON codes",
+  () =>
+    withServer(TCP, async (sent, port) => {
+      const a = "\x7f\x9b31m\u2028\u202e\x1b";
+      const screen = screenFor(`http://127.0.0.1:${port}`);
+      const data = JSON.stringify({ a });
+      assertEquals(await screen.run("api", "post", "/jobs", "-d", data, "--curl"), 0);
+      assertStringIncludes(screen.out(), "\\u007f\\u009b31m\\u2028\\u202e\\u001b");
+      await shell(screen.out());
+      assertEquals(JSON.parse(sent[0]?.body ?? ""), { a });
+    }),
+);
+
 programTest("curl", "--curl prints a command for a unix socket", () =>
   withFolder((folder) => {
     const path = `${folder}/it's.sock`;

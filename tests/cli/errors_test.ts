@@ -119,7 +119,13 @@ Deno.test("an overloaded agent exits 1 and tells when to come again", async () =
 
 Deno.test("an address that is none, or two of them, exit 2", async () => {
   for (
-    const url of ["nonsense", "ftp://127.0.0.1", "http://127.0.0.1/?q", "http://u:p@127.0.0.1"]
+    const url of [
+      "nonsense",
+      "ftp://127.0.0.1",
+      "http://127.0.0.1/?q",
+      "http://u:p@127.0.0.1",
+      "http://:p@127.0.0.1",
+    ]
   ) {
     assertEquals((await failure("status", "--url", url)).code, 2, url);
   }

@@ -12,6 +12,7 @@ import {
   openCollector,
   spansOf,
 } from "../support/collector.ts";
+import { listed, rawCall } from "../http/raw_call.ts";
 import { until, withFolder } from "../support/until.ts";
 import { journey } from "./programs.ts";
 
@@ -59,6 +60,11 @@ journey("an agent sends spans and figures to the collector of its environment", 
         await (await fetch(`${agent.url}/jobs/${uuid}`, { headers: { traceparent } })).text();
         const unsampled = { traceparent: `00-${TRACE}-${CALLER}-00` };
         await (await fetch(`${agent.url}/workflows`, { headers: unsampled })).text();
+        // A target that is no URL has a span and an answer like any other.
+        const port = Number(new URL(agent.url).port);
+        const put = listed(["PUT http://[/x HTTP/1.1", "Host: localhost"]);
+        const odd = await rawCall(port, put, { firstOnly: true });
+        assertEquals(odd.status, 404);
       } finally {
         assertEquals(await agent.stop(), 0);
       }
@@ -84,6 +90,7 @@ function checkRequests(spans: readonly JsonObject[], uuid: string): void {
   assertEquals(attributes["http.response.status_code"], 200);
   assertEquals(attributes["url.path"], `/jobs/${uuid}`);
   assertEquals(spans.filter((span) => span.name === "GET /workflows"), []);
+  assertEquals(spans.filter((span) => span.name === "PUT").length, 1);
   for (const span of spans) {
     assertMatch(`${span.traceId}`, /^[0-9a-f]{32}$/);
     assertMatch(`${span.spanId}`, /^[0-9a-f]{16}$/);

@@ -117,7 +117,7 @@ Deno.test("what a collector does not take waits up to a bound, and the rest is t
     assertEquals(messages, [
       "collector not reached",
       "collector answers again",
-      "spans lost: the collector did not take them in time",
+      "spans lost: the collector did not take them",
     ]);
     assertEquals(spans.length + Number(told[2]?.fields.spans), WAITING_MAX + 10);
   });
@@ -129,7 +129,11 @@ Deno.test("spans that a collector refuses are not sent again; nobody waits for o
     const refused = open();
     refused.add(() => [span("bad")]);
     await refused.stop();
-    assertEquals(told.map(({ fields }) => fields.why), ["it answered 400"]);
+    assertEquals(told.map(({ fields }) => [fields.path, fields.why ?? fields.spans]), [
+      ["/v1/traces", "it answered 400"],
+      ["/v1/metrics", "it answered 400"],
+      [undefined, 1],
+    ]);
   });
   await withExporter(async (_collector, open, told) => {
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -140,5 +144,60 @@ Deno.test("spans that a collector refuses are not sent again; nobody waits for o
     assertEquals(performance.now() - beganMs < 10_000, true);
     listener.close();
     assertEquals(told.at(-1)?.fields.spans, 1);
+  });
+});
+
+Deno.test("of several makers about the same thing the last one is sent, and one that fails is left out", async () => {
+  await withExporter(async (collector, open, told) => {
+    const otlp = open();
+    otlp.add(() => [span("canceled")], "job");
+    otlp.add(() => Promise.reject(new TypeError("gone")), "other");
+    otlp.add(() => [span("undone")], "job");
+    await otlp.stop();
+    const names = spansOf(collector.received.get("/v1/traces")).map(({ name }) => name);
+    assertEquals(names, ["undone"]);
+    assertEquals(told.map(({ message }) => message), ["spans not made for the collector"]);
+  });
+});
+
+Deno.test("spans are made one after the other, and no more than are sent together", async () => {
+  await withExporter(async (collector, open) => {
+    collector.answer = 503;
+    const otlp = open();
+    let making = 0;
+    let most = 0;
+    const made = new Set<number>();
+    for (let count = 0; count < 600; count++) {
+      otlp.add(async () => {
+        most = Math.max(most, ++making);
+        await Promise.resolve();
+        making -= 1;
+        made.add(count);
+        return Array.from({ length: 100 }, () => span(`${count}`));
+      });
+    }
+    await otlp.stop();
+    assertEquals([most, made.size], [1, 41]);
+  });
+});
+
+Deno.test("a collector that takes no figures is told of once, whatever it takes of spans", async () => {
+  await withExporter(async (collector, open, told) => {
+    let refused = 0;
+    const noFigures: typeof fetch = (url, init) => {
+      if (!`${url}`.endsWith("/v1/metrics")) return fetch(url, init);
+      refused += 1;
+      return Promise.resolve(new Response(null, { status: 404 }));
+    };
+    const otlp = open({ fetch: noFigures, figuresEveryMs: 5 });
+    const arrived = () => spansOf(collector.received.get("/v1/traces")).length;
+    for (const round of [1, 2, 3]) {
+      await until("figures to be refused", () => refused >= 2 * round);
+      // As many as do not wait for their time.
+      for (let count = 0; count < 512; count++) otlp.add(() => [span(`${count}`)]);
+      await until("the spans to arrive", () => arrived() === 512 * round);
+    }
+    await otlp.stop();
+    assertEquals(told.map(({ fields }) => fields.path), ["/v1/metrics"]);
   });
 });

@@ -133,25 +133,36 @@ export async function startAgentProcess(
   };
 }
 
+/** Longer than any answer may take; a request that hangs is told by its path. */
+const ANSWER_DEADLINE_MS = 180_000;
+
 async function call(
   url: string,
   method: string,
   path: string,
   body?: JsonObject,
 ): Promise<Answer> {
-  const response = await fetch(url + path, {
-    method,
-    ...(body === undefined
-      ? {}
-      : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  const parsed: unknown = text === "" ? {} : JSON.parse(text);
-  return {
-    status: response.status,
-    headers: response.headers,
-    body: isJsonObject(parsed) ? parsed : { items: parsed as JsonObject[] },
-  };
+  const late = new AbortController();
+  const told = new Error(`No answer to ${method} ${path} in ${ANSWER_DEADLINE_MS} ms`);
+  const timer = setTimeout(() => late.abort(told), ANSWER_DEADLINE_MS);
+  try {
+    const response = await fetch(url + path, {
+      method,
+      signal: late.signal,
+      ...(body === undefined
+        ? {}
+        : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const parsed: unknown = text === "" ? {} : JSON.parse(text);
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: isJsonObject(parsed) ? parsed : { items: parsed as JsonObject[] },
+    };
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function jobWhen(
