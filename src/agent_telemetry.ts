@@ -3,10 +3,9 @@
 
 import type { Ground } from "./agent_runner.ts";
 import { openFigures } from "./agent_watch.ts";
-import { AgentError } from "./domain/error.ts";
 import type { JobUuid } from "./domain/id.ts";
 import type { Meters } from "./metrics/meters.ts";
-import { readPrivateFile } from "./secret_file.ts";
+import { readSecretHeaders } from "./secret_file.ts";
 import type { Store } from "./store/store.ts";
 import { VERSION } from "./version.ts";
 
@@ -22,7 +21,7 @@ export async function openTelemetry(ground: Ground, store: Store, meters: Meters
     return log.info("telemetry left to the runtime", { because: "OTEL_DENO is set" });
   }
   const path = config.otlp_headers_file.value;
-  const headers = path === null ? {} : await readHeaders(path);
+  const headers = path === null ? {} : await readSecretHeaders(path);
   const { openOtlp } = await import("./metrics/otlp.ts");
   const { jobSpans, requestSpan } = await import("./metrics/spans.ts");
   const nowMs = () => Date.parse(now());
@@ -45,26 +44,12 @@ export async function openTelemetry(ground: Ground, store: Store, meters: Meters
     const span = requestSpan(answered, nowMs());
     if (span !== undefined) otlp.add(() => [span]);
   };
+  // A job that is canceled and then undone ends twice.
   meters.told.jobEnded = (uuid: JobUuid) =>
     otlp.add(async () => {
       const job = await store.jobs.get(uuid);
       return job === undefined ? [] : jobSpans(job);
-    });
+    }, uuid);
   opened("telemetry", () => otlp.stop());
   log.info("telemetry sent", { endpoint });
-}
-
-/** The headers of a file: what they say is a secret, and in no error. */
-async function readHeaders(path: string): Promise<Record<string, string>> {
-  const headers: Record<string, string> = {};
-  for (const [at, line] of (await readPrivateFile(path)).split("\n").entries()) {
-    if (line.trim() === "" || line.startsWith("#")) continue;
-    const [, name = "", value = ""] = /^([A-Za-z0-9-]+):\s*([\x20-\x7e]+?)\s*$/.exec(line) ?? [];
-    if (name === "") {
-      const message = `Cannot use the headers in ${path}: line ${at + 1} is no "name: value"`;
-      throw new AgentError("invalid_argument", message);
-    }
-    headers[name.toLowerCase()] = value;
-  }
-  return headers;
 }

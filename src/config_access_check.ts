@@ -2,7 +2,7 @@
 // as root: whom it does not know, it must not listen to.
 
 import type { Config, Setting } from "./config.ts";
-import { LOOPBACK } from "./config_values.ts";
+import { isLoopback } from "./domain/ip_address.ts";
 
 /** A setting that does not fit the others. */
 export interface Misfit {
@@ -18,7 +18,7 @@ export function accessMisfits(
   const misfits: Misfit[] = [];
   const noCert = tls_cert.value === null;
   const noKey = tls_key.value === null;
-  if (listen.value !== null && !LOOPBACK.test(listen.value.hostname) && (noCert || noKey)) {
+  if (listen.value !== null && !isLoopback(listen.value.hostname) && (noCert || noKey)) {
     const why = `${JSON.stringify(listen.value.hostname)} is not a loopback address: listening ` +
       "there needs TLS (tls_cert and tls_key) and a token (zonewright token create)";
     misfits.push({ setting: listen, key: "listen", why });

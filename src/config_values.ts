@@ -12,7 +12,11 @@ export interface Place {
 }
 
 /** Reads a raw value, or throws an Error whose message says what was wanted. */
-export type Read<T> = (raw: unknown, place: Place) => T;
+export interface Read<T> {
+  (raw: unknown, place: Place): T;
+  /** All that it takes, where that is a closed list. */
+  readonly words?: readonly string[];
+}
 
 /** A raw value as an error shows it. */
 function shown(raw: unknown): string {
@@ -60,12 +64,13 @@ export const readBytes: Read<number> = (raw) => {
 
 /** One of a closed list of words. */
 export function readChoice<T extends string>(choices: readonly T[]): Read<T> {
-  return (raw) => {
+  const read = (raw: unknown) => {
     const found = choices.find((choice) => choice === raw);
     if (found !== undefined) return found;
     const near = typeof raw === "string" ? nearest(raw, choices) : "";
     throw new Error(`${shown(raw)} is none of ${choices.join(", ")}${near}`);
   };
+  return Object.assign(read, { words: choices });
 }
 
 /** An absolute path; a relative one is resolved where it was written. */
@@ -149,8 +154,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Addresses that are reached from this host alone. */
-export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
 const PORT_MAX = 65_535;
 
 /**

@@ -38,6 +38,8 @@ export interface RestoreTools {
   readonly watch?: WatchCommits;
 }
 
+/** What takeStateDir() makes where it is not there. */
+const STATE_FILES = ["agent.lock", "agent.pid", "runner_id"];
 const RESTORING = ".restoring";
 const KEPT = ".before-restore-";
 
@@ -68,6 +70,7 @@ export async function restoreState(
     removeUnfinishedRestore(path);
     const fresh = `${path}${RESTORING}`;
     const restored = await step("restore_copy", () => copyDatabase(from, fresh));
+    await giveToOwner(state.path, [fresh, ...STATE_FILES.map((name) => join(state.path, name))]);
     const log = await step("restore_settle", () => settleDatabase(path));
     const aside = `${path}${KEPT}${now().replaceAll(/[:.]/g, "-")}`;
     const replaced = await step("restore_keep", () => keepAside(path, aside));
@@ -79,6 +82,20 @@ export async function restoreState(
     return { restored: { ...restored, path }, replaced };
   } finally {
     state.release();
+  }
+}
+
+/**
+ * What root has made becomes that of the folder's owner, the user of an agent that is not root: it could
+ * not open its database otherwise. A file with two names may be another's, which is nobody's to give.
+ */
+async function giveToOwner(folder: string, paths: readonly string[]): Promise<void> {
+  const own = Deno.uid();
+  const { uid, gid } = await Deno.stat(folder);
+  if (own !== 0 || uid === null || uid === own) return;
+  for (const path of paths) {
+    const found = statIfThere(path);
+    if (found?.isFile && found.uid === own && found.nlink === 1) await Deno.chown(path, uid, gid);
   }
 }
 

@@ -5,7 +5,6 @@ import { join } from "@std/path";
 import { openTransport } from "./agent_host.ts";
 import type { Ground } from "./agent_runner.ts";
 import type { Config } from "./config.ts";
-import { LOOPBACK } from "./config_values.ts";
 import { DATABASE_NAME } from "./database_file.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./doctor/access.ts";
 import { agentCheck } from "./doctor/agent.ts";
@@ -16,12 +15,14 @@ import { configFileCheck, diskCheck, mediaFoldersCheck, stateFolderCheck } from 
 import { clockCheck, indexCheck, storeCheck } from "./doctor/records.ts";
 import { randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
+import { isLoopback } from "./domain/ip_address.ts";
 import { selfCommand } from "./executable.ts";
 import { openVmadm } from "./host/vmadm.ts";
 import { readTlsIdentity } from "./http/tls.ts";
 import { silentLog } from "./log.ts";
 import { systemFreeBytes } from "./mirror/free_space.ts";
-import { readSecretFile } from "./secret_file.ts";
+import { readSecretFile, readSecretHeaders } from "./secret_file.ts";
+import { mayBeStateDir } from "./state_dir.ts";
 import { readTokenFile, tokenFilePath } from "./token_file.ts";
 
 /** The checks of one host, and what takes down what they opened. */
@@ -63,7 +64,7 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
   return {
     checks: [
       configFileCheck(file.path, file.named),
-      stateFolderCheck(stateDir),
+      stateFolderCheck(stateDir, mayBeStateDir),
       diskCheck(stateDir, systemFreeBytes),
       storeCheck(database),
       clockCheck(database, systemNow),
@@ -93,7 +94,7 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
 /** What is looked at of who may call. */
 function accessChecks(config: Config): readonly Check[] {
   const listen = config.listen.value;
-  const beyond = listen !== null && !LOOPBACK.test(listen.hostname);
+  const beyond = listen !== null && !isLoopback(listen.hostname);
   // Callers of an address that stands for all come by a name.
   const own = beyond && !["0.0.0.0", "::"].includes(listen.hostname) ? [listen.hostname] : [];
   return [
@@ -111,5 +112,6 @@ function accessChecks(config: Config): readonly Check[] {
     }),
     auditFileCheck(config.audit_file.value),
     secretCheck("index-token", { path: config.index_token_file.value, read: readSecretFile }),
+    secretCheck("otlp-headers", { path: config.otlp_headers_file.value, read: readSecretHeaders }),
   ];
 }

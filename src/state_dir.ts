@@ -2,12 +2,14 @@
 
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
+import { DATABASE_NAME } from "./database_file.ts";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { isUuid, type NewUuid, type RunnerId } from "./domain/id.ts";
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
+const LOCK_NAME = "agent.lock";
 
 /** A state folder that this process holds. */
 export interface StateDir {
@@ -21,15 +23,37 @@ export interface StateDir {
 /**
  * Makes the folder when it is missing, closes it to others, and takes its lock. The lock ends with
  * the process, however it ends.
- * @throws {AgentError} `conflict` when another agent holds it
+ * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else
  */
 export async function takeStateDir(path: string, newUuid: NewUuid): Promise<StateDir> {
   Deno.umask(UMASK);
   await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
-  await Deno.chmod(path, FOLDER_MODE);
+  const { mode } = await Deno.stat(path);
+  if (((mode ?? 0) & UMASK) !== 0) await closeToOthers(path);
   const lock = await takeLock(path);
   await Deno.writeTextFile(join(path, "agent.pid"), `${Deno.pid}\n`);
   return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
+}
+
+/** One that others use, such as /tmp, must not be closed to them by a slip of the configuration. */
+async function closeToOthers(path: string): Promise<void> {
+  if (!await mayBeStateDir(path)) {
+    const message =
+      `Cannot use ${path} as the state folder: it holds other things, and is open to ` +
+      "others: expected a folder of the agent's own";
+    throw new AgentError("conflict", message);
+  }
+  await Deno.chmod(path, FOLDER_MODE);
+}
+
+/** Whether a folder is empty, or an agent was in it. */
+export async function mayBeStateDir(path: string): Promise<boolean> {
+  let empty = true;
+  for await (const { name } of Deno.readDir(path)) {
+    if (name === DATABASE_NAME || name === LOCK_NAME) return true;
+    empty = false;
+  }
+  return empty;
 }
 
 /** A runner that comes back under its name finds the jobs that it held. */
@@ -53,7 +77,7 @@ function absent(error: unknown): undefined {
  * lock can only be waited for.
  */
 async function takeLock(path: string): Promise<Database> {
-  const lock = new Database(join(path, "agent.lock"));
+  const lock = new Database(join(path, LOCK_NAME));
   try {
     lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     return lock;

@@ -5,10 +5,9 @@
 import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { parseTokens, type Token, tokensText } from "./domain/token.ts";
+import { refuseOpen } from "./secret_file.ts";
 
 const FILE_MODE = 0o600;
-/** Rights of group and others. */
-const OTHERS = 0o077;
 /** Milliseconds for which the file is taken to be as it was. */
 const FRESH_MS = 1000;
 
@@ -25,12 +24,7 @@ export async function readTokenFile(path: string): Promise<readonly Token[]> {
   const found = await Deno.lstat(path).catch(absent);
   if (found === undefined) return [];
   if (!found.isFile) throw new AgentError("forbidden", `Cannot use ${path}: it is no plain file`);
-  const mode = (found.mode ?? 0) & 0o777;
-  if ((mode & OTHERS) !== 0) {
-    const shown = mode.toString(8).padStart(4, "0");
-    const message = `Cannot use ${path}: its mode is ${shown}, expected 0600`;
-    throw new AgentError("forbidden", message);
-  }
+  refuseOpen(path, found.mode ?? 0);
   return parseTokens(parsed(path, await Deno.readTextFile(path)));
 }
 

@@ -38,3 +38,14 @@ Deno.test("takeStateDir() refuses a folder that is taken, and closes it to other
     }
   });
 });
+
+Deno.test("takeStateDir() does not close a folder that others use", async () => {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/passwd`, "");
+    await Deno.chmod(folder, 0o755);
+    const error = await assertRejects(() => takeStateDir(folder, randomUuid), AgentError);
+    assertEquals(error.code, "conflict");
+    assertEquals(((await Deno.stat(folder)).mode ?? 0) & 0o777, 0o755);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["passwd"]);
+  });
+});

@@ -16,6 +16,8 @@ export interface Flag {
   readonly also?: string;
   /** What stands for the value in help; a flag without it is a switch. */
   readonly placeholder?: string;
+  /** All that the value may be, for the shell to offer. */
+  readonly words?: readonly string[];
   /** May be given several times. */
   readonly many?: true;
   readonly help: string;

@@ -43,7 +43,7 @@ export async function candidates(
 ): Promise<readonly Candidate[]> {
   const [nounName, ...rest] = words;
   if (nounName === undefined || rest.length === 0) {
-    return await startingWith(nounName ?? "", summariesOf(nouns));
+    return startingWith(nounName ?? "", await summariesOf(nouns));
   }
   const noun = Object.hasOwn(nouns, nounName) ? await nouns[nounName]?.() : undefined;
   if (noun === undefined) return [];
@@ -54,7 +54,7 @@ export async function candidates(
       value,
       about: summary,
     }));
-    return await startingWith(verb, Promise.resolve(verbs));
+    return startingWith(verb, verbs);
   }
   const command = Object.hasOwn(noun.verbs, verb) ? noun.verbs[verb] : undefined;
   return command === undefined
@@ -71,11 +71,8 @@ async function summariesOf(nouns: Nouns): Promise<Candidate[]> {
   );
 }
 
-async function startingWith(
-  typed: string,
-  all: Promise<readonly Candidate[]>,
-): Promise<readonly Candidate[]> {
-  return (await all).filter(({ value }) => value.startsWith(typed));
+function startingWith(typed: string, all: readonly Candidate[]): readonly Candidate[] {
+  return all.filter(({ value }) => value.startsWith(typed));
 }
 
 async function ofCommand(
@@ -92,30 +89,24 @@ async function ofCommand(
   if (equals > 0) {
     const flag = flags.find((one) => answersTo(one, typed.slice(0, equals)));
     if (flag?.placeholder === undefined) return [];
-    const values = await valuesOf(flag.placeholder, {
-      ...live,
-      typed: typed.slice(equals + 1),
-    });
+    const values = await flagValues(flag, { ...live, typed: typed.slice(equals + 1) });
     const before = typed.slice(0, equals + 1);
     const names = values.find(isForShell);
     if (names !== undefined) return [{ ...names, about: before }];
     const whole = values.map((one) => ({ ...one, value: `${before}${one.value}` }));
-    return await startingWith(typed, Promise.resolve(whole));
+    return startingWith(typed, whole);
   }
-  if (open?.placeholder !== undefined) {
-    return await orNames(typed, await valuesOf(open.placeholder, live));
-  }
+  if (open !== undefined) return orNames(typed, await flagValues(open, live));
   if (typed.startsWith("-")) {
     const free = flags.filter((flag) => flag.many === true || !given.has(flag.name));
-    const all = free.map((flag) => ({ value: `--${flag.name}`, about: flag.help }));
-    return await startingWith(typed, Promise.resolve(all));
+    return startingWith(typed, free.map(({ name, help }) => ({ value: `--${name}`, about: help })));
   }
   const kind = operandKind(command.operands, operands);
-  return kind === undefined ? [] : await orNames(typed, await valuesOf(kind, live));
+  return kind === undefined ? [] : orNames(typed, await valuesOf(kind, live));
 }
 
-async function orNames(typed: string, values: readonly Candidate[]): Promise<readonly Candidate[]> {
-  return values.some(isForShell) ? values : await startingWith(typed, Promise.resolve(values));
+function orNames(typed: string, values: readonly Candidate[]): readonly Candidate[] {
+  return values.some(isForShell) ? values : startingWith(typed, values);
 }
 
 function isForShell(one: Candidate): boolean {
@@ -162,7 +153,6 @@ function operandKind(text: string, at: number): string | undefined {
 }
 
 const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD"];
-const JOB_STATES = ["queued", "running", "waiting", "succeeded", "failed", "canceled"];
 
 /** Asks the agent for a list, and reads each of its objects. */
 type Ask = (
@@ -170,10 +160,24 @@ type Ask = (
   read: (one: JsonObject) => Candidate | undefined,
 ) => Promise<readonly Candidate[]>;
 
-/** What a placeholder stands for. @param typed what stands at the cursor */
+/** What the values of a command line are made of; `typed` is what stands at the cursor. */
+interface Live {
+  readonly command: string;
+  readonly typed: string;
+  readonly ask: Ask;
+}
+
+async function flagValues(
+  { words, placeholder = "" }: Flag,
+  live: Live,
+): Promise<readonly Candidate[]> {
+  return words?.map(plain) ?? await valuesOf(placeholder, live);
+}
+
+/** What a placeholder stands for. */
 async function valuesOf(
   placeholder: string,
-  { command, typed, ask }: { command: string; typed: string; ask: Ask },
+  { command, typed, ask }: Live,
 ): Promise<readonly Candidate[]> {
   switch (placeholder) {
     case "PATH":
@@ -201,8 +205,6 @@ async function valuesOf(
       return await distros(ask, "");
     case "DISTRO/RELEASE":
       return typed.includes("/") ? await releases(ask, typed) : await distros(ask, "/");
-    case "STATE":
-      return command.startsWith("job") ? JOB_STATES.map(plain) : [];
     case "METHOD":
       return METHODS.map(plain);
     default:

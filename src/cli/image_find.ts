@@ -29,7 +29,12 @@ const WORD_FLAGS: readonly Flag[] = [
     help: "only with this compression; none for without",
   },
   { name: "datasource", placeholder: "NAME", help: "only with this datasource, such as nocloud" },
-  { name: "firmware", placeholder: "NAME", help: "only with this firmware: bios or uefi" },
+  {
+    name: "firmware",
+    placeholder: "NAME",
+    words: ["bios", "uefi"],
+    help: "only with this firmware: bios or uefi",
+  },
 ];
 const SWITCH_FLAGS: readonly Flag[] = [
   { name: "newest", help: "only the first build of each release" },

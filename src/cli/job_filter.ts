@@ -28,6 +28,7 @@ export const FILTER_FLAGS: readonly Flag[] = [
     name: "execution",
     also: "state",
     placeholder: "STATE",
+    words: ["queued", "running", "waiting", "succeeded", "failed", "canceled"],
     help: "only queued, running, waiting, succeeded, failed or canceled; also --state",
   },
   { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },

@@ -1,6 +1,7 @@
 // `zonewright machine create`: from a description and a medium to a console, in one command.
 
 import type { JsonObject } from "../domain/json.ts";
+import { BRANDS } from "../domain/policy.ts";
 import { readObject, textIn } from "./answer.ts";
 import type { Call, Command } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
@@ -33,7 +34,12 @@ export const CREATE: Command = {
       help: "JSON: the description as vmadm takes it, or a whole request; - is standard input",
     },
     ...MEDIA_FLAGS,
-    { name: "brand", placeholder: "BRAND", help: "kvm or bhyve, instead of the description's" },
+    {
+      name: "brand",
+      placeholder: "BRAND",
+      words: BRANDS,
+      help: "kvm or bhyve, instead of the description's",
+    },
     { name: "uuid", placeholder: "UUID", help: "the machine's uuid; makes the call repeatable" },
     ...FOLLOW_FLAGS,
   ],

@@ -16,11 +16,13 @@ export const WISH_FLAGS: readonly Flag[] = [
   {
     name: "compression",
     placeholder: "WORD",
+    words: MEDIA_COMPRESSIONS.slice(1),
     help: `of a URL: ${MEDIA_COMPRESSIONS.slice(1).join(", ")}, to be undone`,
   },
   {
     name: "check",
     placeholder: "LEVEL",
+    words: CHECK_LEVELS,
     help: `what it must reach: ${CHECK_LEVELS.join(", ")}; else what the agent is set to`,
   },
   { name: "allow-unverified", help: "take it also when it does not reach that level" },

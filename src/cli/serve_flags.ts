@@ -29,11 +29,12 @@ export function valueText(value: unknown): string {
 export function configFlags(): readonly Flag[] {
   return [
     { name: "config", placeholder: "FILE", help: "read settings from this TOML file" },
-    ...DEFINITIONS.map(({ flag, placeholder, many, help, fallback }): Flag => ({
+    ...DEFINITIONS.map(({ flag, placeholder, many, help, read, fallback }): Flag => ({
       name: flag,
       help: help + defaultText(fallback({ dev: false, cwd: "/", os: Deno.build.os })),
       ...(placeholder === undefined ? {} : { placeholder }),
       ...(many === true ? { many } : {}),
+      ...(read.words === undefined ? {} : { words: read.words }),
     })),
   ];
 }

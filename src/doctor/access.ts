@@ -6,10 +6,9 @@ import type { Now } from "../domain/instant.ts";
 import type { Token } from "../domain/token.ts";
 import { covers, readChain } from "./certificate.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
-import { modeOf, statOf } from "./place.ts";
+import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
 
 const GROUP_AND_OTHERS = 0o077;
-const OWN_FILE = 0o600;
 const MS_PER_DAY = 86_400_000;
 /** A certificate that ends sooner should have been renewed. Days. */
 const DAYS_LEFT_MIN = 30;
@@ -29,8 +28,8 @@ export function tokensCheck({ path, wanted, read }: TokenPlace): Check {
     name: "tokens",
     about: "the tokens are whole and closed to others, and there is one where one is wanted",
     async examine(): Promise<Finding> {
-      const found = await statOf(path);
-      if (found !== undefined && found.isFile && isOpen(found)) return openToOthers(path, found);
+      const found = await lstatOf(path);
+      if (found?.isFile && isOpen(found)) return openToOthers(path, found);
       const fix = "zonewright token create --name NAME --scope admin";
       let tokens: readonly Token[];
       try {
@@ -126,11 +125,11 @@ export function auditFileCheck(path: string | null): Check {
     about: "the audit file can be written, and is closed to others",
     async examine(): Promise<Finding> {
       if (path === null) return skipped("no audit_file is configured");
-      const found = await Deno.lstat(path).catch(absent);
+      const found = await lstatOf(path);
       if (found === undefined) {
         const folder = dirname(path);
         if ((await statOf(folder))?.isDirectory) return ok(`${path} is made by the next start`);
-        const detail = `${folder} is missing: the agent will not start`;
+        const detail = `${folder} is missing, or no folder: the agent will not start`;
         return { outcome: "fail", detail, fix: `mkdir -p ${folder}` };
       }
       if (!found.isFile) return { outcome: "fail", detail: `${path} is no plain file` };
@@ -181,14 +180,10 @@ function openToOthers(path: string, found: Deno.FileInfo): Finding {
     outcome: "fail",
     detail: `${path} has mode ${modeOf(found)}, expected 600`,
     fix: `chmod 600 ${path}`,
-    repair: () => Deno.chmod(path, OWN_FILE),
+    repair: () => closeFile(path),
   };
 }
 
 function wordsOf(error: unknown): string {
   return error instanceof AgentError ? error.message : messageOf(error);
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

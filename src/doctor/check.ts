@@ -34,6 +34,8 @@ export interface Diagnosis extends Omit<Finding, "repair"> {
 
 /** Milliseconds for one check: a host that hangs must not hang the doctor. */
 const CHECK_MS = 30_000;
+/** Repairs of one check, each of what the one before has uncovered. */
+const REPAIRS_MAX = 3;
 
 /** A sound thing. */
 export function ok(detail: string): Finding {
@@ -64,17 +66,21 @@ export async function diagnose(
 
 async function diagnoseOne(check: Check, repair: boolean): Promise<Diagnosis> {
   const { name } = check;
-  const first = await examined(check);
-  if (!repair || first.repair === undefined) {
-    return { name, ...withoutRepair(first), repaired: false };
+  let found = await examined(check);
+  let repaired = false;
+  // What was in the way of a second finding is out of it then.
+  for (let turn = 0; repair && found.repair !== undefined && turn < REPAIRS_MAX; turn++) {
+    try {
+      await found.repair();
+    } catch (error) {
+      const detail = `${found.detail}; not repaired: ${messageOf(error)}`;
+      return { name, ...withoutRepair(found), detail, repaired: false };
+    }
+    found = await examined(check);
+    repaired = true;
   }
-  try {
-    await first.repair();
-  } catch (error) {
-    const detail = `${first.detail}; not repaired: ${messageOf(error)}`;
-    return { name, ...withoutRepair(first), detail, repaired: false };
-  }
-  return { name, ...withoutRepair(await examined(check)), repaired: true };
+  // Of what can still be repaired, nothing was.
+  return { name, ...withoutRepair(found), repaired: repaired && found.repair === undefined };
 }
 
 function withoutRepair({ repair: _, ...rest }: Finding): Omit<Finding, "repair"> {
@@ -89,6 +95,10 @@ async function examined(check: Check): Promise<Finding> {
   try {
     return await Promise.race([check.examine(), late.promise]);
   } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) {
+      const fix = "run the doctor as the user of the agent, or as root";
+      return { outcome: "fail", detail: `not allowed: ${messageOf(error)}`, fix };
+    }
     const words = error instanceof AgentError
       ? error.message
       : `internal error: ${messageOf(error)}`;

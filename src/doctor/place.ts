@@ -8,13 +8,21 @@ const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
+/** Names of files that are told. */
+const NAMES_MAX = 5;
 /** Where others may write, but only remove what is theirs. */
 const STICKY = 0o1000;
 /** Below it downloads and machines will soon be refused. */
 const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
 
-/** The state folder: closed to others, as the database in it holds what jobs know. */
-export function stateFolderCheck(path: string): Check {
+/**
+ * The state folder: closed to others, as the database in it holds what jobs know.
+ * @param isOurs whether an agent may have the folder: one like /etc must not be closed to others
+ */
+export function stateFolderCheck(
+  path: string,
+  isOurs: (path: string) => Promise<boolean>,
+): Check {
   return {
     name: "state",
     about: "the state folder is there, a folder, and closed to others",
@@ -28,6 +36,10 @@ export function stateFolderCheck(path: string): Check {
         return { outcome: "fail", detail: `${path} belongs to user ${found.uid}, not to ${owner}` };
       }
       if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
+      if (!await isOurs(path)) {
+        const detail = `${path} holds other things than an agent's state`;
+        return { outcome: "fail", detail, fix: "name a folder of the agent's own as state_dir" };
+      }
       return {
         outcome: "fail",
         detail: `${path} has mode ${mode.toString(8)}, expected 700: others can read the database`,
@@ -47,14 +59,15 @@ async function ownFiles(folder: string): Promise<Finding> {
     if (((found?.mode ?? 0) & GROUP_AND_OTHERS) !== 0) open.push(join(folder, name));
   }
   if (open.length === 0) return ok(folder);
+  const names = open.slice(0, NAMES_MAX).map((path) => JSON.stringify(basename(path))).join(", ");
+  const more = open.length > NAMES_MAX ? ` and ${open.length - NAMES_MAX} more` : "";
   return {
     outcome: "warn",
-    detail: `others may read or write ${
-      open.map((path) => basename(path)).join(", ")
-    } in ${folder}`,
-    fix: `chmod go-rwx ${open.join(" ")}`,
+    detail: `others may read or write ${names}${more} in ${folder}`,
+    // No command line is made of names that others may have chosen.
+    fix: "zonewright doctor --run state --fix",
     repair: async () => {
-      for (const path of open) await Deno.chmod(path, FILE_MODE);
+      for (const path of open) await closeFile(path);
     },
   };
 }
@@ -146,14 +159,29 @@ export function modeOf({ mode }: Deno.FileInfo): string {
   return ((mode ?? 0) & 0o777).toString(8);
 }
 
+/**
+ * Closes a file of the agent's own to others. A second name may be that of a file that others must read:
+ * who can write to the folder could have put it there for root to close.
+ * @throws {Error} for a link, or a file with two names
+ */
+export async function closeFile(path: string): Promise<void> {
+  const { isFile, nlink } = await Deno.lstat(path);
+  if (!isFile || (nlink ?? 1) > 1) throw new Error(`${path} is a link, or has another name`);
+  await Deno.chmod(path, FILE_MODE);
+}
+
 /** @returns undefined when there is nothing */
 export async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
-  try {
-    return await Deno.stat(path);
-  } catch (error) {
-    const absent = error instanceof Deno.errors.NotFound ||
-      error instanceof Deno.errors.NotADirectory;
-    if (absent) return undefined;
-    throw error;
-  }
+  return await Deno.stat(path).catch(absent);
+}
+
+/** The same of a link itself. */
+export async function lstatOf(path: string): Promise<Deno.FileInfo | undefined> {
+  return await Deno.lstat(path).catch(absent);
+}
+
+function absent(error: unknown): undefined {
+  const gone = error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.NotADirectory;
+  if (!gone) throw error;
 }

@@ -13,19 +13,26 @@ import {
   makeFolder,
   removeFile,
   replaceFile,
+  staysBelow,
   UNFINISHED,
   writeNew,
 } from "./installed_files.ts";
 import {
   askKnown,
   forgetCommands,
+  knownUserCommands,
   ownCommands,
   type Run,
   runAll,
   startCommands,
   stopCommands,
 } from "./service_manager.ts";
-import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager } from "./service_paths.ts";
+import {
+  SERVICE_NAME,
+  SERVICE_PATHS,
+  type ServiceManager,
+  type ServicePaths,
+} from "./service_paths.ts";
 import { smfManifest } from "./smf_manifest.ts";
 import { systemdUnit } from "./systemd_unit.ts";
 
@@ -82,9 +89,9 @@ export function definitionText(
 /**
  * Installs the agent: the binary, its configuration when there is none, the definition, the state
  * folder; then starts it. It is safe to repeat, and is how a newer binary takes the place of an older.
- * @throws {AgentError} `conflict` from source, since a service needs the single binary, when a file
- *   cannot be written, or when a definition is there that is not ours; `forbidden` without the rights;
- *   `host` when the service manager refuses
+ * @throws {AgentError} `conflict` when a file cannot be written, when a definition is there that is not
+ *   ours, or when a link leads out of the root; `forbidden` without the rights; `storage_full`; `host` when
+ *   the service manager refuses, or does not know the user
  */
 export async function installService(
   request: InstallRequest,
@@ -95,7 +102,9 @@ export async function installService(
   const at = (path: string) => root === undefined ? path : join(root, path);
   const written: string[] = [];
   const kept: string[] = [];
+  if (user !== undefined && run !== undefined) await runAll(run, knownUserCommands(user));
   await allowed(paths.binary, async () => {
+    await allBelow(root, paths);
     await hasOwnDefinition(at(paths.definition));
     await copyProgram(program, at(paths.binary))
       ? written.push(paths.binary)
@@ -125,6 +134,7 @@ export async function uninstallService(
   const paths = SERVICE_PATHS[manager];
   const at = (path: string) => root === undefined ? path : join(root, path);
   const { hasDefinition, isThere } = await allowed(paths.definition, async () => {
+    await allBelow(root, paths);
     const hasDefinition = await hasOwnDefinition(at(paths.definition));
     return { hasDefinition, isThere: hasDefinition || await exists(at(paths.binary)) };
   });
@@ -168,6 +178,15 @@ async function stopKnown(
   }
 }
 
+/** Asserts, before anything is touched, that all of an installation below a root is there. */
+async function allBelow(root: string | undefined, paths: ServicePaths): Promise<void> {
+  if (root === undefined) return;
+  const { binary, config, definition, stateDir } = paths;
+  for (const path of [binary, config, definition, stateDir]) {
+    await staysBelow(root, join(root, path));
+  }
+}
+
 /** A missing right is told as what it is: nearly always the missing `sudo`. */
 async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -175,8 +194,10 @@ async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof AgentError) throw error;
     const denied = error instanceof Deno.errors.PermissionDenied;
+    const full = /no space/i.test(messageOf(error));
+    const code = denied ? "forbidden" : full ? "storage_full" : "conflict";
     const message = `Cannot change ${path} and its companions: ${messageOf(error)}` +
       (denied ? ": expected root" : "");
-    throw new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
+    throw new AgentError(code, message, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 // The files of an installed agent: put in their places by a rename, so that none is ever there by
 // half, and told from what somebody else has put there.
 
-import { dirname } from "@std/path";
+import { dirname, relative } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 
 const PROGRAM_MODE = 0o755;
@@ -66,8 +66,9 @@ async function putInPlace(
   const fresh = await Deno.open(unfinished, { write: true, createNew: true, mode });
   try {
     try {
-      const content = await open();
-      await content.pipeTo(fresh.writable, { preventClose: true, preventAbort: true });
+      for await (const part of await open()) {
+        for (let at = 0; at < part.length;) at += await fresh.write(part.subarray(at));
+      }
       await fresh.sync();
     } finally {
       fresh.close();
@@ -80,9 +81,29 @@ async function putInPlace(
   }
 }
 
+/**
+ * Asserts that a file is, or would be, below a root: a link in an image that names its place as the image
+ * will see it leads to this machine's own files.
+ * @throws {AgentError} `conflict` for a way that leads elsewhere
+ */
+export async function staysBelow(root: string, path: string): Promise<void> {
+  let folder = dirname(path);
+  while (!await exists(folder)) folder = dirname(folder);
+  const real = await Deno.realPath(folder);
+  let base = root;
+  while (!await exists(base)) base = dirname(base);
+  const way = relative(await Deno.realPath(base), real);
+  if (way !== ".." && !way.startsWith("../")) return;
+  throw new AgentError(
+    "conflict",
+    `Cannot touch ${path}: ${folder} leads out of ${root}, to ${real}`,
+  );
+}
+
 /** Removes a file. @returns whether there was one */
 export async function removeFile(path: string): Promise<boolean> {
   try {
+    if ((await Deno.lstat(path)).isDirectory) throw new Error(`${path} is a folder`);
     await Deno.remove(path);
     return true;
   } catch (error) {

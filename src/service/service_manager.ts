@@ -28,6 +28,8 @@ export type Known =
 /** A service manager waits for the agent, which stops within a minute. */
 const RUN_MS = 90_000;
 
+const ID = "/usr/bin/id";
+const GETENT = "/usr/bin/getent";
 const CHOWN = "/usr/bin/chown";
 const SYSTEMCTL = "/usr/bin/systemctl";
 const SVCCFG = "/usr/sbin/svccfg";
@@ -38,6 +40,11 @@ const SVCS = "/usr/bin/svcs";
 const SMF_SERVICE = "svc:/application/zonewright";
 /** What svcs(1) says of a service that was never imported. */
 const NO_INSTANCE = /doesn't match any instances/;
+
+/** Fail for a user or a group that is not there: nothing is replaced by what could not run. */
+export function knownUserCommands(user: string): string[][] {
+  return [[ID, "-u", user], [GETENT, "group", user]];
+}
 
 /**
  * The configuration stays root's, and the user's group may read it. The state becomes the user's when

@@ -59,6 +59,9 @@ programTest("bash", "bash completes commands, verbs and flags without an agent",
   assertEquals(await offered(["install", "sm"]), ["smf"]);
   assertEquals(await offered(["job", "list", "--execution", "que"]), ["queued"]);
   assertEquals(await offered(["job", "list", "--state", "que"]), ["queued"]);
+  assertEquals(await offered(["serve", "--log-level", "w"]), ["warn"]);
+  assertEquals(await offered(["serve", "--simulated-engine", ""]), ["fake", "qemu", "auto"]);
+  assertEquals(await offered(["media", "add", "--check", "si"]), ["signature"]);
   assertEquals(await offered(["nonsense", ""]), []);
   assertEquals(await offered(["job", "get", ""]), []);
 });

@@ -41,6 +41,25 @@ Deno.test("tokens: none is fine, unless one is wanted; who holds admin is counte
     assertEquals((await diagnosed(check(true))).fix, `rm ${path}.new`);
   }));
 
+Deno.test("tokens, audit: a link and a file in the way are told, and nothing is closed", () =>
+  withFolder(async (folder) => {
+    const other = join(folder, "passwd");
+    await Deno.writeTextFile(other, "");
+    await Deno.chmod(other, 0o644);
+    const path = join(folder, "tokens.json");
+    await Deno.symlink(other, path);
+    const tokens = await diagnosed(
+      tokensCheck({ path, wanted: false, read: readTokenFile }),
+      true,
+    );
+    assertEquals([tokens.outcome, tokens.repaired], ["fail", false]);
+    assertStringIncludes(tokens.detail, "no plain file");
+    assertEquals(await modeOf(other), 0o644);
+    const audit = await diagnosed(auditFileCheck(join(other, "audit.log")), true);
+    assertEquals(audit.outcome, "fail");
+    assertStringIncludes(audit.detail, `${other} is missing, or no folder`);
+  }));
+
 Deno.test("tokens: a file that others may read is told and closed, and a damaged one is only told", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");

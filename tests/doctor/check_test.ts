@@ -52,11 +52,28 @@ Deno.test("a check that throws has failed with its words, and the others go on",
   const found = await diagnose([
     failing(new AgentError("host", "Cannot run vmadm: it hangs")),
     failing(new TypeError("oops")),
+    failing(new Deno.errors.PermissionDenied("stat")),
     { name: "y", about: "y", examine: () => Promise.resolve(ok("fine")) },
   ], { repair: true, onDiagnosis: () => {} });
   assertEquals(found.map(({ outcome, detail }) => [outcome, detail]), [
     ["fail", "Cannot run vmadm: it hangs"],
     ["fail", "internal error: oops"],
+    ["fail", "not allowed: stat"],
     ["ok", "fine"],
   ]);
+});
+
+Deno.test("what can be repaired after every repair is not told to be repaired", async () => {
+  let repairs = 0;
+  const repair = () => {
+    repairs += 1;
+    return Promise.resolve();
+  };
+  const examine = () => Promise.resolve({ outcome: "warn", detail: "open", repair } as const);
+  const [found] = await diagnose([{ name: "x", about: "x", examine }], {
+    repair: true,
+    onDiagnosis: () => {},
+  });
+  assertEquals(found, { name: "x", outcome: "warn", detail: "open", repaired: false });
+  assertEquals(repairs, 3);
 });

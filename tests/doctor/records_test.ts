@@ -1,11 +1,12 @@
 // What the doctor reads from a real database.
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import type { Check } from "../../src/doctor/check.ts";
+import { type Check, diagnose } from "../../src/doctor/check.ts";
 import { clockCheck, indexCheck, storeCheck } from "../../src/doctor/records.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
+import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 
 const SYNC = {
@@ -33,6 +34,21 @@ async function withDatabase(run: (path: string) => Promise<void>): Promise<void>
 async function outcomeOf(check: Check): Promise<string> {
   return (await check.examine()).outcome;
 }
+
+programTest(
+  "mkfifo",
+  "a pipe in the place of the database is told, and not waited for",
+  () =>
+    withFolder(async (folder) => {
+      const path = join(folder, "zonewright.db");
+      await new Deno.Command("mkfifo", { args: [path] }).output();
+      for (const check of [storeCheck(path), clockCheck(path, () => T0)]) {
+        const [found] = await diagnose([check], { repair: true, onDiagnosis: () => {} });
+        assertEquals(found?.outcome, "fail");
+        assertStringIncludes(found?.detail ?? "", "it is no plain file");
+      }
+    }),
+);
 
 Deno.test("a sound database is told with its numbers, a damaged one with what is wrong", () =>
   withDatabase(async (path) => {

@@ -141,6 +141,8 @@ Deno.test("a secret is one word in a plain file of its owner, and no message tel
     }
     await write("x".repeat(4097));
     await assertRejects(() => readSecretFile(path), AgentError, "4096");
+    await write("x".repeat(64 * 1024 + 1));
+    await assertRejects(() => readSecretFile(path), AgentError, "bytes long");
     for (const bad of [folder, join(folder, "none")]) {
       await assertRejects(() => readSecretFile(bad), AgentError, bad);
     }

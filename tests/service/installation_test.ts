@@ -7,20 +7,8 @@ import { AgentError } from "../../src/domain/error.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
 import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/service_paths.ts";
 import { withFolder } from "../support/until.ts";
+import { modeOf, withProgram } from "./program_below.ts";
 import { smf, systemd } from "./service_managers.ts";
-
-/** A downloaded program, and a root to install it below. */
-async function withProgram(run: (program: string, root: string) => Promise<void>): Promise<void> {
-  await withFolder(async (folder) => {
-    const program = join(folder, "download");
-    await Deno.writeTextFile(program, "x");
-    await run(program, join(folder, "root"));
-  });
-}
-
-async function modeOf(path: string): Promise<number> {
-  return ((await Deno.stat(path)).mode ?? 0) & 0o777;
-}
 
 for (const manager of SERVICE_MANAGERS) {
   Deno.test(`an installation for ${manager} below a folder is complete, and repeated keeps the configuration`, () =>
@@ -63,53 +51,6 @@ Deno.test("an installation that cannot be written says what could not be", () =>
     const error = await assertRejects(() => installService(request, { program }), AgentError);
     assertStringIncludes(error.message, "Cannot change /usr/local/bin/zonewright");
     assertEquals(await Deno.readTextFile(join(folder, "usr")), "");
-  }));
-
-Deno.test("what a link or a file has in the way is not followed, and folders are as everywhere", () =>
-  withProgram(async (program, root) => {
-    const { binary, config, stateDir } = SERVICE_PATHS.systemd;
-    const other = join(dirname(root), "other");
-    await Deno.writeTextFile(other, "somebody else's");
-    await Deno.mkdir(dirname(root + binary), { recursive: true });
-    await Deno.symlink(other, `${root}${binary}.new`);
-    const umask = Deno.umask(0);
-    try {
-      await installService({ manager: "systemd", root, start: true }, { program });
-    } finally {
-      Deno.umask(umask);
-    }
-    assertEquals(await Deno.readTextFile(other), "somebody else's");
-    assertEquals((await Deno.lstat(root + binary)).isFile, true);
-    assertEquals([await modeOf(dirname(root + config)), await modeOf(root + stateDir)], [
-      0o755,
-      0o700,
-    ]);
-  }));
-
-Deno.test("a state folder that is a file is refused, and what could not be finished is not left", () =>
-  withProgram(async (program, root) => {
-    const { binary, stateDir } = SERVICE_PATHS.systemd;
-    const request = { manager: "systemd", root, start: true } as const;
-    await Deno.mkdir(dirname(root + stateDir), { recursive: true });
-    await Deno.writeTextFile(root + stateDir, "");
-    const refused = await assertRejects(() => installService(request, { program }), AgentError);
-    assertStringIncludes(refused.message, `${stateDir}: it is no folder`);
-    // A folder has the name of the program.
-    await Deno.remove(root + binary);
-    await Deno.mkdir(root + binary);
-    const error = await assertRejects(() => installService(request, { program }), AgentError);
-    assertEquals(error.code, "conflict");
-    await assertRejects(() => Deno.lstat(`${root}${binary}.new`), Deno.errors.NotFound);
-  }));
-
-Deno.test("a way that is blocked is told by an uninstall too", () =>
-  withProgram(async (_program, root) => {
-    await Deno.mkdir(root);
-    await Deno.writeTextFile(join(root, "etc"), "");
-    const request = { manager: "systemd", root } as const;
-    const error = await assertRejects(() => uninstallService(request, {}), AgentError);
-    assertEquals(error.code, "conflict");
-    assertStringIncludes(error.message, SERVICE_PATHS.systemd.definition);
   }));
 
 Deno.test("systemd is told of the unit, and the service starts with the new binary", () =>
@@ -258,6 +199,17 @@ Deno.test("a service that runs as a user may read its configuration, and is give
       "/usr/bin/chown :zw /etc/zonewright/zonewright.toml",
       "/usr/bin/systemctl daemon-reload",
     ]);
+  }));
+
+Deno.test("for a user that is not there nothing is installed", () =>
+  withProgram(async (program, root) => {
+    const request = { manager: "systemd", user: "zx", root, start: true } as const;
+    const { run, asked } = systemd(root);
+    const error = await assertRejects(() => installService(request, { program, run }), AgentError);
+    assertEquals(error.code, "host");
+    assertStringIncludes(error.message, "/id -u zx ended with code 2");
+    assertEquals(asked, ["id -u zx"]);
+    await assertRejects(() => Deno.lstat(root), Deno.errors.NotFound);
   }));
 
 Deno.test("a service manager that refuses is named with its last words, and nothing is removed", () =>

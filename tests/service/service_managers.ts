@@ -80,6 +80,9 @@ export function systemd(
   const { definition } = SERVICE_PATHS.systemd;
   const hasUnit = () => Deno.lstat(join(root, definition)).then(() => true, () => false);
   const answer = async (program: string, args: readonly string[]): Promise<Answer> => {
+    if (program === "id" || program === "getent") {
+      return args.at(-1) === "zw" ? DONE : { code: 2, stderr: `${program}: no such name\n` };
+    }
     if (program === "chown" || args[0] === "daemon-reload") return DONE;
     const here = await hasUnit();
     switch (args[0]) {

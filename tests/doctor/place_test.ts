@@ -1,0 +1,65 @@
+// What the doctor closes to others when that is asked for, and what it never touches.
+
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { diagnose, type Diagnosis } from "../../src/doctor/check.ts";
+import { closeFile, stateFolderCheck } from "../../src/doctor/place.ts";
+import { mayBeStateDir } from "../../src/state_dir.ts";
+import { withFolder } from "../support/until.ts";
+
+async function mended(state: string): Promise<Diagnosis | undefined> {
+  const check = stateFolderCheck(state, mayBeStateDir);
+  const [found] = await diagnose([check], { repair: true, onDiagnosis: () => {} });
+  return found;
+}
+
+async function modeOf(path: string): Promise<number> {
+  return ((await Deno.stat(path)).mode ?? 0) & 0o777;
+}
+
+Deno.test("a state folder and the files in it are closed by one repair", () =>
+  withFolder(async (folder) => {
+    const database = join(folder, "zonewright.db");
+    await Deno.writeTextFile(database, "");
+    for (const path of [database, folder]) await Deno.chmod(path, 0o755);
+    const found = await mended(folder);
+    assertEquals([found?.outcome, found?.repaired], ["ok", true]);
+    assertEquals([await modeOf(folder), await modeOf(database)], [0o700, 0o600]);
+  }));
+
+Deno.test("some of many open files are told, and no command is made of their names", () =>
+  withFolder(async (folder) => {
+    for (const name of ["a;id", "b", "c", "d", "e", "f", "g"]) {
+      await Deno.writeTextFile(join(folder, name), "");
+      await Deno.chmod(join(folder, name), 0o644);
+    }
+    const { detail, fix } = await stateFolderCheck(folder, mayBeStateDir).examine();
+    assertStringIncludes(detail, " and 2 more in ");
+    assertEquals(fix, "zonewright doctor --run state --fix");
+  }));
+
+Deno.test("a folder of others is not closed, though it is named as the state folder", () =>
+  withFolder(async (folder) => {
+    await Deno.writeTextFile(join(folder, "passwd"), "");
+    await Deno.chmod(folder, 0o755);
+    const found = await mended(folder);
+    assertEquals([found?.outcome, found?.repaired], ["fail", false]);
+    assertStringIncludes(found?.detail ?? "", "holds other things");
+    assertEquals(await modeOf(folder), 0o755);
+  }));
+
+Deno.test("a file that has another name is left to the operator", () =>
+  withFolder(async (folder) => {
+    const state = join(folder, "state");
+    await Deno.mkdir(state, { mode: 0o700 });
+    const other = join(folder, "passwd");
+    await Deno.writeTextFile(other, "");
+    await Deno.chmod(other, 0o644);
+    await Deno.link(other, join(state, "zonewright.db"));
+    const found = await mended(state);
+    assertEquals([found?.outcome, found?.repaired], ["warn", false]);
+    assertStringIncludes(found?.detail ?? "", "has another name");
+    await Deno.symlink(other, join(state, "tokens.json"));
+    await assertRejects(() => closeFile(join(state, "tokens.json")), Error, "is a link");
+    assertEquals(await modeOf(other), 0o644);
+  }));
