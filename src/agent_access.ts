@@ -5,15 +5,16 @@
 import { connectionLimits } from "./agent_limits.ts";
 import type { Ground } from "./agent_runner.ts";
 import type { Config } from "./config.ts";
-import { LOOPBACK } from "./config_values.ts";
 import { AgentError } from "./domain/error.ts";
+import { isLoopback } from "./domain/ip_address.ts";
 import type { Token } from "./domain/token.ts";
 import type { Access } from "./http/caller.ts";
 import type { AuditTrail } from "./http/audit_trail.ts";
 import { openAuditFile } from "./http/audit_file.ts";
 import type { App, ListenOptions, Server } from "./http/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "./http/tls.ts";
-import { groupNumber } from "./http/unix_socket.ts";
+import { groupNumber, type SocketRights } from "./http/unix_socket.ts";
+import type { Log } from "./log.ts";
 import type { Meters } from "./metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "./token_file.ts";
 
@@ -43,11 +44,10 @@ export async function openAccess(
   const { config, log } = ground;
   const tokenFile = tokenFilePath(stateDir);
   const tcp = config.listen.value;
-  const beyond = tcp !== null && !LOOPBACK.test(tcp.hostname);
+  const beyond = tcp !== null && !isLoopback(tcp.hostname);
   const tls = await tlsOf(config);
   if (beyond) await refuseUnknownCallers(tcp.hostname, tokenFile, tls);
-  const group = config.socket_group.value;
-  const gid = group === null ? undefined : await groupNumber(group);
+  const socketRights = await socketRightsOf(config);
   const audit = openAuditFile({ log, lost: (entries) => void (counts.lost += entries) });
   await audit.reopen(config.audit_file.value);
   ground.opened("audit file", () => audit.close());
@@ -68,7 +68,7 @@ export async function openAccess(
     listening: {
       tcp,
       socketPath: config.socket.value,
-      socketRights: { mode: Number.parseInt(config.socket_mode.value, 8), gid },
+      socketRights,
       tls,
       tokenRequired: beyond || required,
       connections: connectionLimits(config),
@@ -77,13 +77,30 @@ export async function openAccess(
       fetch: (request, env) => (access.wantsToken(env.remote) ? app : short).fetch(request, env),
     }),
     async refresh(next, server) {
-      await audit.reopen(next.audit_file.value);
-      const renewed = tls === undefined ? undefined : await tlsOf(next);
-      if (renewed === undefined) return;
-      server.replaceTls(renewed);
-      log.info("certificate read again", { tls_cert: next.tls_cert.value });
+      // Neither may keep the other from what is new.
+      const done = await Promise.allSettled([
+        audit.reopen(next.audit_file.value),
+        tls === undefined ? undefined : renewTls(next, server, log),
+      ]);
+      for (const one of done) if (one.status === "rejected") throw one.reason;
     },
   };
+}
+
+async function socketRightsOf({ socket_mode, socket_group }: Config): Promise<SocketRights> {
+  const group = socket_group.value;
+  const gid = group === null ? undefined : await groupNumber(group);
+  return { mode: Number.parseInt(socket_mode.value, 8), gid };
+}
+
+async function renewTls(next: Config, server: Server, log: Log): Promise<void> {
+  const renewed = await tlsOf(next);
+  if (renewed === undefined) {
+    log.warn("certificate no longer named", { note: "the last one is served until a restart" });
+    return;
+  }
+  server.replaceTls(renewed);
+  log.info("certificate read again", { tls_cert: next.tls_cert.value });
 }
 
 async function tlsOf({ tls_cert, tls_key }: Config): Promise<TlsIdentity | undefined> {

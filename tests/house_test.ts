@@ -194,11 +194,13 @@ Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, async () => 
     const lines = text.split("\n");
     for (const [start, line] of lines.entries()) {
       const head =
-        /^( *)(export )?(async )?(function\*? \w+|(static |readonly )?(async )?#?\w+\(.*\{$)/
+        /^( *)(export )?(async )?(function\*? \w+|(static |readonly )?(async )?#?\w+\(.*\)(: .*)? \{$)/
           .exec(line);
       if (head === null || /^\s*(if|for|while|switch|catch|return)\b/.test(line)) continue;
       const indent = head[1] ?? "";
-      const length = lines.slice(start).findIndex((next, at) => at > 0 && next === `${indent}}`);
+      // A method of an object ends with a comma.
+      const ends = [`${indent}}`, `${indent}},`];
+      const length = lines.slice(start).findIndex((next, at) => at > 0 && ends.includes(next));
       if (length > FUNCTION_LINES_MAX) long.push(`${path}:${start + 1}, ${length} lines`);
     }
   }

@@ -158,9 +158,13 @@ async function createFile(path: string): Promise<NewFile> {
       owner: info.uid,
     };
   };
+  const first = await told("look at", path, status).catch(async (error) => {
+    await handle.close();
+    throw error;
+  });
   const ahead = openSyncAhead(() => handle.datasync());
   return {
-    status: await told("look at", path, status),
+    status: first,
     write: (bytes) =>
       told("write", path, async () => {
         for (let done = 0; done < bytes.length;) {

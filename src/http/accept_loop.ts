@@ -5,6 +5,8 @@ import type { Log } from "../log.ts";
 import { pause } from "../loop.ts";
 import { closeConnection } from "./connection_relay.ts";
 
+/** Milliseconds between two lines of the log about connections that fail, as all do for a while. */
+const TELL_EVERY_MS = 10_000;
 /** Milliseconds without accepting, in which those who hold the descriptors may let some go. */
 const ACCEPT_AGAIN_MS = 250;
 
@@ -15,6 +17,23 @@ const ACCEPT_AGAIN_MS = 250;
 export function isCallerGone(error: unknown): boolean {
   const { ConnectionAborted, ConnectionReset, NotConnected } = Deno.errors;
   return [ConnectionAborted, ConnectionReset, NotConnected].some((gone) => error instanceof gone);
+}
+
+/**
+ * Tells of connections that fail, at most every ten seconds: without descriptors all of them fail, or
+ * one and the other, for as long as some program of the host likes.
+ */
+export function openConnectionLog(
+  log: Pick<Log, "error">,
+  message: string,
+  nowMs: () => number = () => performance.now(),
+): (error: unknown) => void {
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  return (error) => {
+    if (nowMs() - toldAtMs < TELL_EVERY_MS) return;
+    toldAtMs = nowMs();
+    log.error(message, { error });
+  };
 }
 
 /** A listener that is there until it is closed. */
@@ -34,17 +53,15 @@ export function keepAccepting(
 ): AcceptLoop {
   const closing = new AbortController();
   const { signal } = closing;
+  const tellFailure = openConnectionLog(log, "connections not accepted");
   const watch = async () => {
-    let failing = false;
     while (!signal.aborted) {
       try {
         take(await listener.accept());
-        failing = false;
       } catch (error) {
         if (signal.aborted) return;
         if (isCallerGone(error)) continue;
-        if (!failing) log.error("connections not accepted", { error });
-        failing = true;
+        tellFailure(error);
         await pause(ACCEPT_AGAIN_MS, signal);
       }
     }

@@ -25,11 +25,13 @@ export interface ConnectionRelay {
 /**
  * Begins to carry. An end of sending is passed on; a connection that breaks takes the other with it.
  * @param moved is called whenever the outer connection has taken a piece
+ * @param allowed is asked before it is given one of so many bytes; if not, both are closed
  */
 export function relayConnections(
   outer: Deno.Conn,
   inner: Deno.Conn,
   moved: () => void,
+  allowed: (bytes: number) => boolean = () => true,
 ): ConnectionRelay {
   withoutDelay(outer);
   withoutDelay(inner);
@@ -37,13 +39,13 @@ export function relayConnections(
     closeConnection(outer);
     closeConnection(inner);
   };
-  const incoming = carry(outer, inner, () => {}).then((end) => {
+  const incoming = carry(outer, inner, () => {}, () => true).then((end) => {
     if (end === "source broke") return cut();
     if (end === "target broke") return drained(outer);
     return endOf(inner);
   });
-  const delivered = carry(inner, outer, moved).then((end) => {
-    if (end === "target broke") return cut();
+  const delivered = carry(inner, outer, moved, allowed).then((end) => {
+    if (end === "target broke" || end === "not allowed") return cut();
     return endOf(outer);
   });
   const finished = delivered.then(() => within(LINGER_MS, incoming)).then(cut);
@@ -60,10 +62,15 @@ function withoutDelay(connection: Deno.Conn): void {
   }
 }
 
-type CarryEnd = "ended" | "source broke" | "target broke";
+type CarryEnd = "ended" | "source broke" | "target broke" | "not allowed";
 
-/** Never rejects. Ends with the source, or when either side breaks. */
-async function carry(source: Deno.Conn, target: Deno.Conn, moved: () => void): Promise<CarryEnd> {
+/** Never rejects. Ends with the source, when either side breaks, or before what is not allowed. */
+async function carry(
+  source: Deno.Conn,
+  target: Deno.Conn,
+  moved: () => void,
+  allowed: (bytes: number) => boolean,
+): Promise<CarryEnd> {
   const buffer = new Uint8Array(PIECE_BYTES);
   for (;;) {
     let size: number | null;
@@ -73,6 +80,7 @@ async function carry(source: Deno.Conn, target: Deno.Conn, moved: () => void): P
       return "source broke";
     }
     if (size === null) return "ended";
+    if (!allowed(size)) return "not allowed";
     try {
       for (let at = 0; at < size;) at += await target.write(buffer.subarray(at, size));
     } catch {

@@ -8,14 +8,14 @@
 // Quiet ones wait for the head of a request: the first one for `headSeconds`, later ones for
 // `idleSeconds`, and a head that comes drop by drop does not make it longer. Those that are answering
 // wait for the caller to take the answer; where the agent carries the bytes itself, what it has not
-// carried yet keeps a quiet one, for as long as an answer may take. At work it is the agent that takes its time, or the body
-// that comes, which json_body.ts bounds. When there are too many, the one that has kept the agent
-// waiting longest makes room, so that slow callers cannot keep others out.
+// carried yet keeps a quiet one, for as long as an answer may take. At work it is the agent that takes
+// its time, or the body that comes, which json_body.ts bounds. When there are too many, the one that
+// has kept the agent waiting longest makes room, so that slow callers cannot keep others out.
 //
 // Deno lets go of no connection while a write to it is under way, and a write to a caller that reads
 // nothing is under way for as long as that caller likes. Only connections whose bytes the agent carries
-// itself come to that. Once cut they are held: they go on counting, and a peer beyond this host that
-// has many of them gets no other until it lets go of some.
+// itself come to that. Once cut they are held: they go on counting, and a peer beyond this host (an
+// address, or a network of IPv6) that has many of them gets no other until it lets go of some.
 
 /** How many connections there may be, and how long they may keep the agent waiting. */
 export interface ConnectionLimits {
@@ -60,7 +60,7 @@ export interface WatchedConnection {
 
 interface Entry {
   readonly cut: () => void;
-  /** The address of the caller; undefined of this host. */
+  /** Of the caller; see peerNetwork(). Undefined of this host. */
   readonly peer: string | undefined;
   sinceMs: number;
   /** When the last answer was handed over. */
@@ -103,7 +103,7 @@ export class ConnectionWatch {
   /**
    * Takes a new connection.
    * @param cut closes it at once
-   * @param peer the address of the caller; undefined of this host
+   * @param peer of the caller, as peerNetwork() names it; undefined of this host
    * @returns undefined when there are too many and the agent is at work for each of them, or too many
    * held ones of this peer
    */

@@ -1,6 +1,7 @@
 // What a door is: where it stands, and what answers behind it.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import { ipv6Groups } from "../domain/ip_address.ts";
 import type { TlsIdentity } from "./tls.ts";
 import type { SocketRights } from "./unix_socket.ts";
 
@@ -41,11 +42,17 @@ export interface Door {
 /** Connections that may wait to be taken; the system may have a smaller bound. */
 export const BACKLOG = 511;
 
-const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
-
-/** Whether an address can be reached from this host alone. */
-export function isLoopback(hostname: string): boolean {
-  return LOOPBACK.test(hostname);
+/**
+ * What one caller beyond this host may have to itself: an IPv4 address, or all of an IPv6 network, where
+ * each connection can come from another address (RFC 7421).
+ */
+export function peerNetwork(address: string): string {
+  const groups = ipv6Groups(address);
+  if (groups === undefined) return address;
+  // IPv4 in its mapped form, as on a socket for both: all of it is one such network.
+  const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+  const own = mapped ? groups.slice(6) : groups.slice(0, 4);
+  return own.map((group) => group.toString(16)).join(":");
 }
 
 /** A place as messages and the log name it. */

@@ -5,7 +5,11 @@
 // connection, which Deno.serve would keep for as long as the caller likes.
 
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
-import type { ConnectionHandling, ServedConnection } from "./runtime_connection.ts";
+import {
+  type ConnectionHandling,
+  isLastAnswer,
+  type ServedConnection,
+} from "./runtime_connection.ts";
 
 /** Serves one connection; request.url has the scheme `http+unix:`, and the Host of the request. */
 export function serveRelayed(
@@ -60,7 +64,7 @@ async function openServer(
       async (request, info) => {
         const response = await answer(request, info);
         // Deno 2.9 sends this header and keeps the connection.
-        if (response.headers.get("connection") === "close") server.shutdown().catch(() => {});
+        if (isLastAnswer(response)) server.shutdown().catch(() => {});
         return response;
       },
     );

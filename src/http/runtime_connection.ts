@@ -33,6 +33,11 @@ export interface ServedConnection {
   cut(): void;
 }
 
+/** Whether an answer is to be the last one of its connection. */
+export function isLastAnswer({ headers }: Response): boolean {
+  return headers.get("connection") === "close";
+}
+
 /** What one connection is served by. */
 export interface ConnectionHandling {
   /** Answers one request. */

@@ -1,6 +1,7 @@
 // Listening: on a TCP port, on a unix socket, or on both. How connections are taken is a door's.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import { isLoopback } from "../domain/ip_address.ts";
 import type { Log } from "../log.ts";
 import type { HttpEnv } from "./app_deps.ts";
 import {
@@ -8,14 +9,7 @@ import {
   ConnectionWatch,
   DEFAULT_CONNECTION_LIMITS,
 } from "./connection_watch.ts";
-import {
-  type Answering,
-  type Door,
-  isLoopback,
-  type Origin,
-  type Place,
-  placeText,
-} from "./door.ts";
+import { type Answering, type Door, type Origin, type Place, placeText } from "./door.ts";
 import { errorResponse } from "./error_response.ts";
 import { headAnswer } from "./head.ts";
 import { servesConnections } from "./runtime_connection.ts";
@@ -63,6 +57,7 @@ export interface Server {
 
 /** Milliseconds that a shutdown waits for answers under way, and for callers to take them. */
 const SHUTDOWN_GRACE_MS = 5_000;
+
 /**
  * Starts to listen.
  * @throws {AgentError} `forbidden` beyond loopback without a token and TLS; `conflict` when an address

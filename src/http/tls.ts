@@ -43,6 +43,8 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
 
 async function read(path: string): Promise<string> {
   try {
+    // Opening a pipe would wait for who writes to it.
+    if (!(await Deno.stat(path)).isFile) throw new Error("it is no plain file");
     return await Deno.readTextFile(path);
   } catch (error) {
     const message = `Cannot read ${path}: ${messageOf(error)}`;

@@ -1,8 +1,9 @@
 // The door: each connection is accepted here, served by itself, and cut when it keeps the agent waiting
 // for too long, whether it speaks TLS, is still about to, or speaks plain HTTP.
 
+import { isLoopback } from "../domain/ip_address.ts";
 import type { Log } from "../log.ts";
-import { keepAccepting } from "./accept_loop.ts";
+import { keepAccepting, openConnectionLog } from "./accept_loop.ts";
 import type { ConnectionWatch, WatchedConnection } from "./connection_watch.ts";
 import { closeConnection } from "./connection_relay.ts";
 import {
@@ -10,7 +11,7 @@ import {
   BACKLOG,
   cannotListen,
   type Door,
-  isLoopback,
+  peerNetwork,
   type Place,
   within,
 } from "./door.ts";
@@ -97,10 +98,9 @@ function openHandling(
   secure: boolean,
   log: Log,
 ): (remote: Deno.Addr, watched: WatchedConnection) => ConnectionHandling {
-  let failing = false;
+  const notServed = openConnectionLog(log, "connection not served");
   return (remote, watched) => ({
     async answer(request, { completed }) {
-      failing = false;
       watched.requested();
       completed.then(watched.taken, watched.taken);
       try {
@@ -113,11 +113,7 @@ function openHandling(
     },
     failed,
     moved: watched.moved,
-    notServed(error) {
-      // Without descriptors every connection fails; one line says so until one is served again.
-      if (!failing) log.error("connection not served", { error });
-      failing = true;
-    },
+    notServed,
   });
 }
 
@@ -168,9 +164,10 @@ function openCarrier(
   };
 }
 
-/** The address of a caller beyond this host. */
+/** Who a caller beyond this host is for the limits. */
 function peerOf(remote: Deno.Addr): string | undefined {
-  return "hostname" in remote && !isLoopback(remote.hostname) ? remote.hostname : undefined;
+  if (!("hostname" in remote) || isLoopback(remote.hostname)) return undefined;
+  return peerNetwork(remote.hostname);
 }
 
 /** Tells a connection that there is no room, unless it expects TLS, and closes it. */

@@ -1,6 +1,7 @@
 // That the agent listens on after it has once run out of file descriptors.
 
 import { assertEquals } from "@std/assert";
+import { openConnectionLog } from "../../src/http/accept_loop.ts";
 import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { programTest, requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -58,3 +59,12 @@ programTest(
       }
     }),
 );
+
+Deno.test("connections that fail are told of now and then, for as long as it goes on", () => {
+  const told: unknown[] = [];
+  let nowMs = 0;
+  const log = { error: (_message: string, fields?: object) => void told.push(fields) };
+  const tell = openConnectionLog(log, "connections not accepted", () => nowMs);
+  for (; nowMs < 25_000; nowMs += 250) tell(nowMs);
+  assertEquals(told, [{ error: 0 }, { error: 10_000 }, { error: 20_000 }]);
+});

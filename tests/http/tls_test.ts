@@ -102,6 +102,8 @@ programTest(
       assertEquals(await codeOf({ ...one, keyPath: `${folder}/none` }), "invalid_argument");
       await Deno.chmod(one.keyPath, 0o644);
       assertEquals(await codeOf(one), "forbidden");
+      await new Deno.Command("mkfifo", { args: [`${folder}/pipe`] }).output();
+      assertEquals(await codeOf({ ...other, certPath: `${folder}/pipe` }), "invalid_argument");
     }),
 );
 

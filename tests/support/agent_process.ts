@@ -112,7 +112,7 @@ export async function startAgentProcess(
   });
   const url = await until("the agent to listen", () => {
     if (exited) throw new Error(`The agent ended before it listened:\n${logged}`);
-    return /"agent started".*"urls":"(http:[^" ]+)/.exec(logged)?.[1];
+    return /"agent started".*"urls":"(https?:[^" ]+)/.exec(logged)?.[1];
   });
   const end = async (signal: Deno.Signal) => {
     if (!exited) process.kill(signal);

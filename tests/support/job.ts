@@ -1,6 +1,12 @@
 // Workflows and jobs for tests.
 
-import type { JobUuid, MachineUuid, RunnerId, TaskUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type {
+  JobUuid,
+  MachineUuid,
+  RunnerId,
+  TaskUuid,
+  WorkflowUuid,
+} from "../../src/domain/id.ts";
 import type { Job, NewJob, TaskResult } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Task, Workflow } from "../../src/domain/workflow.ts";
@@ -8,7 +14,9 @@ import type { Task, Workflow } from "../../src/domain/workflow.ts";
 export const T0 = "2026-01-01T12:00:00.000Z";
 
 /** A uuid that ends in a number, so that a failing test shows which one it was. */
-export function uuidOf<T extends JobUuid | WorkflowUuid | TaskUuid | MachineUuid>(number: number): T {
+export function uuidOf<T extends JobUuid | WorkflowUuid | TaskUuid | MachineUuid>(
+  number: number,
+): T {
   // The text has the form of a uuid, which is what the brand stands for.
   return `00000000-0000-4000-8000-${String(number).padStart(12, "0")}` as T;
 }
