@@ -270,8 +270,8 @@ declare namespace Zonewright {
      * networks of its nics and room for its disks.
      */
     validate(payload: MachinePayload): Promise<null>;
-    /** Makes the machine; it is stopped then. The tag `zonewright_job` names the job. */
-    create(payload: MachinePayload & { uuid: string }): Promise<{ uuid: string }>;
+    /** Makes the machine; `state` is `stopped` when it can be used. The tag `zonewright_job` names the job. */
+    create(payload: MachinePayload & { uuid: string }): Promise<{ uuid: string; state: string }>;
     /** The machine as vmadm describes it, without passwords and internal metadata. */
     get(uuid: string): Promise<Machine | null>;
     /** All machines, with the most important properties of each. */

@@ -5,11 +5,14 @@ import { join } from "@std/path";
 import { DATABASE_NAME } from "./database_file.ts";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { isUuid, type NewUuid, type RunnerId } from "./domain/id.ts";
+import { TOKENS_NAME } from "./token_file.ts";
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = "agent.lock";
+/** What nobody but an agent, or a command that prepares one, puts into a folder. */
+const OWN_NAMES: readonly string[] = [DATABASE_NAME, LOCK_NAME, TOKENS_NAME];
 
 /** A state folder that this process holds. */
 export interface StateDir {
@@ -46,11 +49,11 @@ async function closeToOthers(path: string): Promise<void> {
   await Deno.chmod(path, FOLDER_MODE);
 }
 
-/** Whether a folder is empty, or an agent was in it. */
+/** Whether a folder is empty, or an agent was in it or is to be. */
 export async function mayBeStateDir(path: string): Promise<boolean> {
   let empty = true;
   for await (const { name } of Deno.readDir(path)) {
-    if (name === DATABASE_NAME || name === LOCK_NAME) return true;
+    if (OWN_NAMES.includes(name)) return true;
     empty = false;
   }
   return empty;

@@ -7,13 +7,16 @@ import { AgentError, messageOf } from "./domain/error.ts";
 import { parseTokens, type Token, tokensText } from "./domain/token.ts";
 import { refuseOpen } from "./secret_file.ts";
 
+/** The file's name in the state folder. */
+export const TOKENS_NAME = "tokens.json";
+
 const FILE_MODE = 0o600;
 /** Milliseconds for which the file is taken to be as it was. */
 const FRESH_MS = 1000;
 
 /** Where the tokens of an agent are. */
 export function tokenFilePath(stateDir: string): string {
-  return join(stateDir, "tokens.json");
+  return join(stateDir, TOKENS_NAME);
 }
 
 /**

@@ -2,6 +2,7 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../src/domain/error.ts";
 import { randomUuid } from "../src/domain/id.ts";
 import { takeStateDir } from "../src/state_dir.ts";
+import { changeTokenFile, tokenFilePath } from "../src/token_file.ts";
 import { withFolder } from "./support/until.ts";
 
 Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {
@@ -47,5 +48,14 @@ Deno.test("takeStateDir() does not close a folder that others use", async () => 
     assertEquals(error.code, "conflict");
     assertEquals(((await Deno.stat(folder)).mode ?? 0) & 0o777, 0o755);
     assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["passwd"]);
+  });
+});
+
+Deno.test("takeStateDir() takes a folder in which tokens were made before its first start", async () => {
+  await withFolder(async (folder) => {
+    await changeTokenFile(tokenFilePath(folder), (tokens) => tokens);
+    await Deno.chmod(folder, 0o755);
+    (await takeStateDir(folder, randomUuid)).release();
+    assertEquals(((await Deno.stat(folder)).mode ?? 0) & 0o777, 0o700);
   });
 });

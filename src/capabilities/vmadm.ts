@@ -144,7 +144,7 @@ async function create(
   await vmadm.validateCreate(tagged, { signal });
   const uuid = machineUuid(parsed.uuid);
   const claiming = () => store.machineClaims.take(uuid, job_uuid, now());
-  return { uuid: await vmadm.create(tagged, { signal, claiming }) };
+  return await vmadm.create(tagged, { signal, claiming });
 }
 
 /** A job that found the uuid free also removes what of its own creates has become no machine. */

@@ -60,9 +60,10 @@ export interface Vmadm {
    * A caller that gives up is answered at once, but vmadm goes on; see settled().
    * @param o `claiming`: told, and waited for, before vmadm makes anything, where nothing on the host
    * carries the uuid; not told where something does, or zfs does not answer
+   * @returns what is there when it is done; `stopped` is a machine that can be used
    * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
    */
-  create(payload: JsonObject, o?: CreateOptions): Promise<MachineUuid>;
+  create(payload: JsonObject, o?: CreateOptions): Promise<{ uuid: MachineUuid; state: string }>;
   /** Waits until a create of this machine that its caller gave up has come to its end. */
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without its console's password; null when there is none. */
@@ -144,8 +145,7 @@ export function openVmadm(
     create: async (given, o = {}) => {
       const payload = withPassword(given, newPassword);
       const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
-      await creating.create(uuid, payload, o);
-      return uuid;
+      return { uuid, state: await creating.create(uuid, payload, o) };
     },
     settled: (uuid, o = {}) => creating.settled(checked(uuid), o),
     get: async (uuid, o = {}) => {
@@ -182,7 +182,7 @@ type CreateOptions = CallOptions & { claiming?: () => Promise<void> };
 
 /** Creates, and the ends of those that their callers gave up: vmadm goes on with these. */
 interface Creating {
-  create(uuid: MachineUuid, payload: JsonObject, o: CreateOptions): Promise<void>;
+  create(uuid: MachineUuid, payload: JsonObject, o: CreateOptions): Promise<string>;
   settled(uuid: MachineUuid, o: CallOptions): Promise<void>;
 }
 
@@ -192,7 +192,7 @@ function openCreating(create: Creating["create"]): Creating {
     async create(uuid, payload, o) {
       const creating = create(uuid, payload, o);
       try {
-        await orAborted(`Cannot create machine ${uuid}`, creating, o.signal);
+        return await orAborted(`Cannot create machine ${uuid}`, creating, o.signal);
       } catch (error) {
         if (o.signal?.aborted) {
           const end: Promise<void> = creating.then(() => {}, () => {}).then(() => {

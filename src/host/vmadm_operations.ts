@@ -50,6 +50,7 @@ export async function validateCreate(
  * Goes on when `released` fires: a create that is cut off leaves volumes which no call of vmadm can
  * remove.
  * @param claiming see withoutDatasets()
+ * @returns its state, as vmadm tells it when it is done
  * @throws {AgentError} `conflict`, `storage_full`, `host`
  */
 export async function create(
@@ -58,7 +59,7 @@ export async function create(
   payload: JsonObject,
   released: Signal,
   claiming?: () => Promise<void>,
-): Promise<void> {
+): Promise<string> {
   const action = `Cannot create machine ${uuid}`;
   const call: VmadmCall = {
     operation: "create",
@@ -76,10 +77,12 @@ export async function create(
       `${action}: vmadm says that it created ${JSON.stringify(created)}`,
     );
   }
-  if (await lookUp(host, uuid, undefined) === null) {
+  const made = await lookUp(host, uuid, undefined);
+  if (made === null) {
     const message = `${action}: vmadm says that it did, and that there is no such machine`;
     throw new AgentError("host", message);
   }
+  return String(made.state);
 }
 
 /** The machine with all that vmadm knows of it; null when there is none. */

@@ -19,7 +19,10 @@ Deno.test("vmadm.create() makes a machine that names its job and does not boot b
     const { uuid: job, perform } = await host.newJob(1);
     const payload = { ...PAYLOAD, uuid: UUID };
     assertEquals(await perform("vmadm.validate", [payload], signal), null);
-    assertEquals(await perform("vmadm.create", [payload], signal), { uuid: UUID });
+    assertEquals(await perform("vmadm.create", [payload], signal), {
+      uuid: UUID,
+      state: "stopped",
+    });
     const machine = await host.vmadm.get(machineUuidOf(1));
     assertEquals(machine?.tags, { role: "web", zonewright_job: job });
     assertEquals(machine?.autoboot, false);

@@ -20,7 +20,7 @@ Deno.test("create() sends the payload and believes the sentence on standard erro
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", prints("create_success.txt", 2));
     await fake.answer("lookup", THERE);
-    assertEquals(await vmadm.create(PAYLOAD), UUID);
+    assertEquals((await vmadm.create(PAYLOAD)).uuid, UUID);
     assertEquals(await fake.calls(), ["create", `lookup -j uuid=${UUID}`]);
     assertEquals(await fake.input(), PAYLOAD);
   });
@@ -30,7 +30,7 @@ Deno.test("create() sends an upper-case uuid in lower case", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", prints("create_success.txt", 2));
     await fake.answer("lookup", THERE);
-    assertEquals(await vmadm.create({ ...PAYLOAD, uuid: UUID.toUpperCase() }), UUID);
+    assertEquals((await vmadm.create({ ...PAYLOAD, uuid: UUID.toUpperCase() })).uuid, UUID);
     assertEquals(await fake.input(), PAYLOAD);
   });
 });

@@ -38,7 +38,7 @@ hostTest(
     assertEquals(await vmadm.list(), []);
     assertEquals(await vmadm.get(UUID), null);
     await vmadm.validateCreate(PAYLOAD);
-    assertEquals(await vmadm.create(PAYLOAD), UUID);
+    assertEquals((await vmadm.create(PAYLOAD)).uuid, UUID);
     const machine = await vmadm.get(UUID);
     assertEquals([machine?.state, machine?.alias], ["stopped", "installer"]);
     assertEquals((await vmadm.list()).map(({ uuid, state }) => [uuid, state]), [
@@ -121,7 +121,7 @@ hostTest("create() tells the mishaps of the host apart", async ({ vmadm, fault }
   }
   assertEquals(found, mishaps);
   await fault("noise_stderr", "create", "1");
-  assertEquals(await vmadm.create(PAYLOAD), UUID);
+  assertEquals((await vmadm.create(PAYLOAD)).uuid, UUID);
   await refused(() => vmadm.create(PAYLOAD), "conflict");
   await vmadm.delete(UUID);
 });

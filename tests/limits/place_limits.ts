@@ -36,10 +36,10 @@ const waits: Reach = async (agent, value) => {
   const uuid = await madeWorkflow(agent, "waiting", `(job, cb) => cb("wait")`);
   const exec_after = new Date(Date.now() + 3_600_000).toISOString();
   const job = await agent.post("/jobs", { workflow: uuid, exec_after });
-  const path = `/jobs/${job.body.uuid}/wait?timeout=60`;
-  const held = Array.from({ length: value }, () => agent.get(path));
+  const wait = (seconds: number) => agent.get(`/jobs/${job.body.uuid}/wait?timeout=${seconds}`);
+  const held = Array.from({ length: value }, () => wait(60));
   const refused = await until("the waits to be taken", async () => {
-    const answer = await agent.get(path.replace("60", "0"));
+    const answer = await wait(0);
     return answer.status === 200 ? undefined : answer;
   });
   assertOver(refused, 503, `${value} requests are waiting`);

@@ -45,10 +45,9 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
   await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
-  let made;
+  let state;
   try {
-    await vmadm.create(payload);
-    made = await vmadm.get(uuid);
+    ({ state } = await vmadm.create(payload));
   } catch (error) {
     // What counts is what is there: an answer may be lost, and a create of a run before this one
     // may have come first.
@@ -57,7 +56,7 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
       const message = "Waiting for machine " + uuid + ", which was begun before";
       await info({ task: "create_machine", message });
     }
-    made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
+    let made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
     if (begun && made === null) {
       await vmadm.delete(uuid);
       try {
@@ -69,11 +68,11 @@ export const CREATE_MACHINE = `async function create_machine(job, cb) {
       made = await vmadm.get(uuid);
     }
     if (!isMade(made)) throw error;
+    state = made.state;
   }
-  if (!isMade(made)) {
-    const state = made === null ? "it is not there" : "its state is " + made.state;
-    return cb("Cannot use machine " + uuid + " after its creation: " + state);
+  if (state !== "stopped") {
+    return cb("Cannot use machine " + uuid + " after its creation: its state is " + state);
   }
   await info({ task: "create_machine", message: "Created machine " + uuid });
-  cb(null, { uuid, state: made.state });
+  cb(null, { uuid, state });
 }`;
