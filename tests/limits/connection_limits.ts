@@ -2,31 +2,13 @@
 
 import { assertEquals } from "@std/assert";
 import type { AgentProcess } from "../support/agent_process.ts";
+import { ended } from "../http/doors.ts";
 import { listed } from "../http/raw_call.ts";
 import { until } from "../support/until.ts";
 import { type LimitGroup, madeWorkflow, type Reach } from "./limit_case.ts";
 
 function connected({ url }: AgentProcess): Promise<Deno.Conn> {
   return Deno.connect({ hostname: "127.0.0.1", port: Number(new URL(url).port) });
-}
-
-/** Everything that comes until the agent closes. */
-async function ended(connection: Deno.Conn): Promise<string> {
-  const buffer = new Uint8Array(64 * 1024);
-  const decoder = new TextDecoder();
-  let text = "";
-  try {
-    for (;;) {
-      const size = await connection.read(buffer);
-      if (size === null) return text;
-      text += decoder.decode(buffer.subarray(0, size));
-    }
-  } catch (error) {
-    if (!(error instanceof Deno.errors.ConnectionReset)) throw error;
-    return text;
-  } finally {
-    connection.close();
-  }
 }
 
 const GET = listed(["GET /healthz HTTP/1.1", "Host: localhost"]);
