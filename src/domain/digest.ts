@@ -28,10 +28,10 @@ export function isDigestValue(algorithm: DigestAlgorithm, value: string): boolea
  */
 export function parseDigest(value: unknown, field: string): Digest {
   const text = typeof value === "string" ? value.trim().toLowerCase() : "";
-  const [word, hex, ...rest] = text.split(":");
-  const algorithm = DIGEST_ALGORITHMS.find((known) => known === word);
-  const whole = algorithm !== undefined && hex !== undefined && rest.length === 0 &&
-    isDigestValue(algorithm, hex);
+  const colon = text.indexOf(":");
+  const algorithm = DIGEST_ALGORITHMS.find((known) => known === text.slice(0, colon));
+  const hex = text.slice(colon + 1);
+  const whole = algorithm !== undefined && isDigestValue(algorithm, hex);
   if (!whole) {
     const message =
       `Cannot read ${field}: expected sha256:<64 hex digits> or sha512:<128 hex digits>`;

@@ -4,14 +4,16 @@
 
 import { AgentError } from "./error.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
-import { countNames, measureJson } from "./json_scan.ts";
+import { countNames, measureJson, wideNumbers } from "./json_scan.ts";
 
 /** Largest document of the index, bytes. The largest known one has under 100 kB. */
-export const DOCUMENT_BYTES_MAX = 64 * 1024 * 1024;
+export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024;
 /** Deepest nesting of a document; the specification needs 7. */
 const DOCUMENT_DEPTH_MAX = 64;
 /** Values of a document: what is built of one must fit into memory. An artifact has about 35. */
-export const DOCUMENT_VALUES_MAX = 1_000_000;
+export const DOCUMENT_VALUES_MAX = 100_000;
+/** Names of any one object of a document. The known ones have 24 at most. */
+export const DOCUMENT_NAMES_MAX = 1000;
 /** Members of any one list of a document. */
 export const DOCUMENT_LIST_MAX = 10_000;
 /** Characters of any one text of a document. */
@@ -68,14 +70,18 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
   if (body.byteLength > DOCUMENT_BYTES_MAX) {
     refuse(place, `has ${body.byteLength} bytes, over the limit of ${DOCUMENT_BYTES_MAX}`);
   }
-  const { depth, values, names, wideNumbers } = measureJson(body);
+  const measure = measureJson(body);
+  const { depth, values, names, namesOfOne } = measure;
   if (depth > DOCUMENT_DEPTH_MAX) refuse(place, `is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
   if (values > DOCUMENT_VALUES_MAX) refuse(place, `has over ${DOCUMENT_VALUES_MAX} values`);
+  if (namesOfOne > DOCUMENT_NAMES_MAX) {
+    refuse(place, `has an object of over ${DOCUMENT_NAMES_MAX} names`);
+  }
   let value: unknown;
   try {
     // A byte order mark is left in, and so refused as RFC 8259 section 8.1 has it.
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
-    value = wideNumbers ? JSON.parse(text, withinUint64) : JSON.parse(text);
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    value = JSON.parse(decoder.decode(measure.wideNumbers ? withoutRounded(body) : body));
   } catch (cause) {
     const reason = cause instanceof SyntaxError ? "JSON" : "UTF-8";
     throw new RefusedDocument(place, `is not ${reason}`, cause);
@@ -84,12 +90,23 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
   return value;
 }
 
-/** Tells an integer that is just within `uint64` from the first one beyond, which rounds the same. */
-function withinUint64(_key: string, value: unknown, context?: { source?: string }): unknown {
-  if (value !== UINT64_END) return value;
-  const digits = context?.source ?? "";
-  const within = /^\d{20}$/.test(digits) && BigInt(digits) < BigInt(UINT64_END);
-  return within ? value : Number.POSITIVE_INFINITY;
+/**
+ * The bytes of a document in which every number from 2^64 on that a double rounds to just that is a
+ * larger one, by nines for its digits: parsed, it could not be told from those just below.
+ */
+function withoutRounded(body: Uint8Array): Uint8Array {
+  let changed = body;
+  const [decoder, encoder] = [new TextDecoder(), new TextEncoder()];
+  for (const [start, end] of wideNumbers(body)) {
+    const digits = decoder.decode(body.subarray(start, end));
+    if (Number(digits) !== UINT64_END) continue;
+    if (/^\d{20}$/.test(digits) && BigInt(digits) < BigInt(UINT64_END)) continue;
+    if (changed === body) changed = body.slice();
+    const mantissa = digits.search(/e/i);
+    const nines = (mantissa < 0 ? digits : digits.slice(0, mantissa)).replaceAll(/\d/g, "9");
+    changed.set(encoder.encode(nines), start);
+  }
+  return changed;
 }
 
 /** @throws {AgentError} `upstream` when the value is not an object */
@@ -161,7 +178,7 @@ export function readNullableSize(object: JsonObject, key: string, place: Place):
   if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= UINT64_END) {
     return value;
   }
-  const what = value === Number.POSITIVE_INFINITY ? "2^64 or more" : found(value);
+  const what = typeof value === "number" && value > UINT64_END ? "2^64 or more" : found(value);
   return refuse(inside(place, key), `must be an integer from 0, found ${what}`);
 }
 

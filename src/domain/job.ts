@@ -101,7 +101,9 @@ export function timeoutOf(workflow: Workflow): number {
 }
 
 /** Whether a job is canceled and its oncancel chain has not come to its end. */
-export function isUndoing({ execution, runner_id, claimable_at }: Job): boolean {
+export function isUndoing(
+  { execution, runner_id, claimable_at }: Pick<Job, "execution" | "runner_id" | "claimable_at">,
+): boolean {
   return execution === "canceled" && (runner_id !== null || claimable_at !== null);
 }
 

@@ -45,7 +45,7 @@ export function parseExecutionFilter(word: string): Execution {
 }
 
 /** What the engine keeps of a job that was made anew by `cb('retry')`, and of the one after it. */
-const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
+export const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
 
 /**
  * What only the engine sets on a job. A task that sets one of these on its job object has set
@@ -55,7 +55,8 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
   ...("uuid workflow_uuid workflow name execution phase chain onerror oncancel chain_results " +
     "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
     "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
-    "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid")
+    "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid " +
+    "secret_params")
     .split(" "),
   ...ATTEMPT_FIELDS,
 ]);

@@ -34,6 +34,24 @@ function sorted(value: JsonValue): JsonValue {
   );
 }
 
+/**
+ * Whether two JSON values are equal, whatever the order of their keys. The work grows with the smaller
+ * of them; nesting is bounded by whoever parsed them.
+ */
+export function equalJson(one: JsonValue, other: JsonValue): boolean {
+  if (one === other) return true;
+  if (Array.isArray(one)) {
+    return Array.isArray(other) && one.length === other.length &&
+      one.every((item, index) => equalJson(item, other[index] as JsonValue));
+  }
+  if (!isJsonObject(one) || !isJsonObject(other)) return false;
+  const keys = Object.keys(one);
+  return keys.length === Object.keys(other).length &&
+    keys.every((key) =>
+      Object.hasOwn(other, key) && equalJson(one[key] as JsonValue, other[key] as JsonValue)
+    );
+}
+
 /** Nesting of a JSON value: 0 for a scalar. Stops counting above `limit`, without recursion. */
 export function jsonDepth(value: unknown, limit: number): number {
   let depth = 0;

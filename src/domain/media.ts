@@ -102,7 +102,10 @@ export function parseMediaName(name: string, field: string): string {
 export function safeMediaName(from: string): string {
   const last = from.split(/[\\/]/).findLast((part) => part !== "") ?? "";
   const clean = last.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "");
-  const name = clean.replace(/[.-]+$/, "");
+  // A regular expression would begin again at each dot of a long run that does not end the text.
+  let end = clean.length;
+  while (end > 0 && ".-".includes(clean.charAt(end - 1))) end -= 1;
+  const name = clean.slice(0, end);
   if (name === "") return "medium";
   if (name.length <= FILE_NAME_CHARS_MAX) return name;
   const ending = /\.[A-Za-z0-9]{1,8}$/.exec(name)?.[0] ?? "";

@@ -1,7 +1,11 @@
 // How a medium may be packed where it is downloaded from.
 
+/** Compressions that can be undone. @see document 1, Compression */
+export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
+/** One of them. */
+export type PackedAs = typeof COMPRESSIONS[number];
 /** Compressions that a request may name for an address; an artifact's own is known. */
-export const MEDIA_COMPRESSIONS = ["none", "gzip", "xz", "zstd", "bzip2"] as const;
+export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
 /** One of them. */
 export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
 

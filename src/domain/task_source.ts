@@ -1,7 +1,10 @@
-// The source of a task: that it is one function definition and nothing else is found out by
-// parsing, never by running it. Running happens only behind the sandbox's walls.
+// The source of a task: that it is one function definition and nothing else, and that it imports
+// nothing. This is found out by reading it, never by running it. Running happens only behind the
+// sandbox's walls, where code cannot be made from strings: what is not in the source cannot come into
+// being later.
 
 import type { Expression } from "acorn";
+import { importProblem } from "./import_word.ts";
 import { parseTask } from "./task_parser.ts";
 
 const SOURCE_OPTIONS = {
@@ -11,11 +14,15 @@ const SOURCE_OPTIONS = {
 } as const;
 
 /**
- * What keeps a text from being the definition of one function, or undefined when nothing does.
- * The text is read as an expression in parentheses, as it is when the task runs; named, anonymous,
+ * What keeps a text from being the definition of one function that imports nothing, or undefined when
+ * nothing does. The text is read as an expression in parentheses, as it is when the task runs; named, anonymous,
  * arrow and async functions all are definitions.
  */
 export function functionProblem(source: string): string | undefined {
+  return importProblem(source) ?? definitionProblem(source);
+}
+
+function definitionProblem(source: string): string | undefined {
   let program;
   try {
     // The line break lets the source end in a line comment.

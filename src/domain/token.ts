@@ -29,7 +29,7 @@ const TOKENS_MAX = 1000;
 /** A token's text from its random bytes. */
 export function tokenText(random: Uint8Array): string {
   const base64 = btoa(String.fromCharCode(...random));
-  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 /** Whether a text is a token by its form. */

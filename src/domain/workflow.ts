@@ -6,7 +6,6 @@ import { AgentError, type FieldError, invalidArgument } from "./error.ts";
 import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "./id.ts";
 import type { Instant } from "./instant.ts";
 import { isJsonObject, isWholeText } from "./json.ts";
-import { functionProblem } from "./task_source.ts";
 
 /** One task as sent, plus its uuid. @see document 2, Task */
 export interface Task {
@@ -35,6 +34,8 @@ export interface Workflow {
   readonly oncancel?: readonly Task[];
   /** Seconds for the execution of the chain. */
   readonly timeout?: number;
+  /** Names of fields whose values only administrators may see; an extension. */
+  readonly secret_params?: readonly string[];
   readonly [key: string]: unknown;
 }
 
@@ -62,19 +63,48 @@ export interface WorkflowLimits {
 export const DEFAULT_TIMEOUT_SECONDS = 3600;
 
 const NAME_CHARS_MAX = 255;
+/** Names that `secret_params` may hold. */
+export const SECRET_PARAMS_MAX = 64;
 
 /**
- * Reads the body of POST or PUT /workflows.
- * @returns the workflow as sent, with `uuid`, and a uuid in every task
- * @throws {AgentError} `invalid_argument` naming every incorrect field
+ * What keeps each source from being the definition of one function, in words that follow the name of
+ * its field; undefined where nothing does.
+ * @throws {AgentError} `invalid_argument` when they take too much to be read; `aborted`, `overloaded`
+ */
+export type CheckSources = (
+  sources: readonly string[],
+  signal: AbortSignal,
+) => Promise<readonly (string | undefined)[]>;
+
+/** A workflow whose fields were looked at, but for its sources: these are no work for the agent. */
+export interface ReadWorkflow {
+  /** Each body and fallback that is a text within its limit, in the order of their fields. */
+  readonly sources: readonly string[];
+  /**
+   * The workflow as sent, with `uuid`, and a uuid in every task.
+   * @param problems what CheckSources says of `sources`; none for sources that are known to be sound
+   * @throws {AgentError} `invalid_argument` naming every incorrect field
+   */
+  accept(problems: readonly (string | undefined)[]): Workflow;
+}
+
+/** What was found so far: errors, and between them the places of sources that are not read yet. */
+interface Findings {
+  readonly errors: FieldError[];
+  readonly sources: { readonly field: string; readonly source: string; readonly before: number }[];
+}
+
+/**
+ * Reads the body of POST or PUT /workflows, but for its sources.
+ * @throws {AgentError} `invalid_argument` for a body that is no object
  * @see document 2, Endpoints
  */
-export function parseWorkflow(
+export function readWorkflow(
   body: unknown,
   uuid: WorkflowUuid,
   newUuid: NewUuid,
   limits: WorkflowLimits,
-): Workflow {
+): ReadWorkflow {
   if (!isJsonObject(body)) {
     throw invalidArgument(
       "body",
@@ -84,24 +114,44 @@ export function parseWorkflow(
   // Document 2 writes the lists as `chain[]`. `wf_uuid` is what GET adds; a client that sends back
   // what it read must not make it part of the workflow.
   const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = body;
-  const errors: FieldError[] = [];
-  checkName(errors, sent.name);
-  checkInteger(errors, sent.timeout, "timeout", 1, limits.timeoutSecondsMax);
-  const chain = parseChain(errors, sent.chain ?? chainList, "chain", newUuid, limits);
-  const onerror = parseChain(errors, sent.onerror ?? onerrorList, "onerror", newUuid, limits);
+  const found: Findings = { errors: [], sources: [] };
+  checkName(found.errors, sent.name);
+  checkInteger(found.errors, sent.timeout, "timeout", 1, limits.timeoutSecondsMax);
+  checkSecretParams(found.errors, sent.secret_params);
+  const chain = parseChain(found, sent.chain ?? chainList, "chain", newUuid, limits);
+  const onerror = parseChain(found, sent.onerror ?? onerrorList, "onerror", newUuid, limits);
   const oncancel = sent.oncancel === undefined
     ? undefined
-    : parseChain(errors, sent.oncancel, "oncancel", newUuid, limits);
-  if (errors.length > 0) throw workflowError(errors);
+    : parseChain(found, sent.oncancel, "oncancel", newUuid, limits);
   return {
-    ...sent,
-    uuid,
-    // checkName has found nothing: it is a text.
-    name: sent.name as string,
-    chain,
-    onerror,
-    ...(oncancel === undefined ? {} : { oncancel }),
-  } as Workflow; // timeout is an integer or absent: checkInteger has found nothing.
+    sources: found.sources.map(({ source }) => source),
+    accept(problems) {
+      const errors = allErrors(found, problems);
+      if (errors.length > 0) throw workflowError(errors);
+      return {
+        ...sent,
+        uuid,
+        // checkName has found nothing: it is a text.
+        name: sent.name as string,
+        chain,
+        onerror,
+        ...(oncancel === undefined ? {} : { oncancel }),
+      } as Workflow; // timeout is an integer or absent: checkInteger has found nothing.
+    },
+  };
+}
+
+/** The errors in the order of their fields, those of sources among them. */
+function allErrors(found: Findings, problems: readonly (string | undefined)[]): FieldError[] {
+  const all: FieldError[] = [];
+  let at = 0;
+  for (const [index, { field, before }] of found.sources.entries()) {
+    const problem = problems[index];
+    if (problem === undefined) continue;
+    for (; at < before; at++) all.push(...found.errors.slice(at, at + 1));
+    all.push(fieldError(field, "Invalid", `${field} ${problem}`));
+  }
+  return [...all, ...found.errors.slice(at)];
 }
 
 function checkName(errors: FieldError[], name: unknown): void {
@@ -113,6 +163,19 @@ function checkName(errors: FieldError[], name: unknown): void {
     errors.push(fieldError("name", "TooLarge", `name is over ${NAME_CHARS_MAX} characters`));
   } else if (!isWholeText(name)) {
     errors.push(fieldError("name", "Invalid", "name holds a NUL or half a character"));
+  }
+}
+
+function checkSecretParams(errors: FieldError[], names: unknown): void {
+  if (names === undefined) return;
+  const field = "secret_params";
+  const isName = (name: unknown) =>
+    typeof name === "string" && name !== "" && name.length <= NAME_CHARS_MAX && isWholeText(name);
+  if (!Array.isArray(names) || !names.every(isName)) {
+    const message = `${field} must be a list of names of 1 to ${NAME_CHARS_MAX} characters`;
+    errors.push(fieldError(field, "Invalid", message));
+  } else if (names.length > SECRET_PARAMS_MAX) {
+    errors.push(fieldError(field, "TooLarge", `${field} has over ${SECRET_PARAMS_MAX} names`));
   }
 }
 
@@ -131,7 +194,7 @@ function fieldError(field: string, code: FieldError["code"], message: string): F
 }
 
 function parseChain(
-  errors: FieldError[],
+  found: Findings,
   value: unknown,
   field: string,
   newUuid: NewUuid,
@@ -139,43 +202,49 @@ function parseChain(
 ): Task[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) {
-    errors.push(fieldError(field, "Invalid", `${field} must be a list of tasks`));
+    found.errors.push(fieldError(field, "Invalid", `${field} must be a list of tasks`));
     return [];
   }
   if (value.length > limits.tasksMax) {
-    errors.push(fieldError(field, "TooLarge", `${field} has over ${limits.tasksMax} tasks`));
+    found.errors.push(fieldError(field, "TooLarge", `${field} has over ${limits.tasksMax} tasks`));
     return [];
   }
-  return value.map((task, index) => parseTask(errors, task, `${field}[${index}]`, newUuid, limits));
+  return value.map((task, index) => parseTask(found, task, `${field}[${index}]`, newUuid, limits));
 }
 
 function parseTask(
-  errors: FieldError[],
+  found: Findings,
   value: unknown,
   field: string,
   newUuid: NewUuid,
   limits: WorkflowLimits,
 ): Task {
   if (!isJsonObject(value)) {
-    errors.push(fieldError(field, "Invalid", `${field} must be an object`));
+    found.errors.push(fieldError(field, "Invalid", `${field} must be an object`));
     return { uuid: newUuid<TaskUuid>(), body: "" };
   }
   if (value.name !== undefined && typeof value.name !== "string") {
-    errors.push(fieldError(`${field}.name`, "Invalid", `${field}.name must be a text`));
+    found.errors.push(fieldError(`${field}.name`, "Invalid", `${field}.name must be a text`));
   }
   if (value.modules !== undefined) {
     const message = `${field}.modules is refused: a task body has no modules, see docs/tasks.md`;
-    errors.push(fieldError(`${field}.modules`, "Invalid", message));
+    found.errors.push(fieldError(`${field}.modules`, "Invalid", message));
   }
   if (value.body === undefined) {
-    errors.push(fieldError(`${field}.body`, "Missing", `${field}.body is missing`));
-  } else checkSource(errors, value.body, `${field}.body`, limits);
+    found.errors.push(fieldError(`${field}.body`, "Missing", `${field}.body is missing`));
+  } else checkSource(found, value.body, `${field}.body`, limits);
   if (value.fallback !== undefined) {
-    checkSource(errors, value.fallback, `${field}.fallback`, limits);
+    checkSource(found, value.fallback, `${field}.fallback`, limits);
   }
-  checkInteger(errors, value.retry, `${field}.retry`, 0, limits.retryMax);
-  checkInteger(errors, value.timeout, `${field}.timeout`, 1, limits.timeoutSecondsMax);
-  checkInteger(errors, value.retry_delay, `${field}.retry_delay`, 0, limits.timeoutSecondsMax);
+  checkInteger(found.errors, value.retry, `${field}.retry`, 0, limits.retryMax);
+  checkInteger(found.errors, value.timeout, `${field}.timeout`, 1, limits.timeoutSecondsMax);
+  checkInteger(
+    found.errors,
+    value.retry_delay,
+    `${field}.retry_delay`,
+    0,
+    limits.timeoutSecondsMax,
+  );
   // A uuid that was sent is kept, so that a workflow that is read and written back stays the same.
   const uuid = isUuid(value.uuid) ? (value.uuid as TaskUuid) : newUuid<TaskUuid>();
   // checkSource has reported every body that is no text.
@@ -197,20 +266,19 @@ function checkInteger(
 }
 
 function checkSource(
-  errors: FieldError[],
+  found: Findings,
   source: unknown,
   field: string,
   limits: WorkflowLimits,
 ): void {
   if (typeof source !== "string") {
-    errors.push(fieldError(field, "Invalid", `${field} must be the text of a function`));
+    found.errors.push(fieldError(field, "Invalid", `${field} must be the text of a function`));
     return;
   }
   if (source.length > limits.sourceCharsMax) {
     const message = `${field} is over ${limits.sourceCharsMax} characters`;
-    errors.push(fieldError(field, "TooLarge", message));
+    found.errors.push(fieldError(field, "TooLarge", message));
     return;
   }
-  const problem = functionProblem(source);
-  if (problem !== undefined) errors.push(fieldError(field, "Invalid", `${field} ${problem}`));
+  found.sources.push({ field, source, before: found.errors.length });
 }

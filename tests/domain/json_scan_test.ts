@@ -1,5 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { countNames, measureJson } from "../../src/domain/json_scan.ts";
+import {
+  countNames,
+  jsonWeight,
+  measureJson,
+  valueWeight,
+  wideNumbers,
+} from "../../src/domain/json_scan.ts";
 
 const measured = (text: string) => measureJson(new TextEncoder().encode(text));
 
@@ -42,5 +48,61 @@ Deno.test("countNames() counts fewer names than the text has when one stands twi
   }
   for (const text of ['{"a":1,"a":1}', '[{"b":{"x":1,"\\u0078":2}}]']) {
     assert(countNames(JSON.parse(text)) < measured(text).names, text);
+  }
+});
+
+Deno.test("jsonWeight() is at least what V8 needs for values of many small parts", () => {
+  const times = 1_000;
+  const list = (part: (n: number) => string) =>
+    `[${Array.from({ length: times }, (_, n) => part(n)).join(",")}]`;
+  const weight = (text: string) => jsonWeight(new TextEncoder().encode(text)) / times;
+  // As measured by the garbage collector's own account, for each part.
+  assert(weight(list(() => "{}")) > 64);
+  assert(weight(list(() => "[1]")) > 64);
+  assert(weight(list((n) => `{"k${n}":1}`)) > 192);
+  assert(weight(list((n) => `"x${n}"`)) > 34);
+  assert(weight(`{${Array.from({ length: times }, (_, n) => `"${n}":1`).join(",")}}`) > 72);
+});
+
+Deno.test("valueWeight() says of a value what jsonWeight() says of its text, or a little less", () => {
+  const texts = ["{}", '{"k":1}', '[[1,"abc",null],{"a":{"b":[]}}]', `["${"x".repeat(1_000)}"]`];
+  for (const text of texts.map((part) => `[${Array(500).fill(part).join()}]`)) {
+    const weight = jsonWeight(new TextEncoder().encode(text));
+    const ofValue = valueWeight(JSON.parse(text));
+    assert(ofValue <= weight && ofValue > 0.7 * weight, `${ofValue} of ${weight}`);
+  }
+});
+
+Deno.test("measureJson() counts the names of each object by itself", () => {
+  const cases: [string, number][] = [
+    ["[1]", 0],
+    ["{}", 0],
+    ['{"a":1,"b":2}', 2],
+    ['[{"a":1},{"b":2}]', 1],
+    ['{"a":{"b":1,"c":2,"d":{}},"e":1}', 3],
+    ['{"a":{"b":1},"c":{"d":1},"e":[{"f":1}]}', 3],
+    [`${'{"a":'.repeat(300)}1${"}".repeat(300)}`, 1],
+    ["}}}:::{", 0],
+  ];
+  for (const [text, names] of cases) assertEquals(measured(text).namesOfOne, names, text);
+});
+
+Deno.test("wideNumbers() finds every number of an exponent or over 19 digits, and none in strings", () => {
+  const found = (text: string) => {
+    const bytes = new TextEncoder().encode(text);
+    return Array.from(wideNumbers(bytes), ([start, end]) => text.slice(start, end));
+  };
+  const long = "12345678901234567890";
+  const cases: [string, string[]][] = [
+    [`[${long},1,"${long}",1e5,-2E-7]`, [long, "1e5", "2E-7"]],
+    [`{"a":${long}}`, [long]],
+    [long, [long]],
+    [`"${long}`, []],
+    ["[1,2.5,1234567890123456789]", []],
+    ["true", []],
+  ];
+  for (const [text, numbers] of cases) {
+    assertEquals(found(text), numbers, text);
+    assertEquals(measured(text).wideNumbers, numbers.length > 0, text);
   }
 });

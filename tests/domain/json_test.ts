@@ -2,6 +2,7 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import fc from "fast-check";
 import {
   canonicalJson,
+  equalJson,
   isFiniteJson,
   isJsonObject,
   isWholeText,
@@ -99,4 +100,24 @@ Deno.test("isWholeText() refuses NUL and halves of characters", () => {
 Deno.test("isJsonObject() takes objects only", () => {
   for (const value of [{}, { a: 1 }]) assert(isJsonObject(value));
   for (const value of [null, undefined, [], "{}", 1, true]) assert(!isJsonObject(value));
+});
+
+Deno.test("equalJson() says what canonical texts say", () => {
+  fc.assert(fc.property(anyJson, anyJson, (one, other) => {
+    assert(equalJson(one, reversed(one)));
+    assertEquals(equalJson(one, other), canonicalJson(one) === canonicalJson(other));
+  }));
+  const pairs: [string, string][] = [
+    ['{"__proto__":1}', '{"a":1}'],
+    ['{"__proto__":1}', "{}"],
+    ['{"toString":1}', "{}"],
+    ["[]", "{}"],
+    ["[null]", "[]"],
+    ["0", '"0"'],
+    ["null", "{}"],
+  ];
+  for (const [one, other] of pairs) {
+    assert(!equalJson(JSON.parse(one), JSON.parse(other)), `${one} ${other}`);
+    assert(!equalJson(JSON.parse(other), JSON.parse(one)), `${other} ${one}`);
+  }
 });

@@ -10,7 +10,7 @@ import { parseJobRequest, parseResume } from "../../src/domain/job_request.ts";
 import { executionOnWire, parseExecutionFilter } from "../../src/domain/job_wire.ts";
 import { parseLockPattern } from "../../src/domain/lock_pattern.ts";
 import { functionProblem } from "../../src/domain/task_source.ts";
-import { parseWorkflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { uuidOf } from "../support/job.ts";
 
 /** Inputs in all of an ordinary run; the long run names another number. */

@@ -1,7 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import { parseWorkflow, type WorkflowLimits } from "../../src/domain/workflow.ts";
+import type { WorkflowLimits } from "../../src/domain/workflow.ts";
+import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { uuidOf } from "../support/job.ts";
 
 const UUID = uuidOf<WorkflowUuid>(1);

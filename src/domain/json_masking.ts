@@ -1,0 +1,178 @@
+// Masks values of JSON text as it passes by, in one pass over its bytes and without building what it
+// says: memory for a name and the nesting, however long the text is. The text is JSON that this agent
+// has written; what is masked is replaced by a short text, everything else is left byte for byte.
+
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+} from "./json_scan.ts";
+import { holdsSecrets, isSecretName, MASK } from "./secret_names.ts";
+
+/** Which values are masked, besides those under the names of secrets. */
+export interface MaskRules {
+  /** Further names whose values are masked, at any depth. */
+  readonly names: ReadonlySet<string>;
+  /** A member of the outermost object of which each value is masked. */
+  readonly member?: string;
+}
+
+/** Bytes of a name that are looked at: its end. More than 255 characters have, each written as `\u0000`. */
+const NAME_BYTES_MAX = 2048;
+
+const MASK_BYTES = new TextEncoder().encode(JSON.stringify(MASK));
+
+/** What is open: a list, an object, or an object of which each value is masked. */
+type Frame = "list" | "object" | "masked";
+
+/** Masks one JSON text, or several with commas between them. */
+export class JsonMasking {
+  readonly #rules: MaskRules;
+  readonly #frames: Frame[] = [];
+  #string = false;
+  #escaped = false;
+  /** Whether the next text in an object is a name, and whether the present one is. */
+  #nameNext = false;
+  #isName = false;
+  #name: number[] = [];
+  /** Whether the value that begins is an object of which each value is masked, or masked itself. */
+  #secretObject = false;
+  /** Whether what comes is left out, and how many lists and objects of it are open. */
+  #skips = false;
+  #skipped = 0;
+
+  constructor(rules: MaskRules) {
+    this.#rules = rules;
+  }
+
+  /** The next part of the text, masked. */
+  write(bytes: Uint8Array): Uint8Array {
+    const out: Uint8Array[] = [];
+    let from = this.#skips ? bytes.length : 0;
+    for (let at = 0; at < bytes.length; at++) {
+      const byte = bytes[at] as number;
+      const skipped = this.#skips;
+      if (this.#string) this.#inString(byte);
+      else if (!skipped || !this.#stillSkipped(byte)) {
+        if (skipped) from = at;
+        this.#structure(byte);
+        if (this.#skips) {
+          // A value under a name is left out behind its colon; one that is no object, as a whole.
+          const end = byte === COLON ? at + 1 : at;
+          out.push(bytes.subarray(from, end), MASK_BYTES);
+          from = bytes.length;
+        }
+        continue;
+      }
+      if (skipped && !this.#skips) from = at + 1;
+    }
+    out.push(bytes.subarray(from));
+    return joined(out);
+  }
+
+  #inString(byte: number): void {
+    if (this.#escaped) this.#escaped = false;
+    else if (byte === BACKSLASH) this.#escaped = true;
+    else if (byte === QUOTE) {
+      this.#string = false;
+      if (this.#skips && this.#skipped === 0) this.#skips = false;
+      return;
+    }
+    if (!this.#isName) return;
+    this.#name.push(byte);
+    // Twice as many at most, so that a name of any length costs its bytes once.
+    if (this.#name.length > 2 * NAME_BYTES_MAX) this.#name = this.#name.slice(-NAME_BYTES_MAX);
+  }
+
+  /** @returns whether the byte belongs to what is left out; a comma or an end behind it does not */
+  #stillSkipped(byte: number): boolean {
+    if (byte === QUOTE) {
+      this.#string = true;
+      this.#isName = false;
+    } else if (byte === OPEN_OBJECT || byte === OPEN_LIST) this.#skipped += 1;
+    else if (this.#skipped === 0) {
+      if (byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_LIST) this.#skips = false;
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+      this.#skipped -= 1;
+      if (this.#skipped === 0) {
+        this.#skips = false;
+        return true;
+      }
+    }
+    return this.#skips;
+  }
+
+  #structure(byte: number): void {
+    if (this.#secretObject && byte !== OPEN_OBJECT) {
+      this.#secretObject = false;
+      this.#skips = true;
+      this.#stillSkipped(byte);
+      return;
+    }
+    switch (byte) {
+      case QUOTE:
+        this.#string = true;
+        this.#isName = this.#nameNext;
+        this.#name = [];
+        return;
+      case OPEN_OBJECT:
+        this.#frames.push(this.#secretObject ? "masked" : "object");
+        this.#secretObject = false;
+        this.#nameNext = true;
+        return;
+      case OPEN_LIST:
+        this.#frames.push("list");
+        this.#nameNext = false;
+        return;
+      case CLOSE_OBJECT:
+      case CLOSE_LIST:
+        this.#frames.pop();
+        this.#nameNext = false;
+        return;
+      case COMMA:
+        this.#nameNext = this.#frames.at(-1) === "object" || this.#frames.at(-1) === "masked";
+        return;
+      case COLON:
+        this.#nameNext = false;
+        this.#judge(nameOf(this.#name));
+    }
+  }
+
+  #judge(name: string): void {
+    const { names, member } = this.#rules;
+    if (this.#frames.at(-1) === "masked" || names.has(name) || isSecretName(name)) {
+      this.#skips = true;
+      this.#skipped = 0;
+    } else {this.#secretObject = holdsSecrets(name) ||
+        (this.#frames.length === 1 && name === member);}
+  }
+}
+
+const decoder = new TextDecoder();
+
+/** A name as it was meant: what was written with escapes is the same name. */
+function nameOf(bytes: readonly number[]): string {
+  const text = decoder.decode(Uint8Array.from(bytes.slice(-NAME_BYTES_MAX)));
+  if (!text.includes("\\")) return text;
+  try {
+    return String(JSON.parse(`"${text}"`));
+  } catch {
+    // Cut in the middle of an escape: its end is what it ends with all the same.
+    return text;
+  }
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,203 @@
+// The accountant of the agent's memory. Whoever is about to hold a document, as text or as the value
+// that it is parsed into, reserves its weight first and releases it when the document is gone. When
+// an account is used up, reservations wait their turn, first come first served, and are refused when
+// the wait has been too long: a caller is asked to come back instead of taking memory that is not there.
+//
+// There are several accounts, so that what is large in one place holds up nothing in another: a cancel
+// never waits behind the bodies of workflows. Who holds in two of them reserves in the order in which
+// they stand below, never backwards, so that no two wait for each other. All accounts together, besides
+// bytes outside of V8's heap, fit into the heap of the agent beside what it has at rest.
+
+import { AgentError } from "./error.ts";
+
+const MIB = 1024 * 1024;
+
+/** What memory is held for, and the bytes that all holders of an account may have together. */
+export const ACCOUNTS = {
+  /** Bodies of requests while they arrive, and until they are parsed. */
+  bodies: 32 * MIB,
+  /** Values that bodies were parsed into, until their requests are answered. */
+  values: 56 * MIB,
+  /** Bodies that are small, which wait for each other only. */
+  smallBodies: 16 * MIB,
+  /** Values of small bodies. */
+  smallValues: 16 * MIB,
+  /** Jobs while they are made: of large workflows, or of finished jobs once more. */
+  jobs: 40 * MIB,
+  /** Large jobs that run, from before their first task until they leave their slots. */
+  runs: 64 * MIB,
+  /** Messages of guests, from their first byte until they are acted on; a job has its own memory then. */
+  guests: 40 * MIB,
+  /** Large bodies of callbacks. */
+  callbacks: 16 * MIB,
+  /** Stored texts on their way to callers. */
+  answers: 48 * MIB,
+} as const;
+
+/** What memory is held for. */
+export type Account = keyof typeof ACCOUNTS;
+
+/** Milliseconds that a reservation waits for its turn unless its holder says otherwise. */
+export const TURN_MS = 10_000;
+/** Seconds after which a caller whose turn did not come may try again. */
+const RETRY_AFTER_SECONDS = 2;
+
+/** How a reservation waits. */
+export interface ReserveOptions {
+  /** Milliseconds after which it is refused; `Infinity` for who cannot be refused. */
+  readonly turnMs?: number;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal;
+}
+
+/** Memory that is held. */
+export interface Reservation {
+  /** Bytes that it counts for now. */
+  readonly bytes: number;
+  /**
+   * Counts for so many bytes from now on, without a wait: less once more is known of a document,
+   * more only for what is held already.
+   */
+  resize(bytes: number): void;
+  /** Gives it back. May be called twice. */
+  release(): void;
+}
+
+/** What the parts of the agent that hold documents are given. */
+export interface MemoryBudget {
+  /**
+   * Reserves memory, in turn. What is larger than its account gets all of it, once nobody else has any.
+   * @param what finishes "Cannot ..." in the refusal
+   * @throws {AgentError} `overloaded` when its turn has not come in time; `aborted` by the signal
+   */
+  reserve(
+    account: Account,
+    bytes: number,
+    what: string,
+    options?: ReserveOptions,
+  ): Promise<Reservation>;
+  /** Reserves memory that is there at once and that nobody waits for. */
+  tryReserve(account: Account, bytes: number): Reservation | undefined;
+  /** Bytes that are reserved now. */
+  used(account: Account): number;
+}
+
+/** Opens the accounts. @param sizes bytes of each; the agent's own unless given */
+export function openMemoryBudget(
+  sizes: Readonly<Partial<Record<Account, number>>> = {},
+): MemoryBudget {
+  const books = new Map<Account, Book>();
+  const bookOf = (account: Account): Book => {
+    const found = books.get(account);
+    if (found !== undefined) return found;
+    const book = new Book(sizes[account] ?? ACCOUNTS[account]);
+    books.set(account, book);
+    return book;
+  };
+  return {
+    reserve: (account, bytes, what, options = {}) => bookOf(account).reserve(bytes, what, options),
+    tryReserve: (account, bytes) => bookOf(account).tryReserve(bytes),
+    used: (account) => bookOf(account).used,
+  };
+}
+
+interface Waiting {
+  readonly bytes: number;
+  readonly grant: (held: Reservation) => void;
+}
+
+/** One account. */
+class Book {
+  readonly #size: number;
+  readonly #queue = new Set<Waiting>();
+  used = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  tryReserve(wanted: number): Reservation | undefined {
+    const bytes = Math.min(wanted, this.#size);
+    return this.#queue.size === 0 && this.#fits(bytes) ? this.#hold(bytes) : undefined;
+  }
+
+  reserve(wanted: number, what: string, options: ReserveOptions): Promise<Reservation> {
+    const { turnMs = TURN_MS, signal } = options;
+    if (signal?.aborted) return Promise.reject(gaveUp(what));
+    const held = this.tryReserve(wanted);
+    if (held !== undefined) return Promise.resolve(held);
+    const { promise, resolve, reject } = Promise.withResolvers<Reservation>();
+    const bytes = Math.min(wanted, this.#size);
+    const settle = () => {
+      this.#queue.delete(waiting);
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", aborted);
+    };
+    const waiting: Waiting = {
+      bytes,
+      grant: (held) => {
+        settle();
+        resolve(held);
+      },
+    };
+    const refuse = (error: AgentError) => {
+      settle();
+      reject(error);
+      // Those behind may fit where this one did not.
+      this.#serve();
+    };
+    const aborted = () => refuse(gaveUp(what));
+    const timer = Number.isFinite(turnMs)
+      ? setTimeout(() => refuse(usedUp(what, turnMs)), turnMs)
+      : undefined;
+    signal?.addEventListener("abort", aborted);
+    this.#queue.add(waiting);
+    return promise;
+  }
+
+  #fits(bytes: number): boolean {
+    return this.used + bytes <= this.#size;
+  }
+
+  #hold(wanted: number): Reservation {
+    let bytes = wanted;
+    let released = false;
+    this.used += bytes;
+    return {
+      get bytes() {
+        return bytes;
+      },
+      resize: (to) => {
+        if (released) return;
+        this.used += to - bytes;
+        bytes = to;
+        this.#serve();
+      },
+      release: () => {
+        if (released) return;
+        released = true;
+        this.used -= bytes;
+        bytes = 0;
+        this.#serve();
+      },
+    };
+  }
+
+  /** Gives what is free to those who have waited longest. */
+  #serve(): void {
+    for (const waiting of this.#queue) {
+      if (!this.#fits(waiting.bytes)) return;
+      waiting.grant(this.#hold(waiting.bytes));
+    }
+  }
+}
+
+function usedUp(what: string, turnMs: number): AgentError {
+  const message = `Cannot ${what} now: others use all memory for documents, ` +
+    `waited ${turnMs / 1000} s for a part of it`;
+  return new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+}
+
+function gaveUp(what: string): AgentError {
+  return new AgentError("aborted", `Cannot ${what}: the wait for memory was ended`);
+}

@@ -1,0 +1,98 @@
+// What was once published for checking an artifact is pinned: a later index may add to it, but not
+// change it or take it away. Whoever can write the index could otherwise exchange an image together
+// with its digest. A change that is meant must be accepted by the operator.
+//
+// The pins of artifacts that the index has are in its documents. Of an artifact that leaves, a pin
+// is stored, so that nothing comes back under the same name as something else.
+
+import { type Artifact, artifactKey, type BuildList } from "./artifact.ts";
+
+/** What was published of one artifact. */
+export interface Pin {
+  /** Lower-case hex by algorithm. */
+  readonly digests: readonly (readonly [algorithm: string, value: string])[];
+  /** Kinds of signatures. */
+  readonly signatures: readonly string[];
+}
+
+/** A pin with the name of its artifact within a release. */
+export type NamedPin = readonly [artifact: string, pin: Pin];
+
+/** The pins of all artifacts; one that is both current and archived has two. */
+export function pinsOf(lists: readonly BuildList[]): NamedPin[] {
+  return lists.flatMap(({ builds }) =>
+    builds.flatMap(({ build, artifacts }) =>
+      artifacts.map((artifact): NamedPin => [
+        `${JSON.stringify(build)} ${artifactKey(artifact)}`,
+        pinOf(artifact),
+      ])
+    )
+  );
+}
+
+function pinOf({ integrity }: Artifact): Pin {
+  return {
+    digests: (integrity?.digests ?? []).map(({ algorithm, value }) => [algorithm, value]),
+    signatures: [...new Set(integrity?.signatures.map((signature) => signature.kind))],
+  };
+}
+
+/** Whether there is anything to hold an artifact to. */
+export function isEmptyPin({ digests, signatures }: Pin): boolean {
+  return digests.length === 0 && signatures.length === 0;
+}
+
+/**
+ * The first way in which new lists say less of, or something else about, an artifact that is known.
+ * @param held what was published of the artifacts of one release, those that left included
+ * @param after what the lists that would replace it say
+ * @returns words that follow the name of a document, or undefined
+ */
+export function weakened(
+  held: ReadonlyMap<string, Pin>,
+  after: readonly NamedPin[],
+): string | undefined {
+  for (const [key, pin] of after) {
+    const earlier = held.get(key);
+    const change = earlier === undefined ? undefined : difference(earlier, pin);
+    if (change !== undefined) return `${change} of build ${key}`;
+  }
+  return undefined;
+}
+
+function difference(before: Pin, after: Pin): string | undefined {
+  for (const [algorithm, value] of before.digests) {
+    const same = after.digests.filter(([other]) => other === algorithm);
+    if (same.length === 0) return `drops the ${algorithm}`;
+    if (!same.every(([, other]) => other === value)) return `changes the ${algorithm}`;
+  }
+  const lost = before.signatures.find((kind) => !after.signatures.includes(kind));
+  return lost === undefined ? undefined : `drops the ${lost} signature`;
+}
+
+/**
+ * How new lists are older than known ones: whoever shows an old tree again could keep a host from
+ * ever seeing what was mended. The newest build that is gone without a newer one counts as that.
+ * @returns words that follow the name of a document, or undefined
+ */
+export function rolledBack(
+  before: readonly BuildList[],
+  after: readonly BuildList[],
+): string | undefined {
+  const held = newestSeen(before);
+  const found = newestSeen(after);
+  if (held === undefined || found !== undefined && found.ms >= held.ms) return undefined;
+  const newest = found === undefined ? "none has a date" : `the newest is of ${found.text}`;
+  return `goes back behind a build that was first seen at ${held.text}: ${newest}`;
+}
+
+function newestSeen(lists: readonly BuildList[]): { text: string; ms: number } | undefined {
+  let newest: { text: string; ms: number } | undefined;
+  for (const { builds } of lists) {
+    for (const { first_seen } of builds) {
+      const ms = Date.parse(first_seen ?? "");
+      if (first_seen !== null && ms > (newest?.ms ?? -Infinity)) newest = { text: first_seen, ms };
+    }
+  }
+  return newest;
+}
