@@ -1,0 +1,130 @@
+// A decoder: the process in which bytes of strangers are read, parsed and unpacked, on the far side
+// of the wall. It gives up all its permissions before the first byte, does one piece of work at a
+// time, and ends when its standard input does.
+
+import { messageOf } from "../domain/error.ts";
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+import { ignoreSignals, revokePermissions } from "../sandbox/lockdown.ts";
+import {
+  type Answer,
+  ANSWER_CODES,
+  MESSAGE_CHARS_MAX,
+  REQUEST_BYTES_MAX,
+} from "./decoder_message.ts";
+import {
+  FRAME,
+  type Frame,
+  frameBytes,
+  jsonFrame,
+  jsonOf,
+  PART_BYTES_MAX,
+  partsOf,
+  readFrames,
+} from "./frames.ts";
+import { isWorkName, WORKS } from "./work_limits.ts";
+import { LOAD_WORK } from "./works.ts";
+
+const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
+  [FRAME.work]: REQUEST_BYTES_MAX,
+  [FRAME.input]: PART_BYTES_MAX,
+  [FRAME.inputEnd]: 0,
+};
+
+/** Runs this process as a decoder of the agent at the other end of its pipes. Never returns. */
+export async function runDecoder(): Promise<void> {
+  const { exit, stdin, stdout } = Deno;
+  ignoreSignals();
+  // Nothing but frames may go out there, whatever a library has to say.
+  console.log = console.info = console.debug = console.error;
+  const write = async (bytes: Uint8Array) => {
+    for (let done = 0; done < bytes.length;) done += await stdout.write(bytes.subarray(done));
+  };
+  const frames = readFrames(chunksOf(stdin), (kind) => INPUT_BYTES_MAX[kind]);
+  await write(jsonFrame(FRAME.ready, { checks: await revokePermissions() }));
+  for await (const frame of frames) await doWork(frame, frames, write);
+  exit(0);
+}
+
+/** The bytes of a file as they come; each chunk is good until the next. */
+export async function* chunksOf(
+  source: { read(buffer: Uint8Array<ArrayBuffer>): Promise<number | null> },
+): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(PART_BYTES_MAX);
+  for (;;) {
+    const count = await source.read(buffer);
+    if (count === null) return;
+    yield buffer.subarray(0, count);
+  }
+}
+
+async function doWork(
+  frame: Frame,
+  frames: AsyncGenerator<Frame>,
+  write: (bytes: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const { work, request } = jsonOf(frame) as { work: unknown; request: JsonObject };
+  if (!isWorkName(work)) throw new RangeError(`Cannot work: ${JSON.stringify(work)} is unknown`);
+  const input = openInput(frames);
+  const output = async (part: Uint8Array) => {
+    for (const piece of partsOf(part)) await write(frameBytes(FRAME.output, piece));
+  };
+  const run = async () => await (await LOAD_WORK[work]())(request, input.parts, output);
+  await write(answerFrame(await answerOf(run), WORKS[work].answerBytesMax));
+  await input.skipRest();
+}
+
+/** The input of one piece of work. */
+interface Input {
+  readonly parts: AsyncIterable<Uint8Array>;
+  /** Reads what the work has left over, so that the next frame begins the next piece of work. */
+  skipRest(): Promise<void>;
+}
+
+function openInput(frames: AsyncGenerator<Frame>): Input {
+  let ended = false;
+  const next = async () => {
+    const { value, done } = await frames.next();
+    if (done === true) Deno.exit(0);
+    if (value.kind === FRAME.work) throw new RangeError("Cannot work: the input has not ended");
+    ended = value.kind === FRAME.inputEnd;
+    return value.payload;
+  };
+  return {
+    // Not a generator: a work that stops reading early must not end the frames.
+    parts: {
+      [Symbol.asyncIterator]: () => ({
+        async next() {
+          const value = ended ? undefined : await next();
+          return value === undefined || ended ? { done: true, value } : { done: false, value };
+        },
+      }),
+    },
+    async skipRest() {
+      while (!ended) await next();
+    },
+  };
+}
+
+async function answerOf(run: () => Promise<JsonValue>): Promise<Answer> {
+  try {
+    return { ok: true, value: await run() };
+  } catch (error) {
+    // Memory that could not be had ends the process: the agent has words for that.
+    if (error instanceof RangeError && /allocation failed/.test(error.message)) throw error;
+    return refusal(error);
+  }
+}
+
+function refusal(error: unknown): Answer {
+  const message = messageOf(error).slice(0, MESSAGE_CHARS_MAX);
+  const code = typeof error === "object" && error !== null && "code" in error ? error.code : "";
+  const known = ANSWER_CODES.find((one) => one === code) ?? "internal";
+  return { ok: false, code: known, message };
+}
+
+function answerFrame(answer: Answer, bytesMax: number): Uint8Array {
+  const frame = jsonFrame(FRAME.answer, answer);
+  if (frame.length <= bytesMax) return frame;
+  const message = `Cannot answer: the answer has over ${bytesMax} bytes`;
+  return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies Answer);
+}

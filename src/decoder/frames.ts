@@ -1,0 +1,105 @@
+// The framing between the agent and a decoder: one byte that says what a frame is, four bytes of
+// length, and that many bytes. Used on both sides of the pipes; linear whatever the pieces in which
+// bytes arrive. A built-in RangeError reports a frame that is too long: decoders load nothing of the
+// agent.
+
+/** What a frame is. The first three come from the agent, the others from a decoder. */
+export const FRAME = {
+  /** JSON: a piece of work begins. */
+  work: 1,
+  /** Bytes of its input. */
+  input: 2,
+  /** Empty: its input has ended. */
+  inputEnd: 3,
+  /** JSON: the decoder has given up its permissions. */
+  ready: 4,
+  /** Bytes of its output. */
+  output: 5,
+  /** JSON: the piece of work has ended. */
+  answer: 6,
+} as const;
+/** One of those numbers. */
+export type FrameKind = typeof FRAME[keyof typeof FRAME];
+
+/** One frame as it was read. */
+export interface Frame {
+  readonly kind: number;
+  readonly payload: Uint8Array<ArrayBuffer>;
+}
+
+/** Bytes of one frame of input or output; longer parts travel in several. */
+export const PART_BYTES_MAX = 64 * 1024;
+const HEAD_BYTES = 5;
+
+/** A frame as bytes. */
+export function frameBytes(kind: FrameKind, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(HEAD_BYTES + payload.length);
+  bytes[0] = kind;
+  new DataView(bytes.buffer).setUint32(1, payload.length);
+  bytes.set(payload, HEAD_BYTES);
+  return bytes;
+}
+
+/** A value as a frame of JSON. */
+export function jsonFrame(kind: FrameKind, value: unknown): Uint8Array<ArrayBuffer> {
+  return frameBytes(kind, new TextEncoder().encode(JSON.stringify(value)));
+}
+
+/** The value in a frame of JSON. @throws {SyntaxError} or {TypeError} for bytes that are not JSON in UTF-8 */
+export function jsonOf({ payload }: Frame): unknown {
+  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
+}
+
+/** A part as pieces that fit into frames. */
+export function* partsOf(part: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < part.length; at += PART_BYTES_MAX) {
+    yield part.subarray(at, at + PART_BYTES_MAX);
+  }
+}
+
+/**
+ * Reads frames from a stream of bytes, however these are cut. It ends with the stream; a last frame
+ * that is not whole is dropped, since its writer died. Each payload is a copy of its own.
+ * @param bytesMax the most that a frame of a kind may hold; undefined for one that may not come
+ * @throws {RangeError} for a frame of an unexpected kind, or with more bytes than its kind may have
+ */
+export async function* readFrames(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: (kind: number) => number | undefined,
+): AsyncGenerator<Frame> {
+  const head = new Uint8Array(HEAD_BYTES);
+  let headLength = 0;
+  let payload: Uint8Array<ArrayBuffer> | undefined;
+  let length = 0;
+  for await (const chunk of chunks) {
+    let at = 0;
+    while (at < chunk.length) {
+      if (payload === undefined) {
+        const taken = chunk.subarray(at, at + HEAD_BYTES - headLength);
+        head.set(taken, headLength);
+        headLength += taken.length;
+        at += taken.length;
+        if (headLength < HEAD_BYTES) break;
+        payload = new Uint8Array(payloadLength(head, bytesMax));
+        length = 0;
+      }
+      const taken = chunk.subarray(at, at + payload.length - length);
+      payload.set(taken, length);
+      length += taken.length;
+      at += taken.length;
+      if (length < payload.length) break;
+      yield { kind: head[0] ?? 0, payload };
+      payload = undefined;
+      headLength = 0;
+    }
+  }
+}
+
+function payloadLength(head: Uint8Array, bytesMax: (kind: number) => number | undefined): number {
+  const kind = head[0] ?? 0;
+  const max = bytesMax(kind);
+  if (max === undefined) throw new RangeError(`Cannot read a frame: ${kind} is not expected here`);
+  const length = new DataView(head.buffer).getUint32(1);
+  if (length <= max) return length;
+  throw new RangeError(`Cannot read a frame: it has ${length} bytes, and may have ${max}`);
+}

@@ -1,0 +1,103 @@
+// bzip2, of one stream or several. The library's own stream gathers each block in a list of numbers,
+// which for a block of one long run is more than the heap holds; so its block decoder is driven here,
+// and what it says is kept as bytes.
+
+import bzip2 from "unbzip2-stream/lib/bzip2.js";
+import bitIterator from "unbzip2-stream/lib/bit_iterator.js";
+import type { Progress } from "./progress.ts";
+
+/** Bytes of a block before compression, times its level from 1 to 9. */
+const BLOCK_BYTES = 100_000;
+/** Packed bytes that a block may have beyond its size unpacked: its tables. */
+const BLOCK_HEAD_BYTES = 25_000;
+const HEADER_BYTES = 4;
+const PART_BYTES = 256 * 1024;
+
+/** Takes bits from what is buffered; `bytesRead` counts the bytes begun. */
+interface BitReader {
+  (bits: number | null): number;
+  readonly bytesRead: number;
+}
+
+/** Undoes it. Each part must stay as it is until it was read. */
+export async function* unpackBzip2(
+  parts: AsyncIterable<Uint8Array>,
+  progress: Progress,
+): AsyncGenerator<Uint8Array> {
+  const iterator = parts[Symbol.asyncIterator]();
+  const queue: Uint8Array[] = [];
+  let received = 0;
+  let ended = false;
+  const receive = async (wanted: number) => {
+    while (!ended && received < wanted) {
+      const next = await iterator.next();
+      if (next.done === true) ended = true;
+      else if (next.value.byteLength > 0) {
+        queue.push(next.value);
+        received += next.value.byteLength;
+      }
+    }
+  };
+  await receive(HEADER_BYTES);
+  if (received === 0) throw new Error("it is empty");
+  const bits: BitReader = bitIterator(() => {
+    const part = queue.shift();
+    if (part === undefined) throw new Error("it is cut off");
+    return part;
+  });
+  let level = 0;
+  let crc: number | null = null;
+  // Ends with the input, of which each round takes a header or a block.
+  for (;;) {
+    await receive(bits.bytesRead + (level === 0 ? HEADER_BYTES : blockBytes(level)));
+    if (received <= bits.bytesRead) break;
+    if (level === 0) {
+      progress.began();
+      level = inPlainWords(() => bzip2.header(bits), "it does not begin as bzip2 does");
+      crc = 0;
+      continue;
+    }
+    const block = openBlock();
+    const size = BLOCK_BYTES * level;
+    const before: number | null = crc;
+    crc = inPlainWords(
+      (): number | null => bzip2.decompress(bits, block.add, new Int32Array(size), size, before),
+      "it is damaged",
+    );
+    if (crc === null) level = 0;
+    yield* block.parts();
+  }
+  if (level !== 0) throw new Error("it is cut off");
+}
+
+/** The library's own errors are for its author. */
+function inPlainWords<T>(run: () => T, words: string): T {
+  try {
+    return run();
+  } catch (error) {
+    if (error instanceof Error && error.name !== "Bzip2Error") throw error;
+    throw new Error(words, { cause: error });
+  }
+}
+
+function blockBytes(level: number): number {
+  return BLOCK_HEAD_BYTES + BLOCK_BYTES * level;
+}
+
+/** What one block says. */
+function openBlock(): { add(byte: number): void; parts(): Iterable<Uint8Array> } {
+  const full: Uint8Array[] = [];
+  let part = new Uint8Array(PART_BYTES);
+  let size = 0;
+  return {
+    add(byte) {
+      if (size === PART_BYTES) {
+        full.push(part);
+        part = new Uint8Array(PART_BYTES);
+        size = 0;
+      }
+      part[size++] = byte;
+    },
+    parts: () => size === 0 ? full : [...full, part.subarray(0, size)],
+  };
+}

@@ -1,0 +1,19 @@
+// A transform stream of Node between parts that come and parts that go.
+
+/** What node:stream calls a Duplex, as far as it matters here. */
+type Transform = NodeJS.ReadWriteStream & AsyncIterable<Uint8Array>;
+
+/** Bytes that come out at a time; the pipe to the agent takes as many. */
+export const TRANSFORM_OPTIONS = { chunkSize: 64 * 1024 } as const;
+
+/** Sends parts through a transform; its errors, and those of the parts, are thrown here. */
+export async function* throughTransform(
+  parts: AsyncIterable<Uint8Array>,
+  transform: Transform,
+): AsyncGenerator<Uint8Array> {
+  // Loaded on first use: each node: module costs milliseconds of start.
+  const { pipeline, Readable } = await import("node:stream");
+  // A failure destroys the transform, and so ends the loop below with it.
+  pipeline(Readable.from(parts), transform, () => {});
+  for await (const part of transform) yield part;
+}

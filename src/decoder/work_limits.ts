@@ -1,0 +1,54 @@
+// The closed list of what decoders do, and the limits of each kind of work. Both sides import it.
+
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+
+/** How the time of a piece of work counts: over all of it, or since the last bytes that moved. */
+type Deadline = "whole" | "progress";
+
+/** What holds for every piece of one kind of work. */
+export interface WorkLimits {
+  /** Time in which the agent waits for nothing but the decoder, milliseconds. */
+  readonly deadlineMs: number;
+  readonly deadline: Deadline;
+  /** Bytes of the JSON text of its answer. */
+  readonly answerBytesMax: number;
+}
+
+/** Each kind of work by its name. */
+export const WORKS = {
+  /** The digest of bytes: request `{algorithm}`, one of `sha256`, `sha512`; answer its hex text. */
+  hash: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
+  /** The digests of many streams: see hashes_work.ts. */
+  hashes: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
+  /** A compression undone: request `{compression, what}`; output the file; answer `{sha256}`. */
+  unpack: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
+  /** A vendor's checksum document: request `{format, algorithm, filename}`; answer the hashes. */
+  checksums: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 1024 },
+  /** Documents of the image index: see index_work.ts. */
+  index: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 32 * 1024 * 1024 },
+  /** The OpenPGP signature of a text: see signature_work.ts. An answer may repeat the text. */
+  signature: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 8 * 1024 * 1024 },
+  /** The OpenPGP signature of a file. */
+  file_signature: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 16 * 1024 },
+  /** Problems of task sources: the input is a JSON list of texts, see task_sources_work.ts. */
+  task_sources: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 4 * 1024 * 1024 },
+} as const satisfies Record<string, WorkLimits>;
+
+/** The name of a kind of work. */
+export type WorkName = keyof typeof WORKS;
+
+/** Whether a text names a kind of work. */
+export function isWorkName(name: unknown): name is WorkName {
+  return typeof name === "string" && Object.hasOwn(WORKS, name);
+}
+
+/**
+ * One kind of work. What it throws with a `code` and a message is handed back as that error; anything
+ * else is a defect of the work, or of what it was given, and is handed back as `internal`. A part of
+ * the output may be used again once it was taken.
+ */
+export type Work = (
+  request: JsonObject,
+  input: AsyncIterable<Uint8Array>,
+  output: (part: Uint8Array) => Promise<void>,
+) => Promise<JsonValue>;

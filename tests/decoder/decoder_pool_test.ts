@@ -1,0 +1,367 @@
+// Decoders: what they answer, how each way of failing reads, which pieces of work share a process,
+// and that they leave nothing behind.
+
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { fromFileUrl } from "@std/path";
+import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/decoder_pool.ts";
+import { WAITING_MAX } from "../../src/decoder/work_queue.ts";
+import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
+import { type SelfCommand, selfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+import { openHashing } from "../../src/mirror/hash.ts";
+import { decodersMax } from "../../src/sandbox/guest_command.ts";
+import { eachProgram } from "../sandbox/programs.ts";
+import type { Program } from "../support/agent_process.ts";
+import { until } from "../support/until.ts";
+
+const ABC = new TextEncoder().encode("abc");
+const SHA256_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+const SHA256 = { algorithm: "sha256" };
+const WHAT = { what: "read the medium" };
+
+function selfOf({ name, program, args, env }: Program): SelfCommand {
+  return { program, args, env, compiled: name === "binary" };
+}
+
+function hostile(way: string): SelfCommand {
+  const script = fromFileUrl(new URL("hostile_decoder.ts", import.meta.url));
+  const config = fromFileUrl(new URL("../../deno.json", import.meta.url));
+  const args = ["run", "--quiet", "--cached-only", "--config", config, "-A", script, way];
+  const cache = Deno.env.get("DENO_DIR");
+  const env = { NO_COLOR: "1", ...(cache === undefined ? {} : { DENO_DIR: cache }) };
+  return { program: Deno.execPath(), args, env, compiled: false };
+}
+
+async function withDecoders(
+  run: (decoders: Decoders) => Promise<void>,
+  place: Partial<DecodersPlace> = {},
+): Promise<void> {
+  const decoders = openDecoders({ self: selfCommand(), log: silentLog, ...place });
+  try {
+    await run(decoders);
+  } finally {
+    const pids = decoders.pids();
+    await decoders.close();
+    assertEquals(decoders.pids(), []);
+    for (const pid of pids) assertEquals(await commandLine(pid), "");
+  }
+}
+
+async function commandLine(pid: number): Promise<string> {
+  try {
+    return await Deno.readTextFile(`/proc/${pid}/cmdline`);
+  } catch {
+    return "";
+  }
+}
+
+async function failure(work: Promise<unknown>): Promise<[ErrorCode, string]> {
+  const { code, message } = await assertRejects(() => work, AgentError);
+  return [code, message];
+}
+
+async function* parts(count: number, part = ABC): AsyncGenerator<Uint8Array> {
+  for (let sent = 0; sent < count; sent++) yield await Promise.resolve(part);
+}
+
+eachProgram("a decoder answers with the digest of its input", async (program) => {
+  await withDecoders(async (decoders) => {
+    assertEquals(await decoders.ask("hash", SHA256, ABC, WHAT), SHA256_ABC);
+    assertEquals(await decoders.ask("hash", SHA256, parts(1), WHAT), SHA256_ABC);
+    const { output, answer } = decoders.stream("hash", SHA256, parts(1), WHAT);
+    assertEquals(await Array.fromAsync(output), []);
+    assertEquals(await answer, SHA256_ABC);
+    const empty = await decoders.ask("hash", { algorithm: "sha512" }, new Uint8Array(0), WHAT);
+    assertMatch(String(empty), /^cf83e1357eefb8bd/);
+    const long = await decoders.ask("hash", SHA256, parts(200, new Uint8Array(100_000)), WHAT);
+    assertEquals(long, "9e21c61969cd3e077a1b2b58ddb583b175e13c6479d2d83912eaddc23c0cdd52");
+  }, { self: selfOf(program) });
+});
+
+Deno.test("what a work throws is the caller's error", async () => {
+  await withDecoders(async (decoders) => {
+    const [code, message] = await failure(decoders.ask("hash", { algorithm: "md5" }, ABC, WHAT));
+    assertEquals(code, "internal");
+    assertMatch(message, /expected the algorithm to be one of sha256, sha512/);
+  });
+});
+
+Deno.test("a decoder that misbehaves is killed and told of in plain words", async (t) => {
+  const within = "^Cannot read the medium within 256 MiB and 30 s: its process ";
+  const cases: Record<string, RegExp> = {
+    "fills its heap": new RegExp(`${within}(ran out of memory|took \\d+ MiB)`),
+    "fills buffers": new RegExp(`${within}(ran out of memory|took \\d+ MiB)`),
+    "exits": new RegExp(`${within}ended with exit code 3`),
+    "sends garbage": new RegExp(`${within}broke the protocol: .* 72 is not expected here`),
+    "sends too long an answer": new RegExp(`${within}broke the protocol: .* may have 1024`),
+    "sends too long a part": new RegExp(`${within}broke the protocol: .* may have 65536`),
+    "sends a second report": new RegExp(`${within}broke the protocol: .* 4 is not expected here`),
+    "answers no JSON": /^Cannot read the medium: /,
+    "answers nothing": /^Cannot read the medium: its answer is neither a value nor an error/,
+    "answers with a code of its own": /^Cannot read the medium: its answer is neither/,
+    "answers with a long message": new RegExp(`${within}broke the protocol`),
+    "has output": /^Cannot read the medium: hash has output, ask for a stream/,
+    "is not ready":
+      /^Cannot read the medium: no decoder was started: its process broke the protocol/,
+    "reports too little":
+      /^Cannot read the medium: no decoder was started: its process is not closed: it did not try "read"/,
+  };
+  for (const [way, words] of Object.entries(cases)) {
+    await t.step(way, async () => {
+      await withDecoders(async (decoders) => {
+        const [code, message] = await failure(decoders.ask("hash", SHA256, ABC, WHAT));
+        assertMatch(message, words);
+        assertEquals(code, words.source.startsWith(within) ? "too_large" : "internal");
+      }, { self: hostile(way) });
+    });
+  }
+});
+
+Deno.test("an answer that would fill the memory of the agent is never parsed", async () => {
+  const cases = {
+    "answers with too many values": "has over 500000 values",
+    "answers too deeply": "is nested deeper than 100",
+  };
+  for (const [way, words] of Object.entries(cases)) {
+    await withDecoders(async (decoders) => {
+      assertEquals(await failure(decoders.ask("index", {}, ABC, WHAT)), [
+        "internal",
+        `Cannot read the medium: its answer ${words}`,
+      ]);
+    }, { self: hostile(way) });
+  }
+});
+
+Deno.test("a decoder that answers hashes without end ends those who wait for them", async () => {
+  await withDecoders(async (decoders) => {
+    const hasher = openHashing(decoders).open();
+    await hasher.update(ABC);
+    assertEquals(await failure(hasher.finish()), [
+      "internal",
+      "Cannot hash files: the decoder has answered something else",
+    ]);
+  }, { self: hostile("speaks without end") });
+});
+
+Deno.test("the deadline ends a piece of work with the caller's code", async () => {
+  for (const way of ["loops", "says nothing", "sends half an answer"]) {
+    const counts = { works: 0, deaths: 0 };
+    await withDecoders(async (decoders) => {
+      const options = { ...WHAT, deadlineMs: 300, code: "upstream" } as const;
+      assertEquals(await failure(decoders.ask("hash", SHA256, ABC, options)), [
+        "upstream",
+        "Cannot read the medium within 256 MiB and 0.3 s: its process was killed: its time was up",
+      ]);
+      assertEquals(counts, { works: 1, deaths: 1 });
+    }, { self: hostile(way), counts });
+  }
+});
+
+Deno.test("a cancel kills the decoder at once, wherever its work stands", async () => {
+  await withDecoders(async (decoders) => {
+    const cancel = new AbortController();
+    const work = decoders.ask("hash", SHA256, ABC, { ...WHAT, signal: cancel.signal });
+    const [pid] = await until("a decoder", () => decoders.pids().length > 0 && decoders.pids()) ||
+      [];
+    cancel.abort();
+    assertEquals(await failure(work), ["aborted", "Cannot read the medium: it was given up"]);
+    assert(pid !== undefined && !decoders.pids().includes(pid));
+    const given = decoders.ask("hash", SHA256, ABC, { ...WHAT, signal: AbortSignal.abort() });
+    assertEquals((await failure(given))[0], "aborted");
+  }, { self: hostile("loops") });
+});
+
+Deno.test("a cancel ends the wait for input that never comes", async () => {
+  await withDecoders(async (decoders) => {
+    const cancel = new AbortController();
+    const asked = Promise.withResolvers<void>();
+    const never = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => {
+          asked.resolve();
+          return new Promise<IteratorResult<Uint8Array>>(() => {});
+        },
+      }),
+    };
+    const work = decoders.ask("hash", SHA256, never, { ...WHAT, signal: cancel.signal });
+    await asked.promise;
+    cancel.abort();
+    assertEquals((await failure(work))[0], "aborted");
+  });
+});
+
+Deno.test("what the input throws is thrown to the caller", async () => {
+  await withDecoders(async (decoders) => {
+    const broken = async function* () {
+      yield ABC;
+      await Promise.resolve();
+      throw new AgentError("upstream", "Cannot download: the connection broke");
+    };
+    assertEquals(await failure(decoders.ask("hash", SHA256, broken(), WHAT)), [
+      "upstream",
+      "Cannot download: the connection broke",
+    ]);
+  });
+});
+
+Deno.test("the time stands while the input is on its way", async () => {
+  await withDecoders(async (decoders) => {
+    const slow = async function* () {
+      yield ABC.subarray(0, 1);
+      // The one wait that is meant: longer than the deadline.
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      yield ABC.subarray(1);
+    };
+    const options = { ...WHAT, deadlineMs: 500 };
+    assertEquals(await decoders.ask("hash", SHA256, slow(), options), SHA256_ABC);
+  });
+});
+
+Deno.test("pieces of work share a process only when they have one origin", async () => {
+  await withDecoders(async (decoders) => {
+    const pidOf = async (origin?: string) => {
+      const held = Promise.withResolvers<void>();
+      const began = Promise.withResolvers<void>();
+      const input = async function* () {
+        began.resolve();
+        await held.promise;
+        yield ABC;
+      };
+      const before = decoders.pids();
+      const options = origin === undefined ? WHAT : { ...WHAT, origin };
+      const work = decoders.ask("hash", SHA256, input(), options);
+      await began.promise;
+      const pids = decoders.pids();
+      held.resolve();
+      assertEquals(await work, SHA256_ABC);
+      return { before, pids, after: decoders.pids() };
+    };
+    const first = await pidOf("one");
+    const [kept] = first.after;
+    assert(kept !== undefined, "the decoder was not kept");
+    assert((await pidOf("one")).after.includes(kept), "the same origin got another decoder");
+    const [alone] = (await pidOf("two")).pids.filter((pid) => !first.pids.includes(pid));
+    assert(alone !== undefined, "another origin got the same decoder");
+    const { pids, after } = await pidOf();
+    const gone = pids.filter((pid) => !after.includes(pid));
+    assert(gone.length > 0, "a decoder without an origin was kept");
+  });
+});
+
+Deno.test("there are never more decoders than there may be, and all work is done", async () => {
+  await withDecoders(async (decoders) => {
+    let most = 0;
+    const works = Array.from({ length: 12 }, async (_, at) => {
+      const origin = at % 3 === 0 ? {} : { origin: `${at % 3}` };
+      const digest = await decoders.ask("hash", SHA256, parts(1), { ...WHAT, ...origin });
+      most = Math.max(most, decoders.pids().length);
+      return digest;
+    });
+    assertEquals(new Set(await Promise.all(works)), new Set([SHA256_ABC]));
+    assert(most <= decodersMax(), `there were ${most}`);
+  });
+});
+
+Deno.test("streams leave a place to work that is answered at once", async () => {
+  await withDecoders(async (decoders) => {
+    const held = Promise.withResolvers<void>();
+    const input = async function* () {
+      await held.promise;
+      yield ABC;
+    };
+    const streams = Array.from({ length: decodersMax() + 1 }, async () => {
+      const { output, answer } = decoders.stream("hash", SHA256, input(), WHAT);
+      for await (const _ of output);
+      return await answer;
+    });
+    assertEquals(await decoders.ask("hash", SHA256, ABC, WHAT), SHA256_ABC);
+    held.resolve();
+    assertEquals(new Set(await Promise.all(streams)), new Set([SHA256_ABC]));
+  });
+});
+
+Deno.test("hashes have a place whatever streams last", async () => {
+  await withDecoders(async (decoders) => {
+    const held = Promise.withResolvers<void>();
+    const input = async function* () {
+      await held.promise;
+      yield ABC;
+    };
+    const streams = Array.from({ length: decodersMax() }, async () => {
+      const { output, answer } = decoders.stream("hash", SHA256, input(), WHAT);
+      for await (const _ of output);
+      return await answer;
+    });
+    const hasher = openHashing(decoders).open();
+    await hasher.update(ABC);
+    assertEquals((await hasher.finish()).sha256, SHA256_ABC);
+    held.resolve();
+    assertEquals(new Set(await Promise.all(streams)), new Set([SHA256_ABC]));
+  });
+});
+
+Deno.test("what goes ahead is not kept waiting by all that waits, nor turned away", async () => {
+  await withDecoders(async (decoders) => {
+    const held = Promise.withResolvers<void>();
+    const input = async function* () {
+      await held.promise;
+      yield ABC;
+    };
+    const ended: string[] = [];
+    const ask = async (name: string, ahead: boolean) => {
+      const options = { ...WHAT, origin: "one", ahead };
+      assertEquals(await decoders.ask("hash", SHA256, input(), options), SHA256_ABC);
+      ended.push(name);
+    };
+    const before = Array.from({ length: decodersMax() }, () => ask("begun", false));
+    const waiting = Array.from({ length: WAITING_MAX }, () => ask("waiting", false));
+    const turnedAway = await failure(ask("turned away", false));
+    assertEquals(turnedAway[0], "overloaded");
+    const ahead = ask("ahead", true);
+    held.resolve();
+    await Promise.all([...before, ahead, ...waiting]);
+    const at = ended.indexOf("ahead");
+    assert(at <= 2 * decodersMax(), `${at} pieces of work came before it`);
+  });
+});
+
+Deno.test("close() ends what is under way and what waits", async () => {
+  const decoders = openDecoders({ self: hostile("loops"), log: silentLog });
+  const works = Array.from(
+    { length: decodersMax() + 2 },
+    () => failure(decoders.ask("hash", SHA256, ABC, WHAT)),
+  );
+  await until("all decoders", () => decoders.pids().length === decodersMax());
+  await decoders.close();
+  const codes = (await Promise.all(works)).map(([code]) => code);
+  assertEquals(codes.filter((code) => code === "aborted" || code === "too_large"), codes);
+  assertEquals((await failure(decoders.ask("hash", SHA256, ABC, WHAT)))[0], "aborted");
+});
+
+eachProgram("decoders die with a process that is killed", async (program) => {
+  const script = fromFileUrl(new URL("decoders_of_another.ts", import.meta.url));
+  const config = fromFileUrl(new URL("../../deno.json", import.meta.url));
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--quiet",
+      "--cached-only",
+      "--config",
+      config,
+      "-A",
+      script,
+      JSON.stringify(selfOf(program)),
+    ],
+    stdin: "null",
+    stdout: "piped",
+  }).spawn();
+  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  let said = "";
+  while (!said.includes("\n")) said += (await reader.read()).value ?? "";
+  const pid = Number(said);
+  assertMatch(await commandLine(pid), /decoder/);
+  child.kill("SIGKILL");
+  await child.status;
+  await reader.cancel();
+  await until("the decoder to end", async () => await commandLine(pid) === "");
+});

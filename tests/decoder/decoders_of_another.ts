@@ -1,0 +1,13 @@
+// A process that has a decoder at work and waits to be killed. It writes the decoder's process id.
+
+import { openDecoders } from "../../src/decoder/decoder_pool.ts";
+import { silentLog } from "../../src/log.ts";
+
+const decoders = openDecoders({ self: JSON.parse(Deno.args[0] ?? ""), log: silentLog });
+const input = async function* () {
+  await Promise.resolve();
+  console.log(decoders.pids()[0]);
+  await new Promise(() => setInterval(() => {}, 60_000));
+  yield new Uint8Array(1);
+};
+await decoders.ask("hash", { algorithm: "sha256" }, input(), { what: "wait" });
