@@ -2,45 +2,84 @@
 // the agent but the protocol, gives up all its permissions before it takes the first task, and runs
 // every execution in a fresh realm (realm.ts). It ends when its socket closes.
 
-import { createContext, Script } from "node:vm";
-import { openLineWriter, readLines } from "./lines.ts";
-import { ignoreSignals, lockDown } from "./lockdown.ts";
+import { Script } from "node:vm";
+import { fixPromises, type Language, takeLanguage } from "./language.ts";
+import { type GuestLayer, readOpenLayers } from "./layers.ts";
+import { openLineBuffer, openLineWriter, readLines } from "./lines.ts";
+import { ignoreSignals, revokePermissions } from "./lockdown.ts";
+import { languageCheck, languageValues, leaveLanguageOnly } from "./primordials.ts";
 import * as protocol from "./protocol.ts";
-import type { AgentMessage, ReplyMessage, RunMessage } from "./protocol.ts";
+import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "./protocol.ts";
 import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
 import { endBroken, enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
+import { realmCheck } from "./realm_probe.ts";
+import { type Compiler, fileOf, openCompiler, runScript } from "./realm_script.ts";
 import type { RealmPort } from "./realm_state.ts";
 import { agentMessageBytesMax, readTaskLimitsWord } from "./task_limits.ts";
 
-/** The source stands behind this text in the script; columns are counted without it. */
-const SCRIPT_HEAD = "(() => (";
-
 /**
  * Runs this process as a guest of the agent that listens at the unix socket `args[0]`, with the limits
- * of its tasks in `args[1]`. The token by which the agent knows the guest comes as the first line of
- * standard input. Never returns.
+ * of its tasks in `args[1]`; a word of layers.ts may stand before them. The token by which the agent
+ * knows the guest comes as the first line of standard input. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;
-  const [path = "", limitsWord = ""] = args;
+  const { open, rest: [path = "", limitsWord = ""] } = readOpenLayers(args);
   const limits = readTaskLimitsWord(limitsWord);
   const token = await readToken();
   const socket = await Deno.connect({ transport: "unix", path });
   ignoreSignals();
-  const write = openLineWriter(socket);
-  const realms = openRealmMaker(limits);
-  const rss = () => memoryUsage().rss;
-  const guest = new Guest({ setTimeout, clearTimeout, write }, setImmediate, realms, rss);
+  const language = takeLanguage(open.has("protocol"));
+  const write = openLineWriter(socket, undefined, language);
+  const compiler = openCompiler(language, open.has("realm"));
+  const realms = openRealmMaker(limits, language, foreignObject(open));
+  const platform = { setTimeout, clearTimeout, write, language };
+  const guest = new Guest(platform, setImmediate, realms, compiler, () => memoryUsage().rss);
+  const lines = openLineBuffer(agentMessageBytesMax(limits), language);
+  const read = socket.read.bind(socket);
   write(token);
-  const lines = readLines(socket, agentMessageBytesMax(limits));
-  const checks = await lockDown({ importInTask, frozen: [Script] });
+  const checks = await revokePermissions(open.has("permissions"));
+  if (!open.has("primordials")) leaveLanguageOnly([Script]);
+  if (!open.has("protocol")) fixPromises();
+  checks.push(...await proofs(open, { realms, compiler, language }));
   realms.makeAhead();
   write(JSON.stringify({ type: "ready", checks }));
   try {
-    for await (const line of lines) guest.take(protocol.readAgentLine(line));
+    // Ends with the connection. No list and no generator: their iterators could be replaced.
+    for (let count = await read(lines.buffer); count !== null; count = await read(lines.buffer)) {
+      lines.fill(count);
+      for (let line = lines.next(); line !== undefined; line = lines.next()) {
+        guest.take(protocol.readAgentLine(line, language));
+      }
+    }
   } finally {
     exit(0);
   }
+}
+
+/** What a guest proves besides its permissions. An open layer is one that it has not. */
+async function proofs(
+  open: ReadonlySet<GuestLayer>,
+  proof: Parameters<typeof realmCheck>[0],
+): Promise<GuestCheck[]> {
+  const layers = [...open].join(", ");
+  return [
+    ...(open.has("realm") ? [] : [await realmCheck(proof)]),
+    ...(open.has("primordials") ? [] : [languageCheck()]),
+    ...(open.size === 0
+      ? []
+      : [{ check: "layers", ok: false, detail: `has open layers: ${layers}` }]),
+  ];
+}
+
+/**
+ * What a realm without its rules is given: the language of the guest's realm, and the whole platform
+ * where the permissions stand.
+ */
+function foreignObject(open: ReadonlySet<GuestLayer>): object | undefined {
+  if (!open.has("realm")) return undefined;
+  const language = languageValues();
+  return open.has("permissions") ? { language } : { language, outside: globalThis };
 }
 
 async function readToken(): Promise<string> {
@@ -48,23 +87,12 @@ async function readToken(): Promise<string> {
   throw new Error("Cannot start as a guest: there is no token on standard input");
 }
 
-/** Tries what no task may succeed in. */
-function importInTask(): Promise<unknown> {
-  const context = createContext(Object.create(null));
-  return new Script(`import("node:fs")`, { filename: fileOf("probe") }).runInContext(context);
-}
-
-/** The name of a task's source in stacks: no URL, so that nothing is imported relative to it. */
-function fileOf(taskName: string): string {
-  return `task://[${taskName.replace(/[^\w.-]/g, "_").slice(0, 100)}]`;
-}
-
 /** Runs executions, one at a time: opened by a run message, closed when the realm has told an end. */
 class Guest {
   readonly #platform: Platform;
   readonly #setImmediate: typeof setImmediate;
   readonly #realms: RealmMaker;
-  readonly #scripts = new Map<string, Script>();
+  readonly #compiler: Compiler;
   readonly #done = Promise.resolve();
   /** Resident memory of the process, bytes. */
   readonly #rss: () => number;
@@ -74,17 +102,21 @@ class Guest {
     platform: Platform,
     laterOn: typeof setImmediate,
     realms: RealmMaker,
+    compiler: Compiler,
     rss: () => number,
   ) {
     this.#platform = platform;
     this.#setImmediate = laterOn;
     this.#realms = realms;
+    this.#compiler = compiler;
     this.#rss = rss;
+    const { isBelow } = platform.language;
+    const ownPromise = Promise.prototype;
     addEventListener("unhandledrejection", (event) => {
       const run = this.#current;
       enter(() => {
         // One of the guest's own is a defect, which ends the process and stands in its output.
-        if (event.promise instanceof Promise) return;
+        if (isBelow(event.promise, ownPromise)) return;
         event.preventDefault();
         run?.port.rejected(event.reason);
       }, () => this.#broken(run));
@@ -105,11 +137,12 @@ class Guest {
     const isCurrent = () => run === this.#current;
     connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
     this.#current = run;
-    const file = fileOf(task_name);
-    const script = compile(this.#scripts, file, message.source);
-    if (typeof script === "string") return this.#end(run, failure(script));
+    const { language } = this.#platform;
+    const file = fileOf(language, task_name);
+    const script = this.#compiler.compile(file, message.source);
+    if (typeof script === "string") return this.#end(run, failure(language, script));
     enter(() => {
-      const define = script.runInContext(context);
+      const define = runScript(script, context) as () => unknown;
       port.start(define, kind, task_name, file, engine_fields, job, error);
     }, () => this.#broken(run));
   }
@@ -123,15 +156,15 @@ class Guest {
   /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
   #end(run: Run, outcome: string): void {
     // Not an async function: without stack left this throws and leaves nothing behind.
-    this.#done.then(() => this.#close(run));
+    this.#platform.language.then(this.#done, () => this.#close(run));
     run.outcome = outcome;
   }
 
   #close(run: Run): void {
     if (run !== this.#current) return;
-    const { clearTimeout, write } = this.#platform;
+    const { clearTimeout, write, language } = this.#platform;
     const { id, timers, outcome } = run;
-    for (const timer of timers.values()) clearTimeout(timer);
+    language.mapEach(timers, (timer) => clearTimeout(timer));
     this.#current = undefined;
     write(`{"outcome":${outcome},"type":"end","run":${id}}`);
     const later = this.#setImmediate;
@@ -149,27 +182,6 @@ function reply(port: RealmPort, message: ReplyMessage): void {
   else port.reply(message.call, false, message.message, message.code);
 }
 
-/**
- * The script of a source, compiled once and kept while it is among the last ones used; or the words
- * of the compiler.
- */
-function compile(scripts: Map<string, Script>, file: string, source: string): Script | string {
-  const key = `${file}\n${source}`;
-  let script = scripts.get(key);
-  try {
-    script ??= new Script(`${SCRIPT_HEAD}${source}\n))`, {
-      filename: file,
-      columnOffset: -SCRIPT_HEAD.length,
-    });
-  } catch (error) {
-    return `Cannot compile the source: ${error instanceof Error ? error.message : "no reason"}`;
-  }
-  scripts.delete(key);
-  scripts.set(key, script);
-  if (scripts.size > protocol.SCRIPTS_MAX) scripts.delete(scripts.keys().next().value ?? "");
-  return script;
-}
-
-function failure(error: string): string {
-  return JSON.stringify({ kind: "failure", error, job: null });
+function failure({ quote }: Language, error: string): string {
+  return `{"kind":"failure","error":${quote(error)},"job":null}`;
 }

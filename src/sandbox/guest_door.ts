@@ -43,7 +43,8 @@ export async function openGuestDoor(
     unknown.add(socket);
     const late = setTimeout(() => turnAway(unknown, socket), TOKEN_DEADLINE_MS);
     let bytesMax = TOKEN_BYTES_MAX;
-    const lines = readLines(socket, () => bytesMax);
+    let known: GuestProcess | undefined = undefined;
+    const lines = readLines(socket, () => bytesMax, (bytes) => known?.hold(bytes));
     const token = await firstLine(lines);
     clearTimeout(late);
     if (!unknown.delete(socket)) return;
@@ -51,6 +52,7 @@ export async function openGuestDoor(
     if (token === undefined || guest === undefined) return socket.close();
     expected.delete(token);
     bytesMax = guest.messageBytesMax;
+    known = guest;
     guest.connect(socket, lines);
   };
   const closing = new AbortController();

@@ -3,6 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { messageOfTooMany } from "./large_message.ts";
 import {
   ARGS_MAX,
   CAPABILITIES,
@@ -22,11 +23,14 @@ const NOT_FINITE = "has a number that is too large";
 
 /**
  * Reads one line from a guest. A key named `__proto__` is dropped at every level, so that no later
- * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX, or longer
- * than its limit, may be no fault of the guest: it becomes an error of its task.
+ * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX, longer
+ * than its limit, or of too many values, may be no fault of the guest: it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
 export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessage {
+  const unparsed = messageOfTooMany(line);
+  if (unparsed === null) throw malformed("it has too many values");
+  if (unparsed !== undefined) return unparsed;
   const message = parseObject(line);
   switch (message.type) {
     case "ready":

@@ -4,8 +4,17 @@
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../log.ts";
 import type { GuestCommand } from "./guest_command.ts";
+import type { GuestOwner } from "./guest_owner.ts";
 import { parseGuestMessage } from "./guest_message.ts";
+import { LargeMessageTurns, MessageMemory } from "./large_message.ts";
 import { openLineWriter } from "./lines.ts";
+import {
+  exitWords,
+  killProcess,
+  OUTPUT_WORDS,
+  type ProcessEnd,
+  ProcessOutput,
+} from "./process_output.ts";
 import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
 import {
   guestMessageBytesMax,
@@ -14,32 +23,15 @@ import {
   unreadCharsMax,
 } from "./task_limits.ts";
 
-/** How a guest ended, in words that finish the sentence "its process ...". */
-export interface GuestEnd {
-  readonly words: string;
-  /** It ended because of the memory it took. */
-  readonly outOfMemory: boolean;
-}
-
 /** Takes what becomes of a guest while an execution, or its start, is under way. */
 export interface GuestListener {
   message(message: GuestMessage): void;
   /** The guest is gone; nothing follows. Called at once when it was gone already. */
-  lost(end: GuestEnd): void;
+  lost(end: ProcessEnd): void;
 }
 
-/** Bytes that a guest may write to its output; a sound one writes nothing before V8 gives up. */
-const OUTPUT_BYTES_MAX = 1024 * 1024;
-const OUTPUT_LINES_MAX = 50;
-const OUTPUT_LINE_CHARS_MAX = 500;
-/** Characters kept of the last output, in which V8 tells why it gave up. */
-const TAIL_CHARS_MAX = 4000;
 /** Time for a process to be gone after its connection has ended, milliseconds. */
 const EXIT_WAIT_MS = 2000;
-
-const OUT_OF_MEMORY = /out of memory|heap limit|allocation (of \d+ bytes )?failed/i;
-
-const ABORT_SIGNALS: readonly Deno.Signal[] = ["SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL"];
 
 /** A running guest. It is opened by starting its process and closed by `kill()`. */
 export class GuestProcess {
@@ -52,26 +44,35 @@ export class GuestProcess {
   readonly #child: Deno.ChildProcess;
   readonly #limits: TaskLimits;
   readonly #log: Log;
+  readonly #turns: LargeMessageTurns;
+  readonly #memory: MessageMemory;
+  #owner: GuestOwner | undefined;
   #socket: Deno.Conn | undefined;
   #write: ((line: string) => void) | undefined;
   #listener: GuestListener | undefined;
-  #outputBytes = 0;
-  #tail = "";
-  #outputLines = 0;
-  #ended: GuestEnd | undefined;
+  #ended: ProcessEnd | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
 
   /** Starts a guest that will connect to the socket at `path` and show `token` there. */
-  constructor(command: GuestCommand, path: string, token: string, log: Log) {
+  constructor(
+    command: GuestCommand,
+    path: string,
+    token: string,
+    log: Log,
+    turns = new LargeMessageTurns(),
+  ) {
     this.#child = spawn(command, path);
+    this.#turns = turns;
+    this.#memory = new MessageMemory(turns.budget, (words) => this.kill(words));
     this.pid = this.#child.pid;
     this.#limits = command.limits;
     this.#log = log.with({ guest_pid: this.pid });
-    const output = [this.#capture(this.#child.stdout), this.#capture(this.#child.stderr)];
+    const said = new ProcessOutput(this.#log, () => this.kill(OUTPUT_WORDS));
+    const output = [said.take(this.#child.stdout), said.take(this.#child.stderr)];
     const exited = this.#child.status;
     this.reaped = Promise.all([exited, ...output]).then(() => {});
     Promise.all([exited, ...output]).then(([status]) =>
-      this.#end(exitWords(status, this.#tail, command.heapMib))
+      this.#end(exitWords(status, said.tail, command.memoryMib))
     );
     this.#giveToken(token);
   }
@@ -81,9 +82,28 @@ export class GuestProcess {
     return this.#ended === undefined;
   }
 
+  /** The workflow that it serves, from its first task to its end; undefined for a spare. */
+  get owner(): GuestOwner | undefined {
+    return this.#owner;
+  }
+
+  /**
+   * Makes it the guest of a workflow, for good.
+   * @throws {Error} when it is the guest of another one: a defect of the agent
+   */
+  serve(owner: GuestOwner): void {
+    this.#owner ??= owner;
+    if (this.#owner !== owner) throw new Error("Cannot use a guest: it serves another workflow");
+  }
+
   /** Bytes of one message that it may send. */
   get messageBytesMax(): number {
     return guestMessageBytesMax(this.#limits);
+  }
+
+  /** Memory for a message of which so much has arrived; nothing more is read until it is there. */
+  hold(arrivedBytes: number): Promise<void> | undefined {
+    return this.#memory.hold(arrivedBytes, this.messageBytesMax);
   }
 
   /** Takes over the connection on which the guest has shown its token. */
@@ -112,19 +132,14 @@ export class GuestProcess {
   /** Ends the process at once; `why` finishes the sentence "its process ...". */
   kill(why: string, outOfMemory = false): void {
     this.#end({ words: why, outOfMemory });
-    try {
-      this.#child.kill("SIGKILL");
-    } catch (error) {
-      // Gone already: Deno says so with either of these.
-      const gone = error instanceof TypeError || error instanceof Deno.errors.NotFound;
-      if (!gone) throw error;
-    }
+    killProcess(this.#child);
   }
 
-  #end(end: GuestEnd): void {
+  #end(end: ProcessEnd): void {
     if (this.#ended !== undefined) return;
     this.#ended = end;
     clearTimeout(this.#silence);
+    this.#memory.close();
     this.#socket?.close();
     this.#socket = undefined;
     this.#write = undefined;
@@ -141,8 +156,13 @@ export class GuestProcess {
   async #pump(lines: AsyncGenerator<string>): Promise<void> {
     try {
       for await (const line of lines) {
+        this.#memory.arrived(line);
+        const turn = this.#turns.of(line);
+        if (turn !== undefined) await turn;
+        if (!this.alive) return;
         const message = parseGuestMessage(line, this.#limits);
-        if (this.alive) this.#listener?.message(message);
+        this.#listener?.message(message);
+        this.#memory.release();
       }
     } catch (error) {
       if (this.alive) this.kill(`broke the protocol: ${messageOf(error)}`);
@@ -151,23 +171,6 @@ export class GuestProcess {
     // Most often the process has just died: its exit tells more than the end of the connection.
     if (!this.alive) return;
     this.#silence = setTimeout(() => this.kill("closed its connection"), EXIT_WAIT_MS);
-  }
-
-  async #capture(stream: ReadableStream<Uint8Array>): Promise<void> {
-    const decoder = new TextDecoder();
-    for await (const bytes of stream) {
-      this.#outputBytes += bytes.length;
-      if (this.#outputBytes > OUTPUT_BYTES_MAX) {
-        this.kill(`wrote more than ${OUTPUT_BYTES_MAX} bytes to its output`);
-      }
-      const text = decoder.decode(bytes, { stream: true });
-      this.#tail = (this.#tail + text).slice(-TAIL_CHARS_MAX);
-      for (const line of text.split("\n")) {
-        if (line.trim() === "" || this.#outputLines >= OUTPUT_LINES_MAX) continue;
-        this.#outputLines += 1;
-        this.#log.debug("guest wrote", { line: line.slice(0, OUTPUT_LINE_CHARS_MAX) });
-      }
-    }
   }
 }
 
@@ -184,32 +187,4 @@ function spawn(command: GuestCommand, path: string): Deno.ChildProcess {
     ...(uid === undefined ? {} : { uid }),
     ...(gid === undefined ? {} : { gid }),
   }).spawn();
-}
-
-/**
- * The end of a process that nobody killed; `output` is the last that it wrote, `heapMib` what its
- * heap may take.
- */
-export function exitWords(
-  status: Deno.CommandStatus,
-  output: string,
-  heapMib: number,
-): GuestEnd {
-  const how = status.signal === null
-    ? `ended with exit code ${status.code}`
-    : `was ended by ${status.signal}`;
-  if (OUT_OF_MEMORY.test(output)) {
-    return {
-      words: `ran out of memory and ${how} (the limit is ${heapMib} MiB)`,
-      outOfMemory: true,
-    };
-  }
-  // V8 gives up with these when it cannot even say so; SIGKILL is what the kernel sends.
-  if (status.signal !== null && ABORT_SIGNALS.includes(status.signal)) {
-    const words = `${how}, most likely for want of memory (the limit is ${heapMib} MiB)`;
-    return { words, outOfMemory: true };
-  }
-  const [first = ""] = output.trimStart().split("\n");
-  const said = first === "" ? "" : `: ${first.slice(0, OUTPUT_LINE_CHARS_MAX)}`;
-  return { words: `${how}${said}`, outOfMemory: false };
 }

@@ -4,12 +4,15 @@
 import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./guest_command.ts";
 import type { GuestCheck } from "./protocol.ts";
 
+/** The program that says which namespace a process is in: `cat` reads no links. */
+const READLINK = "/usr/bin/readlink";
 /** An address of the host that a process with a network of its own does not have. */
 const LOOPBACK = /\b127\.0\.0\.1$/m;
 
 /**
- * The checks `user`, `privileges`, `capabilities`, `limits` and `network` of a running guest. A wall
- * that this host or this agent cannot have is a check that fails: it tells what is missing.
+ * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a running guest
+ * or decoder. A wall that this host or this agent cannot have is a check that fails: it tells what is
+ * missing.
  */
 export async function processChecks(pid: number, place: GuestPlace): Promise<GuestCheck[]> {
   const { cat } = place.tools;
@@ -26,12 +29,14 @@ export async function processChecks(pid: number, place: GuestPlace): Promise<Gue
     {
       check: "user",
       ok: uid !== "0" && uid !== "?",
-      detail: uid === "0" ? "guests run as root" : `guests run as user ${uid}`,
+      detail: uid === "0" ? "it is root" : `it is user ${uid}`,
     },
     {
       check: "privileges",
       ok: field("NoNewPrivs") === "1",
-      detail: `NoNewPrivs is ${field("NoNewPrivs")}`,
+      detail: field("NoNewPrivs") === "1"
+        ? "no program can give it more than it has"
+        : `NoNewPrivs is ${field("NoNewPrivs")}`,
     },
     {
       check: "capabilities",
@@ -41,7 +46,24 @@ export async function processChecks(pid: number, place: GuestPlace): Promise<Gue
     },
     limitsCheck(await read("limits")),
     networkCheck(await read("net/fib_trie")),
+    await namespaceCheck("ipc", pid, "System V IPC"),
+    await namespaceCheck("uts", pid, "host name"),
   ];
+}
+
+async function namespaceCheck(
+  check: "ipc" | "uts",
+  pid: number,
+  what: string,
+): Promise<GuestCheck> {
+  const [own, ours] =
+    (await runText(READLINK, [`/proc/${pid}/ns/${check}`, `/proc/self/ns/${check}`]))
+      .trim().split("\n");
+  if (!own?.startsWith(`${check}:`) || !ours?.startsWith(`${check}:`)) {
+    return { check, ok: false, detail: `its ${what} cannot be looked at` };
+  }
+  const ok = own !== ours;
+  return { check, ok, detail: ok ? `a ${what} of its own` : `it shares the ${what} of the agent` };
 }
 
 function limitsCheck(limits: string): GuestCheck {
@@ -54,7 +76,11 @@ function limitsCheck(limits: string): GuestCheck {
     !new RegExp(`^${name} +${value} +${value} `, "m").test(limits)
   ).map(([name]) => name);
   const ok = missing.length === 0;
-  return { check: "limits", ok, detail: ok ? "are set" : `without ${missing.join(", ")}` };
+  return {
+    check: "limits",
+    ok,
+    detail: ok ? "of data, open files and core files are set" : `without ${missing.join(", ")}`,
+  };
 }
 
 function networkCheck(table: string): GuestCheck {
@@ -63,18 +89,28 @@ function networkCheck(table: string): GuestCheck {
     check: "network",
     ok,
     detail: ok
-      ? "guests have a network of their own, with nothing in it"
-      : "guests share the networks of the host, closed to them by Deno alone",
+      ? "a network of its own, with nothing in it"
+      : "it shares the networks of the host, closed to it by Deno alone",
   };
 }
 
 async function readProcess(cat: string, pid: number, name: string): Promise<string> {
-  const { stdout } = await new Deno.Command(cat, {
-    args: [`/proc/${pid}/${name}`],
+  return await runText(cat, [`/proc/${pid}/${name}`]);
+}
+
+/** What a program writes; nothing where it is missing. */
+async function runText(program: string, args: string[]): Promise<string> {
+  const command = new Deno.Command(program, {
+    args,
     clearEnv: true,
     cwd: "/",
     stdin: "null",
     stderr: "null",
-  }).output();
-  return new TextDecoder().decode(stdout);
+  });
+  try {
+    return new TextDecoder().decode((await command.output()).stdout);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
+  }
 }

@@ -1,9 +1,12 @@
-// The tasks that wait for a guest: first come, first served.
+// The tasks that wait for a guest: first come, first served, as far as guests of their workflows and
+// spares allow.
 
 import { AgentError } from "../domain/error.ts";
+import type { GuestOwner } from "./guest_owner.ts";
 import type { GuestProcess } from "./guest_process.ts";
 
 interface Waiter {
+  readonly owner: GuestOwner;
   readonly give: (guest: GuestProcess) => void;
   readonly refuse: (error: AgentError) => void;
 }
@@ -12,11 +15,15 @@ interface Waiter {
 export class GuestQueue {
   readonly #waiters: Waiter[] = [];
 
+  get size(): number {
+    return this.#waiters.length;
+  }
+
   /**
    * Waits for one's turn.
    * @throws {AgentError} `aborted` when the signal ends the wait, or what `refuse` was given
    */
-  wait(signal: AbortSignal): Promise<GuestProcess> {
+  wait(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {
     if (signal.aborted) return Promise.reject(abortedError());
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -25,6 +32,7 @@ export class GuestQueue {
         reject(abortedError());
       };
       const waiter: Waiter = {
+        owner,
         give: (guest) => {
           signal.removeEventListener("abort", leave);
           resolve(guest);
@@ -39,11 +47,23 @@ export class GuestQueue {
     });
   }
 
-  /** Gives a guest to the first in line. @returns whether there was one */
-  give(guest: GuestProcess): boolean {
-    const waiter = this.#waiters.shift();
-    waiter?.give(guest);
-    return waiter !== undefined;
+  /**
+   * Serves those in line from the guests that `take` finds for their workflows. One for whom there is
+   * none is passed over only while a guest is being started for it: nobody is overtaken for ever.
+   * @param passedMax how many may be passed over
+   */
+  serve(take: (owner: GuestOwner) => GuestProcess | undefined, passedMax: number): void {
+    let passed = 0;
+    while (passed <= passedMax) {
+      const waiter = this.#waiters[passed];
+      if (waiter === undefined) return;
+      const guest = take(waiter.owner);
+      if (guest === undefined) passed += 1;
+      else {
+        this.#waiters.splice(passed, 1);
+        waiter.give(guest);
+      }
+    }
   }
 
   /** Sends everybody away. */

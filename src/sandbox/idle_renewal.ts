@@ -1,24 +1,28 @@
-// Replaces guests that have nothing to do. A guest that has run tasks holds on to what V8 took for
-// them, about twice its first size, and never gives it back by itself: a new process does. Guests
-// are renewed one after the other, so that the others are ready meanwhile.
+// Brings the guests back to their resting state when there is nothing to do. A guest that has run
+// tasks holds on to what V8 took for them, about twice its first size, and never gives it back by
+// itself: a new process does. And guests beyond those that are kept at rest are given up. One goes
+// after the other, so that the others are ready meanwhile.
 
 import type { GuestProcess } from "./guest_process.ts";
+import type { IdleGuests } from "./idle_guests.ts";
 
 /** Executions that make it worth while: fewer leave little behind. */
 const RUNS_MIN = 50;
 /** Time without any task after which guests are renewed, and between two of them, milliseconds. */
 const QUIET_MS = 5000;
 
-/** Opened with a pool, closed with it. Looks only while there is a guest to renew. */
+/** Opened with a pool, closed with it. Looks only while there is a guest to renew or to give up. */
 export class IdleRenewal {
-  readonly #idle: readonly GuestProcess[];
+  readonly #idle: IdleGuests;
+  readonly #tooMany: () => boolean;
   readonly #quietMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  /** @param idle the pool's list of guests without a task, which changes */
-  constructor(idle: readonly GuestProcess[], quietMs = QUIET_MS) {
+  /** @param tooMany whether there are more guests than are kept at rest */
+  constructor(idle: IdleGuests, tooMany: () => boolean, quietMs = QUIET_MS) {
     this.#idle = idle;
+    this.#tooMany = tooMany;
     this.#quietMs = quietMs;
   }
 
@@ -30,10 +34,10 @@ export class IdleRenewal {
 
   /** A guest has become idle. */
   rest(): void {
-    if (this.#closed || this.#timer !== undefined || this.#used() === undefined) return;
+    if (this.#closed || this.#timer !== undefined || this.#next() === undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#used()?.kill("was renewed while it had nothing to do");
+      this.#next()?.kill("was ended while it had nothing to do");
       this.rest();
     }, this.#quietMs);
   }
@@ -44,7 +48,7 @@ export class IdleRenewal {
     this.busy();
   }
 
-  #used(): GuestProcess | undefined {
-    return this.#idle.find((guest) => guest.alive && guest.runs >= RUNS_MIN);
+  #next(): GuestProcess | undefined {
+    return (this.#tooMany() ? this.#idle.oldestOwned() : undefined) ?? this.#idle.used(RUNS_MIN);
   }
 }

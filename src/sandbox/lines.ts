@@ -1,5 +1,8 @@
 // Lines of text over a byte stream: the framing of the protocol, used on both sides of the wall.
-// A built-in RangeError tells of a line that is too long, because guests load nothing of domain/.
+// A built-in RangeError tells of a line that is too long, because guests load nothing of domain/. A
+// guest reads and writes by methods that no task can have replaced; see language.ts.
+
+import { type Language, takeLanguage } from "./language.ts";
 
 const READ_BYTES = 64 * 1024;
 const LINE_BREAK = 10;
@@ -16,77 +19,123 @@ export interface ByteSink {
 
 /**
  * Yields the lines of a stream without their line breaks. A last line without one is dropped: its
- * writer died while writing it. `bytesMax` may be asked anew for every line.
+ * writer died while writing it. `bytesMax` may be asked again for every line. When a line has not ended
+ * `mayGoOn` is asked, with the bytes of it that are held; nothing more is read until what it returns is kept.
  * @throws {RangeError} for a line longer than `bytesMax`
  * @throws {TypeError} for bytes that are not UTF-8
  */
-export function readLines(
+export async function* readLines(
   source: ByteSource,
   bytesMax: number | (() => number),
+  mayGoOn: (heldBytes: number) => Promise<void> | undefined = () => undefined,
 ): AsyncGenerator<string> {
-  const limit = typeof bytesMax === "number" ? () => bytesMax : bytesMax;
-  // Made at once: a guest loses the name TextDecoder before it reads its first message.
-  return decodeLines(source, limit, new TextDecoder("utf-8", { fatal: true }));
-}
-
-async function* decodeLines(
-  source: ByteSource,
-  limit: () => number,
-  decoder: TextDecoder,
-): AsyncGenerator<string> {
-  const buffer = new Uint8Array(READ_BYTES);
-  const held = openHeldBytes();
+  const lines = openLineBuffer(bytesMax);
   // Ends with the stream.
   for (;;) {
-    const count = await source.read(buffer);
+    const count = await source.read(lines.buffer);
     if (count === null) return;
-    let rest = buffer.subarray(0, count);
-    for (let at = rest.indexOf(LINE_BREAK); at !== -1; at = rest.indexOf(LINE_BREAK)) {
-      if (held.length + at > limit()) throw lineTooLong(limit());
-      yield decoder.decode(held.end(rest.subarray(0, at)));
-      rest = rest.subarray(at + 1);
-    }
-    if (held.length + rest.length > limit()) throw lineTooLong(limit());
-    // The buffer is read into again: what is kept is copied.
-    held.add(rest);
+    lines.fill(count);
+    for (let line = lines.next(); line !== undefined; line = lines.next()) yield line;
+    const wait = mayGoOn(lines.held());
+    if (wait !== undefined) await wait;
   }
+}
+
+/** Cuts what is read into lines. */
+export interface LineBuffer {
+  /** What the next bytes are read into. */
+  readonly buffer: Uint8Array<ArrayBuffer>;
+  /** Takes the first `count` bytes of it. */
+  fill(count: number): void;
+  /** The next line of those; undefined when there is none but the beginning of one, which is kept. */
+  next(): string | undefined;
+  /** Bytes of a line that has not ended. */
+  held(): number;
+}
+
+/**
+ * Opens the cutting of lines, by the methods of `language` alone. What it throws is what readLines()
+ * throws.
+ */
+export function openLineBuffer(
+  bytesMax: number | (() => number),
+  language: Language = takeLanguage(),
+): LineBuffer {
+  const limit = typeof bytesMax === "number" ? () => bytesMax : bytesMax;
+  const { bytesIndexOf, bytesOf } = language;
+  // Made at once: a guest loses the name TextDecoder before it reads its first message.
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const decode = decoder.decode.bind(decoder);
+  const memory = new ArrayBuffer(READ_BYTES);
+  const buffer = new Uint8Array(memory);
+  // The platform asks a buffer for its length, and what answers must not be given the buffer.
+  Object.defineProperty(buffer, "length", { value: READ_BYTES });
+  const held = openHeldBytes(language);
+  let filled = bytesOf(memory, 0, 0);
+  let end = 0;
+  let start = 0;
+  return {
+    buffer,
+    fill(count) {
+      filled = bytesOf(memory, 0, count);
+      end = count;
+      start = 0;
+    },
+    next() {
+      if (start === end) return undefined;
+      const at = bytesIndexOf(filled, LINE_BREAK, start);
+      const length = (at === -1 ? end : at) - start;
+      if (held.length() + length > limit()) throw lineTooLong(limit());
+      const part = bytesOf(memory, start, length);
+      start = at === -1 ? end : at + 1;
+      if (at !== -1) return decode(held.end(part, length));
+      // The buffer is read into again: what is kept is copied.
+      held.add(part, length);
+      return undefined;
+    },
+    held: held.length,
+  };
 }
 
 /** The bytes of a line that has not ended. */
 interface HeldBytes {
-  readonly length: number;
-  add(part: Uint8Array): void;
+  length(): number;
+  add(part: Uint8Array, length: number): void;
   /** The whole line, good until the next call; afterwards nothing is held. */
-  end(last: Uint8Array): Uint8Array;
+  end(last: Uint8Array, length: number): Uint8Array;
 }
 
 /**
  * One array that grows, not a list of pieces: a writer that sends byte by byte would have its reader
  * keep an object for each.
  */
-function openHeldBytes(): HeldBytes {
-  let held = new Uint8Array(0);
+function openHeldBytes({ bytesOf, copy }: Language): HeldBytes {
+  let memory = new ArrayBuffer(0);
+  let room = 0;
+  let held = bytesOf(memory, 0, 0);
   let length = 0;
-  const add = (part: Uint8Array) => {
-    if (length + part.length > held.length) {
-      const grown = new Uint8Array(Math.max(2 * held.length, length + part.length));
-      grown.set(held.subarray(0, length));
+  const add = (part: Uint8Array, partLength: number) => {
+    if (length + partLength > room) {
+      room = 2 * room > length + partLength ? 2 * room : length + partLength;
+      memory = new ArrayBuffer(room);
+      const grown = bytesOf(memory, 0, room);
+      copy(grown, held, 0);
       held = grown;
     }
-    held.set(part, length);
-    length += part.length;
+    copy(held, part, length);
+    length += partLength;
   };
   return {
-    get length() {
-      return length;
-    },
+    length: () => length,
     add,
-    end(last) {
+    end(last, lastLength) {
       if (length === 0) return last;
-      add(last);
-      const whole = held.subarray(0, length);
+      add(last, lastLength);
+      const whole = bytesOf(memory, 0, length);
       // Not used again: one long line must not cost its memory for as long as the stream lasts.
-      held = new Uint8Array(0);
+      memory = new ArrayBuffer(0);
+      held = bytesOf(memory, 0, 0);
+      room = 0;
       length = 0;
       return whole;
     },
@@ -94,8 +143,15 @@ function openHeldBytes(): HeldBytes {
 }
 
 /** Writes all the bytes; a single write of a connection may take only some of them. */
-export async function writeAll(sink: ByteSink, bytes: Uint8Array): Promise<void> {
-  for (let done = 0; done < bytes.length;) done += await sink.write(bytes.subarray(done));
+export async function writeAll(
+  sink: ByteSink,
+  bytes: Uint8Array<ArrayBuffer>,
+  { bytesOf, partOf }: Language = takeLanguage(),
+): Promise<void> {
+  const { buffer, from, length } = partOf(bytes);
+  for (let done = 0; done < length;) {
+    done += await sink.write(bytesOf(buffer, from + done, length - done));
+  }
 }
 
 /** What a writer does about a reader that does not read. */
@@ -107,21 +163,31 @@ export interface UnreadLimit {
 }
 
 /**
- * Opens the writing of lines. Those that are told while a write is under way go out together in the
- * next one. Nothing is thrown or told when the sink is closed: its reader learns of that.
+ * Opens the writing of lines. Those that are written while a write is under way go out together in
+ * the next one. Nothing is thrown when the sink is closed: its reader learns of that.
  */
-export function openLineWriter(sink: ByteSink, unread?: UnreadLimit): (line: string) => void {
+export function openLineWriter(
+  sink: ByteSink,
+  unread?: UnreadLimit,
+  language: Language = takeLanguage(),
+): (line: string) => void {
   const encoder = new TextEncoder();
+  const encode = encoder.encode.bind(encoder);
+  const bound = { write: sink.write.bind(sink) };
   const done = Promise.resolve();
   let queued = "";
   let underWay = 0;
   let writing = false;
   const flush = async () => {
     while (queued !== "") {
-      const bytes = encoder.encode(queued);
+      const bytes = encode(queued);
       underWay = queued.length;
       queued = "";
-      await writeAll(sink, bytes).catch(() => {});
+      try {
+        await writeAll(bound, bytes, language);
+      } catch {
+        // The other end is gone.
+      }
       underWay = 0;
     }
     writing = false;
@@ -131,7 +197,7 @@ export function openLineWriter(sink: ByteSink, unread?: UnreadLimit): (line: str
       return unread.exceeded();
     }
     // Begins later, so that a caller with its stack nearly used up starts nothing here.
-    if (!writing) done.then(flush);
+    if (!writing) language.then(done, flush);
     writing = true;
     queued += `${line}\n`;
   };

@@ -4,7 +4,6 @@
 // it, once for all guests at work.
 
 import type { Log } from "../log.ts";
-import type { GuestProcess } from "./guest_process.ts";
 
 /** Memory of a guest, MiB: about 60 for itself, and what its task takes. */
 export const RESIDENT_MIB_MAX = 320;
@@ -12,12 +11,21 @@ export const RESIDENT_MIB_MAX = 320;
 const LOOK_MS = 250;
 const KIB_PER_MIB = 1024;
 
+/** A process that is watched while it works. */
+export interface WatchedProcess {
+  readonly pid: number;
+  /** Pieces of work so far; numbers the present one. */
+  readonly runs: number;
+  readonly alive: boolean;
+  kill(why: string, outOfMemory: boolean): void;
+}
+
 /** Opened with a pool, closed with it. Looks only while there is a task that lasts. */
 export class MemoryWatch {
   readonly #cat: string | undefined;
   readonly #log: Log;
   /** Guests at work, with the execution that the last look has seen. */
-  readonly #atWork = new Map<GuestProcess, number | undefined>();
+  readonly #atWork = new Map<WatchedProcess, number | undefined>();
   #timer: ReturnType<typeof setInterval> | undefined;
   #looking = false;
   #closed = false;
@@ -29,14 +37,14 @@ export class MemoryWatch {
   }
 
   /** A task begins in a guest. */
-  enter(guest: GuestProcess): void {
+  enter(guest: WatchedProcess): void {
     if (this.#cat === undefined || this.#closed) return;
     this.#atWork.set(guest, undefined);
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
   }
 
   /** The task has ended. */
-  leave(guest: GuestProcess): void {
+  leave(guest: WatchedProcess): void {
     this.#atWork.delete(guest);
   }
 
@@ -58,7 +66,7 @@ export class MemoryWatch {
     if (lasting.length > 0 && !this.#looking) this.#measure(lasting);
   }
 
-  async #measure(guests: readonly GuestProcess[]): Promise<void> {
+  async #measure(guests: readonly WatchedProcess[]): Promise<void> {
     this.#looking = true;
     try {
       const residents = await readResidents(this.#cat ?? "", guests.map(({ pid }) => pid));

@@ -1,8 +1,15 @@
-// The pool of guests: as many as there are slots and one spare, started before they are needed. A
-// guest that ends, for whatever reason, is replaced at once, so that a killed task costs its slot
-// nothing but the kill. Guests find the pool at a unix socket in a folder that only they may enter.
+// The pool of guests, started before they are needed. A guest belongs to the workflow of its first
+// task for as long as it lives; there is always a spare that belongs to nobody, for the first task of
+// another workflow and for the one that follows a killed task. When places are wanting, the guest
+// whose workflow has not needed it for the longest time is given up.
+//
+//   starting --> spare --> at work <--> warm, for its workflow --> given up, renewed
+//
+// A guest that ends, for whatever reason, is replaced at once. Guests find the pool at a unix socket
+// in a folder that only they may enter.
 
 import { AgentError } from "../domain/error.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { SelfCommand } from "../executable.ts";
 import type { Log } from "../log.ts";
 import {
@@ -10,15 +17,28 @@ import {
   type GuestCommand,
   guestCommand,
   type GuestUser,
+  SPARES,
+  WARM_BESIDE_SLOTS,
+  withoutWords,
 } from "./guest_command.ts";
 import { openWords } from "./guest_checks.ts";
 import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
+import type { GuestOwner } from "./guest_owner.ts";
 import { type GuestListener, GuestProcess } from "./guest_process.ts";
 import { GuestQueue } from "./guest_queue.ts";
+import { IdleGuests } from "./idle_guests.ts";
 import { IdleRenewal } from "./idle_renewal.ts";
+import { LargeMessageTurns } from "./large_message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
-import { openSourceCheck, type SourceCheck } from "./source_check.ts";
 import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
+
+/**
+ * What keeps a source from being run, in words that follow the name of the task, or undefined when
+ * nothing does: the rule by which its workflow came in, which may have been another one then. It
+ * remembers its answers.
+ * @throws {AgentError} when the source could not be read; `aborted` when the signal ended that
+ */
+export type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
 
 /** What a pool is made from. */
 export interface PoolOptions {
@@ -34,6 +54,10 @@ export interface PoolOptions {
    * able to read the program and DENO_DIR.
    */
   readonly user?: GuestUser;
+  /** What keeps a source from being run; it remembers its answers. */
+  readonly checkSource: SourceCheck;
+  /** The accountant of memory that messages of guests take; one of its own unless given. */
+  readonly budget?: MemoryBudget;
   /** What tasks may return, change and say; DEFAULT_TASK_LIMITS unless given. */
   readonly limits?: TaskLimits;
   /** Executions after which a guest is replaced. */
@@ -45,10 +69,11 @@ export interface PoolOptions {
 /** Guests, lent out one execution at a time. */
 export interface GuestPool {
   /**
-   * A guest of one's own until `release`. Waits while all are busy or being started.
+   * A guest of one's own until `release`, which has served this workflow only and never serves another
+   * one. Waits while all are busy or being started.
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
-  acquire(signal: AbortSignal): Promise<GuestProcess>;
+  acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
   /** What holds for every task. */
   readonly limits: TaskLimits;
   /** What keeps a source from being run, or undefined. */
@@ -57,8 +82,23 @@ export interface GuestPool {
   release(guest: GuestProcess): void;
   /** Process ids of all guests. */
   pids(): number[];
+  /** What the guests are doing now, and what became of them since the start. */
+  counts(): GuestCounts;
   /** Kills every guest and waits until all are gone. */
   close(): Promise<void>;
+}
+
+/** Guests by what they do; `started` and `given_up` only grow. */
+export interface GuestCounts {
+  readonly starting: number;
+  /** Ready, and nobody's. */
+  readonly spare: number;
+  /** Without a task, waiting for the next one of their workflows. */
+  readonly warm: number;
+  readonly working: number;
+  readonly started: number;
+  /** Ended since a guest for another workflow took their place. */
+  readonly given_up: number;
 }
 
 /** A start costs as much as a hundred executions. */
@@ -67,7 +107,7 @@ const RUNS_PER_GUEST_MAX = 5000;
 const START_DEADLINE_MS = 30_000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
-/** Failed starts in a row after which waiting tasks are told instead of kept waiting. */
+/** Failed starts in a row after which waiting tasks are refused instead of kept waiting. */
 const START_FAILURES_MAX = 3;
 
 /**
@@ -79,7 +119,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const { tools, missing } = await findGuestTools({ os: Deno.build.os, root });
   if (missing.length > 0) {
     options.log.warn("guests run without some limits of the system", {
-      missing: missing.join(" "),
+      without: withoutWords(missing),
     });
   }
   const { self, slots, user, limits = DEFAULT_TASK_LIMITS } = options;
@@ -92,44 +132,57 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
 }
 
 class Pool implements GuestPool {
-  readonly checkSource = openSourceCheck();
+  readonly checkSource: SourceCheck;
   readonly limits: TaskLimits;
   readonly #guests = new Set<GuestProcess>();
   readonly #unreaped = new Set<Promise<void>>();
-  readonly #idle: GuestProcess[] = [];
+  readonly #starting = new Set<GuestProcess>();
+  readonly #idle = new IdleGuests();
   readonly #waiting = new GuestQueue();
+  readonly #turns: LargeMessageTurns;
   readonly #options: PoolOptions;
   readonly #command: GuestCommand;
   readonly #door: GuestDoor;
   readonly #memory: MemoryWatch;
   readonly #renewal: IdleRenewal;
+  #started = 0;
+  #givenUp = 0;
   #startFailures = 0;
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
   constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor, memory: MemoryWatch) {
     this.#options = options;
+    this.#turns = new LargeMessageTurns(options.budget);
     this.limits = command.limits;
+    this.checkSource = options.checkSource;
     this.#command = command;
     this.#door = door;
     this.#memory = memory;
-    this.#renewal = new IdleRenewal(this.#idle, options.renewAfterMs);
+    this.#renewal = new IdleRenewal(
+      this.#idle,
+      () => this.#guests.size > this.#restingGuests,
+      options.renewAfterMs,
+    );
   }
 
   /** Starts as many guests as are missing, unless a failed start is being waited out. */
   fill(): void {
-    if (this.#closed || this.#backoff !== undefined) return;
     // A start that fails at once sets the backoff.
-    while (this.#backoff === undefined && this.#guests.size < this.#options.slots + 1) {
+    while (!this.#closed && this.#backoff === undefined && this.#wantsGuest() && this.#hasPlace()) {
       this.#start();
     }
   }
 
-  async acquire(signal: AbortSignal): Promise<GuestProcess> {
+  async acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {
     if (this.#closed) throw closedError();
     this.#renewal.busy();
-    const idle = signal.aborted ? undefined : this.#idle.pop();
-    const guest = idle ?? await this.#waiting.wait(signal);
+    const mayTake = !signal.aborted && this.#waiting.size === 0;
+    const idle = mayTake ? this.#idle.take(owner) : undefined;
+    const came = idle ?? this.#waiting.wait(owner, signal);
+    this.#settle();
+    const guest = await came;
+    guest.serve(owner);
     this.#memory.enter(guest);
     return guest;
   }
@@ -147,6 +200,18 @@ class Pool implements GuestPool {
     return [...this.#guests].map((guest) => guest.pid);
   }
 
+  counts(): GuestCounts {
+    const spare = this.#idle.spares;
+    return {
+      starting: this.#starting.size,
+      spare,
+      warm: this.#idle.size - spare,
+      working: this.#working,
+      started: this.#started,
+      given_up: this.#givenUp,
+    };
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -159,11 +224,59 @@ class Pool implements GuestPool {
     await Promise.all(this.#unreaped);
   }
 
+  get #working(): number {
+    return this.#guests.size - this.#starting.size - this.#idle.size;
+  }
+
+  /** Guests that stay when nothing runs. */
+  get #restingGuests(): number {
+    return this.#options.slots + SPARES;
+  }
+
+  /**
+   * Whether a guest is missing: to the number that is kept at rest; or a spare, and one more for each
+   * task that waits for a guest of its workflow. Tasks beyond the slots wait for one another.
+   */
+  #wantsGuest(): boolean {
+    if (this.#guests.size < this.#restingGuests) return true;
+    const wanted = Math.min(SPARES + this.#waiting.size, this.#restingGuests - this.#working);
+    return this.#idle.spares + this.#starting.size < wanted;
+  }
+
+  /** Whether one more may be started. The guest that was idle longest makes place for it. */
+  #hasPlace(): boolean {
+    if (this.#guests.size < this.#restingGuests + WARM_BESIDE_SLOTS) return true;
+    const oldest = this.#idle.oldestOwned();
+    if (oldest === undefined) return false;
+    this.#idle.remove(oldest);
+    this.#guests.delete(oldest);
+    this.#givenUp += 1;
+    oldest.listen(undefined);
+    oldest.kill("was given up for another workflow");
+    return true;
+  }
+
   #offer(guest: GuestProcess): void {
     guest.listen(this.#idleListener(guest));
-    if (this.#waiting.give(guest)) return;
-    this.#idle.push(guest);
+    // It may have ended meanwhile, which the listener has heard.
+    if (!guest.alive) return;
+    this.#idle.put(guest);
+    this.#settle();
     this.#renewal.rest();
+  }
+
+  /** Gives idle guests to tasks that wait, and starts what is missing then. */
+  #settle(): void {
+    this.#serve();
+    this.fill();
+    // Those behind one for whom a guest has just been started.
+    this.#serve();
+  }
+
+  #serve(): void {
+    // While no guest can be started, those who need one keep nobody else from those that are there.
+    const passedMax = this.#backoff === undefined ? this.#starting.size : Number.POSITIVE_INFINITY;
+    this.#waiting.serve((owner) => this.#idle.take(owner), passedMax);
   }
 
   /** An idle guest has nothing to say; one that ends is replaced. */
@@ -176,21 +289,28 @@ class Pool implements GuestPool {
 
   #gone(guest: GuestProcess): void {
     this.#guests.delete(guest);
-    const at = this.#idle.indexOf(guest);
-    if (at !== -1) this.#idle.splice(at, 1);
-    this.fill();
+    this.#idle.remove(guest);
+    this.#settle();
   }
 
   #start(): void {
     let guest;
     const token = crypto.randomUUID() + crypto.randomUUID();
     try {
-      guest = new GuestProcess(this.#command, this.#door.path, token, this.#options.log);
+      guest = new GuestProcess(
+        this.#command,
+        this.#door.path,
+        token,
+        this.#options.log,
+        this.#turns,
+      );
     } catch (error) {
       this.#failed(String(error));
       return;
     }
+    this.#started += 1;
     this.#guests.add(guest);
+    this.#starting.add(guest);
     const reaped = guest.reaped.finally(() => this.#unreaped.delete(reaped));
     this.#unreaped.add(reaped);
     this.#watch(guest, token);
@@ -209,12 +329,14 @@ class Pool implements GuestPool {
         const problem = openWords(message.checks);
         if (problem !== undefined) return guest.kill(`is not closed: ${problem}`);
         clearTimeout(late);
+        this.#starting.delete(guest);
         this.#startFailures = 0;
         this.#offer(guest);
       },
       lost: ({ words }) => {
         clearTimeout(late);
         this.#door.forget(token);
+        this.#starting.delete(guest);
         this.#guests.delete(guest);
         if (!this.#closed) this.#failed(`its process ${words}`);
       },
@@ -228,8 +350,8 @@ class Pool implements GuestPool {
     const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);
     this.#options.log.error("guest failed to start", { why, retry_in_ms: delayMs });
     if (this.#startFailures >= START_FAILURES_MAX) {
-      const told = `Cannot start a guest for the task: ${why}`;
-      this.#waiting.refuse(new AgentError("internal", told));
+      const message = `Cannot start a guest for the task: ${why}`;
+      this.#waiting.refuse(new AgentError("internal", message));
     }
     this.#backoff = setTimeout(() => {
       this.#backoff = undefined;

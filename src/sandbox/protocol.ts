@@ -8,6 +8,7 @@
 // `end` is the last word of a task, `closed` that of its guest: nothing of the task runs any more.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
+import { type Language, takeLanguage } from "./language.ts";
 
 /** Everything a task may ask the agent for; a closed list. */
 export const CAPABILITIES = [
@@ -80,6 +81,12 @@ export const GUEST_PERMISSIONS = [
 /** One of those names. */
 export type GuestPermission = typeof GUEST_PERMISSIONS[number];
 
+/**
+ * All that a guest proves before its first task: those, that its realms have nothing of another, and
+ * that the language of its own is frozen.
+ */
+export const GUEST_CHECKS = [...GUEST_PERMISSIONS, "realm", "primordials"] as const;
+
 /** What was looked at, and what was found. */
 export interface GuestCheck {
   /** One word. */
@@ -105,19 +112,29 @@ export interface RunMessage {
   readonly error: string;
 }
 
+/** What every reply begins with. */
+interface ReplyHead {
+  readonly type: "reply";
+  readonly run: number;
+  readonly call: number;
+}
+
+interface Answer extends ReplyHead {
+  readonly ok: true;
+}
+
 /** How a capability call ended. */
 export type ReplyMessage =
-  & { readonly type: "reply"; readonly run: number; readonly call: number }
-  & ({
-    readonly ok: true;
+  | Answer & {
     /** JSON text of the answer. */
     readonly value: string;
-  } | {
+  }
+  | ReplyHead & {
     readonly ok: false;
     /** A code of AgentError. */
     readonly code: string;
     readonly message: string;
-  });
+  };
 
 /** What the agent says to a guest. */
 export type AgentMessage = RunMessage | ReplyMessage;
@@ -136,12 +153,16 @@ export function agentLine(message: AgentMessage): string {
   return [JSON.stringify(head), value].join(TEXT_BREAK);
 }
 
-/** The message of a line that agentLine() made. */
-export function readAgentLine(line: string): AgentMessage {
-  const [head = "", first = "", second = ""] = line.split(TEXT_BREAK);
-  const message = JSON.parse(head);
-  if (message.type === "run") return { ...message, job: first, error: second };
-  return message.ok ? { ...message, value: first } : message;
+/** The message of a line that agentLine() made, read by the methods of `language` alone. */
+export function readAgentLine(line: string, language: Language = takeLanguage()): AgentMessage {
+  const { textIndexOf, slice, parse } = language;
+  const first = textIndexOf(line, TEXT_BREAK);
+  // What agentLine() writes: the types say it, and nobody else writes to a guest.
+  if (first === -1) return parse(line) as ReplyMessage;
+  const head = parse(slice(line, 0, first)) as Omit<RunMessage, "job" | "error"> | Answer;
+  if (head.type === "reply") return { ...head, value: slice(line, first + 1) };
+  const second = textIndexOf(line, TEXT_BREAK, first + 1);
+  return { ...head, job: slice(line, first + 1, second), error: slice(line, second + 1) };
 }
 
 /** How an execution ended, as the guest tells it. `job` comes without the fields of the engine. */

@@ -2,6 +2,8 @@
 // else. One is made ahead while its guest has nothing to do, so that a task does not wait for it.
 
 import { type Context, createContext, Script } from "node:vm";
+import { runScript } from "./realm_script.ts";
+import type { Language } from "./language.ts";
 import * as protocol from "./protocol.ts";
 import { realmSource } from "./realm_source.ts";
 import type { RealmHost, RealmPort, RealmSettings } from "./realm_state.ts";
@@ -15,10 +17,11 @@ const FIXED = {
   timersMax: protocol.TIMERS_MAX,
 };
 
-function settingsOf(limits: TaskLimits): RealmSettings {
+function settingsOf(limits: TaskLimits, rules: boolean): RealmSettings {
   const { resultCharsMax, jobLeftCharsMax, errorCharsMax, callCharsMax, ...log } = limits;
   return {
     ...FIXED,
+    rules,
     resultCharsMax,
     jobCharsMax: jobLeftCharsMax,
     errorCharsMax,
@@ -32,7 +35,7 @@ function settingsOf(limits: TaskLimits): RealmSettings {
 export interface FreshRealm {
   readonly context: Context;
   readonly port: RealmPort;
-  /** From now on the realm's wishes go to `host`; before, it has none. */
+  /** From now on the realm's requests go to `host`; before, it has none. */
   connect(host: RealmHost): void;
 }
 
@@ -44,38 +47,59 @@ export interface RealmMaker {
   makeAhead(): void;
 }
 
-/** Opens the making of realms, while node:vm still has all that it needs. */
-export function openRealmMaker(limits: TaskLimits): RealmMaker {
-  const boot = new Script(realmSource(settingsOf(limits)), { filename: "realm" });
+/**
+ * Opens the making of realms, while node:vm still has all that it needs. With `foreign` their rules
+ * are left open: each gets it under this name, as if an object of the guest's realm had come in.
+ */
+export function openRealmMaker(
+  limits: TaskLimits,
+  language: Language,
+  foreign?: object,
+): RealmMaker {
+  const boot = new Script(realmSource(settingsOf(limits, foreign === undefined)), {
+    filename: "realm",
+  });
+  const make = () => {
+    const global: object = { __proto__: null };
+    // Without prototypes, as whatever is read of them must be here.
+    const codeGeneration = {
+      __proto__: null,
+      strings: foreign !== undefined,
+      wasm: foreign !== undefined,
+    };
+    const options = { __proto__: null, codeGeneration };
+    const context = createContext(global, options);
+    const open = runScript(boot, context) as (host: RealmHost) => RealmPort;
+    return openRealmIn(context, open, language, foreign);
+  };
   let ahead: FreshRealm | undefined;
   return {
     take() {
-      const realm = ahead ?? makeRealm(boot);
+      const realm = ahead ?? make();
       ahead = undefined;
       return realm;
     },
     makeAhead() {
-      ahead ??= makeRealm(boot);
+      ahead ??= make();
     },
   };
 }
 
-function makeRealm(boot: Script): FreshRealm {
-  const global = Object.create(null);
-  const context = createContext(global, { codeGeneration: { strings: false, wasm: false } });
+function openRealmIn(
+  context: Context,
+  open: (host: RealmHost) => RealmPort,
+  { define, keysOf }: Language,
+  foreign: object | undefined,
+): FreshRealm {
   let connected: RealmHost | undefined;
-  const port: RealmPort = boot.runInContext(context)(
-    ((op, id, name, text) => connected?.(op, id, name, text)) satisfies RealmHost,
-  );
+  const port = open((op, id, name, text) => connected?.(op, id, name, text));
   // On the object behind the global one: defined from inside, each would go through an interceptor.
-  for (const name of Object.keys(port.globals)) {
-    Object.defineProperty(global, name, {
-      value: port.globals[name],
-      writable: true,
-      enumerable: false,
-      configurable: true,
-    });
+  const names = keysOf(port.globals);
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at] ?? "";
+    define(context, name, port.globals[name]);
   }
+  if (foreign !== undefined) define(context, "foreign", foreign);
   return { context, port, connect: (host) => connected = host };
 }
 

@@ -1,14 +1,13 @@
 // The guest's end of one realm: does what the realm asks for while its execution is under way, and
 // nothing before or after.
 
+import type { Language } from "./language.ts";
 import { TIMERS_MAX } from "./protocol.ts";
-import type { HostOp, RealmHost, RealmPort } from "./realm_state.ts";
+import type { RealmHost, RealmPort } from "./realm_state.ts";
 
 /** Longest delay that timers of the platform take, milliseconds; longer ones would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** What goes to the agent. */
-const SENT: ReadonlySet<HostOp> = new Set(["call", "log", "end"]);
 /** The outcome of a task that sent something else. */
 const NO_JSON =
   `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
@@ -21,6 +20,7 @@ const BROKEN =
 
 /** What a guest keeps of its platform for the tasks. */
 export interface Platform {
+  readonly language: Language;
   readonly setTimeout: typeof setTimeout;
   readonly clearTimeout: typeof clearTimeout;
   /** Sends a line to the agent. */
@@ -68,11 +68,12 @@ export function openRealmHost(
   end: (outcome: string) => void,
 ): RealmHost {
   // Called without an object: older platforms refuse them as methods of another one.
-  const { setTimeout, clearTimeout, write } = platform;
+  const { setTimeout, clearTimeout, write, language } = platform;
+  const { mapGet, mapSet, mapDelete, mapSize, textIndexOf } = language;
   const { id, port, timers } = run;
   const broken = () => endBroken(run, end);
   const fire = (timer: number) => {
-    timers.delete(timer);
+    mapDelete(timers, timer);
     if (isCurrent()) enter(() => port.fire(timer), broken);
   };
   const settle = () => {
@@ -82,7 +83,8 @@ export function openRealmHost(
     if (!isCurrent()) return;
     // A realm sends JSON, which has no line breaks: another text is an attempt to write lines of
     // its own. What the guest says itself comes last in a message, where nothing overrides it.
-    if (SENT.has(op) && (name.includes("\n") || text.includes("\n"))) {
+    const sent = op === "call" || op === "log" || op === "end";
+    if (sent && (textIndexOf(name, "\n") !== -1 || textIndexOf(text, "\n") !== -1)) {
       return run.outcome === undefined ? end(NO_JSON) : undefined;
     }
     if (op === "log") return write(`{${text},"level":"${name}","type":"log","run":${id}}`);
@@ -95,20 +97,22 @@ export function openRealmHost(
       case "end":
         return end(text);
       case "timer":
-        if (timers.size > TIMERS_MAX) return;
-        // The platform warns of delays that are none, which a guest has no way to do.
-        timers.set(
-          number,
-          setTimeout(fire, Math.max(0, Math.min(+text || 0, TIMER_MS_MAX)), number),
-        );
+        if (mapSize(timers) > TIMERS_MAX) return;
+        mapSet(timers, number, setTimeout(fire, delayOf(+text), number));
         return;
       case "untimer":
-        clearTimeout(timers.get(number));
-        timers.delete(number);
+        clearTimeout(mapGet(timers, number));
+        mapDelete(timers, number);
         return;
       case "quiet":
         setTimeout(settle, 0);
         return;
     }
   };
+}
+
+/** The platform warns of delays that are none, which a guest has no way to do. */
+function delayOf(delayMs: number): number {
+  if (!(delayMs > 0)) return 0;
+  return delayMs < TIMER_MS_MAX ? delayMs : TIMER_MS_MAX;
 }

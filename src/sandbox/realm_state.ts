@@ -42,6 +42,8 @@ export interface StackPlace {
 
 /** The names and limits a realm works with. */
 export interface RealmSettings {
+  /** Whether the realm is closed: false where the other layers are tested without this one. */
+  readonly rules: boolean;
   /** Verbs by group; a group without verbs is a function itself. */
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
   readonly signals: readonly string[];

@@ -4,13 +4,17 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job_wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { GuestEnd, GuestProcess } from "./guest_process.ts";
+import type { GuestOwner } from "./guest_owner.ts";
+import type { GuestProcess } from "./guest_process.ts";
 import type { GuestPool } from "./pool.ts";
+import type { ProcessEnd } from "./process_output.ts";
 import { type EndOutcome, TASK_NAME_CHARS_MAX } from "./protocol.ts";
 import { type Perform, TaskCalls } from "./task_calls.ts";
 
 /** One execution of a body or a fallback. */
 export interface TaskRun {
+  /** The workflow whose guests may run it. */
+  readonly owner: GuestOwner;
   readonly source: string;
   /** body: called with (job, cb); fallback: with (err, job, cb). */
   readonly kind: "body" | "fallback";
@@ -41,7 +45,7 @@ const LARGEST_FIELDS = 3;
  * an outcome: this throws for nothing but a defect of the agent.
  */
 export async function runTask(
-  pool: GuestPool,
+  pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource">,
   given: TaskRun,
   perform: Perform,
   signal: AbortSignal,
@@ -49,7 +53,12 @@ export async function runTask(
   // Every error repeats it, and no rule bounds it.
   const run = { ...given, taskName: given.taskName.slice(0, TASK_NAME_CHARS_MAX) };
   const name = JSON.stringify(run.taskName);
-  const problem = pool.checkSource(run.source);
+  let problem: string | undefined;
+  try {
+    problem = await pool.checkSource(run.source, signal);
+  } catch (error) {
+    return neverRun(error);
+  }
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);
   const job = JSON.stringify(run.job);
   const { jobCharsMax } = pool.limits;
@@ -59,10 +68,9 @@ export async function runTask(
   }
   let guest: GuestProcess;
   try {
-    guest = await pool.acquire(signal);
+    guest = await pool.acquire(run.owner, signal);
   } catch (error) {
-    if (error instanceof AgentError && error.code === "aborted") return { kind: "aborted" };
-    return failure("Error", messageOf(error));
+    return neverRun(error);
   }
   guest.runs += 1;
   const calls = new TaskCalls(guest, guest.runs, perform, pool.limits);
@@ -80,6 +88,12 @@ export async function runTask(
   pool.release(guest);
   await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
   return outcome;
+}
+
+/** The outcome of a task that got no guest, or whose source could not be read. */
+function neverRun(error: unknown): TaskOutcome {
+  if (error instanceof AgentError && error.code === "aborted") return { kind: "aborted" };
+  return failure("Error", messageOf(error));
 }
 
 /** One execution, begun by `begin`, until nothing of it runs in the guest any more. */
@@ -136,7 +150,7 @@ function converse(
   return promise;
 }
 
-function lostOutcome(run: TaskRun, { words, outOfMemory }: GuestEnd): TaskOutcome {
+function lostOutcome(run: TaskRun, { words, outOfMemory }: ProcessEnd): TaskOutcome {
   const name = outOfMemory ? "OutOfMemory" : "GuestLost";
   return failure(name, `Task ${JSON.stringify(run.taskName)} was lost: its process ${words}`);
 }

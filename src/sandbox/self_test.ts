@@ -8,7 +8,7 @@ import { processChecks } from "./guest_process_checks.ts";
 import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./guest_command.ts";
 import { openGuestDoor } from "./guest_door.ts";
 import { GuestProcess } from "./guest_process.ts";
-import { GUEST_PERMISSIONS, type GuestCheck } from "./protocol.ts";
+import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 
 /** What the test needs: the same as a pool. */
 export interface SelfTestOptions {
@@ -26,8 +26,8 @@ const START_DEADLINE_MS = 30_000;
 
 /**
  * Runs the self-test on a fresh guest. The checks are, in this order: `start`; one for each of
- * Deno's permissions (`read`, `write`, `net`, `env`, `run`, `sys`, `ffi`, `import`), as the guest
- * tells them; and those of guest_process_checks.ts. When the guest does not start, the rest is
+ * Deno's permissions (`read`, `write`, `net`, `env`, `run`, `sys`, `ffi`, `import`), `realm` and
+ * `primordials`, as the guest tells them; and those of guest_process_checks.ts. When the guest does not start, the rest is
  * missing. Never throws for what it finds.
  */
 export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]> {
@@ -51,7 +51,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
         const told = await report(guest);
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },
-          ...GUEST_PERMISSIONS.map((name) => found(told, name)),
+          ...GUEST_CHECKS.map((name) => found(told, name)),
           ...await processChecks(guest.pid, place),
         ];
       } finally {

@@ -41,6 +41,14 @@ export const LARGEST_TASK_LIMITS: TaskLimits = {
   logCharsMax: 256 * 1024,
 };
 
+/**
+ * Values of one capability call or log line, each member and each element counted. The most that an
+ * info entry of the default size can hold is fewer.
+ */
+export const CALL_VALUES_MAX = 10_000;
+/** Values of a result, or an error, together with the job as its task left it. */
+export const END_VALUES_MAX = 1_000_000;
+
 /** A character has at most three bytes. */
 const CHAR_BYTES_MAX = 3;
 /** What JSON makes of a control character, `\u0000`, has six bytes. */

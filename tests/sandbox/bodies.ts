@@ -1,7 +1,9 @@
 // Running bodies in tests: a pool of real guests for one test file, and one call per execution.
 
-import { selfCommand } from "../../src/executable.ts";
+import { fromFileUrl } from "@std/path";
+import { type SelfCommand, selfCommand } from "../../src/executable.ts";
 import { silentLog } from "../../src/log.ts";
+import type { GuestOwner } from "../../src/sandbox/guest_owner.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
 import {
   type Perform,
@@ -10,9 +12,15 @@ import {
   type TaskRun,
 } from "../../src/sandbox/run_task.ts";
 import { withFolder } from "../support/until.ts";
+import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 /** Long enough for any body that ends by itself on a busy machine. */
 const TIMEOUT_MS = 30_000;
+
+/** The workflow of a test that needs one by name. */
+export function ownerNamed(name: string): GuestOwner {
+  return name as GuestOwner;
+}
 
 /** Answers every call with its name and arguments. */
 export const echo: Perform = (name, args) => Promise.resolve({ name, args: [...args] });
@@ -32,7 +40,9 @@ export async function withPool(
 ): Promise<void> {
   await withFolder(async (runtimeDir) => {
     const self = selfCommand();
-    const pool = await openPool({ self, slots: 1, runtimeDir, log: silentLog, ...options });
+    const checkSource = sourceChecksHere().runnable;
+    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource };
+    const pool = await openPool({ ...place, ...options });
     try {
       await run((source, body = {}) => runBody(pool, source, body), pool);
     } finally {
@@ -41,12 +51,20 @@ export async function withPool(
   });
 }
 
+/** A stand-in for a guest that misbehaves in this way, see hostile_guest.ts. */
+export function hostile(way: string): SelfCommand {
+  const script = fromFileUrl(new URL("hostile_guest.ts", import.meta.url));
+  const args = ["run", "--quiet", "--no-config", "--no-lock", "-A", script, way];
+  return { program: Deno.execPath(), args, env: { NO_COLOR: "1" }, compiled: false };
+}
+
 export function runBody(
-  pool: GuestPool,
+  pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource">,
   source: string,
   { perform = echo, signal = new AbortController().signal, ...run }: BodyOptions,
 ): Promise<TaskOutcome> {
   const task: TaskRun = {
+    owner: ownerNamed("a test"),
     source,
     kind: "body",
     job: {},

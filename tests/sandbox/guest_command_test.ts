@@ -1,10 +1,16 @@
 // The command line of a guest, for each kind of host and agent.
 
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/executable.ts";
-import { findGuestTools, guestCommand, type HostSystem } from "../../src/sandbox/guest_command.ts";
-import { exitWords } from "../../src/sandbox/guest_process.ts";
+import {
+  decoderCommand,
+  decodersMax,
+  findGuestTools,
+  guestCommand,
+  type HostSystem,
+} from "../../src/sandbox/guest_command.ts";
+import { exitWords } from "../../src/sandbox/process_output.ts";
 import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
@@ -36,7 +42,7 @@ Deno.test("guestCommand() goes through the tools of the host and gives up everyt
       "/usr/bin/nice -n 10",
       "/usr/bin/setpriv --no-new-privs --pdeathsig=KILL --clear-groups --bounding-set=-all",
       "--inh-caps=-all --reuid=990 --regid=991",
-      "/usr/bin/prlimit --data=950000000 --nofile=64 --core=0 --fsize=0",
+      "/usr/bin/prlimit --data=828435456 --nofile=64 --core=0 --fsize=0",
       "/opt/zonewright guest",
     ].join(" "),
   );
@@ -55,7 +61,8 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
     args: ["guest"],
     env: {},
     ...USER,
-    heapMib: 256,
+    // Without prlimit it is that of the binary.
+    memoryMib: 320,
     limits: DEFAULT_TASK_LIMITS,
   });
 });
@@ -65,9 +72,9 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
   assertEquals([program, ...args], [
     "/opt/deno",
     "run",
+    "--no-npm",
     "--v8-flags=--max-old-space-size=128,--disallow-code-generation-from-strings," +
     "--heap-growing-percent=200",
-    "--no-npm",
     "--no-remote",
     "--no-code-cache",
     "--quiet",
@@ -77,6 +84,16 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
   assertEquals(env, { DENO_DIR: "/cache" });
   const limited = guestCommand(SOURCE, { tools: TOOLS, root: false, slots: 4 });
   assertEquals(limited.args.includes("--fsize=0"), false);
+});
+
+Deno.test("decoderCommand() has the walls of a guest, packages, and memory of its own", () => {
+  const place = { tools: TOOLS, root: true, slots: 4, user: USER };
+  const { args, memoryMib } = decoderCommand(COMPILED, place);
+  assertEquals(args, [...guestCommand(COMPILED, place).args.slice(0, -1), "decoder"]);
+  assertEquals(memoryMib, 256);
+  const fromSource = decoderCommand(SOURCE, { tools: {}, root: false, slots: 4 }).args.join(" ");
+  assertMatch(fromSource, /^run --v8-flags=--max-old-space-size=256,/);
+  assertEquals(fromSource.includes("--no-npm"), false);
 });
 
 Deno.test("guestCommand() refuses another user when the agent is not root", () => {
@@ -101,7 +118,7 @@ Deno.test("guestCommand() limits the processes of a user that only guests have",
   const limit = (user: typeof USER & { alone?: boolean }) =>
     guestCommand(COMPILED, { tools: TOOLS, root: true, slots: 4, user })
       .args.find((arg) => arg.startsWith("--nproc"));
-  assertEquals(limit({ ...USER, alone: true }), "--nproc=448");
+  assertEquals(limit({ ...USER, alone: true }), `--nproc=${(4 + 9 + decodersMax()) * 64}`);
   // The kernel counts all processes of a user: those of strangers would keep guests from starting.
   assertEquals(limit({ ...USER, alone: false }), undefined);
   assertEquals(limit(USER), undefined);

@@ -1,11 +1,16 @@
 // The parser of what guests send: a guest is not believed.
 
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/guest_message.ts";
-import { DEFAULT_TASK_LIMITS as LIMITS, errorJsonCharsMax } from "../../src/sandbox/task_limits.ts";
+import {
+  CALL_VALUES_MAX,
+  DEFAULT_TASK_LIMITS as LIMITS,
+  END_VALUES_MAX,
+  errorJsonCharsMax,
+} from "../../src/sandbox/task_limits.ts";
 
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
 const parseLine = (line: string) => parseGuestMessage(line, LIMITS);
@@ -107,7 +112,7 @@ Deno.test("parseGuestMessage() takes no field from a prototype", () => {
 });
 
 Deno.test("parseGuestMessage() makes what is nested too deep an error of its task", () => {
-  for (const levels of [101, 1_000_000]) {
+  for (const levels of [101, 9_000]) {
     const deep = nested(levels);
     const call = parseLine(
       `{"type":"call","run":1,"call":1,"name":"info","args":[${deep}]}`,
@@ -227,4 +232,40 @@ Deno.test("parseGuestMessage() throws nothing but `malformed` for any JSON", () 
       }
     }
   }));
+});
+
+/** A line as a guest writes it: what is large stands in front. */
+const callLine = (args: string) =>
+  `{"args":${args},"name":"vmadm.create","call":7,"type":"call","run":3}`;
+const manyKeys = (count: number) =>
+  JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, key) => [`k${key}`, 1])));
+
+Deno.test("parseGuestMessage() takes no call, line or end of too many values, and parses none", () => {
+  const call = { type: "call", run: 3, call: 7, name: "vmadm.create" };
+  assertEquals<unknown>(parseLine(callLine(`[${manyKeys(CALL_VALUES_MAX + 1)}]`)), {
+    ...call,
+    args: { flaw: "has over 10000 values" },
+  });
+  const kept = parseLine(callLine(`[${manyKeys(CALL_VALUES_MAX - 8)}]`));
+  assert(kept.type === "call" && Array.isArray(kept.args));
+  // Commas in a text are no values.
+  const commas = parseLine(callLine(`[${JSON.stringify(",".repeat(200_000))}]`));
+  assert(commas.type === "call" && Array.isArray(commas.args));
+  const fields = manyKeys(CALL_VALUES_MAX + 1);
+  assertEquals<unknown>(
+    parseLine(`{"fields":${fields},"message":"m","level":"warn","type":"log","run":3}`),
+    { type: "log", run: 3, level: "warn", message: "The line has over 10000 values", fields: {} },
+  );
+  const end = (values: number) =>
+    `{"outcome":{"kind":"success","result":[0${
+      ",0".repeat(values)
+    }],"job":{}},"type":"end","run":3}`;
+  const over = parseLine(end(END_VALUES_MAX));
+  assert(over.type === "end" && over.outcome.kind === "failure");
+  assertEquals([over.run, over.outcome.job], [3, null]);
+  assertStringIncludes(JSON.stringify(over.outcome.error), "it has over 1000000 values");
+  const fits = parseLine(end(400_000));
+  assert(fits.type === "end" && fits.outcome.kind === "success");
+  refuses(`[0${",0".repeat(CALL_VALUES_MAX)}]`, "it has too many values");
+  refuses(callLine(`[${manyKeys(CALL_VALUES_MAX + 1)}]`).replace("create", "nothing"), "too many");
 });

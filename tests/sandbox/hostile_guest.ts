@@ -2,7 +2,7 @@
 // names. The pool adds `guest` and the path of the socket to its arguments.
 
 import { readLines, writeAll } from "../../src/sandbox/lines.ts";
-import { GUEST_PERMISSIONS } from "../../src/sandbox/protocol.ts";
+import { GUEST_CHECKS, readAgentLine } from "../../src/sandbox/protocol.ts";
 
 const [way, , path = ""] = Deno.args;
 const lines = readLines(Deno.stdin, 1000);
@@ -38,6 +38,19 @@ const WAYS: Record<string, () => Promise<void>> = {
   errors: () => flood(Deno.stderr),
   ready_again: () => say(`${ready({})}\n`),
   gone: () => Promise.resolve(Deno.exit(3)),
+  // Taken over: keeps every source that it is given, and answers each task with all of them.
+  keeps: async () => {
+    const kept: string[] = [];
+    for await (const line of readLines(socket, 1_000_000)) {
+      const message = readAgentLine(line);
+      if (message.type !== "run") continue;
+      kept.push(message.source);
+      const result = JSON.stringify({ pid: Deno.pid, kept });
+      const outcome = `{"kind":"success","result":${result},"job":{}}`;
+      await say(`{"type":"end","run":${message.run},"outcome":${outcome}}\n`);
+      await say(`{"type":"closed","run":${message.run},"spent":false}\n`);
+    }
+  },
   hangs_up: () => Promise.resolve(socket.close()),
 };
 
@@ -50,7 +63,7 @@ function flood(output: { write(bytes: Uint8Array): Promise<number> }): Promise<v
 
 /** The report of a sound guest, but for what is named. */
 function ready(open: Readonly<Record<string, string>>): string {
-  const checks = GUEST_PERMISSIONS.map((name) => (
+  const checks = GUEST_CHECKS.map((name) => (
     { check: name, ok: open[name] === undefined, detail: open[name] ?? "refused" }
   ));
   return JSON.stringify({ type: "ready", checks });
@@ -64,7 +77,7 @@ const act = WAYS[way ?? ""];
 if (act === undefined) throw new Error(`Cannot misbehave: there is no way named ${way}`);
 if (!["token", "open", "untried", "early"].includes(way ?? "")) {
   await say(`${token}\n${ready({})}\n`);
-  await readLines(socket, 1_000_000).next();
+  if (way !== "keeps") await readLines(socket, 1_000_000).next();
 }
 await act();
 // Lives on until it is killed: stopping what misbehaves is the pool's task.

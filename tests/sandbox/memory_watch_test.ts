@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { silentLog } from "../../src/log.ts";
 import { MemoryWatch } from "../../src/sandbox/memory_watch.ts";
 import { until, withFolder } from "../support/until.ts";
-import { withPool } from "./bodies.ts";
+import { ownerNamed, withPool } from "./bodies.ts";
 
 /** Tells of a gigabyte, but not before it is let: twice, as `first` and as `second`. */
 const SLOW_CAT = `#!/bin/sh
@@ -25,7 +25,7 @@ Deno.test("a look at memory that outlasts its task ends no other task", async ()
     const file = (name: string) => join(folder, name);
     const exists = (name: string) => Deno.stat(file(name)).then(() => true, () => false);
     await withPool(async (_run, pool) => {
-      const guest = await pool.acquire(new AbortController().signal);
+      const guest = await pool.acquire(ownerNamed("a"), new AbortController().signal);
       const watch = new MemoryWatch(cat, silentLog);
       guest.runs = 1;
       watch.enter(guest);

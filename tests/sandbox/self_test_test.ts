@@ -5,13 +5,19 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { type SelfCommand, selfCommand } from "../../src/executable.ts";
 import { silentLog } from "../../src/log.ts";
-import { GUEST_PERMISSIONS, type GuestCheck } from "../../src/sandbox/protocol.ts";
+import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../../src/sandbox/protocol.ts";
+import { takeLanguage } from "../../src/sandbox/language.ts";
+import { languageCheck } from "../../src/sandbox/primordials.ts";
+import { openRealmMaker } from "../../src/sandbox/realm_context.ts";
+import { realmCheck } from "../../src/sandbox/realm_probe.ts";
+import { openCompiler } from "../../src/sandbox/realm_script.ts";
+import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
 
 /** Found on a host that has all the programs; where one is missing the check fails, and says so. */
-const OUTSIDE = ["user", "privileges", "capabilities", "limits", "network"];
+const OUTSIDE = ["user", "privileges", "capabilities", "limits", "network", "ipc", "uts"];
 
 /** A guest that keeps one permission; `none` keeps none. */
 function keeping(permission: string): SelfCommand {
@@ -56,9 +62,11 @@ Deno.test("a guest that kept a permission is never given a task", async (t) => {
 
 Deno.test("testGuest() looks at the process of a guest from outside", async () => {
   const checks = await check(selfCommand());
-  assertEquals(checks.slice(0, 9).map(({ check }) => check), ["start", ...GUEST_PERMISSIONS]);
-  assert(checks.slice(0, 9).every(({ ok }) => ok), JSON.stringify(checks));
-  const outside = Object.fromEntries(checks.slice(9).map(({ check, ok }) => [check, ok]));
+  const inside = ["start", ...GUEST_CHECKS];
+  const told = checks.slice(0, inside.length);
+  assertEquals(told.map(({ check }) => check), inside);
+  assert(told.every(({ ok }) => ok), JSON.stringify(checks));
+  const outside = Object.fromEntries(checks.slice(inside.length).map((one) => [one.check, one.ok]));
   if ("process" in outside) return;
   assertEquals(Object.keys(outside), OUTSIDE);
   // From source, root's guests stay root's: nobody may not read a source tree.
@@ -71,4 +79,24 @@ Deno.test("testGuest() tells why a guest does not start", async () => {
   const [start, ...rest] = await check(self);
   assertEquals([start?.check, start?.ok, rest], ["start", false, []]);
   assertMatch(start?.detail ?? "", /^Cannot start a guest: its process .*nothing\/here/);
+});
+
+Deno.test("realmCheck() finds an object of another realm, and an import that is not refused", async () => {
+  const language = takeLanguage();
+  const check = (foreign?: object) =>
+    realmCheck({
+      realms: openRealmMaker(DEFAULT_TASK_LIMITS, language, foreign),
+      compiler: openCompiler(language, foreign !== undefined),
+      language,
+    });
+  assertEquals(await check(), { check: "realm", ok: true, detail: "has nothing of another" });
+  const { ok, detail } = await check({});
+  assertEquals(ok, false);
+  assertMatch(detail, /^has in its realm: .*the answer of|^has in its realm: the global object/);
+});
+
+Deno.test("languageCheck() finds what is left of the platform", () => {
+  const { ok, detail } = languageCheck();
+  assertEquals(ok, false);
+  assertMatch(detail, /^has .* beside the language$/);
 });

@@ -97,7 +97,7 @@ Deno.test("runTask() refuses a source that is not one function, and names why", 
     assertStringIncludes(await said("function (job, cb) { a b }"), "is not a function definition");
     assertStringIncludes(
       await said("(job, cb) => {\n  import('node:fs');\n}"),
-      "uses import() in line 2: a task body has no modules",
+      "in line 2, column 3",
     );
   });
 });

@@ -1,0 +1,152 @@
+// The task by which a guest proves its realms; see realm_probe.ts. As in realm.ts, the functions of
+// this file never run where they are written: their text does, in a realm. They may use each other,
+// their arguments and the language, and no other name.
+
+type Call = (...args: unknown[]) => unknown;
+
+/** Looks at what an attempt has brought to light. */
+export interface Look {
+  /** Names of attempts by which an object of another realm was reached. */
+  readonly found: Set<string>;
+  /** Follows a value to all that its properties and prototypes lead to. */
+  at(what: string, value: unknown): void;
+  /** Looks at what a call returns, throws, or keeps and breaks its promise with. */
+  attempt(what: string, call: () => unknown): void;
+}
+
+/** The body. The names of what the realm was given are in its job. */
+export async function probeBody(
+  job: { given: string[] },
+  cb: (error: null, result: string[]) => void,
+): Promise<void> {
+  const look = openLook();
+  const given = givenCalls(job.given);
+  const language = languageCalls();
+  for (const [what, call] of language) look.attempt(what, call);
+  look.attempt("rejected promises", () => Promise.any([]));
+  // Enough of stacks: writing one costs as much as all the rest of an attempt.
+  Error.stackTraceLimit = 0;
+  for (const [name, call] of given) attemptOddly(look, name, call);
+  // One of each way to the guest; V8 takes long over each overflow.
+  const ways = given.filter(([name]) => /^(setTimeout|vmadm\.get|log\.info)$/.test(name));
+  dive(look, [...language.slice(0, 2), ...ways]);
+  look.at("the global object", globalThis);
+  look.at("the arguments of a task", [job, cb, probeBody]);
+  for (let turn = 0; turn < 20; turn++) await null;
+  cb(null, [...look.found].slice(0, 10));
+}
+
+export function openLook(): Look {
+  // Each use of a global name in a realm asks its guest.
+  const { getPrototypeOf, ownKeys, getOwnPropertyDescriptor } = Reflect;
+  const { hasOwn, prototype } = Object;
+  const OwnPromise = Promise;
+  const found = new Set<string>();
+  const seen = new Set<object>();
+  /** Whether its prototypes end in an `Object.prototype` that is not this realm's. */
+  const isForeign = (value: object) => {
+    let top = value;
+    for (let up: object | null = value; up !== null; up = getPrototypeOf(up)) top = up;
+    return top !== prototype && hasOwn(top, "constructor");
+  };
+  const at = (what: string, root: unknown) => {
+    const open = [root];
+    while (open.length > 0) {
+      const value = open.pop();
+      if ((typeof value !== "object" && typeof value !== "function") || value === null) continue;
+      if (seen.has(value)) continue;
+      seen.add(value);
+      if (isForeign(value)) found.add(what);
+      open.push(getPrototypeOf(value));
+      for (const key of ownKeys(value)) {
+        const property = getOwnPropertyDescriptor(value, key);
+        open.push(property?.value, property?.get, property?.set);
+      }
+    }
+  };
+  const attempt = (what: string, call: () => unknown) => {
+    let result: unknown;
+    try {
+      result = call();
+    } catch (error) {
+      at(`an error of ${what}`, error);
+    }
+    at(`the answer of ${what}`, result);
+    if (!(result instanceof OwnPromise)) return;
+    result.then(
+      (value) => at(`what is kept of ${what}`, value),
+      (error) => at(`a rejection of ${what}`, error),
+    );
+  };
+  return { found, at, attempt };
+}
+
+/** The functions among the globals of these names, and those one level below. */
+export function givenCalls(names: string[]): [string, Call][] {
+  const given: [string, Call][] = [];
+  for (const name of names) {
+    const value = Reflect.get(globalThis, name);
+    if (typeof value === "function") given.push([name, value]);
+    else for (const verb of Object.keys(value)) given.push([`${name}.${verb}`, value[verb]]);
+  }
+  return given;
+}
+
+/** Calls a function with what nobody would give it. */
+export function attemptOddly(look: Look, name: string, call: Call): void {
+  const throwing = new Proxy({}, {
+    get: () => {
+      throw new RangeError("a trap");
+    },
+  });
+  const odd: unknown[] = [undefined, null, NaN, -1, 2n, Symbol.iterator, throwing, {}];
+  look.attempt(name, () => call());
+  look.attempt(name, () => call(...odd));
+  for (const one of odd) look.attempt(name, () => call(one, one));
+  look.attempt(name, () => Reflect.construct(call, []));
+}
+
+/** Calls each with stacks that are too short for it, and with some that are not. */
+export function dive(look: Look, calls: [string, () => unknown][]): void {
+  let tries = 0;
+  const down = () => {
+    try {
+      down();
+    } catch (error) {
+      look.at("an overflow of the stack", error);
+    }
+    if (tries++ > 1) return;
+    for (const [what, call] of calls) look.attempt(`${what} without stack`, call);
+  };
+  down();
+}
+
+/** What the language refuses, each in its own way, and what only a call makes. */
+export function languageCalls(): [string, () => unknown][] {
+  const none: unknown = null;
+  const bracket = "[";
+  return [
+    ["the language", () => (none as { x: unknown }).x],
+    ["JSON", () => JSON.parse("{")],
+    ["lengths", () => new Array(-1)],
+    ["numbers", () => (1).toFixed(1000)],
+    ["texts", () => "x".repeat(-1)],
+    ["URIs", () => decodeURIComponent("%")],
+    ["regular expressions", () => new RegExp(bracket)],
+    ["dates", () => new Date(NaN).toISOString()],
+    ["BigInt", () => BigInt(1.5)],
+    ["symbols", () => String.prototype.concat.call("", Symbol.iterator as never)],
+    ["code from strings", () => Function("return 1")],
+    ["a rejected promise", () => Promise.reject(new Error("x"))],
+    ["lists from async", () => Array.fromAsync(none as unknown[])],
+    [
+      "the global object",
+      () => Object.defineProperty(globalThis, "Error", { value: Error, enumerable: true }),
+    ],
+    ["iterators", () => [[].values(), new Map().keys(), ""[Symbol.iterator](), "a".matchAll(/a/g)]],
+    [
+      "generators",
+      () => [function* () {}, async function* () {}, (async function* () {})().next()],
+    ],
+  ];
+}
