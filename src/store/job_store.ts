@@ -6,13 +6,14 @@ import type { Instant } from "../domain/instant.ts";
 import type { Idempotency, Job, NewJob, Phase, TaskResult } from "../domain/job.ts";
 import type { Resume } from "../domain/job_request.ts";
 import type { DenialReason, Execution } from "../domain/job_state.ts";
-import type { JsonObject } from "../domain/json.ts";
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
 /** What became of a wish for a job. */
 export type CreateJobOutcome =
   | { readonly kind: "created"; readonly job: Job }
-  /** The same request came before under the same idempotency key; the job is as it is now. */
-  | { readonly kind: "repeated"; readonly job: Job }
+  /** The same request came before under the same idempotency key. */
+  | { readonly kind: "repeated"; readonly job: Pick<Job, "uuid"> }
   /** The idempotency key was used for another request. */
   | { readonly kind: "key_reused"; readonly job_uuid: JobUuid }
   /** An unfinished job has the same target and equal params. */
@@ -99,17 +100,21 @@ export type NextStep =
   /** The oncancel chain of a canceled job is done. */
   | { readonly kind: "cancel_done" };
 
-/** What became of a wish to change a job. */
+/** What is said of a job that was to be changed, without what it holds. */
+export type ChangedJob = Pick<Job, "uuid" | "execution">;
+
+/** What became of a wish to change a job; the text is there for who asked to be shown the job. */
 export type ChangeOutcome =
-  | { readonly kind: "changed"; readonly job: Job }
-  | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: Job }
+  | { readonly kind: "changed"; readonly job: ChangedJob; readonly text?: StoredText }
+  | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: ChangedJob }
   | { readonly kind: "not_found" };
 
 /** What became of a wish to make a finished job anew. */
 export type RetryOutcome =
   | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
   /** The job is unfinished, or another job was made of it already. */
-  | { readonly kind: "denied"; readonly reason: "unfinished" | "retried"; readonly job: Job }
+  | { readonly kind: "denied"; readonly reason: "unfinished"; readonly job: ChangedJob }
+  | { readonly kind: "denied"; readonly reason: "retried"; readonly next_attempt: JsonValue }
   | { readonly kind: "not_found" };
 
 /** When there is something to claim. */
@@ -135,8 +140,20 @@ export interface JobStore {
   /** What an earlier request under the key came to; undefined when there was none. */
   earlier(idempotency: Idempotency): Promise<EarlierOutcome | undefined>;
   get(uuid: JobUuid): Promise<Job | undefined>;
+  /** One job as text. */
+  text(uuid: JobUuid, showing: Showing): Promise<StoredText | undefined>;
+  /** Bytes of a job as text, about, told without reading it. */
+  bytes(uuid: JobUuid): Promise<number | undefined>;
+  /** The execution of a job, without what it holds. */
+  execution(uuid: JobUuid): Promise<Execution | undefined>;
   /** Newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
+  /** The next part of the same list, as texts. */
+  texts(
+    filter: JobFilter,
+    page: JobPage & { readonly limit: number },
+    showing: Showing,
+  ): Promise<TextPage>;
   /** The same list without what the jobs hold. */
   keys(filter: JobFilter, page?: JobPage): Promise<JobKey[]>;
   /** The newest jobs of one target. */
@@ -166,8 +183,8 @@ export interface JobStore {
    */
   rescue(runner_id: RunnerId, now: Instant, own: boolean): Promise<number>;
   /** A job with an oncancel chain that had started is canceled, and that chain becomes due. */
-  cancel(uuid: JobUuid, now: Instant): Promise<ChangeOutcome>;
-  resume(uuid: JobUuid, resume: Resume, now: Instant): Promise<ChangeOutcome>;
+  cancel(uuid: JobUuid, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
+  resume(uuid: JobUuid, resume: Resume, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
   /** Makes a finished job anew; both jobs name each other. */
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */

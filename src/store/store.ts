@@ -9,6 +9,7 @@ import type { StoredWorkflow, Workflow } from "../domain/workflow.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore } from "./job_store.ts";
+import type { StoredText, TextPage } from "./stored_text.ts";
 import type { MeasureStore } from "./measure_store.ts";
 import type { MediaStore } from "./media_store.ts";
 
@@ -86,8 +87,14 @@ export interface WorkflowStore {
   /** @returns whether the workflow was there */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
+  /** Bytes of its JSON text, which is not read. */
+  bytes(uuid: WorkflowUuid): Promise<number | undefined>;
   /** In the order of their creation. */
   list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
+  /** One workflow as text: as it is stored, or as GET shows it, with `wf_uuid`. */
+  text(uuid: WorkflowUuid, as: "stored" | "shown"): Promise<StoredText | undefined>;
+  /** The next part of the same list, as texts. */
+  texts(filter: WorkflowFilter, page: WorkflowPage & { readonly limit: number }): Promise<TextPage>;
   /** How many workflows fit. */
   count(filter: WorkflowFilter): Promise<number>;
 }
@@ -109,6 +116,8 @@ export interface InfoStore {
    * the list.
    */
   list(uuid: JobUuid, after?: number, limit?: number): Promise<JsonObject[] | undefined>;
+  /** The next part of the same list, as texts. */
+  texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
 /** A finished job whose callback has to be told. */

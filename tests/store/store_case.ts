@@ -6,6 +6,7 @@ import { type Instant, msBetween } from "../../src/domain/instant.ts";
 import type { Job, NewJob } from "../../src/domain/job.ts";
 import { EXECUTIONS } from "../../src/domain/job_state.ts";
 import {
+  type ChangedJob,
   type Hold,
   type JobStats,
   type NextStep,
@@ -76,6 +77,11 @@ export async function present(store: Store, uuid: JobUuid = JOB): Promise<Job> {
   const job = await store.jobs.get(uuid);
   assert(job !== undefined, "The job is not there");
   return job;
+}
+
+/** What is said of a job that was to be changed. */
+export function changedOf({ uuid, execution }: Job): ChangedJob {
+  return { uuid, execution };
 }
 
 /** How many of the outcomes are of each kind. */

@@ -25,6 +25,7 @@ import { resumeTests } from "./resume_suite.ts";
 import { retryTests } from "./retry_suite.ts";
 import { statsTests } from "./stats_suite.ts";
 import { successorTests } from "./successor_suite.ts";
+import { textTests } from "./text_suite.ts";
 import { workflowTests } from "./workflow_suite.ts";
 
 /**
@@ -57,6 +58,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   infoTests(test);
   listTests(test);
   paramsTests(test);
+  textTests(test);
   statsTests(test);
   pruneTests(test);
   indexTests(test);

@@ -9,11 +9,14 @@ import { kindsOf, type Test } from "./store_case.ts";
 
 export function workflowTests(test: Test): void {
   test("workflows come back as sent, keys in their order", async (store) => {
-    const workflow = { zebra: 1, ...workflowOf(), alpha: { b: 1, a: 2 } };
+    const workflow = { zebra: 1, ...workflowOf(), alpha: { b: 1, a: "ä" } };
     await store.workflows.create(workflow, T0);
     const found = await store.workflows.get(workflow.uuid);
     assertEquals(JSON.stringify(found?.workflow), JSON.stringify(workflow));
     assertEquals(found?.builtin, false);
+    const { length } = new TextEncoder().encode(JSON.stringify(workflow));
+    assertEquals(await store.workflows.bytes(workflow.uuid), length);
+    assertEquals(await store.workflows.bytes(workflowNumber(7).uuid), undefined);
   });
   test("replace() and remove() tell whether the workflow was there", async (store) => {
     const workflow = workflowOf();

@@ -2,6 +2,7 @@
 // sync has judged the document before; here a field of another type is passed over.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { decodeDocument, RefusedDocument } from "../../domain/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../domain/index_path.ts";
 import type { IndexDocument } from "../store.ts";
 
@@ -74,7 +75,7 @@ export function rowsPlace(path: string): RowsPlace {
 /** Reads the rows of a document. What is no JSON object has none: it is served as it is. */
 export function documentRows({ path, body }: IndexDocument): DocumentRows {
   const place = rowsPlace(path);
-  const document = place.kind === "none" ? undefined : parsed(body);
+  const document = place.kind === "none" ? undefined : parsed(path, body);
   if (place.kind === "none" || document === undefined) return { kind: "none" };
   switch (place.kind) {
     case "distros":
@@ -86,12 +87,14 @@ export function documentRows({ path, body }: IndexDocument): DocumentRows {
   }
 }
 
-function parsed(body: Uint8Array): JsonObject | undefined {
+/** A document of an older version may be larger than those that are taken today: it has no rows. */
+function parsed(path: string, body: Uint8Array): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(body));
+    const value = decodeDocument(body, path);
     return isJsonObject(value) ? value : undefined;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof RefusedDocument) return undefined;
+    throw error;
   }
 }
 

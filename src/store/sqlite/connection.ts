@@ -5,6 +5,7 @@ import { type BindValue, Database, type Row, type Statement } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
 import { type ConnectionWatch, GroupCommit } from "./group_commit.ts";
 import { migrate } from "./migrations.ts";
+import { RowReaders } from "./row_readers.ts";
 import { NO_LOG, openWriteAheadLog, type WriteAheadLog } from "./write_ahead_log.ts";
 
 /** Bytes that the write-ahead log is cut back to after a checkpoint. */
@@ -23,6 +24,8 @@ export class Connection {
   readonly #commits: GroupCommit;
   readonly #statements = new Map<string, Statement>();
   readonly #kept = new Map<string, unknown>();
+  /** Who is reading rows that are sent in parts. */
+  readonly readers = new RowReaders();
   #open = true;
 
   /**

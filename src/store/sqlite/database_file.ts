@@ -59,12 +59,31 @@ export async function inspectDatabase(path: string): Promise<DatabaseReport> {
  * Copies a database as it is at one moment, with SQLite's backup interface, which is sound while an
  * agent writes. The copy is looked over and synced before it has its name.
  * @param to must not exist
+ * @param users as whom the one is read, and the other is written; as this process unless given
  * @throws {AgentError} `not_found`, `conflict` when `to` exists or the copy is not sound,
  *   `storage_full`
  * @see sqlite.org/backup.html
  */
-export async function copyDatabase(from: string, to: string): Promise<DatabaseReport> {
-  await statOf(from);
+export async function copyDatabase(
+  from: string,
+  to: string,
+  { reading = asSelf, writing = asSelf }: { reading?: ActAs; writing?: ActAs } = {},
+): Promise<DatabaseReport> {
+  await reading(() => statOf(from));
+  const source = await reading(() => openedForCopy(from));
+  try {
+    return await writing(() => copyInto(source, from, to));
+  } finally {
+    await reading(() => source.close());
+  }
+}
+
+/** Runs a function as one user or another. */
+type ActAs = <T>(run: () => T | Promise<T>) => Promise<T>;
+
+const asSelf: ActAs = async (run) => await run();
+
+async function copyInto(source: Database, from: string, to: string): Promise<DatabaseReport> {
   if (await exists(to)) {
     throw new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
   }
@@ -73,7 +92,7 @@ export async function copyDatabase(from: string, to: string): Promise<DatabaseRe
   try {
     // As a file of its own: whoever opened it without would make one of no use.
     await Deno.writeFile(partial, new Uint8Array(), { mode: 0o600, createNew: true });
-    await copyPages(from, partial);
+    await copyPagesOf(source, partial);
     const report = await inspectDatabase(partial);
     if (report.problems.length > 0) {
       const message = `Cannot use the copy of ${from}: ${report.problems[0]}`;
@@ -84,21 +103,20 @@ export async function copyDatabase(from: string, to: string): Promise<DatabaseRe
     await syncFile(dirname(to));
     return { ...report, path: to };
   } catch (error) {
-    if (error instanceof Deno.errors.AlreadyExists) {
-      throw new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
-    }
-    if (error instanceof AgentError) throw error;
-    const full = /full|no space/i.test(messageOf(error));
-    throw new AgentError(
-      full ? "storage_full" : "internal",
-      `Cannot write ${to}: ${messageOf(error)}`,
-      {
-        cause: error,
-      },
-    );
+    throw copyFailure(error, to);
   } finally {
     await removeDatabase(partial);
   }
+}
+
+function copyFailure(error: unknown, to: string): AgentError {
+  if (error instanceof Deno.errors.AlreadyExists) {
+    return new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
+  }
+  if (error instanceof AgentError) return error;
+  const full = /full|no space/i.test(messageOf(error));
+  const message = `Cannot write ${to}: ${messageOf(error)}`;
+  return new AgentError(full ? "storage_full" : "internal", message, { cause: error });
 }
 
 /** The latest that a database knows of. */
@@ -149,13 +167,29 @@ export function readLeft(path: string): Pick<Leftover, "uuid" | "job_uuid" | "ex
 
 /** Copies a database page by page, into one file without a log. */
 export async function copyPages(from: string, to: string): Promise<void> {
-  const db = new Database(from, { readonly: true });
+  const db = openedForCopy(from);
   try {
-    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
-    await backup(db, to, PAGES_PER_STEP);
+    await copyPagesOf(db, to);
   } finally {
     db.close();
   }
+}
+
+/** Opens a database with all of its files: who reads on from it need not be who may open them. */
+function openedForCopy(from: string): Database {
+  const db = new Database(from, { readonly: true });
+  try {
+    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
+    db.prepare("SELECT count(*) FROM sqlite_schema").get();
+    return db;
+  } catch (error) {
+    db.close();
+    throw new AgentError("conflict", `Cannot read ${from}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function copyPagesOf(db: Database, to: string): Promise<void> {
+  await backup(db, to, PAGES_PER_STEP);
   const copy = new Database(to, { create: false });
   try {
     // A single file, without the log of a database that is in use.

@@ -45,6 +45,12 @@ export function definitionOf(db: Connection, id: number): Definition {
   });
 }
 
+/** What a new job of a workflow keeps of it: what the row of `definitionFor()` holds. */
+export function definitionAt(workflow: Workflow): Definition {
+  const { name, chain, onerror, oncancel = [] } = workflow;
+  return { name, chain, onerror, oncancel, timeout: timeoutOf(workflow) };
+}
+
 /** The row of the workflow as it is: the one of an earlier job, or a new one. */
 export function definitionFor(db: Connection, workflow: Workflow): number {
   const [chain, onerror, oncancel] = [workflow.chain, workflow.onerror, workflow.oncancel ?? []]

@@ -8,11 +8,12 @@ import type { Instant } from "../../domain/instant.ts";
 import type { Phase } from "../../domain/job.ts";
 import type { Resume } from "../../domain/job_request.ts";
 import { decide, type JobEvent } from "../../domain/job_state.ts";
-import type { ChangeOutcome, Hold, NextStep, TaskRecord } from "../job_store.ts";
+import type { ChangedJob, ChangeOutcome, Hold, NextStep, TaskRecord } from "../job_store.ts";
+import type { Showing } from "../stored_text.ts";
 import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "./connection.ts";
-import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
-import { insertJob, selectJob } from "./jobs.ts";
+import { changingJob, jobRow, jobText } from "./job_texts.ts";
+import { insertJob, selectExecution } from "./jobs.ts";
 import { insertResult, updateWaitingResult } from "./task_results.ts";
 import { giveTurn } from "./turns.ts";
 
@@ -23,6 +24,7 @@ export function recordTask(
   successorParamsSha256: string | null,
 ): boolean {
   const { next, entry, now } = record;
+  changingJob(db, record.job_uuid);
   const row = advanceJob(db, record);
   if (row === undefined) return false;
   const { id } = row;
@@ -45,6 +47,7 @@ function endsJob(next: NextStep): boolean {
 
 /** The job that goes on: the successor, or the unfinished one that has its target and params. */
 export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
+  db.readers.changing(jobRow(id));
   db.run("UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2) WHERE id = ?1", id, next);
 }
 
@@ -178,8 +181,13 @@ function giveBack(db: Connection, row: JobKey | undefined): boolean {
  * Cancels an unfinished job. When it has an oncancel chain and has begun, that chain follows: its
  * present owner goes on to it, or it becomes claimable.
  */
-export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOutcome {
-  const row = db.row<JobRow>(
+export function cancelJob(
+  db: Connection,
+  uuid: JobUuid,
+  now: Instant,
+  showing?: Showing,
+): ChangeOutcome {
+  const row = db.row<JobKey & { claimable_at: Instant | null }>(
     `UPDATE jobs
         SET execution = 'canceled', finished_at = max(?2, coalesce(started_at, ?2)),
             phases_ms = phases_ms + elapsed_ms, elapsed_ms = 0,
@@ -189,14 +197,14 @@ export function cancelJob(db: Connection, uuid: JobUuid, now: Instant): ChangeOu
             claimable_at = CASE WHEN undoable AND started_at IS NOT NULL
                                  AND runner_id IS NULL THEN ?2 END
       WHERE uuid = ?1 AND execution IN ('queued', 'running', 'waiting')
-     RETURNING ${JOB_COLUMNS}`,
+     RETURNING id, workflow_uuid, claimable_at`,
     uuid,
     now,
   );
   if (row === undefined) return refusal(db, uuid, "cancel");
   insertCallback(db, row.id, now);
   if (row.claimable_at !== null) giveTurn(db, row.id, row.workflow_uuid);
-  return { kind: "changed", job: jobFromRow(db, row) };
+  return changed(db, { uuid, execution: "canceled" }, showing);
 }
 
 /** Records what became of the waiting task, and queues the job again or ends it as failed. */
@@ -205,7 +213,9 @@ export function resumeJob(
   uuid: JobUuid,
   resume: Resume,
   now: Instant,
+  showing?: Showing,
 ): ChangeOutcome {
+  changingJob(db, uuid);
   const failed = resume.kind === "error";
   const row = db.row<JobKey & { phase: Phase }>(
     `UPDATE jobs
@@ -226,17 +236,21 @@ export function resumeJob(
     error: failed ? resume.error : "",
     finished_at: now,
   });
-  const job = selectJob(db, uuid);
-  return job === undefined ? { kind: "not_found" } : { kind: "changed", job };
+  return changed(db, { uuid, execution: failed ? "failed" : "queued" }, showing);
+}
+
+function changed(db: Connection, job: ChangedJob, showing: Showing | undefined): ChangeOutcome {
+  const text = showing === undefined ? undefined : jobText(db, job.uuid, showing);
+  return { kind: "changed", job, ...(text === undefined ? {} : { text }) };
 }
 
 /** Why the conditional update changed nothing, told from the row as it is. */
 function refusal(db: Connection, uuid: JobUuid, event: JobEvent): ChangeOutcome {
-  const job = selectJob(db, uuid);
-  if (job === undefined) return { kind: "not_found" };
-  const decision = decide(job.execution, event);
+  const execution = selectExecution(db, uuid);
+  if (execution === undefined) return { kind: "not_found" };
+  const decision = decide(execution, event);
   if (decision.kind === "move") {
-    throw new Error(`The store refused ${event} in ${job.execution}, job_state.ts does not`);
+    throw new Error(`The store refused ${event} in ${execution}, job_state.ts does not`);
   }
-  return { kind: "denied", reason: decision.reason, job };
+  return { kind: "denied", reason: decision.reason, job: { uuid, execution } };
 }

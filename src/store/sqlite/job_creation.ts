@@ -3,14 +3,14 @@
 // ready before it: the digest of the params, and what every lock says of the target.
 
 import type { JobUuid } from "../../domain/id.ts";
-import { type Idempotency, isUndoing, type NewJob } from "../../domain/job.ts";
+import { type Idempotency, isUndoing, type Job, type NewJob } from "../../domain/job.ts";
 import { isFinal } from "../../domain/job_state.ts";
+import type { JsonValue } from "../../domain/json.ts";
 import { parseLockPattern } from "../../domain/lock_pattern.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
 import { nameNextAttempt } from "./job_changes.ts";
-import { jobFromRow } from "./job_rows.ts";
-import { countUnfinished, insertJob, selectJobRow } from "./jobs.ts";
+import { countUnfinished, insertJob } from "./jobs.ts";
 import {
   countLocks,
   judgeTarget,
@@ -112,8 +112,7 @@ export function earlierJob(
   );
   if (used === undefined) return undefined;
   if (used.request_sha256 !== request_sha256) return { kind: "key_reused", job_uuid: used.uuid };
-  const row = selectJobRow(db, used.uuid);
-  return row === undefined ? undefined : { kind: "repeated", job: jobFromRow(db, row) };
+  return { kind: "repeated", job: { uuid: used.uuid } };
 }
 
 function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: NewJob): void {
@@ -127,6 +126,12 @@ function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: Ne
   );
 }
 
+/** What is looked at of a job that is to be made once more. */
+interface FinishedRow extends Pick<Job, "execution" | "runner_id" | "claimable_at"> {
+  readonly id: number;
+  readonly next_attempt: string | null;
+}
+
 /** Makes a finished job anew, once: both jobs name each other. */
 function retryJob(
   db: Connection,
@@ -134,14 +139,22 @@ function retryJob(
   successor: NewJob,
   ready: Ready,
 ): RetryOutcome | Unread {
-  const row = selectJobRow(db, uuid);
+  const row = db.row<FinishedRow>(
+    `SELECT id, execution, runner_id, claimable_at, props -> '$.next_attempt' AS next_attempt
+       FROM jobs WHERE uuid = ?`,
+    uuid,
+  );
   if (row === undefined) return { kind: "not_found" };
-  const job = jobFromRow(db, row);
-  if (!isFinal(job.execution) || isUndoing(job)) {
-    return { kind: "denied", reason: "unfinished", job };
+  const { id, execution, next_attempt } = row;
+  if (!isFinal(execution) || isUndoing(row)) {
+    return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
   }
-  if (job.props.next_attempt !== undefined) return { kind: "denied", reason: "retried", job };
+  if (next_attempt !== null) {
+    // The text is JSON of what this store or a task has written there.
+    const named = JSON.parse(next_attempt) as JsonValue;
+    return { kind: "denied", reason: "retried", next_attempt: named };
+  }
   const outcome = placeJob(db, successor, ready);
-  if (outcome.kind === "created") nameNextAttempt(db, row.id, outcome.job.uuid);
+  if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid);
   return outcome;
 }

@@ -66,7 +66,7 @@ export async function countJobs(db: Connection, filter: JobFilter): Promise<numb
   return await db.durably(() => jobs);
 }
 
-async function listRows<Row extends { readonly id: number }>(
+export async function listRows<Row extends { readonly id: number }>(
   db: Connection,
   columns: string,
   filter: JobFilter,

@@ -4,13 +4,20 @@
 import type { JobUuid, RunnerId } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Job, NewJob } from "../../domain/job.ts";
+import type { Execution } from "../../domain/job_state.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import type { CreateJobOutcome, NextDue } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
-import { type Definition, definitionFor, definitionOf } from "./definitions.ts";
+import { type Definition, definitionAt, definitionFor } from "./definitions.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./job_rows.ts";
+import { BYTES } from "./job_texts.ts";
+import { fitting } from "./text_parts.ts";
 import { insertResult } from "./task_results.ts";
 import { nextTurn, readyDelayedJobs } from "./turns.ts";
 import { HOLDS_TARGET } from "./unfinished.ts";
+
+/** Bytes of the jobs of one claim, which are parsed without a pause. */
+const CLAIM_BYTES = 1024 * 1024;
 
 /** What became of the row of a new job. */
 export type InsertOutcome = Extract<CreateJobOutcome, { kind: "created" | "duplicate" }>;
@@ -43,14 +50,14 @@ export function insertJob(
     job.locks ?? null,
     job.callback_url ?? null,
     typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
-    JSON.stringify(job.props ?? {}),
+    JSON.stringify(propsOf(job)),
     job.created_at,
   );
   if (inserted === 0) {
     return { kind: "duplicate", job_uuid: holderOf(db, job.target, paramsSha256) };
   }
   insertFirstResults(db, job);
-  return { kind: "created", job: { ...queuedJob(job), ...definitionOf(db, definition) } };
+  return { kind: "created", job: { ...queuedJob(job), ...definitionAt(job.workflow) } };
 }
 
 /** The results that a job brings along from an earlier one. */
@@ -59,6 +66,11 @@ function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob
   const id = selectJobRow(db, uuid)?.id;
   if (id === undefined) throw new Error(`Cannot write results of job ${uuid}: its row is missing`);
   for (const entry of chain_results) insertResult(db, id, "chain", entry);
+}
+
+/** What the engine keeps on the job: names of secrets too, since a workflow may be changed. */
+function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
+  return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
 }
 
 /** The job as it was written, without what its definition says. */
@@ -74,7 +86,7 @@ function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
     locks: job.locks ?? null,
     callback_url: job.callback_url ?? null,
     params: job.params,
-    props: job.props ?? {},
+    props: propsOf(job),
     chain_results: job.chain_results ?? [],
     onerror_results: [],
     oncancel_results: [],
@@ -112,14 +124,21 @@ export function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined 
   return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
-/** Takes the jobs whose turn it is. */
+export function selectExecution(db: Connection, uuid: JobUuid): Execution | undefined {
+  const sql = "SELECT execution FROM jobs WHERE uuid = ?";
+  return db.row<{ execution: Execution }>(sql, uuid)?.execution;
+}
+
+/** Takes the jobs whose turn it is: as many as may be read at once, and one at least. */
 export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
   readyDelayedJobs(db, now);
-  const turns = db.rows<{ id: number }>(
-    "SELECT id FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?",
+  const turns = db.rows<{ id: number; bytes: number }>(
+    `SELECT id, ${BYTES} AS bytes FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
     limit,
   );
-  return turns.flatMap(({ id }) => claimJob(db, id, runner, now) ?? []);
+  return turns.slice(0, fitting(turns, 0, CLAIM_BYTES)).flatMap(({ id }) =>
+    claimJob(db, id, runner, now) ?? []
+  );
 }
 
 /**

@@ -4,6 +4,7 @@
 import { type Instant, instantAfter } from "../../domain/instant.ts";
 import type { Retention } from "../job_store.ts";
 import type { Connection } from "./connection.ts";
+import { jobRow } from "./job_texts.ts";
 import { deleteUnusedDefinitions } from "./definitions.ts";
 import { deleteGoneRunners } from "./leases.ts";
 
@@ -39,7 +40,10 @@ export function prune(db: Connection, retention: Retention, now: Instant): numbe
   deleteOldKeys(db, instantAfter(now, -IDEMPOTENCY_MS));
   const definitions = new Set<number>();
   const jobs = jobsToGo(db, retention);
-  for (const id of jobs) definitions.add(deleteJob(db, id));
+  for (const id of jobs) {
+    db.readers.changing(jobRow(id));
+    definitions.add(deleteJob(db, id));
+  }
   if (jobs.length === 0) return 0;
   deleteEmptyCounts(db);
   deleteUnusedDefinitions(db, definitions);

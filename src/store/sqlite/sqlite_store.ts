@@ -27,10 +27,11 @@ import {
 import { changePins, selectPins } from "./index_pins.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
 import { earlierJob, openJobCreation } from "./job_creation.ts";
-import { insertInfo, selectInfo } from "./job_info.ts";
+import { infoTexts, insertInfo, selectInfo } from "./job_info.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job_lists.ts";
 import { selectStats } from "./job_stats.ts";
-import { claimJobs, selectJob, selectNextDue } from "./jobs.ts";
+import { jobBytes, jobText, jobTexts } from "./job_texts.ts";
+import { claimJobs, selectExecution, selectJob, selectNextDue } from "./jobs.ts";
 import { countImages, searchImages } from "./image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./index_artifacts.ts";
 import { keepOlder } from "./older_copy.ts";
@@ -48,6 +49,9 @@ import {
   selectWorkflow,
   selectWorkflows,
   updateWorkflow,
+  workflowBytes,
+  workflowText,
+  workflowTexts,
 } from "./workflows.ts";
 
 /**
@@ -99,7 +103,10 @@ function workflowStore(db: Connection): WorkflowStore {
       db.write("workflow_replace", () => updateWorkflow(db, workflow, rules)),
     remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),
     get: (uuid) => db.durably(() => selectWorkflow(db, uuid)),
+    bytes: (uuid) => db.durably(() => workflowBytes(db, uuid)),
     list: (filter, page = {}) => db.durably(() => selectWorkflows(db, filter, page)),
+    text: (uuid, as) => db.durably(() => workflowText(db, uuid, as)),
+    texts: (filter, page) => db.durably(() => workflowTexts(db, filter, page)),
     count: (filter) => db.durably(() => countWorkflows(db, filter)),
   };
 }
@@ -109,7 +116,11 @@ function jobStore(db: Connection): JobStore {
     ...openJobCreation(db),
     earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
     get: (uuid) => db.durably(() => selectJob(db, uuid)),
+    text: (uuid, showing) => db.durably(() => jobText(db, uuid, showing)),
+    bytes: (uuid) => db.durably(() => jobBytes(db, uuid)),
+    execution: (uuid) => db.durably(() => selectExecution(db, uuid)),
     list: (filter, page = {}) => listJobs(db, filter, page),
+    texts: (filter, page, showing) => jobTexts(db, filter, page, showing),
     keys: (filter, page = {}) => listKeys(db, filter, page),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
@@ -126,8 +137,9 @@ function jobStore(db: Connection): JobStore {
       db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
     abandon: (hold, now) => db.write("job_abandon", () => abandonJob(db, hold, now)),
     rescue: (runner, now, own) => db.write("job_rescue", () => rescueJobs(db, runner, now, own)),
-    cancel: (uuid, now) => db.write("job_cancel", () => cancelJob(db, uuid, now)),
-    resume: (uuid, resume, now) => db.write("job_resume", () => resumeJob(db, uuid, resume, now)),
+    cancel: (uuid, now, showing) => db.write("job_cancel", () => cancelJob(db, uuid, now, showing)),
+    resume: (uuid, resume, now, showing) =>
+      db.write("job_resume", () => resumeJob(db, uuid, resume, now, showing)),
     stats: (now) => db.durably(() => selectStats(db, now)),
     pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
     prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
@@ -139,6 +151,7 @@ function infoStore(db: Connection): InfoStore {
     append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER) =>
       db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax)),
     list: (uuid, after = 0, limit = -1) => db.durably(() => selectInfo(db, uuid, after, limit)),
+    texts: (uuid, after, limit) => db.durably(() => infoTexts(db, uuid, after, limit)),
   };
 }
 

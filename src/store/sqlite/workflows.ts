@@ -11,8 +11,10 @@ import type {
   WorkflowPage,
   WorkflowRules,
 } from "../store.ts";
+import type { StoredText, TextPage } from "../stored_text.ts";
 import type { Connection } from "./connection.ts";
 import { type Condition, whereOf } from "./job_filter.ts";
+import { fitting, readText, textAt, type TextPlace } from "./text_parts.ts";
 
 interface WorkflowRow {
   readonly id: number;
@@ -49,6 +51,7 @@ export function insertWorkflow(
 
 /** Writes a workflow of the agent itself over whatever an earlier version of the agent left. */
 export function putBuiltinWorkflow(db: Connection, workflow: Workflow, now: Instant): void {
+  db.readers.changing(workflowRow(workflow.uuid));
   db.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES (?1, ?2, ?3, 1, ?4)
      ON CONFLICT (uuid) DO UPDATE SET name = ?2, body = ?3, builtin = 1`,
@@ -65,6 +68,7 @@ export function updateWorkflow(
   workflow: Workflow,
   { uniqueName = false }: Pick<WorkflowRules, "uniqueName">,
 ): ReplaceWorkflowOutcome {
+  db.readers.changing(workflowRow(workflow.uuid));
   const written = db.run(
     `UPDATE workflows SET name = ?2, body = ?3
       WHERE uuid = ?1 AND builtin = 0
@@ -80,6 +84,7 @@ export function updateWorkflow(
 }
 
 export function deleteWorkflow(db: Connection, uuid: WorkflowUuid): boolean {
+  db.readers.changing(workflowRow(uuid));
   return db.run("DELETE FROM workflows WHERE uuid = ? AND builtin = 0", uuid) > 0;
 }
 
@@ -89,6 +94,15 @@ export function selectWorkflow(db: Connection, uuid: WorkflowUuid): StoredWorkfl
     uuid,
   );
   return row === undefined ? undefined : workflowFromRow(row);
+}
+
+/** Bytes of the JSON text of a workflow. */
+export function workflowBytes(db: Connection, uuid: WorkflowUuid): number | undefined {
+  const row = db.row<{ bytes: number }>(
+    "SELECT octet_length(body) AS bytes FROM workflows WHERE uuid = ?",
+    uuid,
+  );
+  return row?.bytes;
 }
 
 /** In the order of their creation. The bodies of those that are passed over are not read. */
@@ -106,6 +120,66 @@ export function selectWorkflows(
     offset,
   );
   return rows.map((row) => ({ ...workflowFromRow(row), place: row.id }));
+}
+
+/** A workflow as it is stored, or as GET shows it: with `wf_uuid` behind it. */
+export function workflowText(
+  db: Connection,
+  uuid: WorkflowUuid,
+  as: "stored" | "shown",
+): StoredText | undefined {
+  const bytes = workflowBytes(db, uuid);
+  if (bytes === undefined) return undefined;
+  if (as === "stored") return textAt(db, placeOf(uuid, bytes));
+  const shown = `,"wf_uuid":"${uuid}"}`;
+  const sql = `substr(body, 1, length(body) - 1) || '${shown}'`;
+  return textAt(db, { ...placeOf(uuid, bytes - 1 + shown.length), sql });
+}
+
+/** The next workflows of a list, in the order of their creation: as many as fit a part. */
+export function workflowTexts(
+  db: Connection,
+  filter: WorkflowFilter,
+  { limit, offset = 0, after = 0 }: WorkflowPage & { readonly limit: number },
+): TextPage {
+  const where = whereOf([...conditionsOf(filter), { sql: "id > ?", values: [after] }]);
+  const rows = db.rows<{ id: number; uuid: WorkflowUuid; bytes: number }>(
+    `SELECT id, uuid, octet_length(body) AS bytes FROM workflows ${where.sql}
+      ORDER BY id LIMIT ? OFFSET ?`,
+    ...where.values,
+    limit,
+    offset,
+  );
+  const fit = rows.slice(0, fitting(rows));
+  const place = fit.at(-1)?.id;
+  const [first] = fit;
+  const text = () => {
+    if (first === undefined || place === undefined) return [];
+    if (fit.length === 1) return [textAt(db, placeOf(first.uuid, first.bytes))];
+    const row = db.row<{ text: Uint8Array }>(
+      `SELECT CAST(group_concat(body, ',') AS BLOB) AS text FROM (
+         SELECT body FROM json_each(?) AS listed
+           CROSS JOIN workflows ON workflows.id = listed.value)`,
+      JSON.stringify(fit.map(({ id }) => id)),
+    );
+    return row === undefined ? [] : [readText(row.text)];
+  };
+  return {
+    texts: text(),
+    entries: fit.length,
+    place,
+    last: rows.length < limit && fit.length === rows.length,
+  };
+}
+
+function placeOf(uuid: WorkflowUuid, bytes: number): TextPlace {
+  const from = "workflows WHERE uuid = ?";
+  return { row: workflowRow(uuid), sql: "body", from, values: [uuid], bytes };
+}
+
+/** A workflow as a row that is being read. */
+function workflowRow(uuid: WorkflowUuid): string {
+  return `workflow ${uuid}`;
 }
 
 export function countWorkflows(db: Connection, filter: WorkflowFilter): number {

@@ -1,0 +1,110 @@
+// Texts of rows as parts that are read when they are wanted. SQLite hands out bytes: nothing becomes
+// a string of JavaScript on the way.
+
+import { AgentError } from "../../domain/error.ts";
+import { type LazyPart, PART_BYTES, type StoredText, type TextPart } from "../stored_text.ts";
+import type { Connection } from "./connection.ts";
+import type { TextReader } from "./row_readers.ts";
+
+const encoder = new TextEncoder();
+
+/** Where a text stands. */
+export interface TextPlace {
+  /** Names the row, for those who change it. */
+  readonly row: string;
+  /** Expression of the text. */
+  readonly sql: string;
+  /** What follows FROM, with one question mark for each of `values`. */
+  readonly from: string;
+  readonly values: readonly (string | number)[];
+  readonly bytes: number;
+}
+
+/** A text that is in a row. */
+export function partAt(db: Connection, place: TextPlace): LazyPart {
+  const { row, sql, from, values, bytes } = place;
+  const select = (at: number, length: number) =>
+    db.row<{ part: Uint8Array | null }>(
+      `SELECT substr(CAST(${sql} AS BLOB), ?, ?) AS part FROM ${from}`,
+      at + 1,
+      length,
+      ...values,
+    )?.part ?? undefined;
+  // From now on: what is told of the text, such as its length, is told of the text as it is now.
+  const readWhole = () => select(0, bytes);
+  let reader: TextReader | undefined = db.readers.open(row, `${sql} ${values}`, readWhole);
+  return {
+    bytes,
+    read: (at, length) =>
+      db.durably(() => {
+        const part = reader?.kept()?.subarray(at, at + length) ?? select(at, length);
+        if (part !== undefined) return part;
+        throw new AgentError("aborted", "Cannot read on: what was being read was removed");
+      }),
+    close: () => {
+      reader?.close();
+      reader = undefined;
+    },
+  };
+}
+
+/** One text by itself, read at once unless it is large. */
+export function textAt(
+  db: Connection,
+  place: TextPlace,
+  secrets: string | null = null,
+): StoredText {
+  if (place.bytes > PART_BYTES) return textOf([partAt(db, place)], secrets);
+  const { sql, from, values } = place;
+  const row = db.row<{ text: Uint8Array }>(
+    `SELECT CAST(${sql} AS BLOB) AS text FROM ${from}`,
+    ...values,
+  );
+  if (row === undefined) throw new Error(`Cannot read ${place.row}: it is missing`);
+  return readText(row.text, secrets);
+}
+
+/** A text of parts, those of a few bytes joined. */
+export function textOf(
+  parts: readonly (TextPart | string)[],
+  secrets: string | null = null,
+): StoredText {
+  const joined: TextPart[] = [];
+  let small = "";
+  const close = () => {
+    if (small !== "") joined.push(encoder.encode(small));
+    small = "";
+  };
+  for (const part of parts) {
+    if (typeof part === "string") small += part;
+    else {
+      close();
+      joined.push(part);
+    }
+  }
+  close();
+  const bytes = joined.reduce(
+    (sum, part) => sum + (part instanceof Uint8Array ? part.length : part.bytes),
+    0,
+  );
+  return { parts: joined, bytes, secrets };
+}
+
+/** A text that was read. */
+export function readText(bytes: Uint8Array, secrets: string | null = null): StoredText {
+  return { parts: [bytes], bytes: bytes.length, secrets };
+}
+
+/** How many rows from one on make a page: as many as fit a part, and one at least. */
+export function fitting(
+  rows: readonly { readonly bytes: number }[],
+  first = 0,
+  bytesMax = PART_BYTES,
+): number {
+  let bytes = 0;
+  for (let at = first; at < rows.length; at++) {
+    bytes += rows[at]?.bytes ?? 0;
+    if (bytes > bytesMax) return Math.max(at - first, 1);
+  }
+  return rows.length - first;
+}
