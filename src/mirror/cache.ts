@@ -14,6 +14,7 @@ import type { MediaFile, MediaStore } from "../store/media_store.ts";
 import { type CacheRoom, openCacheRoom } from "./cache_room.ts";
 import { fileInfo } from "./file_info.ts";
 import type { Hashes } from "./hash.ts";
+import { removeOutputs } from "./partial.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "./web_request.ts";
 
@@ -89,7 +90,7 @@ export function openCache(deps: CacheDependencies): Cache {
     reserve: room.reserve,
     prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
-      swept ??= sweep(folder, media).catch((error) => {
+      swept ??= sweep(folder, partialFolder, media).catch((error) => {
         // Tried again by the next download: what failed may pass, such as a busy store.
         swept = undefined;
         throw error;
@@ -158,7 +159,8 @@ async function keep(
 }
 
 /** A crash between a rename and its record leaves a folder that nobody knows; it is downloaded anew. */
-async function sweep(folder: string, media: MediaStore): Promise<void> {
+async function sweep(folder: string, partials: string, media: MediaStore): Promise<void> {
+  await removeOutputs(partials);
   const known = new Set<string>();
   for (const { sha256, path } of await media.list()) if (path === null) known.add(sha256);
   for await (const { name, isDirectory } of Deno.readDir(folder)) {

@@ -3,13 +3,12 @@
 // else fill the disk.
 
 import { dirname } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
 import { closing } from "../closing.ts";
-import { openDecoder } from "./decoder.ts";
-import type { PackedAs } from "./decoding.ts";
+import type { Decoders } from "../decoder/decoder_pool.ts";
+import type { PackedAs } from "../domain/media_compression.ts";
 import { openFileWriter } from "./file_writer.ts";
 import type { FreeBytes } from "./free_space.ts";
-import { type Hashes, openHasher } from "./hash.ts";
+import { sha256In } from "./hash.ts";
 import { abortedError } from "./time_limits.ts";
 
 /** Largest decompressed file, bytes. */
@@ -36,44 +35,50 @@ export interface DecompressRequest {
 }
 
 /**
- * Decompresses one file into another, which is on the disk when this returns.
- * @throws {AgentError} `upstream` for a damaged file, `too_large`, `storage_full` or `aborted`
+ * Decompresses one file into another, which is on the disk when this returns. A decoder does it, which is
+ * killed as soon as the caller gives up.
+ * @throws {AgentError} `upstream` for a damaged file, or one that gets nowhere; `too_large`,
+ *   `storage_full` or `aborted`
  */
 export async function decompress(
+  decoders: Decoders,
   request: DecompressRequest,
-): Promise<{ hashes: Hashes; size: number }> {
+): Promise<{ sha256: string; size: number }> {
   const { compression, from, to, freeBytes, label, signal, onProgress } = request;
-  const hasher = await openHasher();
   const what = `decompress ${label}`;
   const { size: packed } = await Deno.stat(from);
   const byRatio = Math.max(packed * RATIO_MAX, RATIO_FREE_BYTES);
   const bytesMax = Math.min(request.bytesMax ?? DECOMPRESSED_BYTES_MAX, byRatio);
-  const options = { path: to, hasher, bytesMax, folder: dirname(to), freeBytes, what };
+  const options = { path: to, bytesMax, folder: dirname(to), freeBytes, what };
   return await closing(await openFileWriter(options), async (file) => {
     try {
-      const decode = await openDecoder(compression);
-      for await (const part of decode(partsOf(from, signal))) {
+      const work = { compression, what };
+      const unpacked = decoders.stream("unpack", work, partsOf(from, signal), {
+        what,
+        signal,
+        ahead: true,
+      });
+      for await (const part of unpacked.output) {
         await file.write(part);
-        onProgress(hasher.size, null);
+        onProgress(file.size, null);
       }
       await file.sync();
+      return { size: file.size, sha256: sha256In(await unpacked.answer) };
     } catch (error) {
       if (signal.aborted) throw abortedError(what, signal);
-      if (error instanceof AgentError) throw error;
-      throw new AgentError("upstream", `Cannot ${what}: ${messageOf(error)}`, { cause: error });
+      throw error;
     }
-    return { size: hasher.size, hashes: hasher.finish() };
   });
 }
 
-/** A file in parts, each in memory of its own. */
+/** A file in parts; each is good until the next. */
 async function* partsOf(path: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const file = await Deno.open(path, { read: true });
+  const buffer = new Uint8Array(PART_BYTES);
   try {
     // Ends with the file: read() answers null there.
     for (;;) {
       signal.throwIfAborted();
-      const buffer = new Uint8Array(PART_BYTES);
       const count = await file.read(buffer);
       if (count === null) return;
       yield buffer.subarray(0, count);

@@ -4,10 +4,11 @@
 import { dirname } from "@std/path";
 import type { DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
+import type { MediaCompression } from "../domain/media_compression.ts";
 import type { Bandwidth } from "./bandwidth.ts";
 import { openFileWriter } from "./file_writer.ts";
 import { type FreeBytes, requireRoom } from "./free_space.ts";
-import { type Hasher, type Hashes, hashInto, openHasher } from "./hash.ts";
+import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
 import { transientError } from "./retry.ts";
 import { type Deadline, openDeadline, STALL_BYTES, type TimeLimits } from "./time_limits.ts";
@@ -23,6 +24,7 @@ export interface DownloadDependencies {
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
   readonly bandwidth: Bandwidth;
+  readonly hashing: Hashing;
   /** Told of bytes as they come, also of a download that fails or is thrown away. */
   readonly received: (bytes: number) => void;
 }
@@ -33,6 +35,8 @@ export interface DownloadRequest {
   readonly partial: Partial;
   /** Bytes that the file must have, where that is known. */
   readonly size: number | null;
+  /** How it is packed. */
+  readonly compression: MediaCompression;
   /** What it is hashed by besides SHA-256. */
   readonly algorithms: readonly DigestAlgorithm[];
   /** Whether it may go on from an earlier try: only where a digest judges the whole. */
@@ -63,21 +67,33 @@ export async function download(
   const { url, partial, size, label, signal } = request;
   const what = `download ${label} from ${shown(url)}`;
   const held = request.resumable ? await partial.resumable(url) : undefined;
-  const hasher = await openHasher(request.algorithms);
-  const resumed = held !== undefined && (size === null || held.size <= size);
-  if (resumed) await hashInto(hasher, partial.path, { signal });
-  if (resumed && hasher.size === size) return { hashes: hasher.finish(), size, resumed };
+  return await closing(deps.hashing.open(request.algorithms), async (hasher) => {
+    if (held === undefined || size !== null && held.size > size) {
+      return await fetchInto(deps, request, { hasher, what });
+    }
+    await hashInto(hasher, partial.path, { signal });
+    if (hasher.size === size) return { hashes: await hasher.finish(), size, resumed: true };
+    return await fetchInto(deps, request, { hasher, what, validator: held.validator });
+  });
+}
+
+/** @param validator of the part that the hasher has, if any */
+async function fetchInto(
+  deps: DownloadDependencies,
+  request: DownloadRequest,
+  { hasher, what, validator }: { hasher: Hasher; what: string; validator?: string },
+): Promise<Downloaded> {
+  const { url, partial, signal, compression } = request;
+  const resumed = validator !== undefined;
   const deadline = openDeadline(deps.times.answerMs, what, signal);
   try {
-    const range = resumed
-      ? { range: `bytes=${hasher.size}-`, "if-range": held.validator }
-      : undefined;
-    // Without this, a server's own compression would be undone on the way and spoil the digest.
-    const headers = { "accept-encoding": "identity", accept: "*/*", ...range };
-    const response = await ask(deps.web, url, { headers, deadline });
+    const range = resumed ? { range: `bytes=${hasher.size}-`, "if-range": validator } : undefined;
+    const headers = { accept: "*/*", ...range };
+    const packed = compression === "none" ? {} : { packedAs: compression };
+    const response = await ask(deps.web, url, { headers, deadline, ...packed });
     const job = { deps, request, response, deadline, what };
     if (response.status === 206 && resumed) return await goOn(job, hasher);
-    if (response.status === 200) return await startAnew(job);
+    if (response.status === 200) return await startAgain(job, resumed ? undefined : hasher);
     await response.body?.cancel();
     if (response.status === 416 || response.status === 206) {
       await partial.remove();
@@ -97,13 +113,18 @@ interface Transfer {
   readonly what: string;
 }
 
-async function startAnew(transfer: Transfer): Promise<Downloaded> {
-  const { request, response } = transfer;
+/** @param fresh a hasher that has seen nothing, if there is one */
+async function startAgain(transfer: Transfer, fresh: Hasher | undefined): Promise<Downloaded> {
+  const { deps, request, response } = transfer;
   const validator = rangeValidator(response.headers);
   await request.partial.begin({ url: request.url, validator });
   const length = response.headers.get("content-length");
   const total = length === null ? null : Number(length);
-  return await receive(transfer, await openHasher(request.algorithms), total, false);
+  if (fresh !== undefined) return await receive(transfer, fresh, total, false);
+  return await closing(
+    deps.hashing.open(request.algorithms),
+    (hasher) => receive(transfer, hasher, total, false),
+  );
 }
 
 async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
@@ -139,19 +160,21 @@ async function receive(
     await requireRoom(deps.freeBytes, folder, (total ?? size ?? 0) - hasher.size, what);
     const { path } = partial;
     const { freeBytes } = deps;
-    const writer = await openFileWriter({ path, hasher, bytesMax, folder, freeBytes, what });
+    const from = hasher.size;
+    const writer = await openFileWriter({ path, from, bytesMax, folder, freeBytes, what });
     return await closing(writer, async (file) => {
       let sinceCheck = 0;
       deadline.extend(deps.times.stallMs);
       for await (const part of response.body ?? []) {
         deps.received(part.byteLength);
         await file.write(part);
-        onProgress(hasher.size, total ?? size);
-        sinceCheck += part.byteLength;
         // Our own wait is no stall of the server.
         const { signal, hold } = deadline;
+        const hashed = await hasher.update(part, hold);
+        onProgress(hasher.size, total ?? size);
+        sinceCheck += part.byteLength;
         const waited = await deps.bandwidth.take(part.byteLength, signal, hold);
-        if (sinceCheck < STALL_BYTES && !waited) continue;
+        if (sinceCheck < STALL_BYTES && !waited && !hashed) continue;
         sinceCheck = 0;
         deadline.extend(deps.times.stallMs);
       }
@@ -159,8 +182,9 @@ async function receive(
       if (wanted !== null && hasher.size !== wanted) {
         throw transientError(`Cannot ${what}: it ended after ${hasher.size} of ${wanted} bytes`);
       }
+      deadline.hold();
       await file.sync();
-      return { size: hasher.size, hashes: hasher.finish(), resumed };
+      return { size: hasher.size, hashes: await hasher.finish(), resumed };
     });
   } catch (error) {
     await response.body?.cancel().catch(() => {});

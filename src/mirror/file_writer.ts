@@ -1,8 +1,7 @@
-// Writes a file from its start or its end, hashing what it writes.
+// Writes a file from its start or its end, within its largest size and the room on the disk.
 
 import { AgentError } from "../domain/error.ts";
 import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
-import type { Hasher } from "./hash.ts";
 
 /** Bytes after which the room on the disk is looked at again. */
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
@@ -10,7 +9,8 @@ const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 /** Which file is written, and how large it may become. */
 export interface FileWriterOptions {
   readonly path: string;
-  readonly hasher: Hasher;
+  /** Bytes of it that are there and stay; nothing unless given. */
+  readonly from?: number;
   /** Bytes that the file may have in the end. */
   readonly bytesMax: number;
   readonly folder: string;
@@ -21,22 +21,28 @@ export interface FileWriterOptions {
 
 /** An open file; its disposal closes it. */
 export interface FileWriter extends Disposable {
+  /** Bytes of the file so far. */
+  readonly size: number;
   /** @throws {AgentError} `too_large` or `storage_full` */
   write(part: Uint8Array): Promise<void>;
   /** Returns when everything written is on the disk. */
   sync(): Promise<void>;
 }
 
-/** Opens a file that is made when missing; what it holds has been given to the hasher before. */
+/** Opens a file that is made when missing. */
 export async function openFileWriter(options: FileWriterOptions): Promise<FileWriter> {
-  const { path, hasher, bytesMax, folder, freeBytes, what } = options;
+  const { path, from = 0, bytesMax, folder, freeBytes, what } = options;
   const file = await Deno.open(path, { write: true, create: true });
-  await file.truncate(hasher.size);
-  await file.seek(hasher.size, Deno.SeekMode.Start);
+  await file.truncate(from);
+  await file.seek(from, Deno.SeekMode.Start);
+  let size = from;
   let unchecked = 0;
   return {
+    get size() {
+      return size;
+    },
     async write(part) {
-      if (hasher.size + part.byteLength > bytesMax) {
+      if (size + part.byteLength > bytesMax) {
         throw new AgentError("too_large", `Cannot ${what}: it has over ${bytesMax} bytes`);
       }
       unchecked += part.byteLength;
@@ -52,7 +58,7 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
           throw writeFailure(error, what);
         }
       }
-      hasher.update(part);
+      size += part.byteLength;
     },
     async sync() {
       try {

@@ -1,19 +1,15 @@
 // From a reference to an artifact: alias or release, build, and the one file that is meant. What
 // does not lead to exactly one file is answered with the choices that there are.
 
-import { type Artifact, type Build, type BuildList, parseBuildList } from "../domain/artifact.ts";
+import type { Artifact, Build } from "../domain/artifact.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import {
-  type Distro,
-  type DistroSummary,
-  holderOf,
-  parseDistro,
-  parseDistroList,
-} from "../domain/image_index.ts";
-import { decodeDocument, quote } from "../domain/index_document.ts";
-import { archivePath, DISTRO_LIST_PATH, distroPath, releasePath } from "../domain/index_path.ts";
+import { type Distro, type DistroSummary, holderOf } from "../domain/image_index.ts";
+import { quote } from "../domain/index_document.ts";
+import { DISTRO_LIST_PATH, distroPath } from "../domain/index_path.ts";
 import { type ArtifactRef, safeMediaName } from "../domain/media.ts";
 import type { IndexStore } from "../store/store.ts";
+import { heldLists } from "./held_builds.ts";
+import type { IndexReading } from "./index_reading.ts";
 
 /** The architecture of a reference that names none, in the words of the OS information database. */
 export const ARCH_DEFAULT = "x86_64";
@@ -33,19 +29,25 @@ export interface FoundArtifact {
   readonly label: string;
 }
 
+/** The index that is here, and who reads its documents. */
+export interface KnownIndex {
+  readonly index: IndexStore;
+  readonly reading: IndexReading;
+}
+
 /**
  * Finds the artifact that a reference means.
  * @throws {AgentError} `not_found` or `invalid_argument` (several fit), naming the choices
  */
-export async function findArtifact(index: IndexStore, ref: ArtifactRef): Promise<FoundArtifact> {
-  const distro = await findDistro(index, ref.distro);
+export async function findArtifact(known: KnownIndex, ref: ArtifactRef): Promise<FoundArtifact> {
+  const distro = await findDistro(known, ref.distro);
   const release = holderOf(distro, ref.release)?.id ??
     distro.releases.find((one) => one.id === ref.release)?.id;
   if (release === undefined) {
     const choices = distro.releases.flatMap((one) => [...one.aliases, one.id]);
     throw noneOf(`release ${quote(ref.release)} of ${distro.id}`, choices);
   }
-  const build = await findBuild(index, distro.id, release, ref.build);
+  const build = await findBuild(known, { distro: distro.id, release }, ref.build);
   const artifact = selectArtifact(build, ref, `${distro.id} ${release} ${build.build}`);
   return foundArtifact(distro.id, release, build.build, artifact);
 }
@@ -70,52 +72,37 @@ export function foundArtifact(
   };
 }
 
-async function findDistro(index: IndexStore, id: string): Promise<Distro> {
+async function findDistro({ index, reading }: KnownIndex, id: string): Promise<Distro> {
   const list = await index.get(DISTRO_LIST_PATH);
   if (list === undefined) {
     throw new AgentError("not_found", `Cannot find distro ${quote(id)}: the index is empty`);
   }
-  const { distros } = parseDistroList(decodeDocument(list.body, list.path));
+  const { distros } = await reading.list(list.body);
   const summary = distros.find((one: DistroSummary) => one.id === id);
   const document = summary === undefined ? undefined : await index.get(distroPath(summary.id));
   if (summary === undefined || document === undefined) {
     throw noneOf(`distro ${quote(id)}`, distros.map((one) => one.id));
   }
-  return parseDistro(decodeDocument(document.body, document.path), summary);
+  return await reading.distro(document, summary);
 }
 
 async function findBuild(
-  index: IndexStore,
-  distro: string,
-  release: string,
+  { index, reading }: KnownIndex,
+  about: { readonly distro: string; readonly release: string },
   wanted: string | undefined,
 ): Promise<Build> {
-  const current = await readBuilds(index, distro, release, "current");
-  const first = current?.builds[0];
-  if (current === undefined || first === undefined) {
-    throw new AgentError("not_found", `Cannot find builds of ${distro} ${release}: none are here`);
+  const of = `${about.distro} ${about.release}`;
+  const lists = await heldLists(index, about.distro, about.release);
+  if (lists[0]?.kind !== "current") {
+    throw new AgentError("not_found", `Cannot find builds of ${of}: none are here`);
   }
-  if (wanted === undefined) return first;
-  const found = current.builds.find((build) => build.build === wanted);
-  if (found !== undefined) return found;
-  const archive = await readBuilds(index, distro, release, "archived");
-  const archived = archive?.builds.find((build) => build.build === wanted);
-  if (archived !== undefined) return archived;
-  const choices = [...current.builds, ...archive?.builds ?? []].map((build) => build.build);
-  throw noneOf(`build ${quote(wanted)} of ${distro} ${release}`, choices);
-}
-
-async function readBuilds(
-  index: IndexStore,
-  distro: string,
-  release: string,
-  kind: "current" | "archived",
-): Promise<BuildList | undefined> {
-  const path = kind === "current" ? releasePath(distro, release) : archivePath(distro, release);
-  const document = await index.get(path);
-  if (document === undefined) return undefined;
-  const expected = { document: path, distro, release, kind };
-  return parseBuildList(decodeDocument(document.body, path), expected);
+  const names: string[] = [];
+  for (const list of lists) {
+    const read = await reading.build(list, about, wanted);
+    if (read.build !== undefined) return read.build;
+    names.push(...read.names);
+  }
+  throw noneOf(`build ${quote(wanted ?? "")} of ${of}`, names);
 }
 
 /**

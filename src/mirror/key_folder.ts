@@ -1,62 +1,112 @@
 // The keys that the operator trusts for signatures of vendors: files of a folder, each with one public
-// key or several, as text or binary. Nothing is ever added to them from the network.
+// key or several, as text or binary. A folder in it that is named after a distro holds the keys of that
+// distro: then they alone count for it. Nothing is ever added to them from the network.
 
 import { join } from "@std/path";
-import type { PublicKey } from "openpgp";
 import { AgentError, messageOf } from "../domain/error.ts";
+import { quote } from "../domain/index_document.ts";
+import { isIndexName } from "../domain/index_path.ts";
 
 /** Files that hold keys, by their endings. */
 const KEY_FILE = /^[^.].*\.(asc|gpg|pgp|key)$/i;
 const FILES_MAX = 256;
-const FILE_BYTES_MAX = 4 * 1024 * 1024;
-const ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+/** Bytes of all keys that count for one file: a vendor's keyring has some 100 kB. */
+const KEYS_BYTES_MAX = 8 * 1024 * 1024;
+
+/** A file of keys as it is, read by a decoder. */
+export interface KeyFile {
+  readonly path: string;
+  readonly bytes: Uint8Array;
+}
+
+/** What lies in a folder of keys. */
+export interface KeyFolder {
+  /** Names of key files at the top, sorted. */
+  readonly files: readonly string[];
+  /** Names of distros that have a folder of their own, sorted. */
+  readonly distros: readonly string[];
+}
 
 /**
- * Every key of the folder, read anew, so that a key that was taken away is no longer trusted.
- * @throws {AgentError} `invalid_argument` naming a file that is no key, or too many
+ * The files of keys that count for a distro, read again each time, so that a key that was taken away is no
+ * longer trusted: those of the folder that is named after it, else those at the top.
+ * @param distro null for a file of no distro, such as one of an address
+ * @throws {AgentError} `invalid_argument` naming what is no key file or no folder of a distro, what leads
+ *   out of the folder, or too many
  */
-export async function readKeyFolder(folder: string): Promise<PublicKey[]> {
-  const { readKey, readKeys } = await import("openpgp");
-  const keys: PublicKey[] = [];
-  for (const name of await keyFiles(folder)) {
-    const path = join(folder, name);
-    try {
-      const bytes = await Deno.readFile(path);
-      if (bytes.byteLength > FILE_BYTES_MAX) throw new Error(`it has over ${FILE_BYTES_MAX} bytes`);
-      // Bytes of a binary key are no UTF-8; only the beginning is looked at.
-      const text = new TextDecoder().decode(bytes);
-      const found = text.includes(ARMOR)
-        ? await armoredKeys(text, async (armoredKey) => await readKey({ armoredKey }))
-        : await readKeys({ binaryKeys: bytes });
-      keys.push(...found.map((key) => key.toPublic()));
-    } catch (error) {
-      const message = `Cannot read the key ${path}: ${messageOf(error)}`;
-      throw new AgentError("invalid_argument", message, { cause: error });
-    }
+export async function readKeyFolder(folder: string, distro: string | null): Promise<KeyFile[]> {
+  const { files, distros } = await lookAtKeys(folder);
+  const own = distro !== null && distros.includes(distro);
+  const names = own ? (await listed(join(folder, distro), folder)).files : files;
+  const place = own ? join(folder, distro) : folder;
+  if (names.length > FILES_MAX) {
+    throw refused(place, `it has ${names.length} files, expected at most ${FILES_MAX}`);
+  }
+  const keys: KeyFile[] = [];
+  let size = 0;
+  for (const name of names) {
+    const path = join(place, name);
+    const bytes = await readKeyFile(path, KEYS_BYTES_MAX - size);
+    size += bytes.byteLength;
+    keys.push({ path, bytes });
   }
   return keys;
 }
 
-async function keyFiles(folder: string): Promise<string[]> {
-  const names: string[] = [];
-  try {
-    for await (const { name } of Deno.readDir(folder)) {
-      if (KEY_FILE.test(name)) names.push(name);
-    }
-  } catch (error) {
-    const message = `Cannot read the folder of keys ${folder}: ${messageOf(error)}`;
-    throw new AgentError("invalid_argument", message, { cause: error });
+/**
+ * What lies in the folder of keys.
+ * @throws {AgentError} `invalid_argument` when it cannot be read, or something in it is not as it must be
+ */
+export async function lookAtKeys(folder: string): Promise<KeyFolder> {
+  const { files, folders } = await listed(folder, folder);
+  const strange = folders.find((name) => !isIndexName(name));
+  if (strange !== undefined) {
+    throw refused(folder, `${quote(strange)} in it cannot be the name of a distro`);
   }
-  if (names.length > FILES_MAX) {
-    const message = `Cannot read the folder of keys ${folder}: it has ${names.length} files, ` +
-      `expected at most ${FILES_MAX}`;
-    throw new AgentError("invalid_argument", message);
-  }
-  return names.sort();
+  return { files, distros: folders };
 }
 
-/** A file may hold several blocks, one after another. */
-async function armoredKeys<T>(text: string, read: (block: string) => Promise<T>): Promise<T[]> {
-  const blocks = text.split(ARMOR).slice(1).map((block) => ARMOR + block);
-  return await Promise.all(blocks.map(read));
+interface Listed {
+  readonly files: string[];
+  readonly folders: string[];
+}
+
+/** @param root what no link may lead out of */
+async function listed(folder: string, root: string): Promise<Listed> {
+  const [files, folders]: [string[], string[]] = [[], []];
+  try {
+    const inside = `${await Deno.realPath(root)}/`;
+    for await (const { name, isSymlink } of Deno.readDir(folder)) {
+      const path = join(folder, name);
+      if (name.startsWith(".")) continue;
+      if (isSymlink && !(await Deno.realPath(path)).startsWith(inside)) {
+        throw new Error(`${quote(name)} is a link that leads out of it`);
+      }
+      const { isFile, isDirectory } = await Deno.stat(path);
+      if (isDirectory) folders.push(name);
+      else if (KEY_FILE.test(name)) {
+        if (!isFile) throw new Error(`${quote(name)} is no regular file`);
+        files.push(name);
+      }
+    }
+  } catch (error) {
+    throw refused(folder, messageOf(error), error);
+  }
+  return { files: files.sort(), folders: folders.sort() };
+}
+
+async function readKeyFile(path: string, bytesMax: number): Promise<Uint8Array> {
+  try {
+    const { size } = await Deno.stat(path);
+    if (size > bytesMax) throw new Error(`the keys have over ${KEYS_BYTES_MAX} bytes together`);
+    return await Deno.readFile(path);
+  } catch (error) {
+    const message = `Cannot read the key ${path}: ${messageOf(error)}`;
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
+}
+
+function refused(folder: string, reason: string, cause?: unknown): AgentError {
+  const message = `Cannot read the folder of keys ${folder}: ${reason}`;
+  return new AgentError("invalid_argument", message, { cause });
 }

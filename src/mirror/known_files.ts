@@ -1,14 +1,15 @@
 // The files that are known by their own digests: reading one again, removing one, and noting one of the
 // operator. What is found damaged is forgotten; a file of the operator is never removed itself.
 
-import { requireDigest } from "../domain/digest.ts";
+import { closing } from "../closing.ts";
+import { type DigestAlgorithm, requireDigest } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
 import type { MediaFile, MediaStore } from "../store/media_store.ts";
 import type { Cache } from "./cache.ts";
-import { type HashFileOptions, hashInto, openHasher } from "./hash.ts";
+import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
 import type { Medium } from "./medium.ts";
 
 /** How a file is read again. */
@@ -35,6 +36,11 @@ export interface KnownFiles {
    * @throws {AgentError} `not_found`; `digest_mismatch` when it is damaged: it is then removed
    */
   verify(sha256: string, options?: VerifyOptions): Promise<Medium>;
+  /**
+   * The digests of a file in parts, as they come.
+   * @param wanted what it is hashed by besides SHA-256
+   */
+  hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
   /** Records a file of the operator that was read, and that a job uses it. */
   note(medium: Medium, job?: JobUuid): Promise<void>;
   /** @throws {AgentError} `not_found`; `conflict` naming the jobs that use it */
@@ -45,6 +51,7 @@ export interface KnownFiles {
 export interface KnownFilesDependencies {
   readonly media: MediaStore;
   readonly cache: Cache;
+  readonly hashing: Hashing;
   readonly now: Now;
   readonly log: Log;
 }
@@ -60,6 +67,11 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
     list: async () => await Promise.all((await deps.media.list()).map(shown)),
     get: async (sha256) => await shown(await known(deps.media, sha256)),
     verify: (sha256, options = {}) => verify(deps, sha256, options),
+    hash: (parts, wanted) =>
+      closing(deps.hashing.open(wanted), async (hasher) => {
+        for await (const part of parts) await hasher.update(part);
+        return await hasher.finish();
+      }),
     note: (medium, job) => note(deps, medium, job),
     remove: (sha256) => remove(deps, sha256),
   };
@@ -84,10 +96,14 @@ async function verify(
     await media.remove(sha256, true);
     await cache.evict(file);
   };
-  const hasher = await openHasher();
+  let found: Hashes;
   try {
     const share = signal === undefined ? {} : { signal };
-    await hashInto(hasher, path, { ...share, ...(onProgress === undefined ? {} : { onProgress }) });
+    const how = { ...share, ...(onProgress === undefined ? {} : { onProgress }) };
+    found = await closing(deps.hashing.open(), async (hasher) => {
+      await hashInto(hasher, path, how);
+      return await hasher.finish();
+    });
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     await forget();
@@ -95,7 +111,7 @@ async function verify(
     throw new AgentError("not_found", message, { cause });
   }
   try {
-    requireDigest(path, hasher.finish(), { algorithm: "sha256", value: sha256 });
+    requireDigest(path, found, { algorithm: "sha256", value: sha256 });
   } catch (error) {
     await forget();
     log.warn("damaged file discarded", { label: file.label });

@@ -2,11 +2,15 @@
 // index names as locations, and those that the operator allowed. An address comes from whoever may
 // make a job, and the agent stands inside a network in which it can reach more than they can.
 
+import type { Decoders } from "../decoder/decoder_pool.ts";
 import { AgentError } from "../domain/error.ts";
-import { decodeDocument } from "../domain/index_document.ts";
-import { isJsonObject } from "../domain/json.ts";
+import { placeOf } from "../domain/index_path.ts";
 import { leadsToNamed } from "../domain/named_host.ts";
 import type { IndexStore } from "../store/store.ts";
+import { openIndexReading, type ReadDocument } from "./index_reading.ts";
+
+/** Bytes of documents that are read at a time. */
+const READ_BYTES = 4 * 1024 * 1024;
 
 /** Which servers are known. */
 export interface KnownHosts {
@@ -17,6 +21,7 @@ export interface KnownHosts {
 /** What the servers are known from. */
 export interface KnownHostsDependencies {
   readonly index: IndexStore;
+  readonly decoders: Decoders;
   readonly upstream: string | null;
   /** As the operator wrote them, with a port where it is not the scheme's own. */
   readonly allowed: readonly string[];
@@ -26,7 +31,7 @@ export interface KnownHostsDependencies {
 
 /** Opens it; the index is read when an address is first asked for, and again when it has changed. */
 export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
-  const { index, upstream, allowed, generation } = deps;
+  const { upstream, allowed, generation } = deps;
   const base = upstream === null ? null : URL.parse(upstream);
   const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
   let listed: { readonly generation: number; readonly hosts: Promise<Set<string>> } | undefined;
@@ -35,7 +40,7 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
       if (leadsToNamed(url, always)) return;
       const now = generation();
       if (listed?.generation !== now) {
-        listed = { generation: now, hosts: hostsOfLocations(index) };
+        listed = { generation: now, hosts: hostsOfLocations(deps) };
         // A reading that failed is not kept.
         listed.hosts.catch(() => listed = undefined);
       }
@@ -47,28 +52,23 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   };
 }
 
-async function hostsOfLocations(index: IndexStore): Promise<Set<string>> {
+async function hostsOfLocations(
+  { index, decoders, upstream }: KnownHostsDependencies,
+): Promise<Set<string>> {
+  const reading = openIndexReading(decoders, upstream ?? "");
   const hosts = new Set<string>();
+  let [documents, size]: [ReadDocument[], number] = [[], 0];
+  const read = async () => {
+    for (const host of await reading.hosts(documents)) hosts.add(host);
+    [documents, size] = [[], 0];
+  };
   for (const { path } of await index.list()) {
-    const document = await index.get(path);
-    if (document === undefined) continue;
-    for (const address of locationsIn(decodeDocument(document.body, path))) {
-      const host = URL.parse(address)?.host ?? "";
-      if (host !== "") hosts.add(host);
-    }
+    if (placeOf(path).kind === "tree") continue;
+    const body = (await index.get(path))?.body ?? new Uint8Array();
+    documents.push({ path, body });
+    size += body.byteLength;
+    if (size >= READ_BYTES) await read();
   }
+  await read();
   return hosts;
-}
-
-/** Addresses of all locations of a document, whatever kind of document it is. */
-function locationsIn(document: unknown): string[] {
-  const builds = isJsonObject(document) ? listIn(document.builds) : [];
-  return builds
-    .flatMap((build) => isJsonObject(build) ? listIn(build.artifacts) : [])
-    .flatMap((artifact) => isJsonObject(artifact) ? listIn(artifact.locations) : [])
-    .flatMap((place) => isJsonObject(place) && typeof place.url === "string" ? [place.url] : []);
-}
-
-function listIn(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

@@ -1,6 +1,7 @@
 // The mirror: what the rest of the house may ask of the image index and of the files it names.
 
 import type { CheckLevel } from "../domain/check_level.ts";
+import type { Decoders } from "../decoder/decoder_pool.ts";
 import type { Digest } from "../domain/digest.ts";
 import type { Now } from "../domain/instant.ts";
 import type { ArtifactRef } from "../domain/media.ts";
@@ -14,6 +15,8 @@ import { type DownloadOptions, openDownloads } from "./downloads.ts";
 import { findImage } from "./find_image.ts";
 import { findArtifact, type FoundArtifact } from "./find_artifact.ts";
 import { type FreeBytes, systemFreeBytes } from "./free_space.ts";
+import { openHashing } from "./hash.ts";
+import { openIndexReading } from "./index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./known_files.ts";
 import { openKnownHosts } from "./known_hosts.ts";
 import type { Medium } from "./medium.ts";
@@ -56,6 +59,8 @@ export interface MirrorDependencies {
   readonly store: IndexStore;
   readonly media: MediaStore;
   readonly images: ImageStore;
+  /** The processes in which what others wrote is read. */
+  readonly decoders: Decoders;
   /** `https://...`, `http://...` or a folder; null for none. */
   readonly upstream: string | null;
   /**
@@ -100,12 +105,21 @@ export function openMirror(deps: MirrorDependencies): Mirror {
   const { store: index, log, now } = deps;
   const obtain = obtainDependencies(deps);
   const upstream = deps.upstream === null ? null : openUpstream(deps.upstream, obtain);
-  const syncs = openSyncs({ index, upstream, log, now, wait: obtain.wait });
+  const reading = openIndexReading(deps.decoders, deps.upstream ?? "");
+  const syncs = openSyncs({
+    index,
+    upstream,
+    decoders: deps.decoders,
+    log,
+    now,
+    wait: obtain.wait,
+  });
   const downloads = openDownloads({
     ...obtain,
     media: deps.media,
     hosts: openKnownHosts({
       index,
+      decoders: deps.decoders,
       upstream: deps.upstream,
       allowed: deps.allowedHosts ?? [],
       generation: () => syncs.generation,
@@ -129,7 +143,7 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     sync: (request) => syncs.sync(request),
     preview: (request) => syncs.preview(request),
     findArtifact: async (ref) =>
-      await findImage(deps.images, ref) ?? await findArtifact(index, ref),
+      await findImage(deps.images, ref) ?? await findArtifact({ index, reading }, ref),
     download: (found, options = {}) => downloads.artifact(found, options),
     downloadUrl: (url, digest, options = {}) => downloads.url(url, digest, options),
     files: openKnownFiles({ ...obtain, media: deps.media, now, log }),
@@ -161,6 +175,8 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
       wait: deps.wait ?? systemWait,
       monotonicMs: deps.monotonicMs ?? (() => performance.now()),
     }),
+    decoders: deps.decoders,
+    hashing: openHashing(deps.decoders),
     freeBytes: deps.freeBytes ?? systemFreeBytes,
     times: deps.times ?? TIME_LIMITS,
     wait: deps.wait ?? systemWait,

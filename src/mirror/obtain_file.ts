@@ -4,6 +4,7 @@
 import type { CheckLevel } from "../domain/check_level.ts";
 import { requireDigest } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
+import type { Decoders } from "../decoder/decoder_pool.ts";
 import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
 import { decompress } from "./decompress.ts";
@@ -19,6 +20,7 @@ const ADVANCE_BYTES = 1024 * 1024;
 /** What obtaining a file works with. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
+  readonly decoders: Decoders;
   readonly wait: Wait;
   /** From 0 up to 1. */
   readonly random: () => number;
@@ -36,7 +38,7 @@ export interface Obtaining {
   readonly signal: AbortSignal;
   readonly report: (progress: Progress) => void;
   /** Judges the whole file as downloaded, besides its digests; throws when it is not good. */
-  readonly vet?: (path: string) => Promise<void>;
+  readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
   /** The level that the file has when it is kept. */
   readonly level: CheckLevel;
 }
@@ -95,7 +97,7 @@ function allFailed(wanted: WantedFile, failures: readonly AgentError[]): AgentEr
 /** Downloads and judges; a file that went on from an earlier try gets a second chance from zero. */
 async function fromLocation(
   deps: ObtainDependencies,
-  { digests, size, label }: WantedFile,
+  { digests, size, label, compression }: WantedFile,
   url: string,
   partial: Partial,
   { signal, report, vet }: Obtaining,
@@ -113,14 +115,15 @@ async function fromLocation(
   };
   const resumable = digests.length > 0;
   const algorithms = digests.map(({ algorithm }) => algorithm);
-  const request = { url, partial, size, algorithms, resumable, label, signal, onProgress };
+  const how = { compression, algorithms, resumable, label, signal, onProgress };
+  const request = { url, partial, size, ...how };
   const once = () => withRetries(() => download(deps, request), { ...deps, signal, advanced });
   const judge = async (file: Downloaded) => {
     try {
       for (const digest of digests) {
         requireDigest(`${label} from ${shown(url)}`, file.hashes, digest);
       }
-      await vet?.(partial.path);
+      await vet?.(partial.path, signal);
     } catch (error) {
       // Wrong bytes are of no use to any later try.
       await partial.remove();
@@ -164,7 +167,7 @@ async function finish(
     return await kept(partial.path, downloaded.size, downloaded.hashes.sha256);
   }
   try {
-    const { size, hashes } = await decompress({
+    const { size, sha256 } = await decompress(deps.decoders, {
       compression,
       from: partial.path,
       to: partial.outputPath,
@@ -173,7 +176,7 @@ async function finish(
       signal,
       onProgress: (done, total) => report({ phase: "decompress", done, total }),
     });
-    return await kept(partial.outputPath, size, hashes.sha256);
+    return await kept(partial.outputPath, size, sha256);
   } catch (error) {
     await removeFile(partial.outputPath);
     throw error;

@@ -1,124 +1,117 @@
-// Signatures of OpenPGP: of a text that holds its own signature, and of bytes that are signed beside.
-// The library is loaded with the first signature. A signature by a key that is not trusted says
-// nothing; one that does not fit what it signs is refused by whoever asks.
+// Signatures of OpenPGP, checked by a decoder: what a vendor's server sends never meets the library in
+// the agent's own process. See decoder/signature_work.ts for what is checked.
 
-import type { KeyID, PublicKey } from "openpgp";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { joinBodies } from "../decoder/bodies.ts";
+import type { DecoderOptions, Decoders } from "../decoder/decoder_pool.ts";
+import { AgentError } from "../domain/error.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import type { KeyFile } from "./key_folder.ts";
+
+/** Bytes read from a file at a time. */
+const PART_BYTES = 256 * 1024;
 
 /** What became of a signature. */
 export type Signed =
-  | { readonly kind: "good"; readonly text: string }
+  | { readonly kind: "good"; readonly text: Uint8Array }
   /** No key of the operator made it. */
   | { readonly kind: "unknown_key"; readonly key_ids: readonly string[] };
 
-/** What a signature is held against. */
-export interface TrustedKeys {
-  readonly keys: readonly PublicKey[];
+/** What a signature is held against, and by whom. */
+export interface SignatureCheck {
+  readonly decoders: Decoders;
+  readonly keys: readonly KeyFile[];
   readonly now: Date;
+  readonly options: DecoderOptions;
 }
 
 /**
  * A clear-signed text.
  * @returns the text that was signed, which is not all of what was given
- * @throws {AgentError} `digest_mismatch` when the text is not the one that was signed
+ * @throws {AgentError} `digest_mismatch` when the text is not the one that was signed; `invalid_argument`
+ *   naming a file that is no key; `too_large` when it could not be read within the limits of a decoder
  */
-export async function checkClearsigned(document: string, trusted: TrustedKeys): Promise<Signed> {
-  const { readCleartextMessage, verify } = await import("openpgp");
-  const message = await readable(() => readCleartextMessage({ cleartextMessage: document }));
-  const { data, signatures } = await verify({
-    message,
-    verificationKeys: [...trusted.keys],
-    date: trusted.now,
-  });
-  return await judge(signatures, String(data));
+export async function checkClearsigned(
+  document: Uint8Array,
+  check: SignatureCheck,
+): Promise<Signed> {
+  return await checkText("clearsigned", [document], check);
 }
 
 /**
  * A text and the signature beside it.
  * @param signature armored or binary
- * @throws {AgentError} `digest_mismatch` when the text is not the one that was signed
+ * @throws {AgentError} as checkClearsigned()
  */
 export async function checkDetached(
   signed: Uint8Array,
   signature: Uint8Array,
-  trusted: TrustedKeys,
+  check: SignatureCheck,
 ): Promise<Signed> {
-  const { createMessage, verify } = await import("openpgp");
-  const { signatures } = await verify({
-    message: await createMessage({ binary: signed }),
-    signature: await readSignatureBytes(signature),
-    verificationKeys: [...trusted.keys],
-    date: trusted.now,
-  });
-  return await judge(signatures, new TextDecoder().decode(signed));
+  const checked = await checkText("detached", [signed, signature], check);
+  return checked.kind === "good" ? { kind: "good", text: signed } : checked;
+}
+
+async function checkText(
+  kind: "clearsigned" | "detached",
+  bodies: readonly Uint8Array[],
+  { decoders, keys, now, options }: SignatureCheck,
+): Promise<Signed> {
+  const { input } = joinBodies([...keys.map(({ bytes }) => bytes), ...bodies]);
+  const request = { kind, ...requestOf({ keys, now }), lengths: joinBodies(bodies).lengths };
+  return signedIn(await decoders.ask("signature", request, input, options));
 }
 
 /**
  * A file of any size and the signature beside it.
- * @throws {AgentError} `digest_mismatch` when the file is not the one that was signed
+ * @throws {AgentError} as checkClearsigned()
  */
 export async function checkDetachedFile(
   path: string,
   signature: Uint8Array,
-  trusted: TrustedKeys,
+  { decoders, keys, now, options }: SignatureCheck,
 ): Promise<Signed> {
-  const { createMessage, verify } = await import("openpgp");
+  const request = { ...requestOf({ keys, now }), lengths: [signature.byteLength] };
+  const { input } = joinBodies([...keys.map(({ bytes }) => bytes), signature]);
+  // A stream: a large file takes minutes, which other work must not wait for.
+  const work = decoders.stream("file_signature", request, partsOf(input, path), options);
+  // It has none: whatever comes is not of the work.
+  for await (const _ of work.output) throw strange();
+  return signedIn(await work.answer);
+}
+
+function requestOf({ keys, now }: Pick<SignatureCheck, "keys" | "now">): JsonObject {
+  return {
+    keys: keys.map(({ path, bytes }) => ({ path, bytes: bytes.byteLength })),
+    now: now.toISOString(),
+  };
+}
+
+/** Each part is good until the next. */
+async function* partsOf(head: Uint8Array, path: string): AsyncGenerator<Uint8Array> {
+  yield head;
   const file = await Deno.open(path, { read: true });
-  const { data, signatures } = await verify({
-    message: await createMessage({ binary: file.readable }),
-    signature: await readSignatureBytes(signature),
-    verificationKeys: [...trusted.keys],
-    date: trusted.now,
-    format: "binary",
-  });
-  // The signature is compared once the file has been read to its end. Its bytes come by a reader:
-  // the library's stream cannot be walked in another way.
-  const reader = (data as ReadableStream<Uint8Array>).getReader();
-  for (let ended = false; !ended;) ended = (await reader.read()).done;
-  return await judge(signatures, "");
-}
-
-async function readSignatureBytes(bytes: Uint8Array) {
-  const { readSignature } = await import("openpgp");
-  const text = new TextDecoder().decode(bytes);
-  return await readable(() =>
-    text.includes("-----BEGIN PGP SIGNATURE-----")
-      ? readSignature({ armoredSignature: text })
-      : readSignature({ binarySignature: bytes })
-  );
-}
-
-async function readable<T>(read: () => Promise<T>): Promise<T> {
+  const buffer = new Uint8Array(PART_BYTES);
   try {
-    return await read();
-  } catch (error) {
-    const message = `Cannot read the signature: ${messageOf(error)}`;
-    throw new AgentError("digest_mismatch", message, { cause: error });
-  }
-}
-
-/** What the library says of one signature; `verified` rejects for one that is not good. */
-interface SignatureResult {
-  readonly keyID: KeyID;
-  readonly verified: Promise<boolean | null>;
-}
-
-/** One good signature by a trusted key is enough; one that is bad is never made up for. */
-async function judge(results: readonly SignatureResult[], text: string): Promise<Signed> {
-  const unknown: string[] = [];
-  let good = false;
-  for (const { keyID, verified } of results) {
-    try {
-      await verified;
-      good = true;
-    } catch (error) {
-      const words = messageOf(error);
-      if (!words.startsWith("Could not find signing key")) {
-        const message = `Cannot accept the signature of key ${keyID.toHex()}: ${words}`;
-        throw new AgentError("digest_mismatch", message, { cause: error });
-      }
-      unknown.push(keyID.toHex());
+    for (let count = await file.read(buffer); count !== null; count = await file.read(buffer)) {
+      yield buffer.subarray(0, count);
     }
+  } finally {
+    file.close();
   }
-  return good ? { kind: "good", text } : { kind: "unknown_key", key_ids: unknown };
+}
+
+function signedIn(answer: JsonValue): Signed {
+  const { kind, text = "", key_ids } = isJsonObject(answer) ? answer : {};
+  if (kind === "good" && typeof text === "string") {
+    return { kind, text: new TextEncoder().encode(text) };
+  }
+  if (kind === "unknown_key" && Array.isArray(key_ids)) {
+    return { kind, key_ids: key_ids.map(String) };
+  }
+  throw strange();
+}
+
+function strange(): AgentError {
+  const message = "Cannot check a signature: the decoder answered something else";
+  return new AgentError("internal", message);
 }

@@ -4,11 +4,14 @@
 import { join } from "@std/path";
 import { isJsonObject } from "../domain/json.ts";
 import { fileInfo } from "./file_info.ts";
+import { keptValidator } from "./upstream.ts";
 
 /** Unfinished downloads that are kept for another try. */
 export const PARTIALS_MAX = 8;
 /** Age at which an unfinished download is given up, milliseconds. */
 export const PARTIAL_AGE_MS_MAX = 7 * 24 * 3600 * 1000;
+
+const OUTPUT_ENDING = ".out";
 
 /** Where the bytes so far come from. */
 export interface PartialOrigin {
@@ -34,7 +37,7 @@ export interface Partial {
 export function openPartial(folder: string, key: string): Partial {
   const path = join(folder, key);
   const originPath = `${path}.json`;
-  const outputPath = `${path}.out`;
+  const outputPath = path + OUTPUT_ENDING;
   return {
     path,
     outputPath,
@@ -61,10 +64,17 @@ export function openPartial(folder: string, key: string): Partial {
  */
 export function rangeValidator(headers: Headers): string | null {
   const etag = headers.get("etag");
-  if (etag !== null) return /^"[^"]*"$/.test(etag) ? etag : null;
-  const modified = headers.get("last-modified");
+  if (etag !== null) return /^"[^"]*"$/.test(etag) ? keptValidator(etag) : null;
+  const modified = keptValidator(headers.get("last-modified"));
   const ageMs = Date.parse(headers.get("date") ?? "") - Date.parse(modified ?? "");
   return modified !== null && ageMs >= 1000 ? modified : null;
+}
+
+/** Removes what an agent that was killed had unpacked so far: that is never gone on with. */
+export async function removeOutputs(folder: string): Promise<void> {
+  for await (const { name } of Deno.readDir(folder)) {
+    if (name.endsWith(OUTPUT_ENDING)) await removeFile(join(folder, name));
+  }
 }
 
 /** Removes what is too old and, beyond a number, what was not touched longest. */
@@ -95,7 +105,7 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
     if (!isJsonObject(value) || typeof value.url !== "string") return undefined;
     return {
       url: value.url,
-      validator: typeof value.validator === "string" ? value.validator : null,
+      validator: typeof value.validator === "string" ? keptValidator(value.validator) : null,
     };
   } catch (error) {
     // A note that was cut by a crash is as good as none.

@@ -1,8 +1,8 @@
 // Reads the whole tree of an upstream and plans what a sync would write of it.
 
 import { AgentError } from "../domain/error.ts";
-import { checkOpenapi, type DistroList, parseDistroList } from "../domain/image_index.ts";
-import { decodeDocument, refuse, RefusedDocument } from "../domain/index_document.ts";
+import type { DistroList } from "../domain/image_index.ts";
+import { refuse } from "../domain/index_document.ts";
 import {
   DISTRO_LIST_PATH,
   distroPath,
@@ -10,9 +10,11 @@ import {
   OPENAPI_PATH,
   placeOf,
 } from "../domain/index_path.ts";
-import type { Now } from "../domain/instant.ts";
+import type { Instant, Now } from "../domain/instant.ts";
+import { sha256Hex } from "../domain/sha256.ts";
 import { mapLimited } from "../map_limited.ts";
-import { composeDistroList, type ListedState } from "./distro_list.ts";
+import type { IndexDocument } from "../store/store.ts";
+import type { ListedState } from "./index_reading.ts";
 import { type DistroOutcome, syncDistro, type SyncDistroOptions } from "./sync_distro.ts";
 import {
   addComposed,
@@ -37,7 +39,7 @@ export interface PlanTreeOptions extends SyncDistroOptions {
 
 /** @throws {AgentError} `aborted` when the caller gave up; every other failure is in the plan */
 export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
-  const { reader, index, now } = options;
+  const { reader, reading, index, now } = options;
   const plan = emptyPlan();
   reader.expect(TREE_DOCUMENTS);
   const listed = await readList(plan, options);
@@ -74,32 +76,46 @@ export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
     return reader.stored.has(distroPath(distro)) ? "kept" : "absent";
   };
   const heldList = (await index.get(DISTRO_LIST_PATH))?.body;
-  const composed = await composeDistroList(await listed.taken.body(), heldList, stateOf, now());
+  const states = distros.map(({ id }) => [id, stateOf(id)] as const);
+  const composed = await reading.compose(await listed.taken.body(), heldList, states);
   for (const document of accepted) addTaken(plan, document);
   if (composed === null) addTaken(plan, listed.taken);
-  else addComposed(plan, composed, reader.stored.get(DISTRO_LIST_PATH));
+  else addComposed(plan, await madeList(composed, now()), reader.stored.get(DISTRO_LIST_PATH));
   const here = new Set([...accepted.map(({ path }) => path), ...stays, DISTRO_LIST_PATH]);
   const isKept = (path: string) => {
     const place = placeOf(path);
     return place.kind !== "tree" && outcomes.get(place.distro)?.kind === "kept";
   };
-  await planRemovals(plan, reader.stored, index, {
+  await planRemovals(plan, reader.stored, { index, reading }, {
     isHere: (path) => here.has(path) || isKept(path),
     isListed: (distro) => outcomes.has(distro),
   });
   return plan;
 }
 
+/** A list that was composed here. */
+async function madeList(body: Uint8Array, now: Instant): Promise<IndexDocument> {
+  return {
+    path: DISTRO_LIST_PATH,
+    body,
+    sha256: await sha256Hex(body),
+    // The upstream's validators belong to other bytes; without them the list is asked for again.
+    etag: null,
+    last_modified: null,
+    fetched_at: now,
+  };
+}
+
 async function readList(
   plan: SyncPlan,
-  { reader, acceptChanged, signal }: PlanTreeOptions,
+  { reader, reading, acceptChanged, signal }: PlanTreeOptions,
 ): Promise<{ list: DistroList; taken: TakenDocument } | undefined> {
   try {
     const taken = await reader.take(DISTRO_LIST_PATH);
     if (taken === undefined) {
       throw new AgentError("upstream", `Cannot read ${DISTRO_LIST_PATH}: it is not there`);
     }
-    const list = parseDistroList(decodeDocument(await taken.body(), DISTRO_LIST_PATH));
+    const list = await reading.list(await taken.body());
     const holdsDistros = [...reader.stored.keys()].some((path) => placeOf(path).kind !== "tree");
     if (list.distros.length === 0 && holdsDistros && !acceptChanged) {
       const place = { document: DISTRO_LIST_PATH, path: "$.distros" };
@@ -122,16 +138,12 @@ async function readList(
 async function readOptional(
   plan: SyncPlan,
   path: string,
-  { reader, signal }: PlanTreeOptions,
+  { reader, reading, signal }: PlanTreeOptions,
 ): Promise<TakenDocument | "kept" | undefined> {
   try {
     const taken = await reader.take(path);
     if (taken === undefined) return undefined;
-    const value = decodeDocument(await taken.body(), path);
-    if (path === OPENAPI_PATH) checkOpenapi(value);
-    else if (typeof value !== "object" || value === null) {
-      throw new RefusedDocument({ document: path, path: "$" }, "must be an object or a list");
-    }
+    await reading.optional({ path, body: await taken.body() });
     return taken;
   } catch (error) {
     if (!isProblem(error, signal)) throw error;

@@ -5,10 +5,12 @@
 // rule stays as it is here, and the others go on. Only the list of distros can remove one, and only
 // a 404 or 410 can remove an archive: silence and errors never remove anything.
 
+import type { Decoders } from "../decoder/decoder_pool.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../log.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../store/store.ts";
+import { openIndexReading } from "./index_reading.ts";
 import { planTree } from "./plan_tree.ts";
 import { openSyncReader } from "./sync_reader.ts";
 import { countsOf, forgetValidators, type SyncPlan } from "./sync_plan.ts";
@@ -26,6 +28,8 @@ const PREVIEW_CHANGES_MAX = 1000;
 export interface SyncDependencies {
   readonly index: IndexStore;
   readonly upstream: Upstream;
+  /** The processes in which its documents are read. */
+  readonly decoders: Decoders;
   readonly log: Log;
   readonly now: Now;
   readonly wait: Wait;
@@ -146,7 +150,7 @@ interface ReadTree {
 }
 
 async function readTree(
-  { index, upstream, now, wait }: SyncDependencies,
+  { index, upstream, decoders, now, wait }: SyncDependencies,
   { signal, acceptChanged = false, onProgress }: SyncOptions,
 ): Promise<ReadTree> {
   const stored = new Map((await index.list()).map((document) => [document.path, document]));
@@ -170,7 +174,8 @@ async function readTree(
   let plan: SyncPlan;
   try {
     const caller = signal === undefined ? {} : { signal };
-    plan = await planTree({ reader, index, acceptChanged, now, wait, ...caller });
+    const reading = openIndexReading(decoders, upstream.address, deadline.signal);
+    plan = await planTree({ reader, reading, index, acceptChanged, now, wait, ...caller });
   } finally {
     deadline.clear();
   }

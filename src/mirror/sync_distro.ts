@@ -1,8 +1,8 @@
 // Takes one distro from the upstream: its document, the builds of its releases, their archives and
 // the alias files, all of them accepted or the distro refused. Only what a parent names is asked.
 
-import { type Distro, type DistroSummary, holderOf, parseDistro } from "../domain/image_index.ts";
-import { decodeDocument, RefusedDocument } from "../domain/index_document.ts";
+import { type Distro, type DistroSummary, holderOf } from "../domain/image_index.ts";
+import { RefusedDocument } from "../domain/index_document.ts";
 import {
   aliasPath,
   archivePath,
@@ -11,11 +11,10 @@ import {
   releasePath,
   SERVED_ALIASES,
 } from "../domain/index_path.ts";
-import { canonicalJson, type JsonValue } from "../domain/json.ts";
 import { mapLimited } from "../map_limited.ts";
 import type { IndexPin, IndexPinChanges, IndexProblem, IndexStore } from "../store/store.ts";
-import { gonePins, heldBuilds, leavingPins, readBuilds } from "./held_builds.ts";
-import { pinsOf, rolledBack, weakened } from "./pins.ts";
+import { heldLists, leavingPins, pinsOfRelease } from "./held_builds.ts";
+import type { IndexReading, ReadDocument, ReleaseDocument } from "./index_reading.ts";
 import { Contradiction, isProblem, problemOf } from "./sync_problem.ts";
 import type { SyncReader, TakenDocument } from "./sync_reader.ts";
 import type { Wait } from "./time_limits.ts";
@@ -42,6 +41,7 @@ export interface TakenDistro {
 /** What the sync of one distro works with. */
 export interface SyncDistroOptions {
   readonly reader: SyncReader;
+  readonly reading: IndexReading;
   readonly index: IndexStore;
   /** Takes changed digests and older builds as well; see pins.ts. */
   readonly acceptChanged: boolean;
@@ -76,8 +76,9 @@ interface Reading {
 
 async function takeDistro(
   summary: DistroSummary,
-  { reader, index, acceptChanged }: SyncDistroOptions,
+  options: SyncDistroOptions,
 ): Promise<TakenDistro> {
+  const { reader, reading: documentsOf, acceptChanged } = options;
   const documents: TakenDocument[] = [];
   const take = async (path: string) => {
     const taken = await reader.take(path);
@@ -90,7 +91,7 @@ async function takeDistro(
     throw new Contradiction({ document: path, path: "$" }, "is named, but it is not there");
   };
   const own = await need(distroPath(summary.id));
-  const distro = parseDistro(decodeDocument(await own.body(), own.path), summary);
+  const distro = await documentsOf.distro(await asRead(own), summary);
   if (!acceptChanged) refuseEmptied(distro, reader);
   const reading: Reading = { distro, documents, pins: { put: [], remove: [] } };
   const aliases = SERVED_ALIASES.filter((alias) => holderOf(distro, alias) !== undefined);
@@ -99,16 +100,18 @@ async function takeDistro(
   await mapLimited(distro.releases, RELEASES_AT_ONCE, async ({ id }) => {
     const current = await need(releasePath(distro.id, id));
     const archive = await take(archivePath(distro.id, id));
-    await checkRelease(reading, id, { current, archive }, { reader, index, acceptChanged });
+    await checkRelease(reading, id, { current, archive }, options);
     builds.set(id, current);
   });
   for (const alias of aliases) {
     const original = builds.get(holderOf(distro, alias)?.id ?? "");
     const copy = await take(aliasPath(distro.id, alias));
     // An alias file that is not there is not found here either.
-    if (copy !== undefined && original !== undefined) await checkAliasFile(copy, original);
+    if (copy !== undefined && original !== undefined) {
+      await checkAliasFile(copy, original, documentsOf);
+    }
   }
-  await pinDropped(reading, reader, index);
+  await pinDropped(reading, options);
   return reading;
 }
 
@@ -134,52 +137,50 @@ async function checkRelease(
   { distro, pins }: Reading,
   release: string,
   { current, archive }: { current: TakenDocument; archive: TakenDocument | undefined },
-  { reader, index, acceptChanged }: Pick<SyncDistroOptions, "reader" | "index" | "acceptChanged">,
+  { reader, reading, index, acceptChanged }: SyncDistroOptions,
 ): Promise<void> {
   const dropped = archive === undefined && reader.stored.has(archivePath(distro.id, release));
   const same = (document: TakenDocument | undefined) =>
     document === undefined || document.state === "unchanged";
   if (!dropped && same(current) && same(archive)) return;
   const about = { distro: distro.id, release };
-  const after = [readBuilds(await current.body(), current.path, about, "current")];
-  if (archive !== undefined) {
-    after.push(readBuilds(await archive.body(), archive.path, about, "archived"));
+  const news: ReleaseDocument[] = [{ kind: "current", ...await asRead(current) }];
+  if (archive !== undefined) news.push({ kind: "archived", ...await asRead(archive) });
+  const held = await heldLists(index, distro.id, release);
+  const gone = await index.pins(distro.id, release);
+  const read = await reading.release({ ...about, news, held, gone, accepts: acceptChanged });
+  if (read.change !== null) {
+    const place = { document: current.path, path: "$" };
+    throw new RefusedDocument(place, `${read.change}, which the operator must allow`);
   }
-  const before = await heldBuilds(index, distro.id, release);
-  const gone = await gonePins(index, distro.id, release);
-  if (!acceptChanged) {
-    const held = new Map([...gone, ...pinsOf(before)]);
-    const change = weakened(held, pinsOf(after)) ?? rolledBack(before, after);
-    if (change !== undefined) {
-      const place = { document: current.path, path: "$" };
-      throw new RefusedDocument(place, `${change}, which the operator must allow`);
-    }
-  }
-  pins.put.push(...leavingPins(about, before, after));
-  const back = new Set(pinsOf(after).map(([artifact]) => artifact));
-  for (const artifact of gone.keys()) {
-    if (back.has(artifact)) pins.remove.push({ ...about, artifact });
-  }
+  reader.countArtifacts(current.path, read.artifacts);
+  pins.put.push(...leavingPins(about, read));
+  pins.remove.push(...read.back.map((artifact) => ({ ...about, artifact })));
+}
+
+async function asRead({ path, body }: TakenDocument): Promise<ReadDocument> {
+  return { path, body: await body() };
 }
 
 /** An alias file is a copy of the builds of the release that holds the alias. */
-async function checkAliasFile(copy: TakenDocument, original: TakenDocument): Promise<void> {
+async function checkAliasFile(
+  copy: TakenDocument,
+  original: TakenDocument,
+  reading: IndexReading,
+): Promise<void> {
   if (copy.sha256 === original.sha256) return;
-  if (await canonicalOf(copy) === await canonicalOf(original)) return;
+  if (await reading.equal(await asRead(copy), await asRead(original))) return;
   throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
 }
 
-async function canonicalOf(document: TakenDocument): Promise<string> {
-  // Whatever JSON.parse returns is a JSON value.
-  return canonicalJson(decodeDocument(await document.body(), document.path) as JsonValue);
-}
-
 /** Remembers the artifacts of releases that the distro no longer has. */
-async function pinDropped({ distro, pins }: Reading, reader: SyncReader, index: IndexStore) {
+async function pinDropped(
+  { distro, pins }: Reading,
+  { reader, reading, index }: SyncDistroOptions,
+): Promise<void> {
   const here = new Set(distro.releases.map(({ id }) => id));
   for (const release of heldReleases(distro.id, reader)) {
     if (here.has(release)) continue;
-    const before = await heldBuilds(index, distro.id, release);
-    pins.put.push(...leavingPins({ distro: distro.id, release }, before, []));
+    pins.put.push(...await pinsOfRelease(index, reading, { distro: distro.id, release }));
   }
 }

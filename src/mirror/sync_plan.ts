@@ -8,7 +8,8 @@ import type {
   IndexProblem,
   IndexStore,
 } from "../store/store.ts";
-import { heldBuilds, leavingPins } from "./held_builds.ts";
+import { pinsOfRelease } from "./held_builds.ts";
+import type { IndexReading } from "./index_reading.ts";
 import type { StoredDocument, TakenDocument } from "./sync_reader.ts";
 
 /** How one document differs from what the store has. */
@@ -84,7 +85,7 @@ export function addPins(plan: SyncPlan, { put, remove }: IndexPinChanges): void 
 export async function planRemovals(
   plan: SyncPlan,
   stored: ReadonlyMap<string, StoredDocument>,
-  index: IndexStore,
+  { index, reading }: { readonly index: IndexStore; readonly reading: IndexReading },
   { isHere, isListed }: {
     readonly isHere: (path: string) => boolean;
     readonly isListed: (distro: string) => boolean;
@@ -97,8 +98,7 @@ export async function planRemovals(
     const place = placeOf(path);
     // Releases that a listed distro drops were seen when it was read.
     if (place.kind !== "current" || isListed(place.distro)) continue;
-    const before = await heldBuilds(index, place.distro, place.release);
-    addPins(plan, { put: leavingPins(place, before, []), remove: [] });
+    addPins(plan, { put: await pinsOfRelease(index, reading, place), remove: [] });
   }
 }
 

@@ -15,7 +15,9 @@ const REQUESTS_AT_ONCE = 8;
 /** Documents of one tree. The largest known one has 103. */
 const TREE_DOCUMENTS_MAX = 20_000;
 /** Bytes that one sync may bring, all together: they are in memory until the exchange. */
-export const TREE_BYTES_MAX = 128 * 1024 * 1024;
+export const TREE_BYTES_MAX = 64 * 1024 * 1024;
+/** New artifacts of one sync: the rows of all are written in one transaction. The known tree has 830. */
+export const TREE_ARTIFACTS_MAX = 50_000;
 /** Failures in a row after which the upstream is not asked again in the same sync. */
 export const FAILURES_MAX = 8;
 
@@ -44,6 +46,11 @@ export interface SyncReader {
    * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
    */
   take(path: string): Promise<TakenDocument | undefined>;
+  /**
+   * Counts artifacts of lists that are new.
+   * @throws {AgentError} `too_large` when the tree has too many: their rows are written at once
+   */
+  countArtifacts(path: string, artifacts: number): void;
   /** Tells that so many documents more will be taken, for those who watch. */
   expect(documents: number): void;
 }
@@ -121,6 +128,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
       return counts.retryAfter;
     },
     take: (path) => inTurn(() => take(path)),
+    countArtifacts: openArtifactCount(),
     expect(documents) {
       counts.total += documents;
       tell();
@@ -131,6 +139,16 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
 function tooManyBytes(path: string): AgentError {
   const message = `Cannot read ${path}: the tree has over ${TREE_BYTES_MAX} new bytes`;
   return new AgentError("too_large", message);
+}
+
+function openArtifactCount(): SyncReader["countArtifacts"] {
+  let all = 0;
+  return (path, artifacts) => {
+    all += artifacts;
+    if (all <= TREE_ARTIFACTS_MAX) return;
+    const message = `Cannot read ${path}: the tree has over ${TREE_ARTIFACTS_MAX} new artifacts`;
+    throw new UnreadDocument(path, new AgentError("too_large", message));
+  };
 }
 
 /** Lets so many calls run at the same time; the others wait in the order in which they came. */

@@ -1,9 +1,18 @@
 // What a source of the index answers, whether it is a web server or a folder.
 
-/** What the upstream said of a document when we last took it, verbatim. */
+/** What the upstream said of a document when we last took it, verbatim; see {@linkcode keptValidator}. */
 export interface Validators {
   readonly etag: string | null;
   readonly last_modified: string | null;
+}
+
+/** Characters of a validator; one that is longer would come back in every later request. */
+export const VALIDATOR_CHARS_MAX = 512;
+
+/** A validator as it may be kept and shown again; null for none, and for one that no header can hold. */
+export function keptValidator(value: string | null): string | null {
+  if (value === null || value.length > VALIDATOR_CHARS_MAX) return null;
+  return /^[\x20-\x7e]+$/.test(value) ? value : null;
 }
 
 /** What a source says when it is asked for a document. */

@@ -1,12 +1,19 @@
-// A small document of a vendor, read anew from its server: a checksum document or a signature.
+// A small document of a vendor, read from its server each time: a checksum document or a signature.
 
 import { AgentError } from "../domain/error.ts";
 import { withRetries } from "./retry.ts";
 import { openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
 import { ask, failure, shown, type Web } from "./web_request.ts";
 
-/** Bytes of one document; the lists of the largest vendors have some hundred thousand. */
-const DOCUMENT_BYTES_MAX = 8 * 1024 * 1024;
+/** Bytes of one document, by what it is. */
+export const VENDOR_BYTES_MAX = {
+  /** The lists of the largest vendors have some hundred thousand. */
+  checksums: 8 * 1024 * 1024,
+  /** A text that is signed, with its signature or without. */
+  signed: 1024 * 1024,
+  /** A signature beside what it signs; one has some hundred. */
+  signature: 64 * 1024,
+} as const;
 
 /** How a vendor is asked. */
 export interface VendorWeb {
@@ -24,15 +31,20 @@ export interface VendorWeb {
 export async function readVendorDocument(
   vendor: VendorWeb,
   url: string,
+  kind: keyof typeof VENDOR_BYTES_MAX,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array | undefined> {
   const share = signal === undefined ? {} : { signal };
-  return await withRetries(() => readOnce(vendor, url, signal), { ...vendor, ...share });
+  return await withRetries(() => readOnce(vendor, url, VENDOR_BYTES_MAX[kind], signal), {
+    ...vendor,
+    ...share,
+  });
 }
 
 async function readOnce(
   { web, times }: VendorWeb,
   url: string,
+  bytesMax: number,
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array | undefined> {
   const what = `read ${shown(url)}`;
@@ -49,8 +61,8 @@ async function readOnce(
     try {
       for await (const part of response.body ?? []) {
         size += part.byteLength;
-        if (size > DOCUMENT_BYTES_MAX) {
-          const message = `Cannot ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`;
+        if (size > bytesMax) {
+          const message = `Cannot ${what}: it has over ${bytesMax} bytes`;
           throw new AgentError("too_large", message);
         }
         parts.push(part);

@@ -6,18 +6,21 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import { quote } from "../domain/index_document.ts";
 import type { PublishedDigest, Signature } from "../domain/integrity.ts";
 import { safeMediaName } from "../domain/media.ts";
-import { type MediaCompression, unpackedName } from "../domain/media_compression.ts";
+import {
+  MEDIA_COMPRESSIONS,
+  type MediaCompression,
+  unpackedName,
+} from "../domain/media_compression.ts";
 import { sha256Hex } from "../domain/sha256.ts";
-import { COMPRESSIONS } from "./decoding.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
 import { parseRemote } from "./public_address.ts";
 import { shown } from "./web_request.ts";
 
-const KNOWN_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
-
 /** A file as it is wanted. */
 export interface WantedFile {
   readonly source: "artifact" | "url";
+  /** Whose keys may sign it; null for a file of an address. */
+  readonly distro: string | null;
   /** Two wishes with the same key are for the same bytes; a safe file name. */
   readonly key: string;
   /** In the order in which they are tried. */
@@ -55,6 +58,7 @@ export async function wantedUrl(
   const [digest] = digests;
   return {
     source: "url",
+    distro: null,
     key: digest === undefined
       ? `url-${await sha256Hex(new TextEncoder().encode(href))}`
       : keyOf(digests, digest, compression),
@@ -87,15 +91,16 @@ export async function wantedArtifact(
     const message = `Cannot download ${label}: the index has no digest of it, and none was given`;
     throw invalidArgument("digest", message, "Missing");
   }
-  const compression = KNOWN_COMPRESSIONS.find((known) => known === artifact.compression);
+  const compression = MEDIA_COMPRESSIONS.find((known) => known === artifact.compression);
   if (compression === undefined) {
     const message = `Cannot download ${label}: its compression is ` +
-      `${quote(artifact.compression)}, expected one of ${KNOWN_COMPRESSIONS.join(", ")}`;
+      `${quote(artifact.compression)}, expected one of ${MEDIA_COMPRESSIONS.join(", ")}`;
     throw new AgentError("invalid_argument", message);
   }
   const urls = orderedUrls(artifact);
   return {
     source: "artifact",
+    distro: found.distro,
     key: first === undefined
       ? `url-${await sha256Hex(new TextEncoder().encode(urls.join("\n")))}`
       : keyOf(digests, first, compression),

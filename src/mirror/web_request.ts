@@ -2,6 +2,8 @@
 // a time limit on the answer. What comes after the head is the caller's to read and to cancel.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import { quote } from "../domain/index_document.ts";
+import type { PackedAs } from "../domain/media_compression.ts";
 import { parseRemote, type Reach, requirePublic } from "./public_address.ts";
 import { retryAfterSeconds, transientError } from "./retry.ts";
 import { abortedError, type Deadline } from "./time_limits.ts";
@@ -29,12 +31,15 @@ export interface WebRequest {
   readonly trustedHost?: string;
   /** Refuses redirects from http to https as well, as those from https to http always are. */
   readonly keepsScheme?: boolean;
+  /** How the file itself is packed: some servers call that the encoding of their answer. */
+  readonly packedAs?: PackedAs;
 }
 
 /**
  * Asks for an address.
  * @returns a response with status 200, 206, 304, 404, 410 or 416; the body is not read yet
- * @throws {AgentError} `timeout`, `aborted` or `upstream`, transient for 429, 5xx and no answer
+ * @throws {AgentError} `timeout`, `aborted` or `upstream`, transient for 429, 5xx and no answer, and final
+ *   for a body that is packed on the way
  */
 export async function ask(web: Web, address: string, request: WebRequest): Promise<Response> {
   let url = parseRemote(address, web.reach);
@@ -43,7 +48,7 @@ export async function ask(web: Web, address: string, request: WebRequest): Promi
       await within(request.deadline.signal, requirePublic(url, web.reach));
     }
     const response = await askOnce(web, url, request);
-    if (!REDIRECTS.includes(response.status)) return await accept(response, url);
+    if (!REDIRECTS.includes(response.status)) return await accept(response, url, request);
     await response.body?.cancel();
     url = redirected(response, url, web, request.keepsScheme ?? false);
   }
@@ -71,7 +76,13 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
     const token = await web.tokenFor(url);
     const shownToken = token === undefined ? undefined : { authorization: `Bearer ${token}` };
     return await web.fetch(url, {
-      headers: { "user-agent": web.userAgent, ...request.headers, ...shownToken },
+      headers: {
+        "user-agent": web.userAgent,
+        // The bytes as they come are those that are counted and hashed.
+        "accept-encoding": "identity",
+        ...request.headers,
+        ...shownToken,
+      },
       redirect: "manual",
       signal,
     });
@@ -104,14 +115,29 @@ function redirected(response: Response, from: URL, web: Web, keepsScheme: boolea
 
 const ACCEPTED = [200, 206, 304, 404, 410, 416];
 
-async function accept(response: Response, url: URL): Promise<Response> {
-  if (ACCEPTED.includes(response.status)) return response;
+async function accept(response: Response, url: URL, request: WebRequest): Promise<Response> {
+  if (ACCEPTED.includes(response.status)) return await unpacked(response, url, request);
   await response.body?.cancel();
   const message = `Cannot read ${shown(url.href)}: the server answered ${response.status}`;
   if (response.status === 408 || response.status === 429 || response.status >= 500) {
     const asked = retryAfterSeconds(response.headers);
     throw transientError(message, asked);
   }
+  throw new AgentError("upstream", message);
+}
+
+/** A body that is packed on the way could become a thousand times larger than what came. */
+async function unpacked(
+  response: Response,
+  url: URL,
+  { packedAs }: WebRequest,
+): Promise<Response> {
+  const encoding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "";
+  if (encoding === "" || encoding === "identity") return response;
+  if (packedAs !== undefined && [packedAs, `x-${packedAs}`].includes(encoding)) return response;
+  await response.body?.cancel();
+  const message = `Cannot read ${shown(url.href)}: its content encoding is ` +
+    `${quote(encoding)}, though "identity" was asked for`;
   throw new AgentError("upstream", message);
 }
 

@@ -4,7 +4,13 @@ import { AgentError } from "../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
 import { withRetries } from "./retry.ts";
 import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
-import type { ReadOptions, Upstream, UpstreamAnswer, Validators } from "./upstream.ts";
+import {
+  keptValidator,
+  type ReadOptions,
+  type Upstream,
+  type UpstreamAnswer,
+  type Validators,
+} from "./upstream.ts";
 import { ask, failure, shown, type Web } from "./web_request.ts";
 
 /** How the web server is asked. */
@@ -81,8 +87,8 @@ async function readOnce(
     return {
       kind: "document",
       body: await readBody(response, times.idleMs, deadline, { what, onBytes }),
-      etag: response.headers.get("etag"),
-      last_modified: response.headers.get("last-modified"),
+      etag: keptValidator(response.headers.get("etag")),
+      last_modified: keptValidator(response.headers.get("last-modified")),
     };
   } finally {
     deadline.clear();
@@ -90,11 +96,14 @@ async function readOnce(
   }
 }
 
+/** What an older version has kept without looking at it is not shown to the server either. */
 function conditions(known: Validators | null): Record<string, string> {
-  const headers: Record<string, string> = {};
-  if (known?.etag) headers["if-none-match"] = known.etag;
-  if (known?.last_modified) headers["if-modified-since"] = known.last_modified;
-  return headers;
+  const etag = keptValidator(known?.etag ?? null);
+  const modified = keptValidator(known?.last_modified ?? null);
+  return {
+    ...(etag === null ? {} : { "if-none-match": etag }),
+    ...(modified === null ? {} : { "if-modified-since": modified }),
+  };
 }
 
 type Watch = ReturnType<typeof openDeadline>;
@@ -111,7 +120,7 @@ async function readBody(
   let size = 0;
   deadline.extend(idleMs);
   try {
-    // The length of a compressed answer says nothing of the document, so bytes are counted as well.
+    // A server may say nothing of the length, or another one, so bytes are counted as well.
     if (Number(response.headers.get("content-length") ?? 0) > DOCUMENT_BYTES_MAX) throw tooLarge();
     for await (const part of response.body ?? []) {
       size += part.byteLength;

@@ -278,3 +278,24 @@ Deno.test("download() with the check signature needs a folder of keys that can b
     });
   });
 });
+
+Deno.test("download() with the check signature takes the keys of the distro's own folder alone", async () => {
+  await withFolder(async (keyDir) => {
+    const place = async (from: string, ...to: string[]) => {
+      await Deno.mkdir(join(keyDir, ...to), { recursive: true });
+      await Deno.copyFile(join(SIGNED, from), join(keyDir, ...to, from));
+    };
+    await withMirror(async (test) => {
+      publish(test.server);
+      const list = signature(test, "pgp_detached", "SHA256SUMS", "SHA256SUMS.gpg");
+      const found = await described(test, { signatures: [list] });
+      // The right key at the top does not count once the distro has a folder.
+      await place("aurora.asc");
+      await place("else.gpg", "aurora");
+      const error = await rejection(test.mirror.download(found, { check: "signature" }));
+      assertStringIncludes(error.message, "which is no key of the folder for aurora");
+      await place("aurora.asc", "aurora");
+      assertEquals((await test.mirror.download(found, { check: "signature" })).level, "signature");
+    }, { keyDir });
+  });
+});

@@ -1,8 +1,11 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import type { PackedAs } from "../../src/mirror/decoding.ts";
+import type { PackedAs } from "../../src/domain/media_compression.ts";
+import { openProgress } from "../../src/decoder/unpack/progress.ts";
+import { openUnpacker } from "../../src/decoder/unpack/unpacker.ts";
 import { decompress } from "../../src/mirror/decompress.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 import { withFolder } from "../support/until.ts";
 import { gzip, hashed, joined } from "./vendor_file.ts";
 
@@ -22,52 +25,78 @@ interface Changes {
   readonly signal?: AbortSignal;
 }
 
-/** Decompresses bytes, and tells the SHA-256 of what came out. */
-async function unpack(
+/** Unpacks bytes in this process, and tells the SHA-256 of what came out. */
+async function unpack(compression: PackedAs, body: Uint8Array): Promise<string> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  const progress = openProgress();
+  const parts = ReadableStream.from(pieces(body));
+  for await (const part of (await openUnpacker(compression))(parts, progress)) {
+    progress.gave(part.byteLength);
+    hash.update(part);
+  }
+  return hash.digest("hex");
+}
+
+function* pieces(body: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < body.length; at += 65_536) yield body.slice(at, at + 65_536);
+}
+
+async function broken(compression: PackedAs, body: Uint8Array): Promise<Error> {
+  return await assertRejects(() => unpack(compression, body), Error);
+}
+
+/** Decompresses a file by a decoder, and tells the SHA-256 of what came out. */
+async function decompressed(
   compression: PackedAs,
   body: Uint8Array,
   { bytesMax, signal = new AbortController().signal }: Changes = {},
 ): Promise<string> {
-  return await withFolder(async (folder) => {
-    const [from, to] = [join(folder, "in"), join(folder, "out")];
-    await Deno.writeFile(from, body);
-    const { size, hashes } = await decompress({
-      compression,
-      from,
-      to,
-      freeBytes: () => Promise.resolve(2 ** 50),
-      label: "disk",
-      signal,
-      onProgress: () => {},
-      ...(bytesMax === undefined ? {} : { bytesMax }),
+  const decoders = openTestDecoders();
+  try {
+    return await withFolder(async (folder) => {
+      const [from, to] = [join(folder, "in"), join(folder, "out")];
+      await Deno.writeFile(from, body);
+      const { size, sha256 } = await decompress(decoders, {
+        compression,
+        from,
+        to,
+        freeBytes: () => Promise.resolve(2 ** 50),
+        label: "disk",
+        signal,
+        onProgress: () => {},
+        ...(bytesMax === undefined ? {} : { bytesMax }),
+      });
+      const written = await Deno.readFile(to);
+      assertEquals([written.byteLength, await hashed("SHA-256", written)], [size, sha256]);
+      return sha256;
     });
-    assertEquals((await Deno.stat(to)).size, size);
-    return hashes.sha256;
-  });
+  } finally {
+    await decoders.close();
+  }
 }
 
 async function refused(compression: PackedAs, body: Uint8Array, changes?: Changes) {
-  return await assertRejects(() => unpack(compression, body, changes), AgentError);
+  return await assertRejects(() => decompressed(compression, body, changes), AgentError);
 }
 
 for (const kind of KINDS) {
   const packed = PACKED[kind];
 
   Deno.test(`decompress() undoes ${kind}, of one part and of several`, async () => {
-    assertEquals(await unpack(kind, packed), await hashed("SHA-256", PLAIN));
+    assertEquals(await decompressed(kind, packed), await hashed("SHA-256", PLAIN));
     const twice = await hashed("SHA-256", joined([PLAIN, PLAIN]));
     assertEquals(await unpack(kind, joined([packed, packed])), twice);
   });
 
   Deno.test(`decompress() refuses ${kind} that is cut anywhere`, async () => {
     const cuts = [0, 1, 3, 5, 12, 40, packed.length >> 1, packed.length - 5, packed.length - 1];
-    for (const cut of cuts) {
-      const error = await refused(kind, packed.subarray(0, cut));
-      assertEquals([cut, error.code], [cut, "upstream"]);
-      assertStringIncludes(error.message, "Cannot decompress disk: ");
-    }
+    for (const cut of cuts) await broken(kind, packed.subarray(0, cut));
     // A second part that is cut, too.
-    await refused(kind, joined([packed, packed.subarray(0, packed.length - 3)]));
+    await broken(kind, joined([packed, packed.subarray(0, packed.length - 3)]));
+    const error = await refused(kind, packed.subarray(0, packed.length >> 1));
+    assertEquals(error.code, "upstream");
+    assertStringIncludes(error.message, "Cannot decompress disk: ");
   });
 
   Deno.test(`decompress() never takes ${kind} with a flipped bit for the file`, async () => {
@@ -79,7 +108,7 @@ for (const kind of KINDS) {
       damaged[at] = (damaged[at] ?? 0) ^ (1 << (at % 8));
       const outcome = await unpack(kind, damaged).catch((error) => error);
       // Some bits mean nothing, such as those of a date: then the bytes are the right ones.
-      if (outcome instanceof AgentError) noticed += 1;
+      if (outcome instanceof Error) noticed += 1;
       else assertEquals(outcome, whole, `${kind} byte ${at}`);
     }
     assert(noticed > 100, `${noticed} flips were noticed`);
@@ -106,7 +135,7 @@ Deno.test("decompress() undoes what vendors' tools make of xz and zstd", async (
 
 Deno.test("decompress() says what it does not know of xz", async () => {
   for (const name of ["branch.xz", "sha256.xz"]) {
-    const error = await refused("xz", read(name));
+    const error = await broken("xz", read(name));
     assertStringIncludes(error.message, "a filter or a check that is not known here");
   }
 });
@@ -114,7 +143,7 @@ Deno.test("decompress() says what it does not know of xz", async () => {
 Deno.test("decompress() refuses a file of another kind", async () => {
   for (const kind of KINDS) {
     for (const other of KINDS.filter((one) => one !== kind)) {
-      assertEquals((await refused(kind, PACKED[other])).code, "upstream", `${other} as ${kind}`);
+      await broken(kind, PACKED[other]);
     }
   }
 });

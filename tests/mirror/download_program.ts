@@ -3,13 +3,16 @@
 import { silentLog } from "../../src/log.ts";
 import { openMirror } from "../../src/mirror/mirror.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 
 const [path = "", url = "", value = "", cacheDir = ""] = Deno.args;
 const store = await openSqliteStore(path);
+const decoders = openTestDecoders();
 const mirror = openMirror({
   store: store.index,
   media: store.media,
   images: store.images,
+  decoders,
   upstream: url,
   allowHttp: true,
   cacheDir,
@@ -23,4 +26,5 @@ const say = async (text: string) => {
 const digest = { algorithm: "sha256", value } as const;
 const medium = await mirror.downloadUrl(url, digest);
 await say(`done ${medium.sha256}`);
+await decoders.close();
 await store.close();

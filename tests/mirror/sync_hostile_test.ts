@@ -2,7 +2,8 @@
 // the upstream for nothing outside of the tree, and leaves what was there.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { DOCUMENT_VALUES_MAX } from "../../src/domain/index_document.ts";
+import { DOCUMENT_NAMES_MAX, DOCUMENT_VALUES_MAX } from "../../src/domain/index_document.ts";
+import { TREE_ARTIFACTS_MAX } from "../../src/mirror/sync_reader.ts";
 import { replace, storedTree, withMirror } from "./test_mirror.ts";
 import { assertWholeTree } from "./whole_tree.ts";
 
@@ -35,6 +36,8 @@ function build(artifacts: string, id = '"1"'): string {
 }
 
 const linux = (id: string) => `{"id":${JSON.stringify(id)},"os_family":"linux"}`;
+const names = (count: number) =>
+  `{${Array.from({ length: count }, (_, n) => `"${n}":${n}`).join()}}`;
 const nested = (depth: number, inner = "1") => "[".repeat(depth) + inner + "]".repeat(depth);
 
 /** Document, its text, JSON path and words of the reason. */
@@ -61,6 +64,8 @@ const DOCUMENTS: readonly (readonly [string, string, string, string])[] = [
   [LIST, `{"distros":${nested(65, "")}}`, "$", "is nested deeper than 64"],
   [LIST, `[${"1,".repeat(DOCUMENT_VALUES_MAX)}1]`, "$", `has over ${DOCUMENT_VALUES_MAX} values`],
   [LIST, summary(`${linux("a")},`.repeat(10_000) + linux("b")), "$.distros", "over the limit"],
+  [LIST, names(DOCUMENT_NAMES_MAX + 1), "$", `has an object of over ${DOCUMENT_NAMES_MAX} names`],
+  [LIST, `{"distros":[],"x":[${names(DOCUMENT_NAMES_MAX + 1)}]}`, "$", "has an object of over"],
   [LIST, '"distros"', "$", "must be an object"],
   [LIST, "\ufeff{}", "$", "is not JSON"],
   [DISTRO, distro("[]", ',"name":"\\ud800'), "$", "is not JSON"],
@@ -84,6 +89,7 @@ const DOCUMENTS: readonly (readonly [string, string, string, string])[] = [
   [RELEASE, builds(`[${Array(20_000).fill("{}").join()}]`), "$.builds", "over the limit"],
   [RELEASE, build(artifact(',"size":18446744073709551616')), size(), "found 2^64 or more"],
   [RELEASE, build(artifact(',"size":1.8446744073709552e19')), size(), "must be an integer"],
+  [RELEASE, build(artifact(',"size":1844674407370955161600e-2')), size(), "found 2^64 or more"],
   [RELEASE, build(artifact(',"size":1e999')), size(), "must be an integer"],
   [RELEASE, build(artifact(',"size":-1')), size(), "found -1"],
   [RELEASE, build(artifact(',"size":0.5')), size(), "found 0.5"],
@@ -156,5 +162,26 @@ Deno.test("sync() takes the largest size there is, and every word of an open lis
     for (const path of [RELEASE, ALIAS]) replace(server, path, text);
     assertEquals((await mirror.sync()).problems, []);
     assertEquals((await storedTree(store)).get(RELEASE), text);
+  });
+});
+
+Deno.test("a tree of more artifacts than are written at once is not taken", async () => {
+  await withMirror(async ({ mirror, server }) => {
+    const names = Array.from({ length: 6 }, (_, n) => `r${n}`);
+    replace(server, LIST, summary('{"id":"cinder-os","os_family":"illumos"}'));
+    replace(server, DISTRO, distro(`[${names.map((id) => `{"id":"${id}"}`).join()}]`));
+    const many = Array.from(
+      { length: 10_000 },
+      (_, n) =>
+        `{"arch":"a${n}","format":"raw","compression":"none","locations":[{"url":"https://a.example/"}]}`,
+    );
+    for (const id of names) {
+      const text =
+        `{"distro":"cinder-os","release":"${id}","builds":[{"build":"1","artifacts":[${many}]}]}`;
+      replace(server, `v1/distros/cinder-os/releases/${id}/index.json`, text);
+    }
+    const { outcome, problems } = await mirror.sync();
+    assertEquals(outcome, "failed");
+    assertStringIncludes(problems[0]?.message ?? "", `over ${TREE_ARTIFACTS_MAX} new artifacts`);
   });
 });

@@ -9,15 +9,22 @@ import { openIndexServer, type ServedFile } from "./index_server.ts";
 
 const PROGRAM = fromFileUrl(new URL("sync_program.ts", import.meta.url));
 const CONFIG = fromFileUrl(new URL("../../deno.json", import.meta.url));
-const PEAK_MIB_MAX = 512;
-const DISTROS = 12;
-const BYTES = 30 * 1024 * 1024;
+const PEAK_MIB_MAX = 400;
+const DISTROS = 40;
+/** Just below the limit of one document. */
+const BYTES = 4_000_000;
+
+/** An object of as many names as one may have. */
+const NAMES = `{${Array.from({ length: 1000 }, (_, n) => `"${n}":${n}`).join()}}`;
+/** A number that rounds to 2^64, and is larger. */
+const WIDE = "18446744073709551616";
 
 /** Name, and the text of the document of every distro. */
 const HOSTILE: readonly (readonly [string, string])[] = [
-  ["as many builds as are parsed", `{"builds":[${Array(490_000).fill('{"a":1}').join()}]}`],
-  ["a million builds", `{"builds":[${Array(1_000_000).fill('{"build":"1"}').join()}]}`],
-  ["a million names", `{${Array.from({ length: 1_000_000 }, (_, n) => `"${n}":${n}`).join()}}`],
+  ["as many builds as are parsed", `{"builds":[${Array(49_000).fill('{"a":1}').join()}]}`],
+  ["a hundred thousand names", `{"a":[${Array(99).fill(NAMES).join()}]}`],
+  ["as many integers of 20 digits", `{"a":[${Array(99_000).fill(WIDE).join()}]}`],
+  ["one integer of as many digits", `{"a":${"9".repeat(BYTES)}}`],
   ["one long text", `"${"é".repeat(BYTES / 2)}"`],
   ["deep lists", `${"[".repeat(BYTES / 2)}${"]".repeat(BYTES / 2)}`],
   ["half a string", `["${"\\\\".repeat(BYTES / 2)}`],

@@ -3,13 +3,16 @@
 import { silentLog } from "../../src/log.ts";
 import { openMirror } from "../../src/mirror/mirror.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 
 const [path = "", upstream = "", cacheDir = ""] = Deno.args;
 const store = await openSqliteStore(path);
+const decoders = openTestDecoders();
 const mirror = openMirror({
   store: store.index,
   media: store.media,
   images: store.images,
+  decoders,
   upstream,
   allowHttp: true,
   cacheDir,
@@ -24,3 +27,4 @@ await say("ready");
 for await (const _line of Deno.stdin.readable) {
   await say((await mirror.sync()).outcome);
 }
+await decoders.close();

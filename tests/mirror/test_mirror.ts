@@ -1,6 +1,7 @@
 // A mirror with a real store and a folder of its own, whose waits are noted and not waited.
 
 import { join } from "@std/path";
+import type { Decoders } from "../../src/decoder/decoder_pool.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
@@ -8,6 +9,7 @@ import { openSyncJournal } from "../../src/mirror/sync_journal.ts";
 import type { TimeLimits } from "../../src/mirror/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 import { withFolder } from "../support/until.ts";
 import { fixtureFiles, type IndexServer, openIndexServer } from "./index_server.ts";
 
@@ -18,6 +20,7 @@ export interface TestMirror {
   readonly mirror: Mirror;
   readonly store: Store;
   readonly server: IndexServer;
+  readonly decoders: Decoders;
   readonly cacheDir: string;
   /** Milliseconds of the waits between tries. */
   readonly waits: number[];
@@ -39,10 +42,12 @@ export async function withMirror(
     const waits: number[] = [];
     const clock = { now: "2026-11-20T12:00:00.000Z" };
     const cacheDir = join(folder, "cache");
+    const decoders = openTestDecoders();
     const deps: MirrorDependencies = {
       store: store.index,
       media: store.media,
       images: store.images,
+      decoders,
       upstream: server.url,
       allowHttp: true,
       cacheDir,
@@ -60,8 +65,9 @@ export async function withMirror(
     };
     const again = (more: Partial<MirrorDependencies> = {}) => openMirror({ ...deps, ...more });
     try {
-      await run({ mirror: again(), store, server, cacheDir, waits, clock, again });
+      await run({ mirror: again(), store, server, decoders, cacheDir, waits, clock, again });
     } finally {
+      await decoders.close();
       await store.close();
     }
   });
