@@ -3,9 +3,8 @@
 // its place in the job's timeline; and what it throws becomes something that a task may read.
 
 import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
-import { isUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
-import { isJsonObject, type JsonValue } from "../domain/json.ts";
+import type { JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { orAborted } from "../host/abort.ts";
 import type { Transport } from "../host/transport.ts";
@@ -71,16 +70,16 @@ type Table = Readonly<Record<CapabilityName, Capability>>;
 export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
   const limits = limitsOf(given);
   const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots ?? 1), limits };
-  const table = capabilityTable(deps);
   const own = openOwnMachines(deps);
+  const table = capabilityTable(deps, own);
   return (context) => performFor(context, { table, own, deps });
 }
 
 /** Every capability by its name; the compiler refuses it while one of the protocol is missing. */
-export function capabilityTable(deps: CapabilityDeps): Table {
+export function capabilityTable(deps: CapabilityDeps, own = openOwnMachines(deps)): Table {
   const found = openFoundMedia();
   return {
-    ...vmadmCapabilities(deps),
+    ...vmadmCapabilities({ ...deps, own }),
     ...mediaCapabilities({ ...deps, found }),
     ...imagesCapabilities(deps.mirror, found),
     ...vncCapabilities(deps.vmadm),
@@ -193,22 +192,11 @@ async function run(
   const deadlineMs = deps.deadlinesMs?.[name] ?? capability.deadlineMs;
   return await withDeadline(name, deadlineMs, both, async (signal) => {
     if (changesMachine) await own.require(machineUuid(args[0]), call.job_uuid, signal);
-    if (name === "vmadm.create") await beginCreate(own, args[0], signal);
     const performed = capability.perform({ ...call, signal }, args);
     if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);
     // Waited for until it has really ended, so that no undoing overtakes it.
     return await performed;
   });
-}
-
-async function beginCreate(
-  own: OwnMachines,
-  payload: JsonValue | undefined,
-  signal: AbortSignal,
-): Promise<void> {
-  const uuid = isJsonObject(payload) ? payload.uuid : undefined;
-  // Any other uuid is refused by the payload's own check.
-  if (isUuid(uuid)) await own.begin(machineUuid(uuid), signal);
 }
 
 function overAlready(name: string): AgentError {

@@ -1,11 +1,12 @@
-// How many programs of the host tasks may have running at the same time. A call of a machine is a
-// process of vmadm, and a task may have 32 calls under way: without turns, one body would start as
-// many processes at once, and the host, the agent included, would do nothing else.
+// How many programs of the host tasks, and callers, may have running at the same time. A call of a
+// machine is a process of vmadm; a task may have 32 calls under way, and 256 requests may: without
+// turns, one of them would start as many processes at once, and the host, the agent included, would do
+// nothing else.
 
 import { openTurns, type Turns } from "../host/turns.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 
-/** Looks at machines, of all tasks together, whatever the number of slots: each is one short process. */
+/** Looks at machines, of all tasks together or of all callers, whatever the number of slots: each is one short process. */
 export const READS_AT_ONCE = 6;
 /** With more slots each has a look of its own, so that no job waits for others; with many they take turns. */
 export const READS_AT_ONCE_MAX = 16;
@@ -35,5 +36,11 @@ export function withReadTurns(vmadm: Vmadm, slots: number): Vmadm {
       turns.take("Cannot check the payload", o.signal, () => vmadm.validateCreate(payload, o)),
     infoVnc: (uuid, o = {}) =>
       turns.take(`Cannot ask for the console of ${uuid}`, o.signal, () => vmadm.infoVnc(uuid, o)),
+    vncConsole: (uuid, o = {}) =>
+      turns.take(
+        `Cannot ask for the console of ${uuid}`,
+        o.signal,
+        () => vmadm.vncConsole(uuid, o),
+      ),
   };
 }

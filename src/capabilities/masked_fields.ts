@@ -1,10 +1,9 @@
 // Log lines without secrets: a body that logs the params of its job logs the passwords in them too.
-// Which names are those of secrets is told by host/secret_text.ts alone.
+// Which names are those of secrets is told by domain/secret_names.ts alone.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { isSecretName, MASK } from "../domain/secret_names.ts";
 import { masked } from "../host/secret_text.ts";
-
-const MASK = "***";
 
 /** The fields with a mask in the place of every value whose name is that of a secret. */
 export function maskedFields(fields: JsonObject): JsonObject {
@@ -21,9 +20,4 @@ function maskedValue(value: JsonValue): JsonValue {
   if (typeof value === "string") return masked(value);
   if (Array.isArray(value)) return value.map(maskedValue);
   return isJsonObject(value) ? maskedFields(value) : value;
-}
-
-function isSecretName(name: string): boolean {
-  const pair = `${name}=x`;
-  return masked(pair) !== pair;
 }

@@ -132,7 +132,8 @@ async function findAnew(
     ? {}
     : { digest: parseDigest(request.digest, "media.digest") };
   const path = { path: request.path, any, ...digest };
-  const medium = await findFile(deps.mediaDirs, path, { signal, onProgress });
+  const { hash } = mirror.files;
+  const medium = await findFile(deps.mediaDirs, path, { signal, onProgress, hash });
   await mirror.files.note(medium, job_uuid);
   return medium;
 }

@@ -6,10 +6,13 @@ import { type Digest, requireDigest } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { parseMediaName, safeMediaName } from "../domain/media.ts";
 import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
+import type { Hashes } from "../mirror/hash.ts";
+import type { KnownFiles } from "../mirror/known_files.ts";
 import type { Medium } from "../mirror/medium.ts";
 
 /** How a file is read: until the signal fires, telling bytes done and bytes in total. */
 export interface ReadOptions {
+  readonly hash: KnownFiles["hash"];
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number) => void;
 }
@@ -110,25 +113,24 @@ async function open(path: string, asked: string): Promise<PlainFile> {
 async function hash(
   file: PlainFile,
   { path, digest }: { readonly path: string; readonly digest?: Digest },
-  { signal, onProgress }: ReadOptions,
-): Promise<{ sha256: string; sha512: string }> {
-  const { createHash } = await import("node:crypto");
-  const sha256 = createHash("sha256");
-  // It costs five times as much as the other one, so it is only computed to be compared.
-  const sha512 = digest?.algorithm === "sha512" ? createHash("sha512") : undefined;
+  { signal, onProgress, hash }: ReadOptions,
+): Promise<Hashes> {
   let done = 0;
-  for await (const part of file.parts()) {
-    if (signal.aborted) {
-      throw new AgentError("aborted", `Cannot read medium ${JSON.stringify(path)}: given up`);
+  const read = async function* () {
+    for await (const part of file.parts()) {
+      if (signal.aborted) {
+        throw new AgentError("aborted", `Cannot read medium ${JSON.stringify(path)}: given up`);
+      }
+      yield part;
+      done += part.length;
+      onProgress(done, file.size);
     }
-    sha256.update(part);
-    sha512?.update(part);
-    done += part.length;
-    onProgress(done, file.size);
-  }
+  };
+  // SHA-512 costs five times as much as the other one, so it is only computed to be compared.
+  const hashes = await hash(read(), digest === undefined ? [] : [digest.algorithm]);
   if (done !== file.size) {
     const message = `Cannot use medium ${JSON.stringify(path)}: it changed while it was read`;
     throw new AgentError("conflict", message);
   }
-  return { sha256: sha256.digest("hex"), sha512: sha512?.digest("hex") ?? "" };
+  return hashes;
 }

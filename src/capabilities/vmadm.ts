@@ -9,7 +9,6 @@ import { checkStop, STOP_CHECKS } from "../domain/machine_action.ts";
 import { parseMachinePayload } from "../domain/machine.ts";
 import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine_changes.ts";
 import { JOB_TAG } from "../domain/metadata.ts";
-import type { Now } from "../domain/instant.ts";
 import type { Policy } from "../domain/policy.ts";
 import { requireHostRoom } from "../host/host_room.ts";
 import type { Transport } from "../host/transport.ts";
@@ -18,6 +17,7 @@ import type { StopArguments } from "../host/vmadm_power.ts";
 import type { Store } from "../store/store.ts";
 import { parseBootArguments } from "./boot_arguments.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
+import type { OwnMachines } from "./own_machines.ts";
 
 const MINUTE_MS = 60_000;
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
@@ -37,7 +37,7 @@ export interface VmadmDeps {
   readonly transport: Transport;
   readonly policy: Policy;
   readonly store: Pick<Store, "machineClaims">;
-  readonly now: Now;
+  readonly own: OwnMachines;
 }
 
 /** The capabilities `vmadm.*`. @see vmadm(8) */
@@ -125,7 +125,7 @@ function within(deadlineMs: number, perform: Capability["perform"]): Capability 
 }
 
 async function create(
-  { vmadm, policy, store, now }: VmadmDeps,
+  { vmadm, policy, own }: VmadmDeps,
   { job_uuid, signal }: Call,
   payload: JsonValue | undefined,
 ): Promise<JsonValue> {
@@ -143,8 +143,9 @@ async function create(
   // vmadm create ends without a message on some payloads that validate names; see vmadm(8).
   await vmadm.validateCreate(tagged, { signal });
   const uuid = machineUuid(parsed.uuid);
-  const claiming = () => store.machineClaims.take(uuid, job_uuid, now());
-  return await vmadm.create(tagged, { signal, claiming });
+  return await own.make({ uuid, job_uuid }, signal, async (claiming) => {
+    return await vmadm.create(tagged, { signal, claiming });
+  });
 }
 
 /** A job that found the uuid free also removes what of its own creates has become no machine. */

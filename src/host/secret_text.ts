@@ -1,25 +1,25 @@
 // Secrets in what is written to and read from host programs: texts that go into errors and logs
 // must not carry them.
 
+import { isSecretName, MASK, SECRET_ENDINGS } from "../domain/secret_names.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 
-const SECRET_KEY = /(password|passwd|_pw|secret|private_key)$/i;
-
 /** `"vnc_password": "x"`, `vnc_password: 'x'`, `vnc_password=x`, and such texts cut anywhere. */
-const SECRET_PAIR =
-  /((?:password|passwd|_pw|secret|private_key)["']?\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|[^\s,}]+)/gi;
+const SECRET_PAIR = new RegExp(
+  `((?:${SECRET_ENDINGS})["']?\\s*[:=]\\s*)` +
+    `("(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,}]+)`,
+  "gi",
+);
 
 /** Shorter secrets are masked by their key only: their value would be found everywhere. */
 const SECRET_CHARS_MIN = 4;
-
-const MASK = "***";
 
 /** The secret texts of a payload, at any depth. */
 export function secretsOf(payload: JsonValue | undefined): string[] {
   if (Array.isArray(payload)) return payload.flatMap(secretsOf);
   if (!isJsonObject(payload)) return [];
   return Object.entries(payload).flatMap(([key, value]) =>
-    SECRET_KEY.test(key) && typeof value === "string" ? [value] : secretsOf(value)
+    isSecretName(key) && typeof value === "string" ? [value] : secretsOf(value)
   );
 }
 

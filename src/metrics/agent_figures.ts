@@ -27,6 +27,7 @@ export interface FigureSources {
 export async function agentFigures(sources: FigureSources): Promise<Family[]> {
   const { meters, slots, build, startedAt } = sources;
   const { rss, heapUsed } = Deno.memoryUsage();
+  const { getHeapStatistics } = await import("node:v8");
   return [
     {
       name: "zonewright_build_info",
@@ -37,6 +38,11 @@ export async function agentFigures(sources: FigureSources): Promise<Family[]> {
     gauge("start_time_seconds", "When the agent started, seconds since 1970.", unix(startedAt)),
     gauge("process_resident_memory_bytes", "Memory of the agent without its guests.", rss),
     gauge("process_heap_bytes", "Memory that objects of the agent use.", heapUsed),
+    gauge(
+      "process_heap_limit_bytes",
+      "Memory of objects at which the agent would end.",
+      getHeapStatistics().heap_size_limit,
+    ),
     gauge("runner_slots", "Jobs that may run at the same time.", slots),
     ...await storeFamilies(sources),
     ...meterFamilies(meters),

@@ -33,16 +33,16 @@ export function countedStore(store: Store, meters: Meters): Store {
         }
         return owned;
       },
-      cancel: async (uuid, now) => {
-        const outcome = await jobs.cancel(uuid, now);
+      cancel: async (uuid, now, showing) => {
+        const outcome = await jobs.cancel(uuid, now, showing);
         if (outcome.kind === "changed") {
           meters.jobs.canceled += 1;
           meters.told.jobEnded?.(uuid);
         }
         return outcome;
       },
-      resume: async (uuid, resume, now) => {
-        const outcome = await jobs.resume(uuid, resume, now);
+      resume: async (uuid, resume, now, showing) => {
+        const outcome = await jobs.resume(uuid, resume, now, showing);
         if (outcome.kind === "changed") {
           const { execution } = outcome.job;
           if (execution === "succeeded" || execution === "failed") {

@@ -2,6 +2,7 @@
 // from its source when it is asked for: see agent_figures.ts.
 
 import type { JobUuid } from "../domain/id.ts";
+import type { LeftOut } from "../log_budget.ts";
 import type { Family } from "./exposition.ts";
 import { Histogram } from "./histogram.ts";
 import { type Answered, RequestMeter } from "./request_meter.ts";
@@ -13,6 +14,11 @@ export type JobResult = typeof JOB_RESULTS[number];
 /** How one execution of a task ends: see TaskOutcome of src/sandbox/run_task.ts. */
 export const TASK_RESULTS = ["success", "failure", "signal", "timeout", "aborted"] as const;
 export type TaskOutcomeKind = typeof TASK_RESULTS[number];
+
+/** What a guest process may be doing: see GuestCounts of src/sandbox/pool.ts. */
+const GUEST_STATES = ["working", "warm", "spare", "starting"] as const;
+/** Guests by what they do; `started` and `given_up` only grow. */
+type GuestFigures = Readonly<Record<typeof GUEST_STATES[number] | "started" | "given_up", number>>;
 
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
@@ -34,10 +40,18 @@ export interface Meters {
   readonly media: { placed: number; downloaded: number };
   /** Entries that could not be written to the audit file. */
   readonly audit: { lost: number };
+  /** Lines that the log does not have. */
+  readonly log: Readonly<LeftOut>;
   /** Consoles that are open now, and were opened. */
   readonly consoles: { open: number; opened: number };
-  /** Read when the figures are asked for; the runner sets them. */
-  readonly now: { guests: () => number; slotsBusy: () => number };
+  /** Pieces of work that decoders began, and decoders that ended before they had answered. */
+  readonly decoders: { works: number; deaths: number };
+  /** Read when the figures are asked for; their owners set them. */
+  readonly now: {
+    guests: () => GuestFigures | undefined;
+    decoders: () => number;
+    slotsBusy: () => number;
+  };
   /** Who is told of single events, where there is a collector. */
   readonly told: Told;
 }
@@ -46,7 +60,7 @@ export interface Meters {
 export type RequestCount = Pick<Meters, "requests" | "told">;
 
 /** Meters that stand at zero. */
-export function openMeters(): Meters {
+export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): Meters {
   return {
     requests: new RequestMeter(),
     jobsCreated: { count: 0 },
@@ -60,15 +74,17 @@ export function openMeters(): Meters {
     },
     media: { placed: 0, downloaded: 0 },
     audit: { lost: 0 },
+    log,
     consoles: { open: 0, opened: 0 },
-    now: { guests: () => 0, slotsBusy: () => 0 },
+    decoders: { works: 0, deaths: 0 },
+    now: { guests: () => undefined, decoders: () => 0, slotsBusy: () => 0 },
     told: {},
   };
 }
 
 /** What the meters show. Every series that may come is there from the beginning, at zero. */
 export function meterFamilies(meters: Meters): Family[] {
-  const { jobsCreated, jobs, tasks, media, audit, consoles, now } = meters;
+  const { jobsCreated, jobs, tasks, media, audit, log, consoles, decoders, now } = meters;
   return [
     counter("jobs_created_total", "Jobs that were written.", jobsCreated.count),
     {
@@ -94,11 +110,41 @@ export function meterFamilies(meters: Meters): Family[] {
       "Entries that could not be written to the audit file; the log has them.",
       audit.lost,
     ),
+    {
+      name: "zonewright_log_lines_left_out_total",
+      type: "counter",
+      help: "Lines that the log does not have: counted together, over its bytes, or not taken.",
+      samples: Object.entries(log).map(([reason, value]) => ({ labels: { reason }, value })),
+    },
     gauge("vnc_sessions", "Consoles that are open over the agent.", consoles.open),
     counter("vnc_sessions_total", "Consoles that were opened over the agent.", consoles.opened),
-    gauge("guests", "Guest processes.", now.guests()),
+    ...guestFamilies(now.guests()),
+    gauge("decoders", "Decoder processes.", now.decoders()),
+    counter("decoder_works_total", "Pieces of work that decoders began.", decoders.works),
+    counter(
+      "decoder_deaths_total",
+      "Decoders that ended before they had answered: by their limits or by themselves.",
+      decoders.deaths,
+    ),
     gauge("runner_busy_slots", "Slots of the runner that hold a job.", now.slotsBusy()),
     ...meters.requests.families(),
+  ];
+}
+
+function guestFamilies(guests: GuestFigures | undefined): Family[] {
+  return [
+    {
+      name: "zonewright_guests",
+      type: "gauge",
+      help: "Guest processes: at work, warm for their workflow, spare, or being started.",
+      samples: GUEST_STATES.map((state) => ({ labels: { state }, value: guests?.[state] ?? 0 })),
+    },
+    counter("guests_started_total", "Guest processes that were started.", guests?.started ?? 0),
+    counter(
+      "guests_given_up_total",
+      "Warm guests that were ended for a guest of another workflow.",
+      guests?.given_up ?? 0,
+    ),
   ];
 }
 

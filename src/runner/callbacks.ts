@@ -3,11 +3,13 @@
 // a callback may come twice, never not at all.
 
 import { AgentError, messageOf } from "../domain/error.ts";
+import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job_wire.ts";
 import { leadsToNamed } from "../domain/named_host.ts";
 import type { Log } from "../log.ts";
 import { Bell } from "../loop.ts";
+import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
 /** Callbacks that are under way at the same time. */
@@ -23,6 +25,10 @@ const AGAIN_FIRST_MS = 1_000;
 const AGAIN_LONGEST_MS = 3_600_000;
 /** Attempts in all: they take about a day. */
 const ATTEMPTS_MAX = 36;
+/** Characters of a body from which on it waits for memory. */
+const LARGE_CHARS_MIN = 64 * 1024;
+/** What a body takes for one of its characters: the text, and its bytes. */
+const CHAR_BYTES = 4;
 /** Longest wait without a look: a clock that was set is noticed after it. */
 const LOOK_MS_MAX = 10_000;
 
@@ -36,6 +42,17 @@ export interface CallbackOptions {
   readonly userAgent: string;
   readonly now: Now;
   readonly log: Log;
+  /** The accountant of memory that large bodies take. */
+  readonly budget: MemoryBudget;
+}
+
+/** A callback that is ready to be sent: of its job only the text is kept. */
+interface Ready {
+  readonly job_uuid: JobUuid;
+  readonly url: string;
+  readonly attempts: number;
+  readonly body: string;
+  readonly held: Reservation | undefined;
 }
 
 /** The telling of callbacks, until stopped. */
@@ -97,16 +114,43 @@ class Telling {
     if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
     // One at a time, so that no host gets more than its share.
     for (const callback of await store.callbacks.take(at, instantAfter(at, TAKEN_MS), 1, busy)) {
-      this.#begin(callback);
+      const ready = await this.#ready(callback);
+      if (ready !== undefined) this.#begin(ready);
     }
     return 0;
   }
 
-  #begin(callback: DueCallback): void {
+  /**
+   * Makes the body, and waits for its memory: others end within their deadlines.
+   * @returns undefined when the agent ends meanwhile
+   */
+  async #ready({ job, url, attempts }: DueCallback): Promise<Ready | undefined> {
+    const { wording, now, budget } = this.#options;
+    const { signal } = this.#stopping;
+    const ready = {
+      job_uuid: job.uuid,
+      url,
+      attempts,
+      body: JSON.stringify(jobOnWire(job, wording, now())),
+    };
+    const { length } = ready.body;
+    if (length < LARGE_CHARS_MIN) return { ...ready, held: undefined };
+    const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
+    try {
+      const bytes = CHAR_BYTES * length;
+      return { ...ready, held: await budget.reserve("callbacks", bytes, "call back", turn) };
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  #begin(callback: Ready): void {
     const { log } = this.#options;
     const attempt = tell(callback, this.#options, this.#stopping.signal)
       .catch((error: unknown) => log.error("callback not recorded", { error }))
       .finally(() => {
+        callback.held?.release();
         this.#attempts.delete(attempt);
         this.bell.ring();
       });
@@ -123,12 +167,12 @@ class Telling {
 }
 
 async function tell(
-  callback: DueCallback,
+  callback: Ready,
   options: CallbackOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { store, now, log } = options;
-  const { job: { uuid: job_uuid }, attempts } = callback;
+  const { job_uuid, attempts } = callback;
   try {
     await post(callback, options, signal);
   } catch (error) {
@@ -148,8 +192,8 @@ async function tell(
 }
 
 async function post(
-  { job, url }: DueCallback,
-  { hosts, wording, fetch, userAgent, now }: CallbackOptions,
+  { url, body }: Ready,
+  { hosts, fetch, userAgent }: CallbackOptions,
   signal: AbortSignal,
 ): Promise<void> {
   if (!leadsToNamed(new URL(url), hosts)) {
@@ -158,7 +202,7 @@ async function post(
   const response = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json", "user-agent": userAgent },
-    body: JSON.stringify(jobOnWire(job, wording, now())),
+    body,
     // Where a redirect leads, nobody has allowed.
     redirect: "manual",
     signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]),

@@ -2,8 +2,10 @@
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Task } from "../domain/workflow.ts";
 import type { Log } from "../log.ts";
+import type { OwnerOf } from "../sandbox/guest_owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 
@@ -17,6 +19,9 @@ export type StopReason = "canceled" | "drain" | "shutdown";
 export interface JobDeps {
   readonly store: Store;
   readonly runner_id: RunnerId;
+  readonly ownerOf: OwnerOf;
+  /** The accountant of memory that large jobs take. */
+  readonly budget: MemoryBudget;
   /** Runs one body or fallback behind the wall, with the capabilities of this job and task. */
   readonly runTask: (
     run: TaskRun,

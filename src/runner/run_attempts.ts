@@ -5,6 +5,7 @@ import type { Job } from "../domain/job.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Task } from "../domain/workflow.ts";
 import { pause } from "../loop.ts";
+import type { GuestOwner } from "../sandbox/guest_owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 
@@ -21,6 +22,8 @@ export type TaskEnd =
   | { readonly kind: "aborted" };
 
 export interface AttemptDeps {
+  /** The job's workflow, to which the guests that it runs in belong. */
+  readonly owner: GuestOwner;
   /** Runs one body or fallback behind the wall. */
   readonly run: (run: TaskRun, signal: AbortSignal) => Promise<TaskOutcome>;
   /** Milliseconds that are left of the workflow's time. */
@@ -95,6 +98,7 @@ async function execute(
   if (leftMs <= 0) return { end: { kind: "workflow_timeout" }, data: before };
   const ownMs = task.timeout === undefined ? Number.POSITIVE_INFINITY : task.timeout * 1000;
   const outcome = await deps.run({
+    owner: deps.owner,
     source: kind === "body" ? task.body : task.fallback ?? "",
     kind,
     ...(error === undefined ? {} : { error }),

@@ -8,6 +8,7 @@ import type { Task } from "../domain/workflow.ts";
 import { untilDone } from "../loop.ts";
 import type { Hold, NextStep } from "../store/job_store.ts";
 import type { JobDeps, RunningJob, StopReason } from "./job_deps.ts";
+import { JobMemory } from "./job_memory.ts";
 import type { JobData } from "./job_view.ts";
 import {
   endOfPhase,
@@ -50,11 +51,15 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
  */
 type Stops = Readonly<Record<StopReason | "task", AbortController>>;
 
+/** Whether a job goes on here, has left, or was stopped: then nothing of this step was written. */
+type Went = "goes_on" | "left" | "stopped";
+
 class JobRun {
   #job: Job;
   #data: JobData;
   readonly #deps: JobDeps;
   readonly #stops: Stops;
+  readonly #memory: JobMemory;
   /** Monotonic milliseconds at which the present phase would have begun without interruptions. */
   #phaseBeganMs: number;
 
@@ -63,21 +68,59 @@ class JobRun {
     this.#data = { params: job.params, props: job.props };
     this.#deps = deps;
     this.#stops = stops;
+    this.#memory = new JobMemory(deps.budget);
     this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
   }
 
   /** Every turn records the end of one task or of the job, so the turns are bounded by the tasks. */
   async run(): Promise<void> {
-    for (;;) {
-      if (this.#stops.drain.signal.aborted) return await this.#release();
-      const { tasks, results } = phaseOf(this.#job);
-      const task = tasks[results.length];
-      const went = task === undefined
-        ? await this.#record(endOfPhase(this.#job, "done"))
-        : await this.#runTask(task, results.length === tasks.length - 1);
-      if (went === "stopped" && !(await this.#takeUpCancel())) return;
-      if (went === "left") return;
+    try {
+      for (;;) {
+        if (this.#stops.drain.signal.aborted) return await this.#release();
+        const wanted = this.#memory.take(this.#job, this.#data);
+        const went = wanted === 0 ? await this.#step() : await this.#waitForMemory(wanted);
+        if (went === "stopped" && !(await this.#takeUpCancel())) return;
+        if (went === "left") return;
+      }
+    } finally {
+      this.#memory.release();
     }
+  }
+
+  /** The next task of the phase, or its end. */
+  #step(): Promise<Went> {
+    const { tasks, results } = phaseOf(this.#job);
+    const task = tasks[results.length];
+    return task === undefined
+      ? this.#record(endOfPhase(this.#job, "done"))
+      : this.#runTask(task, results.length === tasks.length - 1);
+  }
+
+  /** Waits without what is large of the job, which is read again afterwards. */
+  async #waitForMemory(bytes: number): Promise<Went> {
+    const { store, monotonicMs } = this.#deps;
+    const beganMs = monotonicMs();
+    this.#data = { params: {}, props: {} };
+    this.#job = { ...this.#job, ...this.#data, chain_results: [], onerror_results: [] };
+    const { drain } = this.#stops;
+    try {
+      await this.#memory.wait(bytes, AbortSignal.any([drain.signal, this.#signal()]));
+    } catch (error) {
+      // The next turn gives the job back.
+      if (drain.signal.aborted) return "goes_on";
+      if (this.#signal().aborted) return await this.#stopped();
+      throw error;
+    } finally {
+      // Its workflow's time is not for this.
+      this.#phaseBeganMs += monotonicMs() - beganMs;
+    }
+    const job = await store.jobs.get(this.#job.uuid);
+    if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
+      return "stopped";
+    }
+    this.#job = job;
+    this.#data = { params: job.params, props: job.props };
+    return "goes_on";
   }
 
   /** After a defect of ours: the job goes back, its start counted, so that it comes to an end. */
@@ -87,7 +130,7 @@ class JobRun {
     await this.#insist(() => store.jobs.abandon(this.#hold(), now()), "job not given back");
   }
 
-  async #runTask(task: Task, last: boolean): Promise<"goes_on" | "left" | "stopped"> {
+  async #runTask(task: Task, last: boolean): Promise<Went> {
     const started_at = this.#deps.now();
     const { end, attempts, data } = await this.#attempt(task);
     if (end.kind === "aborted") return await this.#stopped();
@@ -116,6 +159,7 @@ class JobRun {
   > {
     const of = { job_uuid: this.#job.uuid, task };
     const deps: AttemptDeps = {
+      owner: await this.#deps.ownerOf(this.#job),
       run: (run, signal) => this.#deps.runTask(run, of, signal),
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
       retryCountsFirst: this.#deps.retryCountsFirst,
@@ -158,7 +202,7 @@ class JobRun {
   }
 
   /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
-  async #record(next: NextStep, entry?: TaskResult): Promise<"goes_on" | "left" | "stopped"> {
+  async #record(next: NextStep, entry?: TaskResult): Promise<Went> {
     const { store, now } = this.#deps;
     const { uuid } = this.#job;
     const write = () =>
@@ -191,18 +235,21 @@ class JobRun {
 
   /** After the job was lost: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
-    const { store, runner_id } = this.#deps;
-    const job = await store.jobs.get(this.#job.uuid);
+    const job = await this.#deps.store.jobs.get(this.#job.uuid);
     if (job?.execution === "canceled") this.#logEnd(job);
     if (job === undefined || job.phase !== "oncancel") return false;
-    // Under a later lease the chain belongs to another run, maybe of this very runner.
-    if (job.runner_id !== runner_id || job.lease !== this.#job.lease) return false;
+    if (!this.#isStillOurs(job)) return false;
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
     // What the discarded task set goes with it.
     this.#data = { params: job.params, props: job.props };
     this.#phaseBeganMs = this.#deps.monotonicMs();
     return true;
+  }
+
+  /** Under a later lease it belongs to another run, maybe of this very runner. */
+  #isStillOurs({ runner_id, lease }: Job): boolean {
+    return runner_id === this.#deps.runner_id && lease === this.#job.lease;
   }
 
   /** Writes again and again until the store takes it, or the agent ends. */

@@ -139,11 +139,13 @@ export class Runner {
       ...this.#options,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
     });
-    this.#running.set(job.uuid, running);
+    // The job itself is not kept here: a large one gives its memory back while it waits.
+    const { uuid } = running;
+    this.#running.set(uuid, running);
     void running.done.then(() => {
-      this.#leaving.delete(job.uuid);
+      this.#leaving.delete(uuid);
       // A job that came back at once, as after cb('queue'), may run here anew already.
-      if (this.#running.get(job.uuid) === running) this.#running.delete(job.uuid);
+      if (this.#running.get(uuid) === running) this.#running.delete(uuid);
       this.#bell.ring();
     });
   }

@@ -9,11 +9,46 @@ export const WATCHDOG_SECONDS = 30;
 const STOP_SECONDS = 60;
 
 /**
- * What an agent that is root keeps: it starts guests under another user and ends them, and gives its
- * socket to a group. The files it reads and writes are root's.
+ * Capabilities and namespaces that an agent which is root keeps: it starts guests and decoders under
+ * another user and ends them, gives its socket to a group, and makes the namespaces in which they have no
+ * network, which the kernel counts to the administration of the system. The filter of system calls leaves
+ * little else of that: no mounts, no modules, no tracing. The files it reads and writes are root's.
  * @see capabilities(7)
  */
-const ROOT_CAPABILITIES = "CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_CHOWN";
+const OF_ROOT = [
+  "CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_CHOWN CAP_SYS_ADMIN",
+  "net ipc uts",
+];
+/**
+ * Of one that is not root: none. It could make the namespaces of guests only within one of users, and so
+ * could a guest that broke out, which would be root in there. So guests share the networks of the host.
+ */
+const OF_A_USER = ["", "yes"];
+
+/** What holds whoever the agent is; MemoryDenyWriteExecute stays off, since V8 makes code. */
+const HARDENING = `NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+PrivateMounts=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=default
+RemoveIPC=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@obsolete @swap @reboot @raw-io @cpu-emulation @debug @module @mount @clock
+SystemCallErrorNumber=EPERM
+`;
 
 /** How the unit is written. */
 export interface UnitOptions {
@@ -24,10 +59,10 @@ export interface UnitOptions {
 
 /**
  * The text of `zonewright.service`.
- * @see systemd.service(5), systemd.exec(5); MemoryDenyWriteExecute stays off since V8 makes code
+ * @see systemd.service(5), systemd.exec(5)
  */
 export function systemdUnit({ paths, user }: UnitOptions): string {
-  const capabilities = user === undefined ? ROOT_CAPABILITIES : "";
+  const [capabilities, namespaces] = user === undefined ? OF_ROOT : OF_A_USER;
   return `# Written by zonewright install systemd. Changes belong into a drop-in (systemctl edit zonewright).
 [Unit]
 Description=zonewright host agent
@@ -60,29 +95,8 @@ LimitNOFILE=65536
 
 CapabilityBoundingSet=${capabilities}
 AmbientCapabilities=
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=default
-RemoveIPC=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallFilter=~@obsolete @swap @reboot @raw-io @cpu-emulation @debug @module @mount @clock
-SystemCallErrorNumber=EPERM
-
+RestrictNamespaces=${namespaces}
+${HARDENING}
 [Install]
 WantedBy=multi-user.target
 `;

@@ -6,7 +6,9 @@ import {
   CHANGES_AT_ONCE,
   READS_AT_ONCE,
   READS_AT_ONCE_MAX,
+  withReadTurns,
 } from "../../src/capabilities/host_turns.ts";
+import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm.ts";
@@ -72,6 +74,21 @@ async function callAll(perform: TaskPerform, name: CapabilityName): Promise<stri
   const ends = await Promise.allSettled(calls);
   return ends.map((end) => end.status === "rejected" ? end.reason.code : "ok");
 }
+
+Deno.test("callers that look at machines all at once start few processes, and all are answered", async () => {
+  await withHost(async ({ transport: own }) => {
+    const { count, transport } = counted(own);
+    const vmadm = withReadTurns(openVmadm(transport), 1);
+    const looks = Array.from({ length: 10 }, (_, number) => {
+      const uuid = parseUuid<MachineUuid>(machine(number), "uuid");
+      return [vmadm.list(), vmadm.get(uuid), vmadm.infoVnc(uuid), vmadm.vncConsole(uuid)];
+    }).flat();
+    const ends = await Promise.allSettled(looks);
+    assertEquals(ends.length, 40);
+    assertEquals(count.now, 0);
+    assert(count.most <= READS_AT_ONCE, `${count.most} processes at once`);
+  });
+});
 
 Deno.test("tasks that look at machines all at once start few processes, and all are answered", async () => {
   await withHost(async (host) => {

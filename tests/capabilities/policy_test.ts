@@ -121,6 +121,55 @@ Deno.test("with --foreign-machines read a create that left a machine half made c
   }, { policy: policyWith({ "foreign-machines": "read" }) });
 });
 
+/** Each way in which a create is refused, or fails with nothing left, and its code. */
+const FAILED_CREATES: Readonly<
+  Record<string, { payload?: JsonObject; fault?: readonly string[]; abort?: true; code: string }>
+> = {
+  "a property that is unknown": { payload: { nothing: 1 }, code: "invalid_argument" },
+  "a payload that is wrong": { payload: { ram: "much" }, code: "invalid_argument" },
+  "a property that the policy refuses": { payload: { filesystems: [] }, code: "invalid_argument" },
+  "a machine that is too large for the policy": { payload: { ram: 1e9 }, code: "invalid_argument" },
+  "what vmadm validate refuses": { fault: ["validate_refuses", "1"], code: "invalid_argument" },
+  "an address that is taken": { fault: ["conflict", "1"], code: "conflict" },
+  "a pool without room": { fault: ["out_of_space", "1"], code: "storage_full" },
+  "vmadm that makes nothing, and says it did": {
+    fault: ["create_without_machine", "1"],
+    code: "host",
+  },
+  "vmadm that was killed with its volumes made": {
+    fault: ["create_killed_after_datasets", "1"],
+    code: "host",
+  },
+  "vmadm that was killed at its start": { fault: ["killed", "create", "1"], code: "host" },
+  "a task that was given up before": { abort: true, code: "aborted" },
+};
+
+Deno.test("with --foreign-machines read a create that made nothing gives no right to its uuid", async (t) => {
+  for (const [name, { payload = {}, fault, abort, code }] of Object.entries(FAILED_CREATES)) {
+    await t.step(name, async () => {
+      await withHost(async (host) => {
+        const { uuid, perform } = await host.newJob(1);
+        if (fault !== undefined) await host.simulate("fault", ...fault);
+        const given = abort === true ? AbortSignal.abort() : signal;
+        const create = () =>
+          perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID, ...payload }], given);
+        const failed = await assertRejects(create, AgentError);
+        assertEquals(failed.code, code, failed.message);
+        await host.assertHolds();
+        // Now somebody else makes a machine of that uuid.
+        await host.vmadm.create({ ...PAYLOAD, uuid: UUID, autoboot: false });
+        const refused = await assertRejects(
+          () => perform("vmadm.delete", [UUID], signal),
+          AgentError,
+        );
+        assertEquals(refused.code, "forbidden", refused.message);
+        assertEquals(await host.store.machineClaims.get(machineUuidOf(1)), undefined, uuid);
+        await host.assertHolds(UUID);
+      }, { policy: policyWith({ "foreign-machines": "read" }) });
+    });
+  }
+});
+
 Deno.test("with --foreign-machines read the job that claimed a machine may undo it, and no other", async () => {
   await withHost(async (host) => {
     const owner = await host.newJob(1);

@@ -19,6 +19,8 @@ import { openState } from "../../src/host/simulator/state.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
 import { type Log, openLog } from "../../src/log.ts";
+import type { Decoders } from "../../src/decoder/decoder_pool.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
 import type { CapabilityName } from "../../src/sandbox/protocol.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
@@ -84,11 +86,13 @@ export async function withHost(
     // Paths of a job's media must not depend on links in the system's temporary folder.
     const folder = await Deno.realPath(temporary);
     const store = await openSqliteStore(join(folder, "store.db"));
-    const host = await openHost(folder, store, options);
+    const decoders = openTestDecoders();
+    const host = await openHost(folder, store, decoders, options);
     try {
       await run(host);
     } finally {
       await host.simulate("stop-all");
+      await decoders.close();
       await store.close();
     }
   });
@@ -97,6 +101,7 @@ export async function withHost(
 async function openHost(
   folder: string,
   store: Store,
+  decoders: Decoders,
   { self = selfCommand(), policy = DEFAULT_POLICY, upstream, now = systemNow, ...bounds }:
     HostOptions,
 ): Promise<SimulatedHost> {
@@ -114,6 +119,7 @@ async function openHost(
     store: store.index,
     media: store.media,
     images: store.images,
+    decoders,
     upstream: upstream ?? null,
     allowHttp: true,
     cacheDir: join(folder, "cache"),

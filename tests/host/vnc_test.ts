@@ -179,11 +179,11 @@ Deno.test("waitForVnc() names what it saw last when its time is up", async () =>
     await withListener((connection) => connection.close(), async ({ port }) => {
       await fake.answer("info", names(port));
       const seen = `last seen: 127.0.0.1:${port} closed the connection`;
-      await refused(() => wait(fake, 1_000), "timeout", seen);
+      await refused(() => wait(fake, 5_000), "timeout", seen);
     });
     // Below those that the system gives out: nobody listens there, whatever other tests do.
     await fake.answer("info", names(1024));
-    await refused(() => wait(fake, 1_000), "timeout", "cannot be reached");
+    await refused(() => wait(fake, 5_000), "timeout", "cannot be reached");
   });
 });
 

@@ -1,3 +1,4 @@
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
@@ -59,6 +60,7 @@ async function withReceiver(run: (under: Under) => Promise<void>): Promise<void>
       messages,
       open: (settings = {}) => {
         const callbacks = openCallbacks({
+          budget: openMemoryBudget(),
           store,
           hosts: settings.hosts ?? [host],
           wording: "document",

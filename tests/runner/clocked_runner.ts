@@ -4,10 +4,12 @@ import type { JobUuid, RunnerId } from "../../src/domain/id.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { openLog } from "../../src/log.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../src/sandbox/run_task.ts";
 import type { Store } from "../../src/store/store.ts";
 import { T0 } from "../support/job.ts";
+import { ownerNamed } from "../sandbox/bodies.ts";
 
 /** One clock for all runners of a test. */
 export class Clock {
@@ -64,6 +66,8 @@ export function openClockedRunner(
       signal.addEventListener("abort", () => open.end({ kind: "aborted" }), { once: true });
     });
   const runner = new Runner({
+    budget: openMemoryBudget(),
+    ownerOf: ({ workflow_uuid }) => Promise.resolve(ownerNamed(workflow_uuid)),
     store: { ...store, jobs: { ...jobs, renew } },
     runner_id,
     slots,

@@ -197,7 +197,7 @@ test("cb('cancel') ends the job as canceled and runs oncancel, not onerror", (po
 
 test("a job is not run before its exec_after, and others go before it", (pool) =>
   withRunner(pool, { slots: 1 }, async ({ post, finished, store }) => {
-    const exec_after = instantAfter(systemNow(), 400);
+    const exec_after = instantAfter(systemNow(), 2000);
     const later = await post({ chain: [{ name: "later", body: OK }] }, { exec_after });
     const now = await post({ chain: [{ name: "now", body: OK }] });
     await finished(now);

@@ -6,15 +6,18 @@ import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job.ts";
 import { isFinal } from "../../src/domain/job_state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import type { Workflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
 import { selfCommand } from "../../src/executable.ts";
 import { openLog } from "../../src/log.ts";
+import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { type Perform, runTask } from "../../src/sandbox/run_task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
+import { openGuestOwners } from "../../src/sandbox/guest_owner.ts";
 
 export interface RunnerUnderTest {
   readonly store: Store;
@@ -33,6 +36,7 @@ export interface RunnerSetting {
   readonly perform?: Perform;
   readonly store?: Store;
   readonly retryCountsFirst?: boolean;
+  readonly budget?: MemoryBudget;
 }
 
 const LIMITS = { tasksMax: 100, sourceCharsMax: 100_000, retryMax: 100, timeoutSecondsMax: 86_400 };
@@ -41,7 +45,8 @@ const LIMITS = { tasksMax: 100, sourceCharsMax: 100_000, retryMax: 100, timeoutS
 export async function withPool(run: (pool: GuestPool) => Promise<void>): Promise<void> {
   const runtimeDir = await Deno.makeTempDir({ prefix: "zonewright-test-" });
   const log = openLog({ level: "error", format: "text", write: () => {}, now: systemNow });
-  const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log });
+  const checkSource = sourceChecksHere().runnable;
+  const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log, checkSource });
   try {
     await run(pool);
   } finally {
@@ -88,6 +93,8 @@ function openRunner(
 ): Runner {
   const refuse: Perform = (name) => Promise.reject(new Error(`No ${name} here`));
   return new Runner({
+    budget: setting.budget ?? openMemoryBudget(),
+    ownerOf: openGuestOwners(),
     store,
     runner_id: randomUuid<RunnerId>(),
     slots: setting.slots ?? 2,

@@ -9,6 +9,7 @@ import { leftoversCheck } from "../../src/doctor/host.ts";
 import { type Instant, instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Job } from "../../src/domain/job.ts";
+import { asOwnerOf } from "../../src/own_file.ts";
 import {
   LEFTOVER_FIRST_MS,
   LEFTOVER_LONGEST_MS,
@@ -50,7 +51,7 @@ function look({ store, vmadm, log }: SimulatedHost, now: Instant): Promise<void>
 
 /** What the doctor says of the host. */
 async function diagnosed({ vmadm, folder }: SimulatedHost): Promise<Finding> {
-  return await leftoversCheck(vmadm, join(folder, "store.db")).examine();
+  return await leftoversCheck(vmadm, join(folder, "store.db"), asOwnerOf(folder)).examine();
 }
 
 async function shown({ store }: SimulatedHost): Promise<JsonObject[]> {

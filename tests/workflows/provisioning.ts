@@ -8,7 +8,10 @@ import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseWorkflow, type Task, type Workflow } from "../../src/domain/workflow.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
+import type { Task, Workflow } from "../../src/domain/workflow.ts";
+import { openGuestOwners } from "../../src/sandbox/guest_owner.ts";
+import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
 import type { SelfCommand } from "../../src/executable.ts";
@@ -97,7 +100,13 @@ export async function withProvisioning(
   await withHost(async (host) => {
     const { self, folder, log } = host;
     const pool = options.pool ??
-      await openPool({ self, slots: 1, runtimeDir: folder, log });
+      await openPool({
+        self,
+        slots: 1,
+        runtimeDir: folder,
+        log,
+        checkSource: sourceChecksHere().runnable,
+      });
     try {
       const workflow = provisionWorkflow(options.appearSeconds);
       const deadlinesMs = options.vmadmDeadlinesMs ?? {};
@@ -177,6 +186,8 @@ async function runClaimed(
   const running: RunningJob = runJob(job, {
     store,
     runner_id,
+    ownerOf: openGuestOwners(),
+    budget: openMemoryBudget(),
     runTask: async (run, { job_uuid, task }, signal) => {
       const name = task.name ?? task.uuid;
       times.set(name, (times.get(name) ?? 0) + 1);

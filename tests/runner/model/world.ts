@@ -8,6 +8,7 @@ import type { NewJob } from "../../../src/domain/job.ts";
 import type { Resume } from "../../../src/domain/job_request.ts";
 import type { Task } from "../../../src/domain/workflow.ts";
 import { openLog } from "../../../src/log.ts";
+import { openMemoryBudget } from "../../../src/domain/memory_budget.ts";
 import { Runner } from "../../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
 import type { JobStore } from "../../../src/store/job_store.ts";
@@ -15,6 +16,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { RUNNER, T0, uuidOf } from "../../support/job.ts";
 import { Calls, type Life, mortalJobs } from "./life.ts";
 import { Model } from "./model.ts";
+import { ownerNamed } from "../../sandbox/bodies.ts";
 
 /** An execution that has begun and not ended. */
 export interface OpenTask {
@@ -64,6 +66,8 @@ export class World {
     const life: Life = { dead: false };
     this.#life = life;
     const runner = new Runner({
+      budget: openMemoryBudget(),
+      ownerOf: ({ workflow_uuid }) => Promise.resolve(ownerNamed(workflow_uuid)),
       store: { ...this.#store, jobs: this.#mortalJobs(life) },
       runner_id: RUNNER as RunnerId,
       slots: this.#slots,
