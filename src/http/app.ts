@@ -4,6 +4,7 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
+import { openAccessLines } from "./access_lines.ts";
 import { admitted } from "./access.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { audited } from "./audit.ts";
@@ -26,6 +27,7 @@ import { machineRoutes } from "./machines.ts";
 import { mediaRoutes } from "./media.ts";
 import { openapiRoutes } from "./openapi.ts";
 import { headBounded } from "./request_head.ts";
+import { remembering } from "./request_memory.ts";
 import { identified } from "./request_id.ts";
 import { statsRoutes } from "./stats.ts";
 import { workflowRoutes } from "./workflows.ts";
@@ -38,10 +40,13 @@ const PATH_CHARS_MAX = 200;
 export function createApp(deps: AppDeps): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   if (deps.requests !== undefined) app.use(counted(deps.requests));
-  app.use(audited({ log: deps.log, now: deps.now, trail: deps.auditTrail }));
-  app.use(identified(deps.log, () => deps.newUuid()));
+  const lines = openAccessLines(deps.log);
+  deps.closing.addEventListener("abort", lines.flush, { once: true });
+  app.use(audited({ log: deps.log, lines, now: deps.now, trail: deps.auditTrail }));
+  app.use(identified(deps.log, lines, () => deps.newUuid()));
   app.use(bounded(deps.limits.requestsMax));
   app.use(headBounded(deps.limits));
+  app.use(remembering(deps.budget));
   app.use(localOnly(deps.allowedHosts));
   const access = deps.access ?? OPEN_ACCESS;
   const tickets = openConsoleTickets(deps.limits, access.nowMs);

@@ -6,9 +6,10 @@ import type { Now } from "../domain/instant.ts";
 import type { JobLimits } from "../domain/job_request.ts";
 import type { Wording } from "../domain/job_wire.ts";
 import type { JsonObject } from "../domain/json.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { MachineAction } from "../domain/machine_action.ts";
 import type { Policy } from "../domain/policy.ts";
-import type { WorkflowLimits } from "../domain/workflow.ts";
+import type { CheckSources, WorkflowLimits } from "../domain/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm.ts";
 import type { Log } from "../log.ts";
 import type { Bells } from "../loop.ts";
@@ -16,11 +17,15 @@ import type { KnownFiles } from "../mirror/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./caller.ts";
+import type { RequestMemory } from "./request_memory.ts";
 import type { AuditTrail } from "./audit_trail.ts";
+import type { RawBytes } from "./runtime_connection.ts";
 
 /** Everything that the routes need. */
 export interface AppDeps {
   readonly store: Store;
+  /** The accountant of memory that documents take. */
+  readonly budget: MemoryBudget;
   /** Tells the runner that a job may be due; a hint, the row is what counts. */
   readonly wake: () => void;
   /** Tells the runner to stop a job that was canceled at once; a hint too. */
@@ -32,6 +37,8 @@ export interface AppDeps {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;
+  /** Reads the sources of tasks. */
+  readonly checkSources: CheckSources;
   readonly wording: Wording;
   readonly log: Log;
   readonly machines: MachineDeps;
@@ -160,11 +167,15 @@ export interface HttpEnv {
     remote?: Deno.Addr;
     /** Whether it came by TLS; absent means no. */
     secure?: boolean;
+    /** Takes the connection from HTTP; see RequestInfo. Absent where nothing listens. */
+    takeOver?: () => RawBytes;
   };
   Variables: {
     request_id: string;
     /** Who calls; absent while nobody has been let in. */
     caller?: Caller;
+    /** The memory that this request holds; given back when it was answered. */
+    memory: RequestMemory;
     /** Ends the counting of this request, for handlers that go on to wait. */
     release: () => void;
     /** Goes on counting it while its answer is written; what is returned ends that. */

@@ -47,6 +47,22 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
   }
 }
 
+/** Whether a caller may see secrets; who may only look sees them masked. */
+export function seesSecrets(caller: Caller | undefined): boolean {
+  switch (caller?.kind) {
+    case undefined:
+    case "ticket":
+      return false;
+    case "socket":
+    case "loopback":
+      return true;
+    case "token":
+      return caller.scope === "admin";
+    default:
+      return unreachable(caller);
+  }
+}
+
 /** Where a request came from, without the port, which says nothing. */
 export function peerText(remote: Deno.Addr | undefined): string {
   if (remote === undefined) return "unknown";

@@ -3,6 +3,7 @@
 // holds one piece for each direction, however fast one side sends and however slowly the other takes.
 
 import { within } from "./door.ts";
+import type { RawBytes } from "./runtime_connection.ts";
 
 /** Bytes of one piece. A record of TLS is no longer. */
 const PIECE_BYTES = 16 * 1024;
@@ -20,6 +21,8 @@ export interface ConnectionRelay {
   readonly finished: Promise<void>;
   /** Closes both at once. */
   cut(): void;
+  /** Closes the inner connection, and leaves the outer one to the caller of this. */
+  takeOver(): RawBytes;
 }
 
 /**
@@ -35,21 +38,85 @@ export function relayConnections(
 ): ConnectionRelay {
   withoutDelay(outer);
   withoutDelay(inner);
+  let taken: HandOver | undefined;
   const cut = () => {
     closeConnection(outer);
     closeConnection(inner);
+    taken?.end();
   };
-  const incoming = carry(outer, inner, () => {}, () => true).then((end) => {
+  let writing: Promise<void> = Promise.resolve();
+  const send = async (bytes: Uint8Array) => {
+    await (writing = writeAll(outer, bytes));
+    moved();
+  };
+  const give = (piece: Uint8Array) => taken?.give(piece) ?? writeAll(inner, piece);
+  const incoming = carry(outer, give, () => true).then((end) => {
+    if (taken !== undefined) return taken.end();
     if (end === "source broke") return cut();
     if (end === "target broke") return drained(outer);
     return endOf(inner);
   });
-  const delivered = carry(inner, outer, moved, allowed).then((end) => {
+  const take = async (piece: Uint8Array) => {
+    if (taken === undefined) await send(piece);
+  };
+  const delivered = carry(inner, take, allowed).then((end) => {
+    if (taken !== undefined) return;
     if (end === "target broke" || end === "not allowed") return cut();
     return endOf(outer);
   });
-  const finished = delivered.then(() => within(LINGER_MS, incoming)).then(cut);
-  return { delivered, finished, cut };
+  const finished = delivered
+    .then(() => taken === undefined ? within(LINGER_MS, incoming) : incoming).then(cut);
+  const takeOver = () => {
+    const handOver = taken = openHandOver();
+    closeConnection(inner);
+    return {
+      read: handOver.read,
+      // An answer to an earlier request may be on its way.
+      write: (bytes: Uint8Array) => writing.catch(() => {}).then(() => send(bytes)),
+      close: cut,
+    };
+  };
+  return { delivered, finished, cut, takeOver };
+}
+
+/** Hands pieces from one who has them to one who asks for them. */
+interface HandOver {
+  /** Ends when all of the piece was read, or nobody reads on. */
+  give(piece: Uint8Array): Promise<void>;
+  /** There is no more to read, or nobody to read it. */
+  end(): void;
+  /** Null at the end. */
+  read(buffer: Uint8Array): Promise<number | null>;
+}
+
+function openHandOver(): HandOver {
+  let left: Uint8Array = new Uint8Array(0);
+  let ended = false;
+  /** Called when there is something new for the other side. */
+  let given = () => {};
+  let taken = () => {};
+  return {
+    async give(piece) {
+      if (ended) return;
+      left = piece;
+      given();
+      await new Promise<void>((resolve) => taken = resolve);
+    },
+    end() {
+      ended = true;
+      given();
+      taken();
+    },
+    async read(buffer) {
+      if (left.length === 0 && !ended) await new Promise<void>((resolve) => given = resolve);
+      const size = Math.min(left.length, buffer.length);
+      if (size === 0) return null;
+      buffer.set(left.subarray(0, size));
+      left = left.subarray(size);
+      if (left.length === 0) taken();
+      return size;
+    },
+  };
 }
 
 /** A relay passes on what it has got; holding it back for more would only add to the delay. */
@@ -67,8 +134,7 @@ type CarryEnd = "ended" | "source broke" | "target broke" | "not allowed";
 /** Never rejects. Ends with the source, when either side breaks, or before what is not allowed. */
 async function carry(
   source: Deno.Conn,
-  target: Deno.Conn,
-  moved: () => void,
+  give: (piece: Uint8Array) => Promise<void>,
   allowed: (bytes: number) => boolean,
 ): Promise<CarryEnd> {
   const buffer = new Uint8Array(PIECE_BYTES);
@@ -82,12 +148,15 @@ async function carry(
     if (size === null) return "ended";
     if (!allowed(size)) return "not allowed";
     try {
-      for (let at = 0; at < size;) at += await target.write(buffer.subarray(at, size));
+      await give(buffer.subarray(0, size));
     } catch {
       return "target broke";
     }
-    moved();
   }
+}
+
+async function writeAll(target: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await target.write(bytes.subarray(at));
 }
 
 /** Reads what a caller still sends to one who has stopped listening, until it ends or is closed. */

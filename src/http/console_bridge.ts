@@ -1,35 +1,26 @@
 // Carries a console between a WebSocket and the connection to it. RFB is passed through untouched: the
 // client speaks it, its authentication included, and this file knows no byte of it.
 //
-// What the console sends waits in its own connection while the client is slow: nothing is read until
-// the WebSocket has let go of what came before. The other way round Deno offers no way to leave a
-// message with its sender, so what a client may have on the way is bounded instead; keys and pointer
-// never come near the bound.
+// Neither side is read before the WebSocket or the console has let go of what came before, but for one
+// bound: so that a client's leaving is noticed while the console takes nothing, a little of what it
+// sends may wait. Keys and pointer never come near the bound.
 
 import type { ConsoleStream } from "./app_deps.ts";
+import type { ConsoleSocket } from "./console_socket.ts";
+import { CLOSE, FrameError } from "./socket_frames.ts";
 
 /** Bytes that are read from a console at once. */
 const READ_BYTES = 64 * 1024;
-/** Bytes that may wait in a WebSocket before the console is read again. */
-const OUTGOING_BYTES_MAX = 256 * 1024;
 /** Bytes from a client that the console has not taken yet. */
 const INCOMING_BYTES_MAX = 1024 * 1024;
-/** What a message costs besides its bytes, so that empty ones are bounded too. */
-const MESSAGE_BYTES = 64;
-/** Milliseconds between two looks at a WebSocket that is full; it tells nobody when it is not. */
-const DRAIN_MS_FIRST = 2;
-const DRAIN_MS_LONGEST = 50;
-/** Milliseconds in which a client that asked for a WebSocket must have one. */
-const OPEN_MS_MAX = 10_000;
+/** What a piece costs besides its bytes, so that small ones are bounded too. */
+const PIECE_BYTES = 64;
+/** Milliseconds after which a client from which nothing has come, no answer to a ping either, is gone. */
+const SILENT_MS_MAX = 60_000;
+/** Milliseconds between two looks at that. */
+const PING_MS = SILENT_MS_MAX / 2;
 /** Milliseconds between two looks at whether a client may still be here. */
 const ALLOWED_MS = 2_000;
-
-/** Codes of RFC 6455, section 7.4.1. */
-const NORMAL = 1000;
-const GOING_AWAY = 1001;
-const NOT_BINARY = 1003;
-const POLICY = 1008;
-const BROKEN = 1011;
 
 /** How a session ended, and what it carried. */
 export interface ConsoleEnd {
@@ -51,17 +42,16 @@ export interface SessionRules {
 
 /**
  * Carries bytes until one side ends, or a rule of the session ends it. Both sides are closed then.
- * @param socket A WebSocket of this server that is being opened
- * @returns once the WebSocket is closed
+ * @returns once nothing is left of the WebSocket
  */
 export async function bridgeConsole(
-  socket: WebSocket,
+  socket: ConsoleSocket,
   stream: ConsoleStream,
   { idleMs, closing, allowed }: SessionRules,
 ): Promise<ConsoleEnd> {
   const session = openSession(socket, stream, idleMs);
-  const looking = watchAllowed(allowed, () => session.end(POLICY, "the token was revoked"));
-  const stop = () => session.end(GOING_AWAY, "the agent is stopping");
+  const looking = watchAllowed(allowed, () => session.end(CLOSE.policy, "the token was revoked"));
+  const stop = () => session.end(CLOSE.goingAway, "the agent is stopping");
   if (closing.aborted) stop();
   closing.addEventListener("abort", stop, { once: true });
   try {
@@ -78,76 +68,87 @@ interface Session {
   readonly closed: Promise<ConsoleEnd>;
 }
 
-function openSession(socket: WebSocket, stream: ConsoleStream, idleMs: number): Session {
+function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: number): Session {
   const { promise: closed, resolve } = Promise.withResolvers<ConsoleEnd>();
   const bytes = { toClient: 0, fromClient: 0 };
-  let reason: string | undefined;
-  const end = (code: number, why: string) => {
-    reason ??= why;
+  let ended = false;
+  const end = (code: number, reason: string) => {
+    if (ended) return;
+    ended = true;
     idle.stop();
+    pinging.stop();
     stream.close();
-    if (socket.readyState < WebSocket.CLOSING) socket.close(code, why);
+    const finish = () => {
+      const { toClient, fromClient } = bytes;
+      resolve({ reason, bytes_to_client: toClient, bytes_from_client: fromClient });
+    };
+    socket.close(code, reason).then(finish, finish);
   };
-  const finish = (why: string) => {
-    clearTimeout(late);
-    end(NORMAL, why);
-    const { toClient, fromClient } = bytes;
-    resolve({ reason: reason ?? why, bytes_to_client: toClient, bytes_from_client: fromClient });
-  };
-  const idle = watchIdle(idleMs, () => end(NORMAL, `nothing has come for ${idleMs / 1000} s`));
-  // A client that is gone before there is a WebSocket brings no event at all.
-  const late = setTimeout(() => finish("the client never came"), OPEN_MS_MAX);
-  const toConsole = openWriter(stream, end);
-  socket.binaryType = "arraybuffer";
-  socket.onopen = () => {
-    clearTimeout(late);
-    carryToClient(socket, stream, (count) => {
-      bytes.toClient += count;
-      idle.touch();
-    }).then(
-      () => end(NORMAL, "the console has ended"),
-      // A connection that was closed here fails too; the reason for that is known already.
-      () => end(BROKEN, "the console broke off"),
-    );
-  };
-  socket.onmessage = ({ data }) => {
-    if (!(data instanceof ArrayBuffer)) return end(NOT_BINARY, "a console takes binary messages");
-    bytes.fromClient += data.byteLength;
+  const idle = watchIdle(
+    idleMs,
+    () => end(CLOSE.normal, `nothing has come for ${idleMs / 1000} s`),
+  );
+  const pinging = watchPings(
+    socket,
+    () => end(CLOSE.goingAway, "the client answers no ping"),
+  );
+  const over = () => ended;
+  carryToClient(socket, stream, over, (count) => {
+    bytes.toClient += count;
     idle.touch();
-    toConsole(new Uint8Array(data));
-  };
-  // What is wrong is told by the close event that follows.
-  socket.onerror = () => {};
-  socket.onclose = () => finish("the client has left");
+  }).then(
+    (reason) => end(CLOSE.normal, reason),
+    // A connection that was closed here fails too; the reason for that is known already.
+    () => end(CLOSE.broken, "the console broke off"),
+  );
+  const toConsole = openWriter(stream, end);
+  carryFromClient(socket, over, (piece) => {
+    bytes.fromClient += piece.length;
+    idle.touch();
+    toConsole(piece);
+  }).then(
+    () => end(CLOSE.normal, "the client has left"),
+    (error) => end(error instanceof FrameError ? error.code : CLOSE.broken, error.message),
+  );
   return { end, closed };
 }
 
-/** Ends with the console, or when the WebSocket is no longer open. */
+/** Ends with the console, or with the WebSocket. @returns why @throws when the console broke */
 async function carryToClient(
-  socket: WebSocket,
+  socket: ConsoleSocket,
   stream: ConsoleStream,
+  over: () => boolean,
   sent: (bytes: number) => void,
-): Promise<void> {
-  const send = async (bytes: Uint8Array<ArrayBuffer>) => {
-    socket.send(bytes);
-    sent(bytes.length);
-    let pauseMs = DRAIN_MS_FIRST;
-    while (socket.readyState === WebSocket.OPEN && socket.bufferedAmount > OUTGOING_BYTES_MAX) {
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-      pauseMs = Math.min(pauseMs * 2, DRAIN_MS_LONGEST);
-    }
-  };
-  await send(stream.greeting);
+): Promise<string> {
   const buffer = new Uint8Array(READ_BYTES);
-  while (socket.readyState === WebSocket.OPEN) {
-    const count = await stream.read(buffer);
-    if (count === null) return;
-    // The WebSocket keeps what it is given, and the buffer is used again.
-    if (socket.readyState === WebSocket.OPEN) await send(buffer.slice(0, count));
+  for (let bytes = stream.greeting;;) {
+    try {
+      await socket.write(bytes);
+    } catch {
+      return "the client has left";
+    }
+    sent(bytes.length);
+    const count = over() ? null : await stream.read(buffer);
+    if (count === null) return "the console has ended";
+    bytes = buffer.subarray(0, count);
   }
 }
 
-/** Takes what a client sends, one message after the other, as far as the console has room for it. */
+/** Ends with the WebSocket, which is read on while it is being closed. @throws {FrameError} */
+async function carryFromClient(
+  socket: ConsoleSocket,
+  over: () => boolean,
+  take: (bytes: Uint8Array<ArrayBuffer>) => void,
+): Promise<void> {
+  for (;;) {
+    const bytes = await socket.read();
+    if (bytes === null) return;
+    // The bytes are the socket's again with its next read.
+    if (!over()) take(bytes.slice());
+  }
+}
+
+/** Takes what a client sends, one piece after the other, as far as the console has room for it. */
 function openWriter(
   stream: ConsoleStream,
   end: Session["end"],
@@ -165,14 +166,14 @@ function openWriter(
     try {
       await stream.write(bytes);
     } catch {
-      stop(BROKEN, "the console broke off");
+      stop(CLOSE.broken, "the console broke off");
     }
   };
   return (bytes) => {
     if (ended) return;
-    const cost = bytes.length + MESSAGE_BYTES;
+    const cost = bytes.length + PIECE_BYTES;
     if (waiting + cost > INCOMING_BYTES_MAX) {
-      return stop(POLICY, "the client sends more than the console takes");
+      return stop(CLOSE.policy, "the client sends more than the console takes");
     }
     waiting += cost;
     writing = writing.then(() => write(bytes)).then(() => void (waiting -= cost));
@@ -194,6 +195,16 @@ function watchAllowed(allowed: () => Promise<boolean>, onEnd: () => void): { sto
       clearTimeout(timer);
     },
   };
+}
+
+/** Asks the client now and then whether it is there, and calls back once it is not. */
+function watchPings(socket: ConsoleSocket, onGone: () => void): { stop(): void } {
+  const timer = setInterval(() => {
+    if (performance.now() - socket.heardAtMs > SILENT_MS_MAX) return onGone();
+    // A failure is that of the next bytes for the client too.
+    socket.ping().catch(() => {});
+  }, PING_MS);
+  return { stop: () => clearInterval(timer) };
 }
 
 /** Calls back once nothing was touched for so long. */

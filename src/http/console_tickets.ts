@@ -99,7 +99,7 @@ function overloaded(uuid: MachineUuid, count: number, endMs: number): AgentError
 
 function ticketText(random: Uint8Array): string {
   const base64 = btoa(String.fromCharCode(...random));
-  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 async function digestOf(text: string): Promise<Uint8Array> {

@@ -2,6 +2,7 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ipv6Groups } from "../domain/ip_address.ts";
+import type { RawBytes } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import type { SocketRights } from "./unix_socket.ts";
 
@@ -21,6 +22,8 @@ export interface Origin {
   readonly remote: Deno.Addr;
   /** Whether TLS was spoken on it; request.url does not always say so. */
   readonly secure: boolean;
+  /** Takes the connection from HTTP; see RequestInfo. */
+  readonly takeOver: () => RawBytes;
 }
 
 /** What answers: the application, and what is said when it fails. */

@@ -9,8 +9,8 @@ import { parseArtifactRef } from "../domain/media.ts";
 import type { Log } from "../log.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { IndexStore } from "../store/store.ts";
-import { DEFAULT_HTTP_LIMITS } from "./app_deps.ts";
-import { readJson } from "./json_body.ts";
+import type { HttpLimits } from "./app_deps.ts";
+import { readJson, smallBody } from "./json_body.ts";
 import { readQuery } from "./query.ts";
 
 /** What the routes of the mirror work with. */
@@ -21,6 +21,7 @@ export interface IndexSyncDependencies {
   >;
   readonly index: IndexStore;
   readonly log: Log;
+  readonly limits: HttpLimits;
   /** The clock of the system unless given. */
   readonly now?: Now;
 }
@@ -33,14 +34,13 @@ const REF_KEYS = ["distro", "release", "build", "variant", "arch", "format"] as 
 
 /** The routes of the mirror. */
 export function indexSyncRoutes(deps: IndexSyncDependencies): Hono {
-  const { mirror, log } = deps;
   const routes = new Hono();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
   routes.get("/agent/v1/index/artifacts", async (c) => {
     const query = readQuery(c.req.url, REF_KEYS);
-    return c.json(await mirror.findArtifact(parseArtifactRef(Object.fromEntries(query))));
+    return c.json(await deps.mirror.findArtifact(parseArtifactRef(Object.fromEntries(query))));
   });
-  routes.post("/agent/v1/index/sync", (c) => startSync(c, mirror, log));
+  routes.post("/agent/v1/index/sync", (c) => startSync(c, deps));
   return routes;
 }
 
@@ -62,10 +62,9 @@ async function status({ mirror, index, now = systemNow }: IndexSyncDependencies)
 
 async function startSync(
   c: Context,
-  mirror: IndexSyncDependencies["mirror"],
-  log: Log,
+  { mirror, limits, log }: IndexSyncDependencies,
 ): Promise<Response> {
-  const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c.req.raw);
+  const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c, limits);
   // A caller who leaves does not end what was begun: a sync is of use to everybody.
   if (dry_run) return c.json(await mirror.preview({ acceptChanged }));
   if (wait) return c.json(await mirror.sync({ acceptChanged }));
@@ -77,9 +76,9 @@ async function startSync(
 }
 
 /** @throws {AgentError} `malformed`, `too_large` or `invalid_argument` */
-async function readSwitches(request: Request): Promise<SyncSwitches> {
-  const query = readQuery(request.url, SYNC_KEYS);
-  const body = await readJson(request, DEFAULT_HTTP_LIMITS);
+async function readSwitches(c: Context, limits: HttpLimits): Promise<SyncSwitches> {
+  const query = readQuery(c.req.url, SYNC_KEYS);
+  const body = await readJson(c, smallBody(limits));
   if (!isJsonObject(body)) {
     throw invalidArgument("body", "Cannot read the body: expected an object");
   }

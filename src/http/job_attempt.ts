@@ -41,7 +41,7 @@ function attemptOf(
   now: Instant,
 ): Omit<NewJob, "workflow"> & Required<Pick<NewJob, "props">> {
   const { target, params, locks, callback_url } = job;
-  const { num_attempts } = job.props;
+  const { num_attempts, secret_params } = job.props;
   const attempts = typeof num_attempts === "number" ? num_attempts : 0;
   return {
     uuid,
@@ -50,7 +50,11 @@ function attemptOf(
     params,
     locks,
     callback_url,
-    props: { num_attempts: attempts + 1, prev_attempt: job.uuid },
+    props: {
+      num_attempts: attempts + 1,
+      prev_attempt: job.uuid,
+      ...(secret_params === undefined ? {} : { secret_params }),
+    },
     created_at: now,
   };
 }

@@ -9,10 +9,10 @@ import { mapLimited } from "../map_limited.ts";
 import type { JobKey } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { errorWords } from "./error_response.ts";
-import { cancelJob } from "./job_change.ts";
+import { cancelUnseen } from "./job_change.ts";
 import { retryJob } from "./job_retry.ts";
 import { parseSelection, selectJobs } from "./job_selection.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, smallBody } from "./json_body.ts";
 import type { MachineJobs } from "./machine_jobs.ts";
 
 /** Jobs that are changed at the same time: their writes share commits. */
@@ -37,7 +37,7 @@ export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<Htt
     done: "canceled",
     fits: () => true,
     change: async (uuid) => {
-      await cancelJob(uuid, deps);
+      await cancelUnseen(uuid, deps);
       return {};
     },
   };
@@ -46,7 +46,7 @@ export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<Htt
     done: "retried",
     fits: ({ retried }) => !retried,
     change: async (uuid) => {
-      const { uuid: next_attempt } = await retryJob(uuid, undefined, deps, machineJobs);
+      const next_attempt = await retryJob(uuid, undefined, deps, machineJobs);
       return { next_attempt };
     },
   };
@@ -62,7 +62,7 @@ async function changeMany(
   bulk: BulkChange,
   deps: AppDeps,
 ): Promise<Response> {
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, smallBody(deps.limits));
   const selection = parseSelection(body, bulk.executions);
   const { uuids, more } = await selectJobs(selection, bulk.fits, deps);
   const done = new Map<JobUuid, JsonObject>();

@@ -4,11 +4,12 @@
 import type { Context } from "hono";
 import { AgentError } from "../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../domain/id.ts";
-import type { Job } from "../domain/job.ts";
 import type { Resume } from "../domain/job_request.ts";
 import { executionOnWire } from "../domain/job_wire.ts";
 import type { ChangeOutcome } from "../store/job_store.ts";
+import type { Showing, StoredText } from "../store/stored_text.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { seesSecrets } from "./caller.ts";
 
 /** The job that a path names. @throws {AgentError} `not_found` when it is no uuid */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
@@ -20,32 +21,71 @@ export function jobNotFound(uuid: JobUuid): AgentError {
   return new AgentError("not_found", `Cannot find job ${uuid}`);
 }
 
-/** Cancels a job that is not final. @throws {AgentError} `not_found`, `conflict` */
-export async function cancelJob(uuid: JobUuid, deps: AppDeps): Promise<Job> {
-  const outcome = await deps.store.jobs.cancel(uuid, deps.now());
-  const job = changedJob(outcome, "cancel", uuid, deps);
+/** How jobs are shown to a caller: who may not see secrets is shown each with its own masked. */
+export function showingOf(c: Context<HttpEnv>, { wording, now }: AppDeps): Showing {
+  return { wording, now: now(), apart: !seesSecrets(c.get("caller")) };
+}
+
+/** One job as text. @throws {AgentError} `not_found` */
+export async function jobText(uuid: JobUuid, showing: Showing, deps: AppDeps): Promise<StoredText> {
+  const text = await deps.store.jobs.text(uuid, showing);
+  if (text === undefined) throw jobNotFound(uuid);
+  return text;
+}
+
+/**
+ * Cancels a job that is not final.
+ * @returns the job as it is then
+ * @throws {AgentError} `not_found`, `conflict`
+ */
+export async function cancelJob(
+  uuid: JobUuid,
+  deps: AppDeps,
+  showing: Showing,
+): Promise<StoredText> {
+  const outcome = await deps.store.jobs.cancel(uuid, deps.now(), showing);
+  const text = changedText(outcome, "cancel", uuid, deps);
+  canceled(uuid, deps);
+  return text ?? await jobText(uuid, showing, deps);
+}
+
+/** Cancels a job that nobody is shown. @throws {AgentError} `not_found`, `conflict` */
+export async function cancelUnseen(uuid: JobUuid, deps: AppDeps): Promise<void> {
+  changedText(await deps.store.jobs.cancel(uuid, deps.now()), "cancel", uuid, deps);
+  canceled(uuid, deps);
+}
+
+function canceled(uuid: JobUuid, deps: AppDeps): void {
   deps.cancelRunning(uuid);
   deps.changed(uuid);
   deps.wake(); // Its oncancel chain may be due.
-  return job;
 }
 
-/** Reports the outcome of a waiting job's task. @throws {AgentError} `not_found`, `conflict` */
-export async function resumeJob(uuid: JobUuid, resume: Resume, deps: AppDeps): Promise<Job> {
-  const outcome = await deps.store.jobs.resume(uuid, resume, deps.now());
-  const job = changedJob(outcome, "resume", uuid, deps);
+/**
+ * Reports the outcome of a waiting job's task.
+ * @returns the job as it is then
+ * @throws {AgentError} `not_found`, `conflict`
+ */
+export async function resumeJob(
+  uuid: JobUuid,
+  resume: Resume,
+  deps: AppDeps,
+  showing: Showing,
+): Promise<StoredText> {
+  const outcome = await deps.store.jobs.resume(uuid, resume, deps.now(), showing);
+  const text = changedText(outcome, "resume", uuid, deps);
   deps.changed(uuid);
   deps.wake();
-  return job;
+  return text ?? await jobText(uuid, showing, deps);
 }
 
-function changedJob(
+function changedText(
   outcome: ChangeOutcome,
   verb: "cancel" | "resume",
   uuid: JobUuid,
   { wording }: AppDeps,
-): Job {
-  if (outcome.kind === "changed") return outcome.job;
+): StoredText | undefined {
+  if (outcome.kind === "changed") return outcome.text;
   if (outcome.kind === "not_found") throw jobNotFound(uuid);
   const execution = executionOnWire(outcome.job.execution, wording);
   const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";

@@ -6,12 +6,10 @@ import { AGENT_PREFIX, forgedName } from "../domain/info_entry.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { AppDeps, HttpEnv, HttpLimits } from "./app_deps.ts";
 import { jobNotFound, jobUuidOf } from "./job_change.ts";
-import { readJson } from "./json_body.ts";
+import { infoBody, readJson } from "./json_body.ts";
 import { listResponse, type NextPage } from "./json_list.ts";
+import { shownTo } from "./shown_text.ts";
 import { integerOf, PAGE_MAX, readQuery } from "./query.ts";
-
-/** Entries that are read from the store at a time. */
-const ENTRIES_AT_A_TIME = 200;
 
 /** @see document 2, Job info entry */
 export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
@@ -22,25 +20,26 @@ export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
 }
 
 /** Oldest first; `after` skips as many entries as a caller has read already. */
-async function listInfo(c: Context<HttpEnv>, { store, log }: AppDeps): Promise<Response> {
+async function listInfo(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { store } = deps;
   const uuid = jobUuidOf(c);
   const query = readQuery(c.req.url, ["after", "limit"]);
   let after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   let left = integerOf(query, "limit", { min: 1, max: PAGE_MAX }) ?? Number.MAX_SAFE_INTEGER;
   const next: NextPage = async (size) => {
     const limit = Math.min(size, left);
-    const entries = await store.info.list(uuid, after, limit);
-    if (entries === undefined) throw jobNotFound(uuid);
-    after += entries.length;
-    left -= entries.length;
-    return { entries, last: entries.length < limit || left === 0 };
+    const listed = await store.info.texts(uuid, after, limit);
+    if (listed === undefined) throw jobNotFound(uuid);
+    after += listed.entries;
+    left -= listed.entries;
+    return { ...listed, last: listed.last || left === 0 };
   };
-  return await listResponse(c, next, { pageMax: ENTRIES_AT_A_TIME, log });
+  return await listResponse(c, next, { ...deps, shown: shownTo(c, "other") });
 }
 
 async function appendInfo(c: Context<HttpEnv>, { store, limits, now }: AppDeps): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const entry = parseInfoEntry(await readJson(c.req.raw, limits), limits);
+  const entry = parseInfoEntry(await readJson(c, infoBody(limits)), limits);
   const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);
   if (outcome === "not_found") throw jobNotFound(uuid);
   if (outcome === "full") {

@@ -1,17 +1,19 @@
 // GET /jobs: the filter and the page that a query asks for.
 
 import type { Context } from "hono";
+import { AgentError } from "../domain/error.ts";
 import { parseUuid, type WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import { jobOnWire, parseExecutionFilter } from "../domain/job_wire.ts";
+import { parseExecutionFilter } from "../domain/job_wire.ts";
 import type { JobFilter } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import { seesSecrets } from "./caller.ts";
+import type { Showing } from "../store/stored_text.ts";
+import { shownTo } from "./shown_text.ts";
+import { showingOf } from "./job_change.ts";
 import { isParamKey, limitParams, parseSpanEnd } from "./job_filter.ts";
 import { listResponse, type NextPage } from "./json_list.ts";
 import { type Page, pageOf, readOpenQuery } from "./query.ts";
-
-/** Jobs that are read from the store at a time. */
-const JOBS_AT_A_TIME = 100;
 
 const KEYS = [
   "execution",
@@ -30,28 +32,39 @@ const KEYS = [
  */
 export async function listJobs(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
+  if (others.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(others);
   const filter = filterOf(query, limitParams(others));
   const page = pageOf(query);
   c.header("x-count", String(await deps.store.jobs.count(filter)));
-  const options = { pageMax: JOBS_AT_A_TIME, log: deps.log };
-  return await listResponse(c, jobPages(filter, page, deps), options);
+  const showing = () => showingOf(c, deps);
+  const options = { ...deps, shown: shownTo(c, "job") };
+  return await listResponse(c, jobPages(filter, page, showing, deps), options);
 }
 
 /** Jobs that are made meanwhile come before the first page, and are not in the list. */
-function jobPages(filter: JobFilter, page: Page, { store, wording, now }: AppDeps): NextPage {
+function jobPages(
+  filter: JobFilter,
+  page: Page,
+  showing: () => Showing,
+  deps: AppDeps,
+): NextPage {
   let left = page.limit ?? Number.MAX_SAFE_INTEGER;
   let place: { offset?: number; before?: number } = { offset: page.offset ?? 0 };
   return async (size) => {
     const limit = Math.min(size, left);
-    const listed = await store.jobs.list(filter, { limit, ...place });
-    left -= listed.length;
-    const lowest = listed.at(-1);
-    if (lowest !== undefined) place = { before: lowest.place };
-    return {
-      entries: listed.map(({ job }) => jobOnWire(job, wording, now())),
-      last: listed.length < limit || left === 0,
-    };
+    const listed = await deps.store.jobs.texts(filter, { limit, ...place }, showing());
+    left -= listed.entries;
+    if (listed.place !== undefined) place = { before: listed.place };
+    return { ...listed, last: listed.last || left === 0 };
   };
+}
+
+/** Who is not shown params may not find out by trial what they are. */
+function hiddenParams(params: ReadonlyMap<string, string>): AgentError {
+  const [name] = params.keys();
+  const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
+    'expected "admin"';
+  return new AgentError("forbidden", message);
 }
 
 /** @throws {AgentError} `invalid_argument` naming the key */

@@ -11,7 +11,7 @@ import {
 } from "../domain/field_check.ts";
 import { instantAfter } from "../domain/instant.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, smallBody } from "./json_body.ts";
 
 /** Jobs that one call removes; a caller that wants more calls again. */
 export const PRUNED_OF_A_CALL_MAX = 1000;
@@ -38,7 +38,7 @@ async function pruneJobs(
   { store, limits, now, log }: AppDeps,
 ): Promise<Response> {
   const findings = openFindings();
-  const read = readObject(await readJson(c.req.raw, limits), "", SHAPE, findings);
+  const read = readObject(await readJson(c, smallBody(limits)), "", SHAPE, findings);
   refuseFindings(findings, "request to remove jobs");
   const at = now();
   // The store takes those before an instant; those of exactly that age go too.

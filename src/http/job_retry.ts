@@ -6,15 +6,23 @@ import { AgentError, invalidArgument, unreachable } from "../domain/error.ts";
 import { type Check, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Job, NewJob } from "../domain/job.ts";
+import type { JsonValue } from "../domain/json.ts";
 import { isFinal } from "../domain/job_state.ts";
-import { executionOnWire, jobOnWire } from "../domain/job_wire.ts";
-import type { RetryOutcome } from "../store/job_store.ts";
+import { HEAP_BYTES_MAX } from "../domain/json_scan.ts";
+import { executionOnWire } from "../domain/job_wire.ts";
+import type { ReserveOptions } from "../domain/memory_budget.ts";
+import type { ChangedJob, RetryOutcome } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { attemptFrom, type From, wholeAttempt } from "./job_attempt.ts";
-import { jobNotFound, jobUuidOf } from "./job_change.ts";
+import { jobNotFound, jobText, jobUuidOf, showingOf } from "./job_change.ts";
 import { jobRefusal } from "./job_refusal.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, smallBody } from "./json_body.ts";
 import type { MachineJobs } from "./machine_jobs.ts";
+import { shownTo } from "./shown_text.ts";
+import { answerText } from "./text_answer.ts";
+
+/** A call on many jobs waits for many turns. */
+const RETRY_TURN: ReserveOptions = { turnMs: 120_000 };
 
 /** The route of one job's retry. */
 export function jobRetryRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
@@ -29,10 +37,11 @@ async function postRetry(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const from = fromOf(await readJson(c.req.raw, deps.limits));
-  const job = await retryJob(uuid, from, deps, machineJobs);
-  c.header("location", `/jobs/${job.uuid}`);
-  return c.json(jobOnWire(job, deps.wording, deps.now()), 201);
+  const from = fromOf(await readJson(c, smallBody(deps.limits)));
+  const made = await retryJob(uuid, from, deps, machineJobs);
+  c.header("location", `/jobs/${made}`);
+  const text = await jobText(made, showingOf(c, deps), deps);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "job"), status: 201 });
 }
 
 const FROM: Check = (value, field, findings) => {
@@ -61,19 +70,41 @@ export async function retryJob(
   from: From | undefined,
   deps: AppDeps,
   machineJobs: MachineJobs,
-): Promise<Job> {
+): Promise<JobUuid> {
+  const bytes = await deps.store.jobs.bytes(uuid);
+  if (bytes === undefined) throw jobNotFound(uuid);
+  const held = await deps.budget.reserve(
+    "jobs",
+    HEAP_BYTES_MAX * bytes,
+    `retry job ${uuid}`,
+    RETRY_TURN,
+  );
+  try {
+    return await retryHeldJob(uuid, from, deps, machineJobs);
+  } finally {
+    held.release();
+  }
+}
+
+async function retryHeldJob(
+  uuid: JobUuid,
+  from: From | undefined,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<JobUuid> {
   const { store, limits } = deps;
   const job = await store.jobs.get(uuid);
   if (job === undefined) throw jobNotFound(uuid);
   if (!isFinal(job.execution)) throw unfinished(job, deps);
-  if (job.props.next_attempt !== undefined) throw retriedAlready(job);
+  const { next_attempt } = job.props;
+  if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
   const successor = await successorOf(job, from, deps);
   const outcome = machineJobs.owns(job.workflow_uuid)
     ? await machineJobs.retry(uuid, successor)
     : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);
   if (outcome.kind !== "created") throw refusalOf(outcome, uuid, deps);
   deps.wake();
-  return outcome.job;
+  return outcome.job.uuid;
 }
 
 async function successorOf(job: Job, from: From | undefined, deps: AppDeps): Promise<NewJob> {
@@ -102,7 +133,7 @@ function refusalOf(
       return jobNotFound(uuid);
     case "denied":
       return outcome.reason === "retried"
-        ? retriedAlready(outcome.job)
+        ? retriedAlready(uuid, outcome.next_attempt)
         : unfinished(outcome.job, deps);
     case "duplicate":
     case "locked":
@@ -114,14 +145,14 @@ function refusalOf(
 }
 
 /** A canceled job is unfinished too while its oncancel chain runs. */
-function unfinished({ uuid, execution }: Job, { wording }: AppDeps): AgentError {
+function unfinished({ uuid, execution }: ChangedJob, { wording }: AppDeps): AgentError {
   const found = execution === "canceled"
     ? "its oncancel chain is not done"
     : `execution is "${executionOnWire(execution, wording)}", expected a finished job`;
   return new AgentError("conflict", `Cannot retry job ${uuid}: it is unfinished, ${found}`);
 }
 
-function retriedAlready({ uuid, props }: Job): AgentError {
-  const message = `Cannot retry job ${uuid}: job ${props.next_attempt} was made of it already`;
+function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
+  const message = `Cannot retry job ${uuid}: job ${next} was made of it already`;
   return new AgentError("conflict", message);
 }

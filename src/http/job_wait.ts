@@ -5,12 +5,11 @@ import type { Context } from "hono";
 import { closing } from "../closing.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import type { Job } from "../domain/job.ts";
-import { jobOnWire } from "../domain/job_wire.ts";
 import { isFinal } from "../domain/job_state.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
-import { jobNotFound, jobUuidOf } from "./job_change.ts";
+import { jobNotFound, jobText, jobUuidOf, showingOf } from "./job_change.ts";
 import { integerOf, readQuery } from "./query.ts";
+import { answerJob } from "./shown_text.ts";
 
 const TIMEOUT_SECONDS = 30;
 const TIMEOUT_SECONDS_MAX = 60;
@@ -33,32 +32,32 @@ export function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Res
     waiting += 1;
     try {
       const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
-      const job = await settledJob(c, deps, uuid, deadlineMs);
-      return c.json(jobOnWire(job, deps.wording, deps.now()));
+      await settled(c, deps, uuid, deadlineMs);
+      return await answerJob(c, await jobText(uuid, showingOf(c, deps), deps), deps);
     } finally {
       waiting -= 1;
     }
   };
 }
 
-/** @throws {AgentError} `not_found` */
-async function settledJob(
+/** Waits for the job to be final or waiting, or for the time. @throws {AgentError} `not_found` */
+async function settled(
   c: Context<HttpEnv>,
   { store, closing: ending, changes }: AppDeps,
   uuid: JobUuid,
   deadlineMs: number,
-): Promise<Job> {
+): Promise<void> {
   // Before the first look at the row, so that no change can come in between unheard.
-  return await closing(changes.listen(uuid), async (listener) => {
+  await closing(changes.listen(uuid), async (listener) => {
     let gone: AbortSignal | undefined;
     for (;;) {
-      const job = await store.jobs.get(uuid);
-      if (job === undefined) throw jobNotFound(uuid);
+      const execution = await store.jobs.execution(uuid);
+      if (execution === undefined) throw jobNotFound(uuid);
       const leftMs = deadlineMs - performance.now();
       // Ends by the job, by the time, or by the caller or the agent going away.
-      if (isFinal(job.execution) || job.execution === "waiting" || leftMs <= 0) return job;
+      if (isFinal(execution) || execution === "waiting" || leftMs <= 0) return;
       gone ??= AbortSignal.any([c.req.raw.signal, ending]);
-      if (gone.aborted) return job;
+      if (gone.aborted) return;
       await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
     }
   });

@@ -14,13 +14,16 @@ import type { CreateJobOutcome } from "../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { CONVENTIONS } from "./compat.ts";
 import { earlierJob, IDEMPOTENCY_REPLAYED, idempotencyOf } from "./idempotency.ts";
-import { cancelJob, jobNotFound, jobUuidOf, resumeJob } from "./job_change.ts";
+import { cancelJob, jobText, jobUuidOf, resumeJob, showingOf } from "./job_change.ts";
 import { listJobs } from "./job_list.ts";
 import { jobRefusal } from "./job_refusal.ts";
 import { openJobWait } from "./job_wait.ts";
-import { readJson } from "./json_body.ts";
+import { isLarge, readJson, smallBody, wholeBody } from "./json_body.ts";
 import type { MachineJobs } from "./machine_jobs.ts";
 import { nameAnswer } from "./request_id.ts";
+import type { RequestMemory } from "./request_memory.ts";
+import { answerJob, shownTo } from "./shown_text.ts";
+import { answerText } from "./text_answer.ts";
 
 /** @see document 2, Endpoints */
 export function jobRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
@@ -39,7 +42,7 @@ async function postJob(
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, wholeBody(deps.limits));
   const request = parseJobRequest(body, deps.limits);
   if (request.locks !== null) await parseLockPattern(request.locks);
   // parseJobRequest has refused everything but an object that was read from JSON.
@@ -56,19 +59,29 @@ async function postJob(
     ...(idempotency === undefined ? {} : { idempotency }),
     created_at,
   };
-  const outcome = await makeJob(wish, request, deps, machineJobs);
+  const workflow = () => workflowOf(request.workflow_uuid, deps, c.get("memory"));
+  const outcome = await makeJob(wish, request, workflow, deps, machineJobs);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   if (outcome.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
   else deps.wake();
-  const { job } = outcome;
-  c.header("location", `/jobs/${job.uuid}`);
-  nameAnswer(c, job.uuid, deps.wording);
-  return c.json(jobOnWire(job, deps.wording, deps.now()), 201);
+  const { uuid } = outcome.job;
+  c.header("location", `/jobs/${uuid}`);
+  nameAnswer(c, uuid, deps.wording);
+  // What is large is read again as it is sent.
+  const small = !isLarge(c) && !c.get("memory").holds("jobs");
+  return outcome.kind === "created" && small
+    ? c.json(jobOnWire(outcome.job, deps.wording, deps.now()), 201)
+    : await answerText(c, await jobText(uuid, showingOf(c, deps), deps), {
+      ...deps,
+      shown: shownTo(c, "job"),
+      status: 201,
+    });
 }
 
 async function makeJob(
   wish: Omit<NewJob, "workflow">,
   { workflow_uuid }: JobRequest,
+  workflow: () => Promise<Workflow>,
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<CreateJobOutcome> {
@@ -76,17 +89,31 @@ async function makeJob(
   // A repeated request is answered as before, whether or not the workflow is still there.
   const earlier = await earlierJob(wish.idempotency, store.jobs);
   if (earlier !== undefined) return earlier;
-  const job = { ...wish, workflow: await workflowOf(workflow_uuid, deps) };
+  const job = { ...wish, workflow: await workflow() };
   return machineJobs.owns(workflow_uuid)
     ? await machineJobs.create(job)
     : await store.jobs.create(job, limits.unfinishedJobsMax);
 }
 
-/** @throws {AgentError} `not_found`, its message telling what was not found */
+/** Bytes of a workflow from which on it waits for its memory. */
+const LARGE_WORKFLOW_BYTES = 128 * 1024;
+/** What a byte of a workflow weighs: its text, its value, and its text again as the job is written. */
+const WORKFLOW_BYTE_WEIGHT = 4;
+
+/**
+ * The workflow of a new job. Each request reads it for itself: one that is large once there is memory
+ * for it, until the answer.
+ * @throws {AgentError} `not_found`, its message telling what was not found; `overloaded`
+ */
 async function workflowOf(
   uuid: JobRequest["workflow_uuid"],
   { store, wording }: AppDeps,
+  memory: RequestMemory,
 ): Promise<Workflow> {
+  const bytes = await store.workflows.bytes(uuid) ?? 0;
+  if (bytes >= LARGE_WORKFLOW_BYTES) {
+    await memory.reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
+  }
   const stored = await store.workflows.get(uuid);
   if (stored === undefined) {
     throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
@@ -97,23 +124,22 @@ async function workflowOf(
   return stored.workflow;
 }
 
-async function getJob(c: Context<HttpEnv>, { store, wording, now }: AppDeps): Promise<Response> {
+async function getJob(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const job = await store.jobs.get(uuid);
-  if (job === undefined) throw jobNotFound(uuid);
-  nameAnswer(c, uuid, wording);
-  return c.json(jobOnWire(job, wording, now()));
+  const text = await jobText(uuid, showingOf(c, deps), deps);
+  nameAnswer(c, uuid, deps.wording);
+  return await answerJob(c, text, deps);
 }
 
 async function postCancel(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const uuid = jobUuidOf(c);
-  await readJson(c.req.raw, deps.limits); // The body has no meaning, but it must be JSON.
-  return c.json(jobOnWire(await cancelJob(uuid, deps), deps.wording, deps.now()));
+  await readJson(c, smallBody(deps.limits)); // The body has no meaning, but it must be JSON.
+  return await answerJob(c, await cancelJob(uuid, deps, showingOf(c, deps)), deps);
 }
 
 async function postResume(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, wholeBody(deps.limits));
   const resume = parseResume(body, CONVENTIONS[deps.wording].resume);
-  return c.json(jobOnWire(await resumeJob(uuid, resume, deps), deps.wording, deps.now()));
+  return await answerJob(c, await resumeJob(uuid, resume, deps, showingOf(c, deps)), deps);
 }

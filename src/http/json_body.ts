@@ -1,21 +1,45 @@
 // Reading request bodies: the type before the bytes, the bytes up to a limit and a time, and JSON
 // that another program can read the same way.
 
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { isFiniteJson, jsonDepth } from "../domain/json.ts";
+import { isFiniteJson } from "../domain/json.ts";
+import { jsonWeight, measureJson } from "../domain/json_scan.ts";
+import type { Reservation } from "../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "./app_deps.ts";
+import type { MemoryEnv } from "./request_memory.ts";
+import { joined } from "./text_answer.ts";
 
 const REASON_CHARS_MAX = 200;
 
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
 
-/** How large a body may be, and how long it may take. */
-export type BodyLimits = Pick<
-  HttpLimits,
-  "bodyBytesMax" | "smallBodyBytesMax" | "infoEntryBytesMax" | "bodySeconds" | "jsonDepthMax"
->;
+/** How large the body of one route may be, and how long it may take. */
+export interface BodyLimit {
+  readonly bytesMax: number;
+  readonly depthMax: number;
+  readonly secondsMax: number;
+}
+
+/** The body of a route that takes a document: a workflow, a job, a machine, a medium. */
+export function wholeBody({ bodyBytesMax, bodySeconds, jsonDepthMax }: HttpLimits): BodyLimit {
+  return { bytesMax: bodyBytesMax, depthMax: jsonDepthMax, secondsMax: bodySeconds };
+}
+
+/** The body of a route that needs a few words, such as a cancel. */
+export function smallBody(limits: HttpLimits): BodyLimit {
+  const bytesMax = Math.min(limits.smallBodyBytesMax, limits.bodyBytesMax);
+  return { ...wholeBody(limits), bytesMax };
+}
+
+const INFO_WRITTEN_LARGER = 4;
+
+/** The body that is an info entry; written with escapes and spaces it may be larger than it is. */
+export function infoBody(limits: HttpLimits): BodyLimit {
+  const bytesMax = Math.min(INFO_WRITTEN_LARGER * limits.infoEntryBytesMax, limits.bodyBytesMax);
+  return { ...wholeBody(limits), bytesMax };
+}
 
 /**
  * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends
@@ -53,50 +77,87 @@ function otherType(reason: string): AgentError {
   return new AgentError("not_acceptable_type", `Cannot read the body: ${reason}`);
 }
 
+/** Bytes of a body that never waits behind larger ones. */
+const SMALL_BYTES = 64 * 1024;
+/** Bytes of a body that waits for nobody, such as a cancel's: 40 KiB with its value, and not counted. */
+const TINY_BYTES = 1024;
+/**
+ * Values in one body, each member of an object and each element of a list counted: what 2 MiB of a
+ * document hold, and few enough that the value takes some 50 MiB at most.
+ */
+export const BODY_VALUES_MAX = 500_000;
+
 /**
  * The body of a request as a JSON value; an empty body is an empty object, so that requests whose
- * parameters are all optional need none. Of equal keys the last one counts.
- * @throws {AgentError} `malformed`, `too_large`
+ * parameters are all optional need none. Of equal keys the last one counts. What it takes in memory
+ * is reserved before it is read, and before it is parsed, until the request is answered.
+ * @throws {AgentError} `malformed`, `too_large`, `overloaded`
  */
-export async function readJson(
-  request: Request,
-  limits: BodyLimits,
+export async function readJson<E extends MemoryEnv>(
+  c: Context<E>,
+  { bytesMax, depthMax, secondsMax }: BodyLimit,
 ): Promise<unknown> {
-  const text = decode(await readBytes(request, bytesMaxOf(request, limits), limits.bodySeconds));
+  const request = c.req.raw;
+  const declared = Number(request.headers.get("content-length") ?? bytesMax);
+  if (declared > bytesMax) throw tooLarge(bytesMax);
+  if (request.body === null) return {};
+  const reserve = reservationsOf(c, declared);
+  // Beside a transfer encoding a length says nothing: what comes is held to it all the same.
+  const reading = { bytesMax: declared, secondsMax };
+  const held = await reserve("body", declared).catch(async (error: unknown) => {
+    // A caller who is still sending would not see the answer.
+    await readBytes(request.body, { ...reading, keeps: false });
+    throw error;
+  });
+  const bytes = await readBytes(request.body, { ...reading, keeps: true });
+  held?.resize(bytes.length);
+  const measure = measureJson(bytes);
+  if (measure.depth > depthMax) throw malformed(`it is nested deeper than ${depthMax} levels`);
+  if (measure.values > BODY_VALUES_MAX) {
+    const message = `Cannot read the body: it holds over ${BODY_VALUES_MAX} values`;
+    throw new AgentError("too_large", message);
+  }
+  await reserve("value", jsonWeight(bytes, measure));
+  const text = decode(bytes);
+  held?.release();
   if (text.trim() === "") return {};
   const value = parse(text);
-  if (jsonDepth(value, limits.jsonDepthMax) > limits.jsonDepthMax) {
-    throw malformed(`it is nested deeper than ${limits.jsonDepthMax} levels`);
+  if (measure.wideNumbers && !isFiniteJson(value)) {
+    throw malformed("it holds a number beyond the range of a double");
   }
-  if (!isFiniteJson(value)) throw malformed("it holds a number beyond the range of a double");
   return value;
 }
 
-/** Requests of which a few words are wanted, by the end of their path. */
-const SMALL_BODY = /\/(?:cancel|retry|prune|sync|console-tickets)$/;
-/** An info entry; written with escapes and spaces it may be larger than it is. */
-const INFO_BODY = /\/jobs\/[^/]+\/info$/;
-const INFO_WRITTEN_LARGER = 4;
+/** Reserves memory for a body of so many bytes, and for its value, beside others of its size. */
+function reservationsOf<E extends MemoryEnv>(
+  c: Context<E>,
+  declared: number,
+): (what: "body" | "value", bytes: number) => Promise<Reservation | undefined> {
+  if (declared <= TINY_BYTES) return () => Promise.resolve(undefined);
+  const accounts = declared <= SMALL_BYTES
+    ? { body: "smallBodies", value: "smallValues" } as const
+    : { body: "bodies", value: "values" } as const;
+  return (what, bytes) => c.get("memory").reserve(accounts[what], bytes, "read the body");
+}
 
-function bytesMaxOf(
-  { url }: Request,
-  { bodyBytesMax, smallBodyBytesMax, infoEntryBytesMax }: BodyLimits,
-): number {
-  const [path = ""] = url.split("?", 1);
-  if (SMALL_BODY.test(path)) return Math.min(smallBodyBytesMax, bodyBytesMax);
-  if (INFO_BODY.test(path)) return Math.min(INFO_WRITTEN_LARGER * infoEntryBytesMax, bodyBytesMax);
-  return bodyBytesMax;
+/** Whether the body of a request is so large that its answer is better not made in memory. */
+export function isLarge({ req }: Context): boolean {
+  return !(Number(req.header("content-length")) <= SMALL_BYTES);
+}
+
+interface Reading {
+  readonly bytesMax: number;
+  readonly secondsMax: number;
+  /** Whether anybody wants the bytes. */
+  readonly keeps: boolean;
 }
 
 async function readBytes(
-  request: Request,
-  bytesMax: number,
-  secondsMax: number,
+  body: ReadableStream<Uint8Array> | null,
+  { bytesMax, secondsMax, keeps }: Reading,
 ): Promise<Uint8Array> {
-  const declared = Number(request.headers.get("content-length") ?? 0);
-  if (declared > bytesMax) throw tooLarge(bytesMax);
-  if (request.body === null) return new Uint8Array();
-  const reader = request.body.getReader();
+  if (body === null) return new Uint8Array();
+  const reader = body.getReader();
   let late = false;
   const timer = setTimeout(() => {
     late = true;
@@ -104,7 +165,7 @@ async function readBytes(
     reader.cancel().catch(() => {});
   }, secondsMax * 1000);
   try {
-    const bytes = await readAll(reader, bytesMax);
+    const bytes = await readAll(reader, bytesMax, keeps);
     if (late) throw malformed(`it did not arrive within ${secondsMax} seconds`);
     return bytes;
   } finally {
@@ -115,6 +176,7 @@ async function readBytes(
 async function readAll(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   bytesMax: number,
+  keeps: boolean,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -124,15 +186,9 @@ async function readAll(
       await reader.cancel().catch(() => {});
       throw tooLarge(bytesMax);
     }
-    chunks.push(part.value);
+    if (keeps) chunks.push(part.value);
   }
-  const bytes = new Uint8Array(size);
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.byteLength;
-  }
-  return bytes;
+  return joined(chunks, keeps ? size : 0);
 }
 
 async function readPart(

@@ -3,11 +3,12 @@
 // at all, a page's Origin, a token and a ticket included, local_only.ts and access.ts have judged before.
 
 import type { Context } from "hono";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError } from "../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../domain/id.ts";
 import type { AppDeps, ConsoleStream, HttpEnv } from "./app_deps.ts";
 import { type Caller, isStillGood, OPEN_ACCESS } from "./caller.ts";
 import { bridgeConsole } from "./console_bridge.ts";
+import { type Handshake, openConsoleSocket, shakeHands, SwitchedAnswer } from "./console_socket.ts";
 import { TICKET_KEY, wantsSocket } from "./console_tickets.ts";
 import { hostOf } from "./local_only.ts";
 import { consolePath } from "./machine_view.ts";
@@ -15,8 +16,6 @@ import { readQuery } from "./query.ts";
 
 /** The subprotocol that VNC clients in browsers ask for. */
 const PROTOCOL = "binary";
-/** Seconds after which a client that answers no ping is taken for gone. */
-const PONG_SECONDS = 60;
 
 /** Makes the handler, which counts the consoles that are open. */
 export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
@@ -29,9 +28,11 @@ export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Re
     const leave = seats.take(uuid);
     let stream: ConsoleStream | undefined;
     try {
+      const offered = c.req.header("sec-websocket-protocol") !== undefined;
+      const handshake = await shakeHands(c.req.raw, offered ? PROTOCOL : undefined);
       stream = await connect(uuid, deps, c.req.raw.signal);
       refuseGone(c.req.raw.signal, uuid);
-      return upgrade(c, uuid, stream, leave, deps);
+      return upgrade(c, uuid, { stream, handshake, leave }, deps);
     } catch (error) {
       stream?.close();
       leave();
@@ -89,8 +90,7 @@ async function connect(
 }
 
 /**
- * Refuses a client that has gone meanwhile: the runtime keeps the descriptor of one that it makes a
- * WebSocket for, and tells nobody.
+ * Refuses a client that has gone meanwhile.
  * @throws {AgentError} `aborted`
  */
 function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
@@ -101,37 +101,37 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
   );
 }
 
+/** What a session is made of. */
+interface Opened {
+  readonly stream: ConsoleStream;
+  readonly handshake: Handshake;
+  /** Gives its place back. */
+  readonly leave: () => void;
+}
+
+/** @throws {AgentError} `internal` where the connection is kept by what serves it */
 function upgrade(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
-  stream: ConsoleStream,
-  leave: () => void,
+  { stream, handshake, leave }: Opened,
   { limits, closing, log, access = OPEN_ACCESS }: AppDeps,
 ): Response {
   const caller = callerOf(c);
   const allowed = () => isStillGood(caller, access);
-  const offered = c.req.header("sec-websocket-protocol") !== undefined;
-  const { socket, response } = accept(c.req.raw, offered ? { protocol: PROTOCOL } : {});
+  const raw = c.env?.takeOver?.();
+  if (raw === undefined) {
+    throw new AgentError("internal", "Cannot open a console: there is no connection to take over");
+  }
   const fields = { request_id: c.get("request_id"), machine: uuid };
   const startMs = performance.now();
   log.info("console opened", fields);
   const idleMs = limits.consoleIdleSeconds * 1000;
+  const socket = openConsoleSocket(raw, handshake);
   bridgeConsole(socket, stream, { idleMs, closing, allowed }).then((end) => {
     leave();
     log.info("console closed", { ...fields, ...end, ms: Math.round(performance.now() - startMs) });
   });
-  return response;
-}
-
-/** @throws {AgentError} `malformed` when what else a WebSocket needs is missing (RFC 6455, 4.2.1) */
-function accept(request: Request, protocol: { protocol?: string }): Deno.WebSocketUpgrade {
-  try {
-    return Deno.upgradeWebSocket(request, { idleTimeout: PONG_SECONDS, ...protocol });
-  } catch (cause) {
-    if (!(cause instanceof TypeError)) throw cause;
-    const message = `Cannot open the console: ${messageOf(cause)}`;
-    throw new AgentError("malformed", message, { cause });
-  }
+  return new SwitchedAnswer();
 }
 
 /** The places of those who look at consoles. */

@@ -9,7 +9,7 @@ import { instantAfter } from "../domain/instant.ts";
 import { requireConsole } from "../domain/machine_action.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { type ConsoleTickets, TICKET_KEY } from "./console_tickets.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, smallBody } from "./json_body.ts";
 import { callerOf, consoleUrl } from "./machine_console.ts";
 
 /** Answers a ticket, and the address in which it stands. A page could not show why it was refused later. */
@@ -20,7 +20,12 @@ export async function postTicket(
 ): Promise<Response> {
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
   const findings = openFindings();
-  readObject(await readJson(c.req.raw, limits), "", { checks: {}, required: [] }, findings);
+  readObject(
+    await readJson(c, smallBody(limits)),
+    "",
+    { checks: {}, required: [] },
+    findings,
+  );
   refuseFindings(findings, "request for a ticket");
   const machine = await machines.vmadm.get(uuid);
   if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);

@@ -12,6 +12,7 @@ import type { Workflow } from "../domain/workflow.ts";
 import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
 import type { AppDeps } from "./app_deps.ts";
 import { earlierJob } from "./idempotency.ts";
+import { jobNotFound } from "./job_change.ts";
 import { jobRefusal } from "./job_refusal.ts";
 import { type ActionWish, claimForAction, prepareAction } from "./machine_action_job.ts";
 import { type Claim, machineTarget } from "./machine_history.ts";
@@ -166,9 +167,11 @@ async function replayOf(
 ): Promise<MachineStart | undefined> {
   const earlier = await earlierJob(idempotency, store.jobs);
   if (earlier === undefined) return undefined;
-  const { job } = earlier;
+  const job_uuid = earlier.job.uuid;
+  const job = await store.jobs.get(job_uuid);
+  if (job === undefined) throw jobNotFound(job_uuid);
   // Every request that ends here has made its job with the machine's uuid in it.
-  return { started: { uuid: job.params.uuid as MachineUuid, job_uuid: job.uuid }, replayed: true };
+  return { started: { uuid: job.params.uuid as MachineUuid, job_uuid }, replayed: true };
 }
 
 function newJob(

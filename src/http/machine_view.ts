@@ -6,6 +6,7 @@ import type { Job } from "../domain/job.ts";
 import { executionOnWire, type Wording } from "../domain/job_wire.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { BRANDS } from "../domain/policy.ts";
+import { MASK } from "../domain/secret_names.ts";
 import { MACHINE_TARGET, type MachineHistory } from "./machine_history.ts";
 
 /** The state of a machine that only a job knows of. */
@@ -38,6 +39,15 @@ export function machineOnWire(
     job_uuid: job?.uuid ?? null,
     job_execution: job === undefined ? null : executionOnWire(job.execution, wording),
   };
+}
+
+/** The machine for who is shown no params: where its medium came from may hold a password. */
+export function withoutParams(machine: JsonObject): JsonObject {
+  const { media = null } = machine;
+  const masked = isJsonObject(media)
+    ? Object.fromEntries(Object.keys(media).map((name) => [name, MASK]))
+    : media;
+  return { ...machine, media: masked };
 }
 
 /** Only hardware virtual machines have a console of this kind. */

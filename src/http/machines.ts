@@ -14,9 +14,10 @@ import {
   requireConsole,
 } from "../domain/machine_action.ts";
 import type { AppDeps, HttpEnv, MachineReader } from "./app_deps.ts";
+import { seesSecrets } from "./caller.ts";
 import type { ConsoleTickets } from "./console_tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "./idempotency.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, wholeBody } from "./json_body.ts";
 import { openConsoles } from "./machine_console.ts";
 import { postTicket } from "./machine_console_ticket.ts";
 import { historyOf } from "./machine_history.ts";
@@ -28,6 +29,7 @@ import {
   MACHINE_FILTER_KEYS,
   machineOnWire,
   machineUuidOf,
+  withoutParams,
 } from "./machine_view.ts";
 import { PAGE_MAX, pageOf, readQuery } from "./query.ts";
 
@@ -61,7 +63,7 @@ async function postMachine(
   deps: AppDeps,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, wholeBody(deps.limits));
   const request = parseMachineRequest(body, deps.machines.policy);
   // parseMachineRequest has refused everything but an object that was read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
@@ -75,7 +77,7 @@ async function postAction(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const uuid = machineUuid(c);
-  const options = parseActionOptions(action, await readJson(c.req.raw, deps.limits));
+  const options = parseActionOptions(action, await readJson(c, wholeBody(deps.limits)));
   // The same key may not stand for another action, or for one on another machine.
   const idempotency = await idempotencyOf(c.req.raw.headers, { action, uuid, options });
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
@@ -105,7 +107,7 @@ async function getMachine(c: Context<HttpEnv>, deps: AppDeps): Promise<Response>
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
   return c.json({
-    ...machineOnWire(uuid, machine, history, deps.wording),
+    ...shownMachine(c, machineOnWire(uuid, machine, history, deps.wording)),
     vnc: vnc === null ? null : { ...vnc },
     console: vnc === null ? null : consolePath(uuid),
   });
@@ -155,9 +157,14 @@ async function listMachines(c: Context<HttpEnv>, deps: AppDeps): Promise<Respons
   const shown: JsonObject[] = [];
   for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
     const history = machine === null ? { job, media: [] } : await historyOf(uuid, machine, deps);
-    shown.push(machineOnWire(uuid, machine, history, deps.wording));
+    shown.push(shownMachine(c, machineOnWire(uuid, machine, history, deps.wording)));
   }
   return c.json(shown);
+}
+
+/** A machine as the caller may see it: `media` is a param of its job. */
+function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
+  return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
 }
 
 interface FoundMachine {

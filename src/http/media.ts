@@ -11,7 +11,7 @@ import { parseMediaRequest } from "../domain/media.ts";
 import type { KnownFile } from "../mirror/known_files.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { jobRefusal } from "./job_refusal.ts";
-import { readJson } from "./json_body.ts";
+import { readJson, wholeBody } from "./json_body.ts";
 
 /** Target of the jobs: of two equal requests, the second joins the first one's job. */
 const MEDIA_TARGET = "/media";
@@ -22,7 +22,7 @@ export function mediaRoutes(deps: AppDeps): Hono<HttpEnv> {
   const { files } = deps.media;
   routes.get("/agent/v1/media", async (c) => c.json((await files.list()).map(onWire)));
   routes.post("/agent/v1/media", async (c) => {
-    const body = await readJson(c.req.raw, deps.limits);
+    const body = await readJson(c, wholeBody(deps.limits));
     if (!isJsonObject(body)) {
       throw invalidArgument("body", "Cannot read the medium: expected a JSON object");
     }
@@ -36,7 +36,7 @@ export function mediaRoutes(deps: AppDeps): Hono<HttpEnv> {
     return c.body(null, 204);
   });
   routes.post("/agent/v1/media/:digest/verify", async (c) => {
-    const body = await readJson(c.req.raw, deps.limits);
+    const body = await readJson(c, wholeBody(deps.limits));
     if (!isJsonObject(body) || Object.keys(body).length > 0) {
       throw invalidArgument(
         "body",

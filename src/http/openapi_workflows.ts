@@ -1,7 +1,7 @@
 // The part of the description about workflows and their tasks.
 
 import type { JsonObject } from "../domain/json.ts";
-import { DEFAULT_TIMEOUT_SECONDS } from "../domain/workflow.ts";
+import { DEFAULT_TIMEOUT_SECONDS, SECRET_PARAMS_MAX } from "../domain/workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "./app_deps.ts";
 import { BODY_REFUSALS, refusals } from "./openapi_errors.ts";
 import {
@@ -100,6 +100,13 @@ function workflowFields(tasks: JsonObject): JsonObject {
       ...SECONDS,
       description: "Seconds for the chain; time spent queued or waiting does not count. Without " +
         `it jobs have ${DEFAULT_TIMEOUT_SECONDS}. At most ${timeoutSecondsMax} unless configured.`,
+    },
+    secret_params: {
+      type: "array",
+      maxItems: SECRET_PARAMS_MAX,
+      items: NAME,
+      description: "Names of fields of jobs, results and info whose values only administrators " +
+        "see, besides params and what is named like a secret.",
     },
   };
 }

@@ -4,10 +4,12 @@
 // theirs. The agent carries the bytes between the two, and can therefore close the caller's
 // connection, which Deno.serve would keep for as long as the caller likes.
 
+import { AgentError } from "../domain/error.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
 import {
   type ConnectionHandling,
   isLastAnswer,
+  type RequestInfo,
   type ServedConnection,
 } from "./runtime_connection.ts";
 
@@ -24,7 +26,11 @@ export function serveRelayed(
   };
   const run = async () => {
     try {
-      const opened = await openServer(handling, cut);
+      const takeOver = () => {
+        if (relay !== undefined) return relay.takeOver();
+        throw new AgentError("internal", "Cannot take a connection from HTTP: nothing is carried");
+      };
+      const opened = await openServer(handling, takeOver, cut);
       server = opened.server;
       relay = relayConnections(connection, opened.connection, handling.moved);
     } catch (error) {
@@ -54,6 +60,7 @@ export function serveRelayed(
  */
 async function openServer(
   { answer, failed }: ConnectionHandling,
+  takeOver: RequestInfo["takeOver"],
   lost: () => void,
 ): Promise<{ readonly server: Deno.HttpServer; readonly connection: Deno.Conn }> {
   const folder = Deno.makeTempDirSync({ prefix: "zw" });
@@ -61,8 +68,8 @@ async function openServer(
     const path = `${folder}/s`;
     const server = Deno.serve(
       { path, onListen: () => {}, onError: failed },
-      async (request, info) => {
-        const response = await answer(request, info);
+      async (request, { completed }) => {
+        const response = await answer(request, { completed, takeOver });
         // Deno 2.9 sends this header and keeps the connection.
         if (isLastAnswer(response)) server.shutdown().catch(() => {});
         return response;

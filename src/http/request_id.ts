@@ -1,17 +1,21 @@
 // Every request has an id: the caller's, or one that is made. It is in each response, in each error
-// body, and in the one log line that is written when the request has been answered.
+// body, and in the one log line that is written when the request has been answered, unless its caller has so
+// many of them that they are counted together.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Wording } from "../domain/job_wire.ts";
 import type { Log } from "../log.ts";
+import type { AccessLines } from "./access_lines.ts";
 import type { HttpEnv } from "./app_deps.ts";
+import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
 import { tellLength } from "./head.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
 const PATH_CHARS_MAX = 256;
+const METHOD_CHARS_MAX = 32;
 const SWITCHING = 101;
 
 /** A caller's id without what could forge a header or a log line; undefined when nothing is left. */
@@ -37,7 +41,11 @@ export function nameAnswer(
 }
 
 /** Gives the request its id and logs how it was answered. Comes before all that judges it. */
-export function identified(log: Log, newId: () => string): MiddlewareHandler<HttpEnv> {
+export function identified(
+  log: Log,
+  lines: AccessLines,
+  newId: () => string,
+): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const request_id = sentRequestId(c) ?? newId();
     c.set("request_id", request_id);
@@ -49,30 +57,32 @@ export function identified(log: Log, newId: () => string): MiddlewareHandler<Htt
       c.res.headers.set("connection", "close");
     }
     // The answer that makes a WebSocket is Deno's own and cannot be changed.
-    if (c.res.status === SWITCHING) return logAnswer(log, c, performance.now() - startMs);
+    if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
     if (c.req.method === "HEAD") await tellLength(c.res);
     c.res.headers.set("x-request-id", request_id);
     // A browser must neither guess another type than JSON nor show a response inside another page.
     c.res.headers.set("x-content-type-options", "nosniff");
-    logAnswer(log, c, performance.now() - startMs);
+    logAnswer(log, lines, c, performance.now() - startMs);
   };
 }
 
-function logAnswer(log: Log, c: Context<HttpEnv>, ms: number): void {
+function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number): void {
+  const { method } = c.req;
+  const read = c.error === undefined && (method === "GET" || method === "HEAD");
+  const caller = { who: callerText(c.get("caller")), peer: peerText(c.env?.remote) };
+  // A defect is never one of many.
+  if (!read && c.res.status !== 500 && !lines.answered(caller, c.res.status)) return;
   const fields = {
     request_id: c.get("request_id"),
-    method: c.req.method,
+    method: method.slice(0, METHOD_CHARS_MAX),
     path: c.req.path.slice(0, PATH_CHARS_MAX),
     status: c.res.status,
     ms: Math.round(ms * 10) / 10,
   };
-  if (c.res.status >= 500 && c.error !== undefined) {
-    log.error("request failed", { ...fields, ...causes(c.error) });
-  } else if (c.error !== undefined) {
-    log.info("request refused", { ...fields, reason: c.error.message });
-  } else if (c.req.method === "GET" || c.req.method === "HEAD") {
-    log.debug("request answered", fields);
-  } else log.info("request answered", fields);
+  if (read) log.debug("request answered", fields);
+  else if (c.error === undefined) log.info("request answered", fields);
+  else if (c.res.status >= 500) log.error("request failed", { ...fields, ...causes(c.error) });
+  else log.info("request refused", { ...fields, reason: c.error.message });
 }
 
 /** What the log shows of a failure: a defect with its stack, a known failure with its causes. */

@@ -21,6 +21,22 @@ export function servesConnections(version: string = Deno.version.deno): boolean 
 export interface RequestInfo {
   /** Settles when the answer was handed over: at once when it is whole, else with its last part. */
   readonly completed: Promise<void>;
+  /**
+   * Takes the connection from HTTP, before this request is answered: what the answer would be is not
+   * sent any more.
+   * @throws {AgentError} `internal` where that cannot be done
+   */
+  readonly takeOver: () => RawBytes;
+}
+
+/** A connection that carries no HTTP any more. */
+export interface RawBytes {
+  /** Reads on; null at the end. @throws when it broke or was closed */
+  read(buffer: Uint8Array): Promise<number | null>;
+  /** Writes all of it; ends when the connection has taken it. @throws when it broke or was closed */
+  write(bytes: Uint8Array): Promise<void>;
+  /** May be called twice; a read that is under way fails or ends. */
+  close(): void;
 }
 
 /** One connection that is served. */
@@ -64,7 +80,7 @@ interface CutSignal {
 type RuntimeServe = (
   connection: Deno.Conn,
   signal: CutSignal,
-  handler: ConnectionHandling["answer"],
+  handler: (request: Request, info: Pick<RequestInfo, "completed">) => Promise<Response>,
   onError: ConnectionHandling["failed"],
   onListen: () => void,
 ) => Omit<ServedConnection, "cut">;
@@ -88,7 +104,18 @@ export function runtimeServe(): ServeConnection {
     let abort: (() => void) | undefined;
     // An AbortSignal would make a defect of an abort that comes when the connection has just closed.
     const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
-    const served = serve(connection, signal, answer, failed, () => {});
+    const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
+      let taken = false;
+      const takeOver = () => {
+        const raw = takeRaw(request);
+        taken = true;
+        return raw;
+      };
+      const response = await answer(request, { completed, takeOver });
+      // The runtime would still want to send an answer, and there is nothing left to send it on.
+      return taken ? await new Promise(() => {}) : response;
+    };
+    const served = serve(connection, signal, handler, failed, () => {});
     return {
       finished: served.finished,
       shutdown: () => served.shutdown(),
@@ -102,4 +129,60 @@ export function runtimeServe(): ServeConnection {
       },
     };
   };
+}
+
+/** What the runtime knows of its resources, and does with them. */
+interface RuntimeCore {
+  resources(): Readonly<Record<string, string>>;
+  read(rid: number, buffer: Uint8Array): Promise<number>;
+  writeAll(rid: number, bytes: Uint8Array): Promise<void>;
+  tryClose(rid: number): void;
+}
+
+/** What the runtime calls a connection that it has taken from HTTP. */
+const RAW_RESOURCE = "httpRawUpgradeStream";
+
+/**
+ * Takes a connection from a runtime that serves it by itself. It has a way to do so, which wants a
+ * listener and fails without one, but only once all is done: the connection is there, and is the one of
+ * its kind that was not there before.
+ * @throws {AgentError} `internal` on a runtime that has no such way
+ */
+function takeRaw(request: Request): RawBytes {
+  const core = Reflect.get(Reflect.get(Deno, Reflect.get(Deno, "internal")), "core") as RuntimeCore;
+  const before = rawResources(core);
+  let failure: unknown;
+  try {
+    innerRequest(request)?._wantsUpgrade("upgradeHttpRaw");
+  } catch (error) {
+    failure = error;
+  }
+  const [rid, ...others] = rawResources(core).filter((found) => !before.includes(found));
+  if (rid === undefined || others.length > 0) {
+    const message = `Cannot take a connection from HTTP on Deno ${Deno.version.deno}`;
+    throw new AgentError("internal", message, { cause: failure });
+  }
+  return {
+    async read(buffer) {
+      const count = await core.read(rid, buffer);
+      return count === 0 ? null : count;
+    },
+    write: (bytes) => core.writeAll(rid, bytes),
+    close: () => core.tryClose(rid),
+  };
+}
+
+function rawResources(core: RuntimeCore): number[] {
+  return Object.entries(core.resources()).filter(([, name]) => name === RAW_RESOURCE)
+    .map(([rid]) => Number(rid));
+}
+
+/** What the runtime itself has of a request. */
+function innerRequest(
+  request: Request,
+): { readonly _wantsUpgrade: (kind: string) => unknown } | undefined {
+  const key = Object.getOwnPropertySymbols(request).find(({ description }) =>
+    description === "request"
+  );
+  return key === undefined ? undefined : Reflect.get(request, key);
 }

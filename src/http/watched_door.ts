@@ -26,6 +26,10 @@ import { servingSecured } from "./secured_connection.ts";
 import { bindSocket } from "./unix_socket.ts";
 
 const SWITCHING = 101;
+/** Turns of the event loop without the end of a connection after which those that are open are so. */
+const SETTLED_TURNS = 5;
+/** Turns that a shutdown waits for that at most. */
+const SETTLING_TURNS_MAX = 100;
 /** What a connection is told that there is no room for. */
 const NO_ROOM = new TextEncoder().encode(
   "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n" +
@@ -100,11 +104,11 @@ function openHandling(
 ): (remote: Deno.Addr, watched: WatchedConnection) => ConnectionHandling {
   const notServed = openConnectionLog(log, "connection not served");
   return (remote, watched) => ({
-    async answer(request, { completed }) {
+    async answer(request, { completed, takeOver }) {
       watched.requested();
       completed.then(watched.taken, watched.taken);
       try {
-        const response = await answer(request, { remote, secure });
+        const response = await answer(request, { remote, secure, takeOver });
         if (response.status === SWITCHING) watched.closed();
         return response;
       } finally {
@@ -153,6 +157,7 @@ function openCarrier(
     take,
     async drain(graceMs) {
       closing = true;
+      await settled(open);
       const all = [...open].map(([one, watched]) => {
         // One that has never asked anything may never do so.
         if (!watched.used) one.cut();
@@ -162,6 +167,20 @@ function openCarrier(
       for (const one of open.keys()) one.cut();
     },
   };
+}
+
+/**
+ * Waits for the ends of connections that their callers have closed. The runtime hears of some hundred
+ * in a turn, and one that is asked to end before it has heard stops its whole thread for good.
+ */
+async function settled(open: ReadonlyMap<ServedConnection, unknown>): Promise<void> {
+  let left = SETTLED_TURNS;
+  let size = open.size;
+  for (let turns = 0; turns < SETTLING_TURNS_MAX && left > 0; turns++) {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    left = open.size === size ? left - 1 : SETTLED_TURNS;
+    size = open.size;
+  }
 }
 
 /** Who a caller beyond this host is for the limits. */

@@ -4,18 +4,17 @@
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../domain/error.ts";
 import { parsePathUuid, parseUuid, type WorkflowUuid } from "../domain/id.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { parseWorkflow, type StoredWorkflow } from "../domain/workflow.ts";
+import { isJsonObject } from "../domain/json.ts";
+import { readWorkflow, type StoredWorkflow, type Workflow } from "../domain/workflow.ts";
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../store/store.ts";
 import type { AppDeps, HttpEnv } from "./app_deps.ts";
 import { CONVENTIONS } from "./compat.ts";
-import { readJson } from "./json_body.ts";
+import { isLarge, readJson, wholeBody } from "./json_body.ts";
 import { listResponse, type NextPage } from "./json_list.ts";
 import { type Page, pageOf, readQuery } from "./query.ts";
 import { nameAnswer } from "./request_id.ts";
-
-/** Workflows that are read from the store at a time; each may be as large as a body. */
-const WORKFLOWS_AT_A_TIME = 4;
+import { shownTo } from "./shown_text.ts";
+import { answerText } from "./text_answer.ts";
 
 /** @see document 2, Endpoints */
 export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
@@ -33,7 +32,8 @@ export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
  * workflows are part of the agent and nobody's making: a list shows them when it is asked for them,
  * by `builtin=true` or by name.
  */
-async function listWorkflows(c: Context<HttpEnv>, { store, log }: AppDeps): Promise<Response> {
+async function listWorkflows(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { store } = deps;
   const query = readQuery(c.req.url, ["name", "builtin", "limit", "offset"]);
   const page = pageOf(query);
   const name = query.get("name");
@@ -43,7 +43,7 @@ async function listWorkflows(c: Context<HttpEnv>, { store, log }: AppDeps): Prom
     ...(withBuiltin ? {} : { builtin: false }),
   };
   c.header("x-count", String(await store.workflows.count(filter)));
-  const options = { pageMax: WORKFLOWS_AT_A_TIME, log };
+  const options = { ...deps, shown: shownTo(c, "other") };
   return await listResponse(c, workflowPages(filter, page, store), options);
 }
 
@@ -52,15 +52,10 @@ function workflowPages(filter: WorkflowFilter, page: Page, { workflows }: Store)
   let place: { offset?: number; after?: number } = { offset: page.offset ?? 0 };
   return async (size) => {
     const limit = Math.min(size, left);
-    const listed = await workflows.list(filter, { limit, ...place });
-    left -= listed.length;
-    const highest = listed.at(-1);
-    if (highest !== undefined) place = { after: highest.place };
-    return {
-      // A workflow is what JSON it was sent as, with uuids.
-      entries: listed.map(({ workflow }) => workflow as JsonObject),
-      last: listed.length < limit || left === 0,
-    };
+    const listed = await workflows.texts(filter, { limit, ...place });
+    left -= listed.entries;
+    if (listed.place !== undefined) place = { after: listed.place };
+    return { ...listed, last: listed.last || left === 0 };
   };
 }
 
@@ -71,16 +66,27 @@ function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
 }
 
 async function createWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, wholeBody(deps.limits));
   const uuid = newWorkflowUuid(body, deps);
-  const workflow = parseWorkflow(body, uuid, deps.newUuid, deps.limits);
+  const workflow = await acceptedWorkflow(c, body, uuid, deps);
   const { workflowsMax: max } = deps.limits;
   const { uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
   const outcome = await deps.store.workflows.create(workflow, deps.now(), { max, uniqueName });
   if (outcome.kind !== "created") throw creationRefusal(outcome, uuid, max);
   c.header("location", `/workflows/${uuid}`);
   nameAnswer(c, uuid, deps.wording);
-  return c.json(workflow, 201);
+  return await answerWorkflow(c, workflow, 201, deps);
+}
+
+/** A body as a workflow, once its sources were read where they do no harm. */
+async function acceptedWorkflow(
+  c: Context<HttpEnv>,
+  body: unknown,
+  uuid: WorkflowUuid,
+  { newUuid, limits, checkSources }: AppDeps,
+): Promise<Workflow> {
+  const read = readWorkflow(body, uuid, newUuid, limits);
+  return read.accept(await checkSources(read.sources, c.req.raw.signal));
 }
 
 /** The uuid that a client chose, where it may, or a new one. */
@@ -115,21 +121,36 @@ function secondName(holder: WorkflowUuid): AgentError {
 }
 
 async function getWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const { workflow } = await storedWorkflow(c, deps);
-  nameAnswer(c, workflow.uuid, deps.wording);
-  return c.json({ ...workflow, wf_uuid: workflow.uuid });
+  const uuid = workflowUuidOf(c);
+  const text = await deps.store.workflows.text(uuid, "shown");
+  if (text === undefined) throw notFound(uuid);
+  nameAnswer(c, uuid, deps.wording);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "other") });
 }
 
 async function replaceWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const body = await readJson(c.req.raw, deps.limits);
+  const body = await readJson(c, wholeBody(deps.limits));
   const { uuid } = (await changeableWorkflow(c, deps, "change")).workflow;
-  const workflow = parseWorkflow(body, uuid, deps.newUuid, deps.limits);
+  const workflow = await acceptedWorkflow(c, body, uuid, deps);
   const { putStatus, putLocation, uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
   const outcome = await deps.store.workflows.replace(workflow, { uniqueName });
   if (outcome.kind === "name_taken") throw secondName(outcome.uuid);
   if (outcome.kind === "not_found") throw notFound(uuid);
   if (putLocation) c.header("location", `/workflows/${uuid}`);
-  return c.json(workflow, putStatus);
+  return await answerWorkflow(c, workflow, putStatus, deps);
+}
+
+/** The workflow as it was written. What is large is read again as it is sent. */
+async function answerWorkflow(
+  c: Context<HttpEnv>,
+  workflow: Workflow,
+  status: 200 | 201,
+  deps: AppDeps,
+): Promise<Response> {
+  if (!isLarge(c)) return c.json(workflow, status);
+  const text = await deps.store.workflows.text(workflow.uuid, "stored");
+  if (text === undefined) throw notFound(workflow.uuid);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "other"), status });
 }
 
 async function removeWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
@@ -138,8 +159,12 @@ async function removeWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Respo
   return c.body(null, 204);
 }
 
+function workflowUuidOf(c: Context<HttpEnv>): WorkflowUuid {
+  return parsePathUuid<WorkflowUuid>(c.req.param("wf_uuid") ?? "", "workflow");
+}
+
 async function storedWorkflow(c: Context<HttpEnv>, { store }: AppDeps): Promise<StoredWorkflow> {
-  const uuid = parsePathUuid<WorkflowUuid>(c.req.param("wf_uuid") ?? "", "workflow");
+  const uuid = workflowUuidOf(c);
   const stored = await store.workflows.get(uuid);
   if (stored === undefined) throw notFound(uuid);
   return stored;

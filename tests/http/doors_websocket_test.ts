@@ -1,21 +1,38 @@
 // WebSockets in every way in which the runtime that runs the tests can keep them.
 
 import { assertEquals } from "@std/assert";
+import {
+  type ConsoleSocket,
+  openConsoleSocket,
+  shakeHands,
+  SwitchedAnswer,
+} from "../../src/http/console_socket.ts";
 import type { App } from "../../src/http/server.ts";
 import { servesConnections } from "../../src/http/runtime_connection.ts";
+import { CLOSE } from "../../src/http/socket_frames.ts";
 import { DOORS, doorTest, ended, SHORT_LIMITS, withDoor } from "./doors.ts";
 
 const MESSAGES = 50;
 const MESSAGE_BYTES = 40_000;
 
 const ECHO: App = {
-  fetch(request) {
-    const { socket, response } = Deno.upgradeWebSocket(request);
-    socket.binaryType = "arraybuffer";
-    socket.onmessage = ({ data }) => socket.send(data);
-    return response;
+  async fetch(request, { takeOver }) {
+    const handshake = await shakeHands(request, undefined);
+    if (takeOver === undefined) throw new Error("there is no connection to take over");
+    const socket = openConsoleSocket(takeOver(), handshake);
+    echo(socket);
+    return new SwitchedAnswer();
   },
 };
+
+/** Messages come in parts of any size, and go back so. */
+async function echo(socket: ConsoleSocket): Promise<void> {
+  for (;;) {
+    const bytes = await socket.read();
+    if (bytes === null) return await socket.close(CLOSE.normal, "");
+    await socket.write(bytes.slice());
+  }
+}
 
 doorTest(
   DOORS.filter(({ relayed }) => relayed || servesConnections()),
@@ -53,11 +70,12 @@ function heard(socket: WebSocket, name: "open" | "close"): Promise<void> {
 
 /** The first byte of each message that comes back. */
 function echoes(socket: WebSocket): Promise<number[]> {
-  const marks: number[] = [];
+  const back: number[] = [];
   return new Promise((resolve) => {
     socket.onmessage = ({ data }) => {
-      marks.push(new Uint8Array(data)[0] ?? -1);
-      if (marks.length === MESSAGES) resolve(marks);
+      for (const byte of new Uint8Array(data)) back.push(byte);
+      if (back.length < MESSAGES * MESSAGE_BYTES) return;
+      resolve(back.filter((_, at) => at % MESSAGE_BYTES === 0));
     };
   });
 }

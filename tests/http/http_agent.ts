@@ -5,6 +5,7 @@ import { assertEquals } from "@std/assert";
 import { type JobUuid, randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
 import type { TaskResult } from "../../src/domain/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
@@ -12,12 +13,15 @@ import { listen } from "../../src/http/server.ts";
 import { type Log, openLog } from "../../src/log.ts";
 import { Bells } from "../../src/loop.ts";
 import { openCache } from "../../src/mirror/cache.ts";
+import { openHashing } from "../../src/mirror/hash.ts";
+import { openTestDecoders } from "../support/decoders.ts";
 import { type KnownFiles, openKnownFiles } from "../../src/mirror/known_files.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Hold, NextStep } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { ACTION_WORKFLOWS } from "../../src/workflows/machine_life/workflows.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
+import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
@@ -55,7 +59,8 @@ export function filesOf({ media }: Store, log: Log): KnownFiles {
   const now = () => T0;
   const folder = "/nowhere";
   const cache = openCache({ folder, media, bytesMax: Number.POSITIVE_INFINITY, now, log });
-  return openKnownFiles({ media, cache, now, log });
+  const hashing = openHashing(openTestDecoders());
+  return openKnownFiles({ media, cache, hashing, now, log });
 }
 
 /** A host without machines. */
@@ -93,6 +98,7 @@ export async function withHttpAgent(
   });
   const deps: AppDeps = {
     store,
+    budget: openMemoryBudget(),
     wake: () => hints.push("wake"),
     changes: new Bells(),
     changed: (uuid) => deps.changes.ring(uuid),
@@ -100,6 +106,7 @@ export async function withHttpAgent(
     now: () => clock.now,
     newUuid: randomUuid,
     limits: DEFAULT_HTTP_LIMITS,
+    checkSources: sourceChecksHere().acceptable,
     wording: "document",
     log,
     machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },

@@ -1,6 +1,7 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
 // together, short way included.
 
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { openDocumentCache } from "../../src/http/document_cache.ts";
@@ -39,7 +40,7 @@ export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>):
     const routes = [
       indexTreeRoutes({ index: store.index, generation, now, cache }),
       imageSearchRoutes(store),
-      indexSyncRoutes({ mirror, index: store.index, log: silentLog }),
+      indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
     ];
     await withHttpAgent(async (agent) => {
       const { log } = agent.deps;

@@ -5,11 +5,14 @@ import { Hono } from "hono";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS, type HttpEnv } from "../../src/http/app_deps.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { bounded } from "../../src/http/concurrency.ts";
 import { errorResponse } from "../../src/http/error_response.ts";
 import { listResponse, type NextPage } from "../../src/http/json_list.ts";
 import { listen } from "../../src/http/server.ts";
+import { textBytes } from "../../src/http/text_answer.ts";
 import { silentLog } from "../../src/log.ts";
+import { readText } from "../../src/store/sqlite/text_parts.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, jobIn, listOf, newJob, withHttpAgent } from "./http_agent.ts";
@@ -209,7 +212,11 @@ async function finishedJob({ store, now }: AppDeps): Promise<JobUuid> {
 
 /** Pages of a list that never ends. */
 const ENDLESS: NextPage = (size) =>
-  Promise.resolve({ entries: Array(size).fill("x".repeat(50_000)), last: false });
+  Promise.resolve({
+    texts: [readText(new TextEncoder().encode(`"${"x".repeat(50_000 * size)}"`))],
+    entries: 1,
+    last: false,
+  });
 
 /** An application that takes one request at a time, and has a list that never ends. */
 function endlessApp(stallMs: number): Hono<HttpEnv> {
@@ -217,7 +224,12 @@ function endlessApp(stallMs: number): Hono<HttpEnv> {
   app.use(bounded(1));
   app.get("/endless", (c) => {
     c.set("request_id", "stalled-1");
-    return listResponse(c, ENDLESS, { pageMax: 10, stallMs, log: silentLog });
+    return listResponse(c, ENDLESS, {
+      stallMs,
+      log: silentLog,
+      budget: openMemoryBudget(),
+      shown: textBytes,
+    });
   });
   app.get("/ping", (c) => c.json({}));
   app.onError((error) => errorResponse(error, "refused"));

@@ -20,10 +20,10 @@ export async function watchedStore(
 ): Promise<{ store: Store; reads: () => number }> {
   const store = await openSqliteStore(":memory:");
   let reads = 0;
-  const list: Store["jobs"]["list"] = async (filter, page) => {
+  const texts: Store["jobs"]["texts"] = async (filter, page, showing) => {
     reads += 1;
     if (fails(reads)) throw new Error("the disk is gone");
-    return await store.jobs.list(filter, page);
+    return await store.jobs.texts(filter, page, showing);
   };
-  return { store: { ...store, jobs: { ...store.jobs, list } }, reads: () => reads };
+  return { store: { ...store, jobs: { ...store.jobs, texts } }, reads: () => reads };
 }

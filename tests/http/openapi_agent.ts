@@ -12,7 +12,8 @@ import {
   type WorkflowUuid,
 } from "../../src/domain/id.ts";
 import type { Wording } from "../../src/domain/job_wire.ts";
-import { parseWorkflow, type Workflow } from "../../src/domain/workflow.ts";
+import type { Workflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { selfCommand } from "../../src/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
@@ -111,7 +112,7 @@ export async function withIndex(
     const routes = [
       indexTreeRoutes({ index: store.index, generation, now: () => clock.now }),
       imageSearchRoutes(store),
-      indexSyncRoutes({ mirror, index: store.index, log: silentLog }),
+      indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
       metricsRoutes(() => Promise.resolve(meterFamilies(openMeters()))),
       readinessRoutes(() => Promise.resolve({ ready: true, checks: {} })),
     ];

@@ -190,7 +190,14 @@ Deno.test("a sync is refused without an upstream, and told by its outcome when t
   const sync = operation("index_sync");
   const through = (test: TestMirror, run: (agent: HttpAgent) => Promise<void>) =>
     withHttpAgent(run, {
-      routes: [indexSyncRoutes({ mirror: test.mirror, index: test.store.index, log: silentLog })],
+      routes: [
+        indexSyncRoutes({
+          mirror: test.mirror,
+          index: test.store.index,
+          limits: DEFAULT_HTTP_LIMITS,
+          log: silentLog,
+        }),
+      ],
     });
   await withMirror((test) =>
     through(test, async (agent) => {

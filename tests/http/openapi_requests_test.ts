@@ -8,7 +8,7 @@ import { parseJobRequest } from "../../src/domain/job_request.ts";
 import { parseMachineRequest } from "../../src/domain/machine.ts";
 import { BRAND_OF } from "../../src/domain/machine_properties.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { parseWorkflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { parseSelection } from "../../src/http/job_selection.ts";
 import { OPENAPI } from "../../src/http/openapi_document.ts";

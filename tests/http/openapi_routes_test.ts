@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
@@ -12,6 +13,7 @@ import { T0 } from "../support/job.ts";
 import { FETCH_MEDIUM, filesOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 import { withIndex } from "./openapi_agent.ts";
 import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
+import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 /** The routes of an application with everything that agent.ts mounts. */
 async function routesOfApp(): Promise<string[]> {
@@ -20,7 +22,9 @@ async function routesOfApp(): Promise<string[]> {
   try {
     await withIndex((routes) => {
       const app = createApp({
+        checkSources: sourceChecksHere().acceptable,
         store,
+        budget: openMemoryBudget(),
         wake: () => {},
         changes: new Bells(),
         changed: () => {},

@@ -7,6 +7,7 @@ import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/log.ts";
 import { Bells } from "../../src/loop.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { runTask } from "../../src/sandbox/run_task.ts";
@@ -14,6 +15,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { withPool } from "../runner/runner_under_test.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, newJob, newWorkflow, objectOf, withHttpAgent } from "./http_agent.ts";
+import { openGuestOwners } from "../../src/sandbox/guest_owner.ts";
 
 export const OK = "function (job, cb) { cb(); }";
 export const FAIL = "function (job, cb) { cb('no such disk'); }";
@@ -54,6 +56,8 @@ async function withRunningAgent(
   const store = await openSqliteStore(":memory:");
   const changes = new Bells<JobUuid>();
   const runner = new Runner({
+    budget: openMemoryBudget(),
+    ownerOf: openGuestOwners(),
     store,
     runner_id: randomUuid<RunnerId>(),
     slots,

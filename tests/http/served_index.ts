@@ -1,11 +1,14 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { errorResponse } from "../../src/http/error_response.ts";
 import { imageSearchRoutes } from "../../src/http/image_search.ts";
 import { indexSyncRoutes } from "../../src/http/index_sync.ts";
 import { indexTreeRoutes } from "../../src/http/index_tree.ts";
+import { remembering } from "../../src/http/request_memory.ts";
 import { silentLog } from "../../src/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 
@@ -17,11 +20,21 @@ export async function served(
   await withMirror(async (test) => {
     const { mirror, store, clock } = test;
     const app = new Hono();
+    app.use(remembering(openMemoryBudget()));
     const generation = () => mirror.generation;
     const now = () => clock.now;
     app.route("/", indexTreeRoutes({ index: store.index, generation, now }));
     app.route("/", imageSearchRoutes(store));
-    app.route("/", indexSyncRoutes({ mirror, index: store.index, log: silentLog, now }));
+    app.route(
+      "/",
+      indexSyncRoutes({
+        mirror,
+        index: store.index,
+        limits: DEFAULT_HTTP_LIMITS,
+        log: silentLog,
+        now,
+      }),
+    );
     app.onError((error) => errorResponse(error, "request-1"));
     app.notFound(() => errorResponse(new AgentError("not_found", "Cannot find it"), "request-1"));
     const options = { port: 0, hostname: "127.0.0.1", onListen() {} };

@@ -1,0 +1,85 @@
+// Lines about the requests of one caller: by themselves, and counted together.
+
+import { assertEquals } from "@std/assert";
+import { CALLER_LINES_MAX, openAccessLines } from "../../src/http/access_lines.ts";
+import { type LogFields, openLog } from "../../src/log.ts";
+import { withHttpAgent } from "./http_agent.ts";
+
+const ALICE = { who: "token:alice", peer: "192.0.2.1" };
+const BOB = { who: "token:bob", peer: "192.0.2.1" };
+const MINUTE_MS = 60_000;
+
+function open() {
+  const clock = { ms: 0 };
+  const written: LogFields[] = [];
+  const leftOut = { caller: 0, budget: 0, reader: 0 };
+  const log = openLog({
+    level: "info",
+    format: "json",
+    now: () => "2026-01-01T12:00:00.000Z",
+    write: (line) => written.push(JSON.parse(line)),
+    leftOut,
+  });
+  return { clock, written, leftOut, lines: openAccessLines(log, () => clock.ms) };
+}
+
+Deno.test("the lines of a caller beyond a rate are one, which says how many and which statuses", () => {
+  const { clock, written, leftOut, lines } = open();
+  let alone = 0;
+  for (let at = 0; at < CALLER_LINES_MAX + 10; at++) {
+    alone += lines.answered(ALICE, at % 2 === 0 ? 201 : 409) ? 1 : 0;
+  }
+  assertEquals(lines.audited(ALICE), false);
+  // Another caller has lines of its own.
+  assertEquals([alone, lines.answered(BOB, 201)], [CALLER_LINES_MAX, true]);
+  assertEquals([written.length, leftOut.caller], [0, 11]);
+  clock.ms += MINUTE_MS;
+  assertEquals(lines.answered(ALICE, 201), true);
+  assertEquals(written.map(({ ts: _, ...line }) => line), [{
+    level: "info",
+    msg: "requests counted together",
+    ...ALICE,
+    requests: 10,
+    statuses: "201: 5, 409: 5",
+    calls_audited: 1,
+    seconds: 60,
+  }]);
+  lines.flush();
+});
+
+Deno.test("callers without end are counted apart up to a bound, and are one beyond it", () => {
+  const { lines, written } = open();
+  for (let at = 0; at < 256; at++) lines.answered({ who: "refused", peer: `peer ${at}` }, 401);
+  let alone = 0;
+  for (let at = 0; at < CALLER_LINES_MAX + 5; at++) {
+    alone += lines.answered({ who: "refused", peer: `further ${at}` }, 401) ? 1 : 0;
+  }
+  lines.flush();
+  assertEquals(alone, CALLER_LINES_MAX);
+  assertEquals(written.map(({ who, requests }) => [who, requests]), [["others", 5]]);
+});
+
+Deno.test("an audit trail has every call, however many lines of the log are counted together", async () => {
+  const entries: unknown[] = [];
+  const auditTrail = {
+    append: (entry: unknown) => {
+      entries.push(entry);
+      return Promise.resolve();
+    },
+  };
+  await withHttpAgent(async (agent) => {
+    const calls = CALLER_LINES_MAX;
+    for (let at = 0; at < calls; at++) {
+      await agent.call("DELETE", "/workflows/00000000-0000-4000-8000-000000000000");
+    }
+    assertEquals(entries.length, calls);
+    const lines = agent.log.filter(({ msg }) =>
+      msg === "call audited" || msg === "request refused"
+    );
+    assertEquals(lines.length, CALLER_LINES_MAX);
+    agent.closing.abort();
+    const [together] = agent.log.filter(({ msg }) => msg === "requests counted together");
+    assertEquals([together?.requests, together?.calls_audited], [calls / 2, calls / 2]);
+    assertEquals(together?.statuses, `404: ${calls / 2}`);
+  }, { auditTrail });
+});
