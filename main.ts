@@ -9,6 +9,11 @@ switch (face) {
     await runGuest(rest);
     break;
   }
+  case "decoder": {
+    const { runDecoder } = await import("./src/decoder/decoder.ts");
+    await runDecoder();
+    break;
+  }
   case "simulate": {
     const { simulate } = await import("./src/host/simulator/simulate.ts");
     Deno.exit(await simulate(rest));

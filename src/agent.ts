@@ -4,22 +4,26 @@
 import { openAgentCallbacks } from "./agent_callbacks.ts";
 import { openAccess } from "./agent_access.ts";
 import { openTransport, warnOfMissing } from "./agent_host.ts";
+import { withDecoders } from "./agent_decoders.ts";
 import { openIndex } from "./agent_index.ts";
 import { openIndexRoutes } from "./agent_index_routes.ts";
 import { httpLimits } from "./agent_limits.ts";
 import { countedConsoles } from "./agent_meters.ts";
 import { openPolicy } from "./agent_policy.ts";
-import { type Ground, openRunner } from "./agent_runner.ts";
+import { type BareGround, type Ground, openRunner } from "./agent_runner.ts";
 import { openStore } from "./agent_store.ts";
 import { openTelemetry } from "./agent_telemetry.ts";
 import { chooseSimulatedEngine } from "./agent_simulator.ts";
 import { watchRoutes } from "./agent_watch.ts";
+import { withReadTurns } from "./capabilities/host_turns.ts";
 import type { Config } from "./config.ts";
+import { openMemoryBudget } from "./domain/memory_budget.ts";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { type JobUuid, randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
-import { parseWorkflow } from "./domain/workflow.ts";
+import { readWorkflow, type WorkflowLimits } from "./domain/workflow.ts";
 import { selfCommand } from "./executable.ts";
+import type { Transport } from "./host/transport.ts";
 import { openVmadm, type Vmadm } from "./host/vmadm.ts";
 import { createApp } from "./http/app.ts";
 import type { MachineDeps, MachineReader } from "./http/app_deps.ts";
@@ -83,7 +87,16 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     const reloads = openReloads(config);
     const { follow, reload } = reloads;
     const agent = await assemble(
-      { config, log, now: systemNow, newUuid: randomUuid, self: selfCommand(), opened, follow },
+      {
+        config,
+        log,
+        now: systemNow,
+        newUuid: randomUuid,
+        self: selfCommand(),
+        budget: openMemoryBudget(),
+        opened,
+        follow,
+      },
       broken,
     );
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
@@ -116,25 +129,19 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
 }
 
 async function assemble(
-  ground: Ground,
+  started: BareGround,
   broken: (error: unknown) => void,
 ): Promise<{ urls: readonly string[]; refresh: (next: Config) => Promise<void> }> {
-  const { config, log } = ground;
-  const state = await takeStateDir(config.state_dir.value, ground.newUuid);
-  ground.opened("state folder", () => state.release());
-  const meters = openMeters();
+  const { config, log } = started;
+  const state = await takeStateDir(config.state_dir.value, started.newUuid);
+  started.opened("state folder", () => state.release());
+  const meters = openMeters(started.log.leftOut);
+  const ground = await withDecoders(started, meters);
   const store = await openWatchedStore(ground, state.path, meters, broken);
-  await warnOfMissing(ground);
-  await chooseSimulatedEngine(ground, state.path);
-  const transport = openTransport(ground, state.path);
+  const transport = await openHost(ground, state.path);
   const vmadm = openVmadm(transport);
   const mirror = await openIndex(ground, store, state.path, meters);
-  const callbacks = openAgentCallbacks(ground, store);
-  const changes = new Bells<JobUuid>();
-  const changed = (uuid: JobUuid) => {
-    changes.ring(uuid);
-    callbacks.wake();
-  };
+  const { changes, changed } = openChanges(openAgentCallbacks(ground, store));
   const rooms = { store, transport, vmadm, mirror, changed };
   const runner = await openRunner({ ...ground, meters }, rooms, state);
   ground.opened("runner", () => runner.stop(DRAIN_MS));
@@ -146,6 +153,7 @@ async function assemble(
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
+    budget: ground.budget,
     wake: () => runner.wake(),
     changes,
     changed,
@@ -153,9 +161,14 @@ async function assemble(
     now: ground.now,
     newUuid: ground.newUuid,
     limits: httpLimits(config),
+    checkSources: ground.sources.acceptable,
     wording: config.compat.value,
     log,
-    machines: machineDeps(ground, countedConsoles(vmadm, meters)),
+    // Turns of their own: callers hold up no task.
+    machines: machineDeps(
+      ground,
+      countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
+    ),
     media: { files: mirror.files, workflow: FETCH_MEDIUM_WORKFLOW.uuid },
     allowedHosts: [...config.allowed_hosts.value, ...gate.ownHosts],
     routes: [
@@ -172,8 +185,27 @@ async function assemble(
     // At the same time: the runner must claim nothing more while callers take their answers.
     await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
   });
-  syncIndex(ground, mirror);
+  beginBackground(ground, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+}
+
+/** Who is told of jobs that have changed: requests that wait for one, and callbacks. */
+function openChanges(
+  callbacks: { wake(): void },
+): { changes: Bells<JobUuid>; changed: (uuid: JobUuid) => void } {
+  const changes = new Bells<JobUuid>();
+  const changed = (uuid: JobUuid) => {
+    changes.ring(uuid);
+    callbacks.wake();
+  };
+  return { changes, changed };
+}
+
+/** The way to the host, once it is known what it lacks. */
+async function openHost(ground: Ground, path: string): Promise<Transport> {
+  await warnOfMissing(ground);
+  await chooseSimulatedEngine(ground, path);
+  return openTransport(ground, path);
 }
 
 /** The store, whose writes are counted and told of, with the built-in workflows in it. */
@@ -196,8 +228,13 @@ function removeLeftovers({ now, log, opened }: Ground, store: Store, host: Vmadm
   opened("leftovers", () => leftovers.stop());
 }
 
-/** Syncs the index from time to time, as the configuration says at that time. */
-function syncIndex({ config, log, opened, follow }: Ground, mirror: Mirror): void {
+/**
+ * What goes on once the agent listens: a decoder is started for the first piece of work, and the
+ * index is synced from time to time, as the configuration says at that time.
+ */
+function beginBackground(ground: Ground, mirror: Mirror): void {
+  const { config, log, opened, follow, decoders } = ground;
+  decoders.warm();
   let syncing = syncRegularly(mirror, config.index_interval.value, log);
   opened("index sync", () => syncing.stop());
   follow(["index_interval"], async (next) => {
@@ -216,7 +253,18 @@ function machineDeps(ground: Ground, vmadm: MachineReader): MachineDeps {
   };
 }
 
-async function putBuiltinWorkflows({ config, newUuid, now }: Ground, store: Store): Promise<void> {
+/**
+ * What the workflows of the agent itself keep to. The operator's limits are for what callers send; what
+ * a job of these holds, returns and calls is under them like every other.
+ */
+const BUILTIN_LIMITS: WorkflowLimits = {
+  tasksMax: 16,
+  sourceCharsMax: 16 * 1024,
+  retryMax: 16,
+  timeoutSecondsMax: 86_400,
+};
+
+async function putBuiltinWorkflows({ newUuid, now }: Ground, store: Store): Promise<void> {
   for (
     const { uuid, definition } of [
       PROVISION_MACHINE,
@@ -224,7 +272,8 @@ async function putBuiltinWorkflows({ config, newUuid, now }: Ground, store: Stor
       ...Object.values(MACHINE_LIFE),
     ]
   ) {
-    const builtin = parseWorkflow(definition, uuid, newUuid, httpLimits(config));
+    // Its sources are the agent's own, and a test reads them.
+    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
     await store.workflows.putBuiltin(builtin, now());
   }
 }

@@ -7,7 +7,7 @@ import { VERSION } from "./version.ts";
 
 /** Starts to tell those who asked for it that their job is final. */
 export function openAgentCallbacks(
-  { config, now, log, opened }: Ground,
+  { config, now, log, opened, budget }: Ground,
   store: Store,
 ): Pick<Callbacks, "wake"> {
   const hosts = config.callback_hosts.value;
@@ -19,6 +19,7 @@ export function openAgentCallbacks(
     userAgent: `zonewright/${VERSION}`,
     now,
     log,
+    budget,
   });
   opened("callbacks", () => callbacks.stop());
   // Without a host that may be called there is nothing to hurry for.

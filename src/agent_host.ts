@@ -2,7 +2,7 @@
 
 import { join } from "@std/path";
 import type { HostSetting } from "./config_values.ts";
-import type { Ground } from "./agent_runner.ts";
+import type { BareGround } from "./agent_runner.ts";
 import { messageOf, unreachable } from "./domain/error.ts";
 import { randomUuid } from "./domain/id.ts";
 import { powerOffSimulator } from "./host/simulated_host.ts";
@@ -13,7 +13,7 @@ import { localTransport, simulatedTransport, type Transport } from "./host/trans
  * Warns of what the configuration names and the host lacks: the agent starts without it, since it
  * may come later, and jobs that need it fail with its name.
  */
-export async function warnOfMissing({ config, log }: Ground): Promise<void> {
+export async function warnOfMissing({ config, log }: BareGround): Promise<void> {
   if (config.host.value.kind === "local") {
     const vmadm = config.vmadm.value;
     if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
@@ -38,7 +38,10 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder of no use */
-export function openTransport({ config, self, opened, log }: Ground, stateDir: string): Transport {
+export function openTransport(
+  { config, self, opened, log }: BareGround,
+  stateDir: string,
+): Transport {
   const host = config.host.value;
   switch (host.kind) {
     case "local":
@@ -61,7 +64,7 @@ export function openTransport({ config, self, opened, log }: Ground, stateDir: s
  * starts in any case: the host may come later, and every call tries again.
  */
 function openSshHost(
-  { config, opened, log }: Pick<Ground, "config" | "opened" | "log">,
+  { config, opened, log }: Pick<BareGround, "config" | "opened" | "log">,
   { destination, port }: HostSetting & { kind: "ssh" },
   folder: string,
 ): Transport {

@@ -16,7 +16,7 @@ import { VERSION } from "./version.ts";
  *   read
  */
 export async function openIndex(
-  { config, log, now, opened, follow }: Ground,
+  { config, log, now, opened, follow, decoders }: Ground,
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
   meters?: Pick<Meters, "media">,
@@ -38,6 +38,7 @@ export async function openIndex(
     store: store.index,
     media: store.media,
     images: store.images,
+    decoders,
     upstream,
     indexToken,
     // The sample is served by this process, on a loopback address.

@@ -27,12 +27,13 @@ export function openIndexRoutes(
   mirror: Mirror,
 ): IndexRoutes {
   const generation = () => mirror.generation;
+  const limits = httpLimits(config);
   const cache = openDocumentCache(index, generation);
   return {
     routes: [
       indexTreeRoutes({ index, generation, now, cache }),
       imageSearchRoutes({ images }),
-      indexSyncRoutes({ index, mirror, log, now }),
+      indexSyncRoutes({ index, mirror, limits, log, now }),
     ],
     before: (app) =>
       withShortWay(app, {
@@ -40,7 +41,7 @@ export function openIndexRoutes(
         // Not by way of `now`: to make the text of an instant is a twentieth of a whole 304.
         nowMs: Date.now,
         newId: () => newUuid(),
-        limits: httpLimits(config),
+        limits,
         log,
       }),
   };

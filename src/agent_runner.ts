@@ -5,8 +5,11 @@ import { countedPerform } from "./agent_meters.ts";
 import { openPolicy } from "./agent_policy.ts";
 import { openCapabilities } from "./capabilities/capabilities.ts";
 import type { Config } from "./config.ts";
+import type { Decoders } from "./decoder/decoder_pool.ts";
+import type { SourceChecks } from "./decoder/source_checks.ts";
 import type { JobUuid, NewUuid } from "./domain/id.ts";
 import type { Now } from "./domain/instant.ts";
+import type { MemoryBudget } from "./domain/memory_budget.ts";
 import type { SelfCommand } from "./executable.ts";
 import type { Transport } from "./host/transport.ts";
 import type { Vmadm } from "./host/vmadm.ts";
@@ -17,11 +20,15 @@ import type { Mirror } from "./mirror/mirror.ts";
 import type { Reloads } from "./reload.ts";
 import { Runner } from "./runner/runner.ts";
 import { watchCalls } from "./runner/task_calls.ts";
-import { findGuestUser } from "./sandbox/guest_user.ts";
+import type { GuestUser } from "./sandbox/guest_command.ts";
+import { openGuestOwners } from "./sandbox/guest_owner.ts";
 import { openPool } from "./sandbox/pool.ts";
 import { runTask } from "./sandbox/run_task.ts";
 import type { StateDir } from "./state_dir.ts";
 import type { Store } from "./store/store.ts";
+
+/** What every part of the agent is given, before there are processes behind walls. */
+export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
 
 /** What every part of the agent is given. */
 export interface Ground {
@@ -30,10 +37,18 @@ export interface Ground {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly self: SelfCommand;
+  /** The accountant of memory that documents take. */
+  readonly budget: MemoryBudget;
   /** Names the settings that a part follows while it works, see reload.ts. */
   readonly follow: Reloads["follow"];
   /** Names how a part is taken down again. */
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
+  /** The processes in which bytes of strangers are read. */
+  readonly decoders: Decoders;
+  /** What they say of task sources. */
+  readonly sources: SourceChecks;
+  /** The user of guests and decoders; the agent's own when absent. */
+  readonly user?: GuestUser;
   /** What tasks do is counted; absent where nobody asks for figures. */
   readonly meters?: Meters;
 }
@@ -54,16 +69,15 @@ export async function openRunner(
   rooms: Rooms,
   state: StateDir,
 ): Promise<Runner> {
-  const { config, log, now, newUuid, self, opened, meters } = ground;
-  const { os } = Deno.build;
-  const place = { self, os, root: Deno.uid() === 0, log };
-  const user = await findGuestUser(config.guest_user.value, place);
+  const { config, log, now, newUuid, self, user, opened, meters } = ground;
   const pool = await openPool({
     self,
     slots: config.slots.value,
     runtimeDir: state.path,
+    budget: ground.budget,
     log,
     limits: taskLimits(config),
+    checkSource: ground.sources.runnable,
     ...(user === undefined ? {} : { user }),
   });
   opened("guests", () => pool.close());
@@ -81,6 +95,8 @@ export async function openRunner(
     store: rooms.store,
     runner_id: state.runner_id,
     slots: config.slots.value,
+    ownerOf: openGuestOwners(),
+    budget: ground.budget,
     runTask: async (run, { job_uuid, task }, signal) => {
       const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
       const perform = performFor(context);
@@ -100,7 +116,7 @@ export async function openRunner(
     log,
   });
   if (meters !== undefined) {
-    meters.now.guests = () => pool.pids().length;
+    meters.now.guests = () => pool.counts();
     meters.now.slotsBusy = () => runner.busy;
   }
   await runner.start();

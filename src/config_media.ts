@@ -45,6 +45,7 @@ export const MEDIA_SETTINGS = {
     null,
     readPath,
     "DIR",
-    "folder of the OpenPGP keys by which vendors' signatures are believed",
+    "folder of the OpenPGP keys by which vendors' signatures are believed; a folder in it named " +
+      "after a distro holds the only keys of that distro",
   ),
 } satisfies Record<string, Definition<unknown>>;

@@ -22,7 +22,7 @@ const readCollector: Read<string> = (raw) => {
   if (url.protocol === "http:" && !isLoopback(url.hostname.replace(/^\[|\]$/g, ""))) {
     throw new Error(`${shown} has no TLS: expected https, or http of a loopback address`);
   }
-  return url.href.replace(/\/+$/, "");
+  return url.href.replace(/(?<!\/)\/+$/, "");
 };
 
 /** Rows of the table of settings. */

@@ -16,6 +16,14 @@ export interface Read<T> {
   (raw: unknown, place: Place): T;
   /** All that it takes, where that is a closed list. */
   readonly words?: readonly string[];
+  /** The smallest and the largest number that it takes; a size or a time may be `off` besides. */
+  readonly range?: Range;
+}
+
+/** Two numbers, both included. */
+export interface Range {
+  readonly min: number;
+  readonly max: number;
 }
 
 /** A raw value as an error shows it. */
@@ -36,13 +44,14 @@ export const readSwitch: Read<boolean> = (raw) => {
 
 /** An integer within limits, both included. */
 export function readInteger(min: number, max: number): Read<number> {
-  return (raw) => {
+  const read = (raw: unknown) => {
     const number = typeof raw === "string" && /^\d+$/.test(raw) ? Number(raw) : raw;
     if (typeof number !== "number" || !Number.isInteger(number) || number < min || number > max) {
       throw wanted(raw, `an integer from ${min} to ${max}`);
     }
     return number;
   };
+  return Object.assign(read, { range: { min, max } });
 }
 
 const BYTES: Readonly<Record<string, number>> = {
@@ -53,14 +62,19 @@ const BYTES: Readonly<Record<string, number>> = {
   TiB: 1024 ** 4,
 };
 
-/** A number of bytes: an integer, or one with a unit such as `64GiB`; `off` is 0. */
-export const readBytes: Read<number> = (raw) => {
+/** 1 PiB: more than any host has. */
+const SIZE_MAX = 1024 ** 5;
+
+const sizeOf = (raw: unknown) => {
   if (raw === "off") return 0;
-  const [, digits, unit = ""] = /^(\d{1,15})([KMGT]iB)?$/.exec(String(raw)) ?? [];
+  const [, digits, unit = ""] = /^(\d{1,16})([KMGT]iB)?$/.exec(String(raw)) ?? [];
   const bytes = Number(digits ?? Number.NaN) * (BYTES[unit] ?? Number.NaN);
-  if (typeof raw !== "boolean" && Number.isSafeInteger(bytes)) return bytes;
-  throw wanted(raw, "a size such as 1048576, 20MiB or 64GiB, or off");
+  if (typeof raw !== "boolean" && bytes <= SIZE_MAX) return bytes;
+  throw wanted(raw, `a size such as 1048576, 20MiB or 64GiB, from 0 to ${SIZE_MAX} bytes, or off`);
 };
+
+/** A number of bytes: an integer, or one with a unit such as `64GiB`; `off` is 0. */
+export const readBytes: Read<number> = Object.assign(sizeOf, { range: { min: 0, max: SIZE_MAX } });
 
 /** One of a closed list of words. */
 export function readChoice<T extends string>(choices: readonly T[]): Read<T> {
@@ -131,7 +145,7 @@ export const readHosts: Read<readonly string[]> = (raw) => {
 
 /** Seconds between two runs; `off` is 0 and means never. */
 export function readInterval(minSeconds: number, maxSeconds: number): Read<number> {
-  return (raw) => {
+  const read = (raw: unknown) => {
     if (raw === "off" || raw === 0 || raw === "0") return 0;
     const seconds = typeof raw === "number" ? raw : durationSeconds(String(raw));
     if (
@@ -145,6 +159,7 @@ export function readInterval(minSeconds: number, maxSeconds: number): Read<numbe
     }
     return seconds;
   };
+  return Object.assign(read, { range: { min: minSeconds, max: maxSeconds } });
 }
 
 /** A TCP address on which the agent listens. */
@@ -217,5 +232,5 @@ export const readUpstream: Read<string> = (raw, place) => {
     const word = "expected a URL without user, password, query and fragment";
     throw new Error(`${url.host || "it"}: ${word}: a token stands in index_token_file`);
   }
-  return url.href.replace(/\/+$/, "");
+  return url.href.replace(/(?<!\/)\/+$/, "");
 };

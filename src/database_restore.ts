@@ -14,6 +14,7 @@ import { AgentError } from "./domain/error.ts";
 import type { Now } from "./domain/instant.ts";
 import { randomUuid } from "./domain/id.ts";
 import type { WatchCommits } from "./failpoint.ts";
+import { asOwnerOf, ownerOf } from "./own_file.ts";
 import { takeStateDir } from "./state_dir.ts";
 import {
   copyDatabase,
@@ -38,8 +39,6 @@ export interface RestoreTools {
   readonly watch?: WatchCommits;
 }
 
-/** What takeStateDir() makes where it is not there. */
-const STATE_FILES = ["agent.lock", "agent.pid", "runner_id"];
 const RESTORING = ".restoring";
 const KEPT = ".before-restore-";
 
@@ -54,6 +53,7 @@ export async function restoreState(
   stateDir: string,
   { now, watch = () => {} }: RestoreTools,
 ): Promise<RestoreReport> {
+  const asOwner = asOwnerOf(stateDir);
   const { problems } = await inspectDatabase(from);
   if (problems.length > 0) {
     throw new AgentError("conflict", `Cannot restore ${from}: it is damaged: ${problems[0]}`);
@@ -64,38 +64,30 @@ export async function restoreState(
     watch("after", [name]);
     return result;
   };
-  const state = await takeStateDir(stateDir, randomUuid);
+  const { uid } = ownerOf(stateDir);
+  const state = await asOwner(() => takeStateDir(stateDir, randomUuid, uid));
   try {
     const path = join(state.path, DATABASE_NAME);
-    removeUnfinishedRestore(path);
+    await asOwner(() => removeUnfinishedRestore(path));
     const fresh = `${path}${RESTORING}`;
-    const restored = await step("restore_copy", () => copyDatabase(from, fresh));
-    await giveToOwner(state.path, [fresh, ...STATE_FILES.map((name) => join(state.path, name))]);
-    const log = await step("restore_settle", () => settleDatabase(path));
-    const aside = `${path}${KEPT}${now().replaceAll(/[:.]/g, "-")}`;
-    const replaced = await step("restore_keep", () => keepAside(path, aside));
-    if (log === "unsettled") await step("restore_part", () => partFromLog(path, aside));
-    await step("restore_replace", async () => {
-      await Deno.rename(fresh, path);
-      await syncFile(state.path);
+    const restored = await step(
+      "restore_copy",
+      () => copyDatabase(from, fresh, { writing: asOwner }),
+    );
+    const replaced = await asOwner(async () => {
+      const log = await step("restore_settle", () => settleDatabase(path));
+      const aside = `${path}${KEPT}${now().replaceAll(/[:.]/g, "-")}`;
+      const kept = await step("restore_keep", () => keepAside(path, aside));
+      if (log === "unsettled") await step("restore_part", () => partFromLog(path, aside));
+      await step("restore_replace", async () => {
+        await Deno.rename(fresh, path);
+        await syncFile(state.path);
+      });
+      return kept;
     });
     return { restored: { ...restored, path }, replaced };
   } finally {
-    state.release();
-  }
-}
-
-/**
- * What root has made becomes that of the folder's owner, the user of an agent that is not root: it could
- * not open its database otherwise. A file with two names may be another's, which is nobody's to give.
- */
-async function giveToOwner(folder: string, paths: readonly string[]): Promise<void> {
-  const own = Deno.uid();
-  const { uid, gid } = await Deno.stat(folder);
-  if (own !== 0 || uid === null || uid === own) return;
-  for (const path of paths) {
-    const found = statIfThere(path);
-    if (found?.isFile && found.uid === own && found.nlink === 1) await Deno.chown(path, uid, gid);
+    await asOwner(() => state.release());
   }
 }
 

@@ -3,16 +3,24 @@
 
 import { join } from "@std/path";
 import { openTransport } from "./agent_host.ts";
-import type { Ground } from "./agent_runner.ts";
+import type { BareGround } from "./agent_runner.ts";
 import type { Config } from "./config.ts";
 import { DATABASE_NAME } from "./database_file.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./doctor/access.ts";
 import { agentCheck } from "./doctor/agent.ts";
 import type { Check } from "./doctor/check.ts";
-import { guestsCheck } from "./doctor/guests.ts";
 import { leftoversCheck, vmadmCheck, zonesCheck } from "./doctor/host.ts";
-import { configFileCheck, diskCheck, mediaFoldersCheck, stateFolderCheck } from "./doctor/place.ts";
+import {
+  configFileCheck,
+  diskCheck,
+  keysCheck,
+  mediaFoldersCheck,
+  stateFolderCheck,
+  statOf,
+} from "./doctor/place.ts";
+import { decodersCheck, guestsCheck } from "./doctor/walls.ts";
 import { clockCheck, indexCheck, storeCheck } from "./doctor/records.ts";
+import { openMemoryBudget } from "./domain/memory_budget.ts";
 import { randomUuid } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
 import { isLoopback } from "./domain/ip_address.ts";
@@ -21,6 +29,7 @@ import { openVmadm } from "./host/vmadm.ts";
 import { readTlsIdentity } from "./http/tls.ts";
 import { silentLog } from "./log.ts";
 import { systemFreeBytes } from "./mirror/free_space.ts";
+import { type ActAs, asOwnerOf, examineOwnFolder } from "./own_file.ts";
 import { readSecretFile, readSecretHeaders } from "./secret_file.ts";
 import { mayBeStateDir } from "./state_dir.ts";
 import { readTokenFile, tokenFilePath } from "./token_file.ts";
@@ -48,42 +57,48 @@ const NOT_OURS_TO_CLOSE = "simulated host";
 export function openExamination(config: Config, file: ConfigFile): Examination {
   const closers: (() => void | Promise<void>)[] = [];
   const self = selfCommand();
-  const ground: Ground = {
+  const ground: BareGround = {
     config,
     self,
     log: silentLog,
     now: systemNow,
     newUuid: randomUuid,
+    budget: openMemoryBudget(),
     follow: () => {},
     opened: (name, close) => void (name === NOT_OURS_TO_CLOSE || closers.push(close)),
   };
+  const walls = { self, user: config.guest_user.value, log: silentLog };
   const stateDir = config.state_dir.value;
+  const asOwner = asOwnerOf(stateDir);
+  const inFolder = (check: Check) => checkedAsOwner(check, stateDir, asOwner);
   const database = join(stateDir, DATABASE_NAME);
   const transport = openTransport(ground, stateDir);
   const vmadm = openVmadm(transport);
   return {
     checks: [
       configFileCheck(file.path, file.named),
-      stateFolderCheck(stateDir, mayBeStateDir),
+      inFolder(stateFolderCheck(stateDir, mayBeStateDir)),
       diskCheck(stateDir, systemFreeBytes),
-      storeCheck(database),
-      clockCheck(database, systemNow),
-      ...accessChecks(config),
+      inFolder(storeCheck(database)),
+      inFolder(clockCheck(database, systemNow)),
+      ...accessChecks(config, inFolder),
       agentCheck({
         tcp: config.listen.value,
         socket: config.socket.value,
         tlsCert: config.tls_cert.value,
       }),
-      guestsCheck({ self, user: config.guest_user.value, log: silentLog }),
+      guestsCheck(walls),
+      decodersCheck(walls),
       vmadmCheck(transport, vmadm, config.vmadm.value),
       zonesCheck(transport),
       mediaFoldersCheck(config.media_dirs.value),
-      indexCheck(database, {
+      keysCheck(config.key_dir.value),
+      inFolder(indexCheck(database, {
         upstream: config.index.value,
         intervalSeconds: config.index_interval.value,
         now: systemNow,
-      }),
-      leftoversCheck(vmadm, database),
+      })),
+      leftoversCheck(vmadm, database, asOwner),
     ],
     close: async () => {
       for (const close of closers.reverse()) await close();
@@ -91,18 +106,34 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
   };
 }
 
+/**
+ * A check of what is in the state folder: nothing there is opened that is not what it must be, and root
+ * looks, and repairs, as the folder's owner.
+ */
+function checkedAsOwner(check: Check, stateDir: string, asOwner: ActAs): Check {
+  return {
+    ...check,
+    examine: () =>
+      asOwner(async () => {
+        if ((await statOf(stateDir))?.isDirectory) examineOwnFolder(stateDir);
+        const { repair, ...found } = await check.examine();
+        return repair === undefined ? found : { ...found, repair: () => asOwner(repair) };
+      }),
+  };
+}
+
 /** What is looked at of who may call. */
-function accessChecks(config: Config): readonly Check[] {
+function accessChecks(config: Config, inFolder: (check: Check) => Check): readonly Check[] {
   const listen = config.listen.value;
   const beyond = listen !== null && !isLoopback(listen.hostname);
   // Callers of an address that stands for all come by a name.
   const own = beyond && !["0.0.0.0", "::"].includes(listen.hostname) ? [listen.hostname] : [];
   return [
-    tokensCheck({
+    inFolder(tokensCheck({
       path: tokenFilePath(config.state_dir.value),
       wanted: beyond || config.require_token.value,
       read: readTokenFile,
-    }),
+    })),
     tlsCheck({
       certPath: config.tls_cert.value,
       keyPath: config.tls_key.value,

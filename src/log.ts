@@ -3,6 +3,7 @@
 // error, where journald and SMF collect them.
 
 import { jsonLine } from "./json_line.ts";
+import type { LeftOut, LogBudget } from "./log_budget.ts";
 
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
@@ -11,6 +12,8 @@ export interface Log {
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   with(fields: LogFields): Log;
+  /** Lines that are not in the log, where they are counted. */
+  readonly leftOut?: LeftOut;
 }
 
 /** Values of an event by their names; an error is shown by its message. */
@@ -44,8 +47,12 @@ export interface LogOptions {
   /** Takes one finished line without its line break. */
   readonly write: (line: string) => void;
   readonly now: () => string;
+  /** How much may be written; without one, everything. */
+  readonly budget?: LogBudget | undefined;
+  readonly leftOut?: LeftOut;
 }
 
+/** Characters of one field, an object's as JSON. */
 const FIELD_CHARS_MAX = 2000;
 
 /**
@@ -57,7 +64,9 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
     if (LEVELS.indexOf(level) < LEVELS.indexOf(options.level)) return;
     const all = { ...base, ...fields };
     try {
-      options.write(lineOf(options, level, message, all));
+      const text = lineOf(options, level, message, all);
+      if (options.budget?.takes(level, message, byteLength(text)) === false) return;
+      options.write(text);
     } catch {
       // Its reader is gone or its disk is full: what a line tells of must not fail for it.
     }
@@ -68,7 +77,13 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
     warn: (message, fields) => line("warn", message, fields),
     error: (message, fields) => line("error", message, fields),
     with: (fields) => openLog(options, { ...base, ...fields }),
+    ...(options.leftOut === undefined ? {} : { leftOut: options.leftOut }),
   };
+}
+
+/** Bytes of a line as it is written, its end included. */
+function byteLength(line: string): number {
+  return new TextEncoder().encode(line).length + 1;
 }
 
 /** A log that goes nowhere. */
@@ -123,7 +138,10 @@ function bounded(fields: LogFields): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([key, value]) => {
       if (value instanceof Error) return [key, value.message.slice(0, FIELD_CHARS_MAX)];
-      return [key, typeof value === "string" ? value.slice(0, FIELD_CHARS_MAX) : value];
+      if (typeof value === "string") return [key, value.slice(0, FIELD_CHARS_MAX)];
+      if (typeof value !== "object" || value === null) return [key, value];
+      const json = jsonLine(value);
+      return [key, json.length > FIELD_CHARS_MAX ? json.slice(0, FIELD_CHARS_MAX) : value];
     }),
   );
 }

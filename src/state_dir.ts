@@ -5,12 +5,14 @@ import { join } from "@std/path";
 import { DATABASE_NAME } from "./database_file.ts";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { isUuid, type NewUuid, type RunnerId } from "./domain/id.ts";
+import { examineOwnFolder, readOwnFile, replaceOwnFile } from "./own_file.ts";
 import { TOKENS_NAME } from "./token_file.ts";
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = "agent.lock";
+const PID_NAME = "agent.pid";
 /** What nobody but an agent, or a command that prepares one, puts into a folder. */
 const OWN_NAMES: readonly string[] = [DATABASE_NAME, LOCK_NAME, TOKENS_NAME];
 
@@ -26,15 +28,28 @@ export interface StateDir {
 /**
  * Makes the folder when it is missing, closes it to others, and takes its lock. The lock ends with
  * the process, however it ends.
- * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else
+ * @param uid the user whose folder it must be; that of the process unless given
+ * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else;
+ *   `forbidden` for the folder of another user, and as examineOwnFolder()
  */
-export async function takeStateDir(path: string, newUuid: NewUuid): Promise<StateDir> {
+export async function takeStateDir(
+  path: string,
+  newUuid: NewUuid,
+  uid: number | null = Deno.uid(),
+): Promise<StateDir> {
   Deno.umask(UMASK);
   await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
   const { mode } = await Deno.stat(path);
   if (((mode ?? 0) & UMASK) !== 0) await closeToOthers(path);
+  const owner = examineOwnFolder(path);
+  if (owner.uid !== uid) {
+    const message =
+      `Cannot use ${path} as the state folder: it belongs to user ${owner.uid}, and ` +
+      `this process runs as ${uid}`;
+    throw new AgentError("forbidden", message);
+  }
   const lock = await takeLock(path);
-  await Deno.writeTextFile(join(path, "agent.pid"), `${Deno.pid}\n`);
+  await replaceOwnFile(join(path, PID_NAME), `${Deno.pid}\n`);
   return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
 }
 
@@ -62,17 +77,12 @@ export async function mayBeStateDir(path: string): Promise<boolean> {
 /** A runner that comes back under its name finds the jobs that it held. */
 async function runnerIdOf(path: string, newUuid: NewUuid): Promise<RunnerId> {
   const file = join(path, "runner_id");
-  const kept = (await Deno.readTextFile(file).catch(absent))?.trim();
+  const kept = (await readOwnFile(file))?.text.trim();
   if (isUuid(kept)) return kept as RunnerId;
   const runner_id = newUuid<RunnerId>();
   // Renamed into place: a name that was half written would be another runner's.
-  await Deno.writeTextFile(`${file}.new`, `${runner_id}\n`);
-  await Deno.rename(`${file}.new`, file);
+  await replaceOwnFile(file, `${runner_id}\n`);
   return runner_id;
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 /**
@@ -87,7 +97,7 @@ async function takeLock(path: string): Promise<Database> {
   } catch (error) {
     lock.close();
     if (!messageOf(error).includes("locked")) throw error;
-    const holder = await Deno.readTextFile(join(path, "agent.pid")).catch(() => "");
+    const holder = (await readOwnFile(join(path, PID_NAME)))?.text ?? "";
     const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
     throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
   }

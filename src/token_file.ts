@@ -5,6 +5,7 @@
 import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "./domain/error.ts";
 import { parseTokens, type Token, tokensText } from "./domain/token.ts";
+import { examineOwnFolder, readOwnFile, writeWhole } from "./own_file.ts";
 import { refuseOpen } from "./secret_file.ts";
 
 /** The file's name in the state folder. */
@@ -21,14 +22,14 @@ export function tokenFilePath(stateDir: string): string {
 
 /**
  * Reads the tokens; none when there is no file.
- * @throws {AgentError} `invalid_argument` for a damaged file; `forbidden` for one that others may read
+ * @throws {AgentError} `invalid_argument` for a damaged file; `forbidden` for one that others may read,
+ *   and as readOwnFile()
  */
 export async function readTokenFile(path: string): Promise<readonly Token[]> {
-  const found = await Deno.lstat(path).catch(absent);
+  const found = await readOwnFile(path).catch(absent);
   if (found === undefined) return [];
-  if (!found.isFile) throw new AgentError("forbidden", `Cannot use ${path}: it is no plain file`);
-  refuseOpen(path, found.mode ?? 0);
-  return parseTokens(parsed(path, await Deno.readTextFile(path)));
+  refuseOpen(path, found.mode);
+  return parseTokens(parsed(path, found.text));
 }
 
 function parsed(path: string, text: string): unknown {
@@ -42,21 +43,17 @@ function parsed(path: string, text: string): unknown {
 
 /**
  * Changes the tokens. The new file is made under another name first, which also keeps two commands
- * from changing it at the same time; it belongs to whom the folder belongs to, the agent's user.
- * @throws {AgentError} `not_found` without the folder; `conflict` while another command changes it
+ * from changing it at the same time.
+ * @throws {AgentError} `not_found` without the folder; `conflict` while another command changes it; as
+ *   examineOwnFolder()
  */
 export async function changeTokenFile(
   path: string,
   change: (tokens: readonly Token[]) => readonly Token[],
 ): Promise<void> {
-  const folder = dirname(path);
-  const owner = await Deno.stat(folder).catch(absent);
-  if (owner === undefined) {
-    const message = `Cannot change the tokens: the state folder ${folder} is not there`;
-    throw new AgentError("not_found", message);
-  }
+  examineOwnFolder(dirname(path));
   const next = `${path}.new`;
-  const file = await Deno.open(next, { write: true, createNew: true, mode: FILE_MODE })
+  const held = await Deno.open(next, { write: true, createNew: true, mode: FILE_MODE })
     .catch((error: unknown) => {
       if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
       const message = `Cannot change the tokens: another command is at work, or ${next} was left ` +
@@ -64,17 +61,8 @@ export async function changeTokenFile(
       throw new AgentError("conflict", message);
     });
   try {
-    try {
-      const text = tokensText(change(await readTokenFile(path)));
-      const bytes = new TextEncoder().encode(text);
-      for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
-      await file.sync();
-    } finally {
-      file.close();
-    }
-    if (owner.uid !== null && owner.uid !== Deno.uid()) {
-      await Deno.chown(next, owner.uid, owner.gid);
-    }
+    using file = held;
+    await writeWhole(file, tokensText(change(await readTokenFile(path))));
     await Deno.rename(next, path);
   } catch (error) {
     await Deno.remove(next).catch(absent);

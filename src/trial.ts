@@ -4,9 +4,11 @@
 
 import { join } from "@std/path";
 import { type Ground, openRunner } from "./agent_runner.ts";
+import { withDecoders } from "./agent_decoders.ts";
 import { httpLimits } from "./agent_limits.ts";
 import type { Config } from "./config.ts";
 import { type FlagValue, readConfig } from "./config_sources.ts";
+import { openMemoryBudget } from "./domain/memory_budget.ts";
 import { AgentError, invalidArgument } from "./domain/error.ts";
 import { type JobUuid, randomUuid, type RunnerId } from "./domain/id.ts";
 import { systemNow } from "./domain/instant.ts";
@@ -100,7 +102,7 @@ async function startTrial(
   opened: Ground["opened"],
 ): Promise<Trial> {
   const config = await configOf(options, folder);
-  const ground: Ground = {
+  const ground = await withDecoders({
     // It has ended before anybody could change its mind.
     follow: () => {},
     config,
@@ -108,8 +110,9 @@ async function startTrial(
     now: systemNow,
     newUuid: randomUuid,
     self: selfCommand(),
+    budget: openMemoryBudget(),
     opened,
-  };
+  });
   const job = newJob(options, config);
   const store = await openSqliteStore(":memory:");
   opened("store", () => store.close());

@@ -40,6 +40,7 @@ export function openTrialIndex(
       list: async () => await (await mirror()).files.list(),
       get: async (sha256) => await (await mirror()).files.get(sha256),
       verify: async (...args) => await (await mirror()).files.verify(...args),
+      hash: async (...args) => await (await mirror()).files.hash(...args),
       note: async (...args) => await (await mirror()).files.note(...args),
       remove: async (sha256) => await (await mirror()).files.remove(sha256),
     },

@@ -231,7 +231,7 @@ function agentAddress(
   ) {
     throw usageError(`${JSON.stringify(text)} is not an address such as ${DEFAULT_URL}`);
   }
-  return { kind: "url", base: base.href.replace(/\/+$/, "") };
+  return { kind: "url", base: base.href.replace(/(?<!\/)\/+$/, "") };
 }
 
 function reportError(terminal: Terminal, error: unknown, hint: string | undefined): void {

@@ -19,6 +19,9 @@ const MARKS: Readonly<Record<Outcome, string>> = {
   skipped: "-",
 };
 
+/** Of the names of parts, such as "no new privileges". */
+const PART_WIDTH = 17;
+
 /** `zonewright doctor`. */
 export const DOCTOR: Noun = {
   kind: "command",
@@ -65,6 +68,12 @@ async function examine(call: Call): Promise<ExitCode> {
       onDiagnosis: (one) => {
         if (printer.json) return;
         printer.data(line(one, width, printer.paint));
+        for (const part of one.parts ?? []) {
+          const mark = part.ok ? "  " : printer.paint("yellow", "- ");
+          printer.data(
+            `${" ".repeat(width + 7)}${mark}${part.name.padEnd(PART_WIDTH)} ${part.detail}`,
+          );
+        }
         if (one.fix !== undefined) printer.data(`${" ".repeat(width + 7)}fix: ${one.fix}`);
       },
     });

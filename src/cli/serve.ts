@@ -6,6 +6,7 @@ import type { Config } from "../config.ts";
 import { loadConfig } from "../config_sources.ts";
 import { systemNow } from "../domain/instant.ts";
 import { type Log, type LogFormat, type LogOptions, openLog } from "../log.ts";
+import { openLogBudget } from "../log_budget.ts";
 import { openServiceNotice } from "../service/service_notice.ts";
 import type { Call, Noun } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit_code.ts";
@@ -35,9 +36,18 @@ export const SERVE: Noun = {
 
 async function serve(call: Call): Promise<ExitCode> {
   const config = await loadConfig(configSources(call));
+  const leftOut = { caller: 0, budget: 0, reader: 0 };
   const stream = openLogStream({
     write: (bytes) => Deno.stderr.write(bytes),
-    lost: (lines) => log.warn("log lines lost: nobody took them", { lines }),
+    lost: (lines) => {
+      leftOut.reader += lines;
+      log.warn("log lines lost: nobody took them", { lines });
+    },
+  });
+  const budget = openLogBudget({
+    leftOut,
+    tell: (note) =>
+      openLog({ ...logging, budget: undefined }).warn("log lines left out", { ...note }),
   });
   const logging: LogOptions = {
     level: config.log_level.value,
@@ -45,6 +55,8 @@ async function serve(call: Call): Promise<ExitCode> {
     writer: { name: "zonewright", hostname: Deno.hostname(), pid: Deno.pid },
     write: (line) => stream.write(line),
     now: systemNow,
+    budget,
+    leftOut,
   };
   const log = openLog(logging);
   const stop = listenForStop(log, () => stream.flush(FLUSH_MS));
@@ -64,12 +76,14 @@ async function serve(call: Call): Promise<ExitCode> {
       await agent.stop(reason);
     }
     await agent.done;
+    budget.flush();
     await stream.flush(FLUSH_MS);
     // Callers that never finish their requests would keep the process: Deno cannot cut them off.
     Deno.exit(EXIT.ok);
   } finally {
     stop.close();
     notice.close();
+    budget.flush();
     await stream.flush(FLUSH_MS);
   }
 }

@@ -4,7 +4,8 @@
 import { loadConfig } from "../config_sources.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
-import { isTokenName, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
+import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
+import { type ActAs, asOwnerOf } from "../own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../token_file.ts";
 import { type Flag, usageError } from "./arguments.ts";
 import type { Call, Command, Noun } from "./command.ts";
@@ -15,8 +16,18 @@ const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"
 );
 
-async function tokenFileOf(call: Call): Promise<string> {
-  return tokenFilePath((await loadConfig(configSources(call))).state_dir.value);
+/** The file of the tokens, and as whom it is read and changed. */
+async function tokenFileOf(call: Call): Promise<{ path: string; asOwner: ActAs }> {
+  const stateDir = (await loadConfig(configSources(call))).state_dir.value;
+  return { path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };
+}
+
+async function changeTokens(
+  call: Call,
+  change: (tokens: readonly Token[]) => readonly Token[],
+): Promise<void> {
+  const { path, asOwner } = await tokenFileOf(call);
+  await asOwner(() => changeTokenFile(path, change));
 }
 
 const CREATE: Command = {
@@ -48,7 +59,7 @@ const CREATE: Command = {
     const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
     const sha256 = await sha256Of(token);
     const created_at = systemNow();
-    await changeTokenFile(await tokenFileOf(call), (tokens) => {
+    await changeTokens(call, (tokens) => {
       if (tokens.some((one) => one.name === name)) {
         throw new AgentError("conflict", `Cannot make token ${name}: there is one of this name`);
       }
@@ -74,7 +85,8 @@ const LIST: Command = {
   flags: PLACE_FLAGS,
   shared: "output",
   async run(call) {
-    const tokens = await readTokenFile(await tokenFileOf(call));
+    const { path, asOwner } = await tokenFileOf(call);
+    const tokens = await asOwner(() => readTokenFile(path));
     const shown = tokens.map(({ name, scope, created_at }) => ({ name, scope, created_at }));
     if (call.printer.json) call.printer.document(shown);
     else {
@@ -97,7 +109,7 @@ const REVOKE: Command = {
   shared: "output",
   async run(call) {
     const [name = ""] = call.args.operands;
-    await changeTokenFile(await tokenFileOf(call), (tokens) => {
+    await changeTokens(call, (tokens) => {
       const left = tokens.filter((one) => one.name !== name);
       if (left.length < tokens.length) return left;
       throw new AgentError("not_found", `Cannot revoke token ${name}: there is none of this name`);

@@ -30,7 +30,7 @@ export const VERSION_NOUN: Noun = {
     shared: "output",
     async run({ printer }) {
       const { compiled } = selfCommand();
-      const { commit, changed } = await readBuildInfo();
+      const { commit, changed, runtime } = await readBuildInfo();
       const parts = {
         version: VERSION,
         commit: commit === null ? "unknown" : changed ? `${commit} (changed)` : commit,
@@ -39,7 +39,10 @@ export const VERSION_NOUN: Noun = {
         typescript: Deno.version.typescript,
         sqlite: await sqliteVersion(),
         schema: SCHEMA_VERSION,
-        runtime: runtimeLabel(Deno.version.deno),
+        runtime: runtimeLabel(Deno.version.deno, runtime),
+        ...(runtime === undefined
+          ? {}
+          : { runtime_sha256: runtime.sha256 ?? "unknown", runtime_compared: runtime.compared }),
         form: compiled ? "compiled" : "source",
         target: Deno.build.target,
       };

@@ -7,7 +7,7 @@ import { LIMITS } from "../config_limits.ts";
 import { AgentError, type FieldError, messageOf } from "../domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../domain/id.ts";
 import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../domain/json.ts";
-import { parseWorkflow, type Workflow } from "../domain/workflow.ts";
+import { type CheckSources, readWorkflow, type Workflow } from "../domain/workflow.ts";
 import { excerptOf, type Place, placeIn } from "./workflow_place.ts";
 import { slipsOf } from "./workflow_slips.ts";
 
@@ -34,8 +34,15 @@ export interface CheckedWorkflow {
   readonly workflow: Workflow | undefined;
 }
 
-/** Checks the text of a body of POST /workflows. */
-export function checkWorkflow(text: string): CheckedWorkflow {
+/**
+ * Checks the text of a body of POST /workflows.
+ * @throws {AgentError} `aborted`, `internal` when its sources cannot be read at all
+ */
+export async function checkWorkflow(
+  text: string,
+  checkSources: CheckSources,
+  signal: AbortSignal,
+): Promise<CheckedWorkflow> {
   let body: unknown;
   try {
     body = readBody(text);
@@ -45,15 +52,16 @@ export function checkWorkflow(text: string): CheckedWorkflow {
   }
   const slips = isJsonObject(body) ? slipsOf(body).map((slip) => completed(slip, body)) : [];
   try {
-    const workflow = parseWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, {
+    const read = readWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, {
       tasksMax: usualValue(LIMITS.tasks_max),
       sourceCharsMax: usualValue(LIMITS.source_chars_max),
       retryMax: usualValue(LIMITS.retry_max),
       timeoutSecondsMax: usualValue(LIMITS.timeout_seconds_max),
     });
+    const workflow = read.accept(await checkSources(read.sources, signal));
     return { errors: [], warnings: slips, workflow };
   } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
+    if (!(error instanceof AgentError) || error.code !== "invalid_argument") throw error;
     const errors = error.errors.map((one) =>
       isJsonObject(body) ? completed(one, body) : wholeError(error.message)
     );

@@ -22,7 +22,7 @@ const CALLBACK_AT = { body: 1, fallback: 2 } as const;
 export function sourceSlips(source: string, kind: keyof typeof CALLBACK_AT): SourceSlip[] {
   const task = functionOf(source);
   if (task === undefined) return [];
-  return [...callbackSlips(task, CALLBACK_AT[kind]), ...importSlips(task)];
+  return callbackSlips(task, CALLBACK_AT[kind]);
 }
 
 function functionOf(source: string): FunctionNode | undefined {
@@ -61,19 +61,6 @@ function callbackName(params: readonly Pattern[], at: number): string | undefine
   if (param === undefined) return "";
   const target = param.type === "AssignmentPattern" ? param.left : param;
   return target.type === "Identifier" ? target.name : undefined;
-}
-
-/** The sandbox refuses such a source when its turn comes. */
-function importSlips(task: FunctionNode): SourceSlip[] {
-  for (const node of nodesOf([task])) {
-    if (node.type !== "ImportExpression") continue;
-    const { line = 1, column = 0 } = node.loc?.start ?? {};
-    // The parenthesis in front of the source is not the author's.
-    const place = { line, column: line === 1 ? column : column + 1 };
-    const where = `in line ${place.line}, column ${place.column}`;
-    return [{ words: `uses import() ${where}: a task body has no modules, it fails`, place }];
-  }
-  return [];
 }
 
 /** All nodes below these, and they themselves, without recursion. */

@@ -76,8 +76,8 @@ export const TRY: Command = {
   shared: "output",
   async run(call) {
     const files = await readWorkflowFiles(call.args, call.terminal);
-    const { checkWorkflow } = await import("./workflow_check.ts");
-    const checked = checkWorkflow(files[0]?.text ?? "");
+    const { withWorkflowCheck } = await import("./workflow_decoder.ts");
+    const checked = await withWorkflowCheck((check) => check(files[0]?.text ?? ""));
     findingLines(files[0]?.name ?? "", checked).forEach(call.printer.note);
     if (checked.workflow === undefined) return EXIT.usage;
     const code = await tryWorkflow(call, checked.workflow);

@@ -27,9 +27,11 @@ export const VALIDATE: Command = {
   ],
   shared: "output",
   async run({ args, terminal, printer }) {
-    const { checkWorkflow } = await import("./workflow_check.ts");
+    const { withWorkflowCheck } = await import("./workflow_decoder.ts");
     const files = await readWorkflowFiles(args, terminal);
-    const checked = files.map((file) => ({ file, ...checkWorkflow(file.text) }));
+    const checked = await withWorkflowCheck((check) =>
+      Promise.all(files.map(async (file) => ({ file, ...await check(file.text) })))
+    );
     const ok = checked.every(({ errors }) => errors.length === 0);
     if (printer.json) printer.document({ ok, files: checked.map(fileDocument) });
     else for (const one of checked) showChecked(printer, one);

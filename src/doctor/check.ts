@@ -6,6 +6,13 @@ import { AgentError, messageOf } from "../domain/error.ts";
 /** How a thing is. `skipped`: it does not apply here, or what it needs was not found. */
 export type Outcome = "ok" | "warn" | "fail" | "skipped";
 
+/** One of the things that a finding is made of. */
+export interface Part {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
 /** What was found. */
 export interface Finding {
   readonly outcome: Outcome;
@@ -13,6 +20,8 @@ export interface Finding {
   readonly detail: string;
   /** What an operator can do: a command line, or a sentence. */
   readonly fix?: string;
+  /** What it is made of, where that is of interest by itself. */
+  readonly parts?: readonly Part[];
   /** Does what is safe to do without being asked twice. */
   readonly repair?: () => Promise<void>;
 }

@@ -7,6 +7,7 @@ import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm.ts";
 import { mapLimited } from "../map_limited.ts";
 import { readExecutions, readLeft } from "../store/sqlite/database_file.ts";
+import type { ActAs } from "../own_file.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
 import { statOf } from "./place.ts";
 
@@ -51,8 +52,11 @@ export function zonesCheck(transport: Transport): Check {
   };
 }
 
-/** Machines whose job failed or was canceled, and datasets without one: undoing did not succeed. */
-export function leftoversCheck(vmadm: Vmadm, database: string): Check {
+/**
+ * Machines whose job failed or was canceled, and datasets without one: undoing did not succeed.
+ * @param asOwner as whom the database is read; vmadm is run as who this process is
+ */
+export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): Check {
   return {
     name: "leftovers",
     about: "nothing is left on the host that a failed job should have removed",
@@ -66,7 +70,7 @@ export function leftoversCheck(vmadm: Vmadm, database: string): Check {
         const job = isJsonObject(machine?.tags) ? machine.tags[JOB_TAG] : undefined;
         if (typeof job === "string") owners.set(uuid, job);
       });
-      const executions = readExecutions(database, [...owners.values()]);
+      const executions = await asOwner(() => readExecutions(database, [...owners.values()]));
       const left = [...owners].filter(([, job]) =>
         ["failed", "canceled"].includes(executions.get(job) ?? "")
       );
@@ -74,7 +78,7 @@ export function leftoversCheck(vmadm: Vmadm, database: string): Check {
         left.map(([uuid, job]) => [uuid, `job ${job}: ${executions.get(job)}`]),
       );
       // Of some there may be datasets only, which vmadm does not show.
-      const owed = readLeft(database);
+      const owed = await asOwner(() => readLeft(database));
       for (const { uuid, job_uuid, execution } of owed) {
         named.set(uuid, `job ${job_uuid}: ${execution}`);
       }

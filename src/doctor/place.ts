@@ -2,6 +2,8 @@
 
 import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/free_space.ts";
+import { lookAtKeys, readKeyFolder } from "../mirror/key_folder.ts";
+import { messageOf } from "../domain/error.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
 
 const GROUP_AND_OTHERS = 0o077;
@@ -107,6 +109,33 @@ export function mediaFoldersCheck(folders: readonly string[]): Check {
       }
       if (wrong.length === 0) return ok(folders.join(", "));
       return { outcome: "warn", detail: wrong.join("; "), fix: "mkdir -p, chmod o-w" };
+    },
+  };
+}
+
+/** The keys by which vendors' signatures are believed: as a download with such a check reads them. */
+export function keysCheck(folder: string | null): Check {
+  return {
+    name: "keys",
+    about: "the folder of keys can be read, and only its owner can change it",
+    async examine() {
+      if (folder === null) return skipped("no key_dir is configured");
+      const found: string[] = [];
+      try {
+        const { distros } = await lookAtKeys(folder);
+        for (const distro of [null, ...distros]) {
+          const keys = await readKeyFolder(folder, distro);
+          const whose = distro ?? (distros.length === 0 ? "all distros" : "other distros");
+          found.push(`${keys.length} ${keys.length === 1 ? "file" : "files"} for ${whose}`);
+        }
+      } catch (error) {
+        return { outcome: "fail", detail: messageOf(error) };
+      }
+      if ((((await statOf(folder))?.mode ?? 0) & OTHERS_WRITE) !== 0) {
+        const detail = `anybody may write in ${folder}, and so be trusted`;
+        return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
+      }
+      return ok(`${folder}: ${found.join(", ")}`);
     },
   };
 }
