@@ -22,6 +22,7 @@ import { assertConsole, paramsFor, withProvisioning } from "../workflows/provisi
 import { withFolder } from "../support/until.ts";
 import { chaosSelf, length } from "./agent_under_chaos.ts";
 import { type Strike, strikeName, STRIKES } from "./machine_fault_list.ts";
+import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 const UUID = machineUuidOf(1);
 const STEPS = [
@@ -102,7 +103,14 @@ function linesOf(file: string): string[] {
 /** Guests for as many cases as there are at one time. */
 async function withPool(run: (pool: GuestPool) => Promise<void>): Promise<void> {
   await withFolder(async (runtimeDir) => {
-    const pool = await openPool({ self: SELF, slots: AT_ONCE, runtimeDir, log: silentLog });
+    const checkSource = sourceChecksHere().runnable;
+    const pool = await openPool({
+      self: SELF,
+      slots: AT_ONCE,
+      runtimeDir,
+      log: silentLog,
+      checkSource,
+    });
     try {
       await run(pool);
     } finally {

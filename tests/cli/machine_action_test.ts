@@ -7,7 +7,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { sha256Hex } from "../../src/domain/sha256.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
-import { parseWorkflow } from "../../src/domain/workflow.ts";
+import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
 import { listen } from "../../src/http/server.ts";

@@ -46,17 +46,6 @@ Deno.test("a body that mentions its callback in any way is no slip", () => {
   assertEquals(ofTask({ fallback: "(err, job, cb) => cb(err)" }), []);
 });
 
-Deno.test("import() is a slip, at its line and column", () => {
-  const body = "async (job, cb) => {\n  const fs = await import('node:fs');\n  cb();\n}";
-  const [slip] = slipsOf({ name: "x", chain: [{ body }] });
-  assertEquals([slip?.field, slip?.place], ["chain[0].body", { line: 2, column: 20 }]);
-  const first = slipsOf({
-    name: "x",
-    chain: [{ body: "async (job, cb) => cb(await import('a'))" }],
-  });
-  assertEquals(first[0]?.place, { line: 1, column: 29 });
-});
-
 Deno.test("an unknown key is a slip when a known one is near", () => {
   const near = {
     timeOut: "timeout",

@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { readObject } from "../../src/cli/answer.ts";
-import { checkWorkflow } from "../../src/cli/workflow_check.ts";
+import { withWorkflowCheck } from "../../src/cli/workflow_decoder.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { withHttpAgent } from "../http/http_agent.ts";
 import { withFolder } from "../support/until.ts";
@@ -180,11 +180,13 @@ const REFUSED: readonly JsonObject[] = [
 
 Deno.test("workflow validate finds what POST /workflows finds", () =>
   withHttpAgent(async (agent) => {
-    for (const body of REFUSED) {
-      const answer = await agent.call("POST", "/workflows", body);
-      const { errors } = checkWorkflow(JSON.stringify(body));
-      const found = errors.map(({ field, code, message }) => ({ field, code, message }));
-      const refused = readObject(answer.body, "the refusal");
-      assertEquals([answer.status, refused.errors], [409, found]);
-    }
+    await withWorkflowCheck(async (check) => {
+      for (const body of REFUSED) {
+        const answer = await agent.call("POST", "/workflows", body);
+        const { errors } = await check(JSON.stringify(body));
+        const found = errors.map(({ field, code, message }) => ({ field, code, message }));
+        const refused = readObject(answer.body, "the refusal");
+        assertEquals([answer.status, refused.errors], [409, found]);
+      }
+    });
   }));

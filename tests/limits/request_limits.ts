@@ -145,7 +145,6 @@ const workflows: Reach = async (agent, value) => {
   throw new Error(`More than ${value} workflows were made`);
 };
 
-/** The built-in workflows must fit as well. */
 export const REQUEST_LIMITS: LimitGroup = {
   name: "requests, workflows and jobs",
   // A job that was refused by the one must not be let in by the other.
@@ -154,18 +153,18 @@ export const REQUEST_LIMITS: LimitGroup = {
     header_fields_max: [20, headerFields],
     header_chars_max: [2000, headerChars],
     body_seconds: [1, bodySeconds],
-    small_body_bytes_max: [100, smallBody],
+    small_body_bytes_max: [128, smallBody],
     body_bytes_max: [100_000, body],
     json_depth_max: [6, depth],
-    tasks_max: [12, tasks],
-    source_chars_max: [20_000, source],
-    retry_max: [20, field("retry")],
-    timeout_seconds_max: [100_000, field("timeout")],
+    tasks_max: [3, tasks],
+    source_chars_max: [200, source],
+    retry_max: [2, field("retry")],
+    timeout_seconds_max: [60, field("timeout")],
     target_chars_max: [60, target],
     params_chars_max: [2000, params],
     info_entry_bytes_max: [60, infoEntry],
-    info_entries_max: [3, infoEntries],
+    info_entries_max: [64, infoEntries],
     unfinished_jobs_max: [8, unfinished],
-    workflows_max: [40, workflows],
+    workflows_max: [20, workflows],
   },
 };

@@ -99,12 +99,12 @@ const infoChars: Reach = async (agent, value) => {
 /** Each limit is met before the larger ones beside it are. */
 export const TASK_LIMITS: LimitGroup = {
   name: "tasks",
-  flags: limitFlags({ params_chars_max: 100 }),
+  flags: limitFlags({ params_chars_max: 256 }),
   cases: {
     result_chars_max: [1000, result],
     error_chars_max: [300, error],
     job_left_chars_max: [2000, jobLeft],
-    job_chars_max: [6000, job],
+    job_chars_max: [32 * 1024, job],
     task_log_lines_max: [8, logLines],
     task_log_chars_max: [200, logChars],
     task_info_entries_max: [15, infoEntries],
@@ -115,5 +115,5 @@ export const TASK_LIMITS: LimitGroup = {
 /** By themselves: log lines are calls, and an entry of the info has the smaller limit otherwise. */
 export const CALL_LIMITS: LimitGroup = {
   name: "calls",
-  cases: { call_chars_max: [700, call], task_calls_max: [4, calls] },
+  cases: { call_chars_max: [700, call], task_calls_max: [16, calls] },
 };

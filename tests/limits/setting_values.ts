@@ -1,0 +1,142 @@
+// Every setting with its smallest and its largest value, as flags. Numbers and closed lists of words say
+// themselves what they take; the values of the others stand in a table, which is complete by its type.
+
+import { POLICY_TABLE } from "../../src/config_policy.ts";
+import { SETTINGS } from "../../src/config.ts";
+import type { Definition } from "../../src/config_definition.ts";
+import { LIMITS } from "../../src/config_limits.ts";
+import type { TlsPaths } from "../http/tls_files.ts";
+
+/** Files and folders that settings name. */
+export interface SettingFiles {
+  readonly folder: string;
+  readonly tls: TlsPaths;
+}
+
+/** What a flag is given; a list for one that may be given several times, none to leave it out. */
+export type Given = string | readonly string[] | undefined;
+
+/** The values of one setting at the two ends of what it takes, and one that it does not take. */
+interface Ends {
+  readonly smallest: (files: SettingFiles) => Given;
+  readonly largest: (files: SettingFiles) => Given;
+  readonly refused: string;
+}
+
+const ALL = { ...SETTINGS, ...LIMITS, ...POLICY_TABLE };
+
+/** The settings, the limits and the policy. */
+export const DEFINITIONS: readonly Definition<unknown>[] = Object.values<Definition<unknown>>(ALL);
+
+const left = () => undefined;
+const always = (value: Given) => () => value;
+const below = (name: string) => ({ folder }: SettingFiles) => `${folder}/${name}`;
+const oneSwitch = { smallest: always("false"), largest: always("true"), refused: "2" };
+
+/** As many as a list may have. */
+function many(count: number, text: (at: number) => string): readonly string[] {
+  return Array.from({ length: count }, (_, at) => text(at));
+}
+
+/** The settings that are neither a number nor one of a few words. */
+export const OTHERS = {
+  dev: oneSwitch,
+  listen: {
+    smallest: always("off"),
+    largest: always("127.0.0.1:0"),
+    refused: "127.0.0.1:65536",
+  },
+  socket: { smallest: below("smallest.sock"), largest: below("largest.sock"), refused: "" },
+  require_token: oneSwitch,
+  tls_cert: { smallest: left, largest: ({ tls }) => tls.certPath, refused: "" },
+  tls_key: { smallest: left, largest: ({ tls }) => tls.keyPath, refused: "" },
+  socket_mode: { smallest: always("0600"), largest: always("0666"), refused: "0700" },
+  socket_group: { smallest: always("0"), largest: always("999999999"), refused: "1000000000" },
+  audit_file: { smallest: left, largest: below("audit.log"), refused: "" },
+  state_dir: { smallest: below("smallest"), largest: below("largest"), refused: "" },
+  index: { smallest: left, largest: always("https://127.0.0.1:9"), refused: "ftp://127.0.0.1" },
+  allow_http_index: oneSwitch,
+  index_token_file: { smallest: left, largest: below("secret"), refused: "" },
+  host: {
+    smallest: always("simulated"),
+    largest: always("simulated"),
+    refused: "ssh://host:65536",
+  },
+  ssh_identity: { smallest: left, largest: below("secret"), refused: "" },
+  ssh_known_hosts: { smallest: left, largest: below("secret"), refused: "" },
+  vmadm: { smallest: always("/v"), largest: always("/usr/sbin/vmadm"), refused: "" },
+  zones: { smallest: always("/"), largest: always("/zones"), refused: "" },
+  media_dirs: {
+    smallest: ({ folder }) => [folder],
+    largest: ({ folder }) => many(64, () => folder),
+    refused: "",
+  },
+  download_hosts: {
+    smallest: left,
+    largest: always(many(256, (at) => `host-${at}.example.org:65535`)),
+    refused: "host.example.org:65536",
+  },
+  key_dir: { smallest: left, largest: ({ folder }) => folder, refused: "" },
+  allowed_hosts: {
+    smallest: left,
+    largest: always(many(256, (at) => `host-${at}.example.org`)),
+    refused: "host.example.org:80",
+  },
+  callback_hosts: {
+    smallest: left,
+    largest: always(many(256, (at) => `host-${at}.example.org:65535`)),
+    refused: "host.example.org:65536",
+  },
+  failpoint: {
+    smallest: left,
+    largest: always("job_record:9999999:after"),
+    refused: "job_record:0:after",
+  },
+  otlp_endpoint: { smallest: left, largest: always("http://127.0.0.1:9"), refused: "http://a.b" },
+  otlp_headers_file: { smallest: left, largest: below("headers"), refused: "" },
+  guest_user: { smallest: always("none"), largest: always("999999999:999999999"), refused: "-1" },
+  allow_brand: { smallest: always(["kvm"]), largest: always(["kvm", "bhyve"]), refused: "lx" },
+  allow_nic_tag: {
+    smallest: left,
+    largest: always(many(256, (at) => `tag${at}`)),
+    refused: "no tag",
+  },
+  forbid_property: {
+    smallest: left,
+    largest: always(many(256, () => "nics.mac")),
+    refused: "brand",
+  },
+} as const satisfies { readonly [Name in keyof typeof ALL]?: Ends };
+
+/** The name of a definition in its table. */
+export function nameOf(definition: Definition<unknown>): string {
+  const entry = Object.entries<Definition<unknown>>(ALL).find(([, one]) => one === definition);
+  return entry?.[0] ?? "";
+}
+
+/** The two ends of a setting. */
+export function endsOf(definition: Definition<unknown>): Ends {
+  const { range, words } = definition.read;
+  if (range !== undefined) {
+    const { min, max } = range;
+    return {
+      smallest: always(String(min)),
+      largest: always(String(max)),
+      refused: String(max + 1),
+    };
+  }
+  if (words !== undefined) {
+    return { smallest: always(words[0]), largest: always(words.at(-1)), refused: "no-such-word" };
+  }
+  const found = Object.entries<Ends>(OTHERS).find(([name]) => name === nameOf(definition))?.[1];
+  if (found === undefined) throw new Error(`${definition.flag} has no row in the table of values`);
+  return found;
+}
+
+/** A flag with its value as words of a command line. */
+export function wordsOf({ flag, placeholder }: Definition<unknown>, given: Given): string[] {
+  if (given === undefined) return [];
+  if (placeholder === undefined) return given === "true" ? [`--${flag}`] : [];
+  const values = typeof given === "string" ? [given] : given;
+  return values.flatMap((value) => [`--${flag}`, value]);
+}

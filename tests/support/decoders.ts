@@ -1,0 +1,10 @@
+// The decoders of tests that start no agent: real processes, which nobody starts before the first work.
+
+import { type Decoders, openDecoders } from "../../src/decoder/decoder_pool.ts";
+import { selfCommand } from "../../src/executable.ts";
+import { silentLog } from "../../src/log.ts";
+
+/** Opens them; the test closes them. */
+export function openTestDecoders(): Decoders {
+  return openDecoders({ self: selfCommand(), log: silentLog });
+}
