@@ -9,16 +9,19 @@ ALLOW := --allow-read --allow-write --allow-net --allow-env --allow-run --allow-
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start release build clean
+.PHONY: help run test test-full check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start release build clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: .toolchain/ready ## start a development agent and create a first machine on it
 	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
 
-test: .toolchain/ready check ## run the checks and every test; names what was skipped
+test: .toolchain/ready check ## run the checks and the tests; names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts
+
+test-full: .toolchain/ready ## run the tests that take minutes: kills, floods, loads, many machines
+	@$(DENO) run --quiet --cached-only -A tests/run.ts long
 
 check: .toolchain/ready ## format, lint, types and the rules of the house
 	@$(DENO) fmt --check --quiet
@@ -34,10 +37,10 @@ dist/zonewright: .toolchain/ready $(SOURCES) vendors/build.ts
 release: dist/zonewright ## make dist/release/: the binary, its manual, completions, materials, sums
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
 
-chaos: .toolchain/ready ## kill, fill, flood and misclock the agent at full length (PART=clock for one of the tests)
+chaos: .toolchain/ready dist/zonewright ## kill, fill, flood and misclock the agent at full length (PART=clock, memory or endurance for some of it)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_CHAOS_PROGRAM=$(or $(PROGRAM),source) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
-		$(or $(PART:%=tests/chaos/%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts)
+		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)
 
 crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES=24 PROGRAM=binary)
 	@$(DENO) run --quiet --cached-only -A tests/chaos/crash_loop.ts $(SEED:%=--seed=%) \
@@ -45,7 +48,7 @@ crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES
 
 fuzz: .toolchain/ready ## run the property tests at length: 5,000 lives of the runner, 1,000,000 inputs
 	@ZONEWRIGHT_TEST_SEQUENCES=5000 ZONEWRIGHT_TEST_INPUTS=1000000 $(DENO) test --quiet --cached-only -A \
-		tests/runner/model_test.ts tests/domain/parsers_fuzz_test.ts
+		tests/runner/model_test.ts tests/domain/parsers_fuzz_test.ts tests/domain/import_word_test.ts
 	@ZONEWRIGHT_CHAOS=full $(DENO) test --quiet --cached-only -A \
 		tests/sandbox/protocol_test.ts tests/sandbox/protocol_fuzz_test.ts
 

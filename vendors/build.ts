@@ -2,21 +2,26 @@
 // dist/zonewright with the permissions that the agent needs and no more.
 
 import { fromFileUrl, join } from "@std/path";
-import { COMPILED_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
-import { type CompileTools, fallbackTools } from "./runtime.ts";
+import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
+import type { BuildInfo, RuntimeInfo } from "../src/version.ts";
+import { placeBundler, refuseOtherBundlers } from "./bundler.ts";
+import { FALLBACK_RUNTIME, FALLBACK_WORDS } from "./pins.ts";
+import { type CompileTools, fallbackTools, sha256OfFile } from "./runtime.ts";
 
 const root = fromFileUrl(new URL("..", import.meta.url));
 const bundle = join(root, "dist/bundle");
 const binary = join(root, "dist/zonewright");
 const buildFile = join(bundle, "build.json");
+const denoDir = Deno.env.get("DENO_DIR") ?? join(root, ".toolchain/cache");
 
 /** What the agent may do; a guest gives all of it up before it reads a task. */
 const PERMISSIONS = ["read", "write", "net", "env", "run", "sys"].map((name) => `--allow-${name}`);
 /**
- * A compiled binary ignores flags of V8 from outside, so they are baked in, for agent and guests
- * alike: no code is ever made from strings, and no heap grows beyond this.
+ * A compiled binary ignores flags of V8 from outside, and V8 takes no other heap once it runs: they
+ * are baked in for all faces. No code is ever made from strings, and no heap grows beyond the agent's;
+ * guests and decoders have a smaller number from the system, see guest_command.ts.
  */
-const V8_FLAGS = `${GUEST_V8_FLAGS},--max-old-space-size=${COMPILED_HEAP_MIB}`;
+const V8_FLAGS = `${GUEST_V8_FLAGS},--max-old-space-size=${AGENT_HEAP_MIB}`;
 
 interface Ran {
   readonly success: boolean;
@@ -42,12 +47,14 @@ async function run(
 async function bundleSources(): Promise<void> {
   await Deno.remove(bundle, { recursive: true }).catch(() => {});
   const args = ["bundle", "--quiet", "--minify", "--code-splitting", "--outdir", bundle, "main.ts"];
-  const { success, words } = await run(Deno.execPath(), args);
+  await placeBundler(denoDir);
+  const { success, words } = await run(Deno.execPath(), args, { DENO_DIR: denoDir });
   if (!success) throw new Error(`Cannot bundle main.ts: ${words}`);
+  refuseOtherBundlers(denoDir);
 }
 
 /** What `zonewright version` says of this build; it stands beside the bundle, inside the binary. */
-async function writeBuildFile(): Promise<void> {
+async function writeBuildFile(runtime: RuntimeInfo): Promise<void> {
   const git = async (...args: string[]) => {
     const { success, stdout } = await new Deno.Command("git", { args, cwd: root, stderr: "null" })
       .output();
@@ -56,8 +63,18 @@ async function writeBuildFile(): Promise<void> {
   // Sources that were unpacked from an archive have no history.
   const commit = await git("rev-parse", "HEAD").catch(() => undefined);
   const changed = commit === undefined ? "" : await git("status", "--porcelain");
-  const text = JSON.stringify({ commit: commit ?? null, changed: changed !== "" });
-  await Deno.writeTextFile(buildFile, `${text}\n`);
+  const info: BuildInfo = { commit: commit ?? null, changed: changed !== "", runtime };
+  await Deno.writeTextFile(buildFile, `${JSON.stringify(info)}\n`);
+  await setTimes();
+}
+
+/** Their times go into the binary: fixed ones make equal sources equal binaries. */
+async function setTimes(): Promise<void> {
+  const time = new Date(Number(Deno.env.get("SOURCE_DATE_EPOCH") ?? 1_700_000_000) * 1000);
+  for await (const { name } of Deno.readDir(bundle)) {
+    await Deno.utime(join(bundle, name), time, time);
+  }
+  await Deno.utime(bundle, time, time);
 }
 
 async function compile(
@@ -90,28 +107,26 @@ async function compile(
 
 async function build(): Promise<string> {
   await bundleSources();
-  await writeBuildFile();
-  // Their times go into the binary: fixed ones make equal sources equal binaries.
-  const time = new Date(Number(Deno.env.get("SOURCE_DATE_EPOCH") ?? 1_700_000_000) * 1000);
-  for await (const { name } of Deno.readDir(bundle)) {
-    await Deno.utime(join(bundle, name), time, time);
-  }
-  await Deno.utime(bundle, time, time);
   const given = Deno.env.get("DENORT_BIN");
   if (given !== undefined) {
+    const sha256 = await sha256OfFile(given) ?? null;
+    await writeBuildFile({ from: "given", sha256, compared: "the builder's own" });
     const { success, words } = await compile(Deno.execPath(), { DENORT_BIN: given });
     if (!success) throw new Error(`Cannot compile with DENORT_BIN=${given}: ${words}`);
     return `given by DENORT_BIN: ${given}`;
   }
+  await writeBuildFile({ from: "deno", sha256: null, compared: "fetched by deno compile" });
   const own = await compile(Deno.execPath(), {});
   if (own.success) return Deno.version.deno;
   const why = /^ *\d+: (error sending.*|.*http status.*)$/m.exec(own.words)?.[1] ?? own.words;
   console.error(`build: cannot compile with the runtime of Deno ${Deno.version.deno}: ${why}`);
-  console.error("build: falling back to the pinned runtime, see vendors/README.md");
+  console.error(`build: falling back to the pinned runtime, which was ${FALLBACK_WORDS}`);
   const tools: CompileTools = await fallbackTools(join(root, ".toolchain/fallback"));
+  const { sha256, version } = FALLBACK_RUNTIME;
+  await writeBuildFile({ from: "fallback", sha256, compared: FALLBACK_WORDS });
   const { success, words } = await compile(tools.compiler, { DENORT_BIN: tools.runtime });
   if (!success) throw new Error(`Cannot compile with the fallback runtime: ${words}`);
-  return tools.label;
+  return `fallback ${version}`;
 }
 
 const runtime = await build();

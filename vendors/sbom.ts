@@ -1,7 +1,5 @@
 // What a release is made of, as CycloneDX has it: the packages that main.ts reaches, with the digests
-// of deno.lock, and the runtime that the binary carries, with that of pins.ts.
-
-import { FALLBACK_RUNTIME } from "./pins.ts";
+// of deno.lock, and the runtime that the binary carries, as the binary itself names it.
 
 /** One npm package of the binary. */
 export interface Package {
@@ -25,6 +23,9 @@ export interface Subject {
   readonly v8: string;
   readonly sqlite: string;
   readonly runtime: string;
+  /** Lower-case hex, and what it was compared with; absent from source. */
+  readonly runtime_sha256?: string;
+  readonly runtime_compared?: string;
   /** ISO 8601. */
   readonly madeAt: string;
 }
@@ -55,6 +56,9 @@ export function billOfMaterials(subject: Subject, packages: readonly Package[]):
           { name: "zonewright:commit", value: commit },
           { name: "zonewright:target", value: target },
           { name: "zonewright:runtime", value: subject.runtime },
+          ...(subject.runtime_compared === undefined
+            ? []
+            : [{ name: "zonewright:runtime_compared", value: subject.runtime_compared }]),
         ],
       },
     },
@@ -78,9 +82,8 @@ function packageComponent({ name, version, integrity, license }: Package) {
 }
 
 /** What is inside the runtime has no digest of its own. */
-function runtimeComponents({ deno, v8, sqlite, runtime }: Subject) {
-  const pinned = runtime === `fallback ${FALLBACK_RUNTIME.version}`;
-  const hashes = pinned ? [{ alg: "SHA-256", content: FALLBACK_RUNTIME.sha256 }] : [];
+function runtimeComponents({ deno, v8, sqlite, runtime_sha256: content = "" }: Subject) {
+  const hashes = /^[0-9a-f]{64}$/.test(content) ? [{ alg: "SHA-256", content }] : [];
   return [
     { name: "deno", version: deno, licenses: [{ license: { id: "MIT" } }], hashes },
     { name: "v8", version: v8, licenses: [{ license: { id: "BSD-3-Clause" } }], hashes: [] },
