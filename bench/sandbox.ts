@@ -18,11 +18,12 @@ import {
   measureSandbox,
   type SandboxFigures,
   type SandboxSizes,
+  TURNS,
 } from "./sandbox_rounds.ts";
 
 const ROUNDS = 3;
-const FULL: SandboxSizes = { seconds: 4, starts: 5, kills: 20, calls: 20_000 };
-const QUICK: SandboxSizes = { seconds: 1, starts: 3, kills: 5, calls: 3_000 };
+const FULL: SandboxSizes = { seconds: 4, starts: 5, kills: 20, calls: 20_000, firsts: 15 };
+const QUICK: SandboxSizes = { seconds: 1, starts: 3, kills: 5, calls: 3_000, firsts: 5 };
 /** Above this share of the machine, what others did meanwhile is told. */
 const OTHERS_PERCENT = 10;
 
@@ -35,6 +36,11 @@ const FIGURES: readonly (readonly [name: string, what: string])[] = [
     ] as const
   ),
   ["first_task_ms", "opening the pool to the end of its first task, ms"],
+  ["other_spare_ms", "first task of another workflow, a spare is there, ms"],
+  ["other_none_ms", "the same, none is there, ms"],
+  ...TURNS.map((count) =>
+    [`turns_${count}`, `no-op tasks/s, 2 at a time, ${count} workflows in turns`] as const
+  ),
   ["recorded_ms", "cancel to its outcome, ms, worst of a round"],
   ["late_ms", "end of a task's time to its outcome, ms, worst of a round"],
   ["usable_ms", "cancel to the end of the slot's next task, ms, worst of a round"],
@@ -43,6 +49,9 @@ const FIGURES: readonly (readonly [name: string, what: string])[] = [
   ["fresh_mib", "private memory of a guest, fresh, MiB"],
   ["worked_mib", "private memory of a guest that works, MiB"],
   ["rested_mib", "private memory after a rest, MiB"],
+  ["decoder_start_ms", "opening the decoders to the end of the first piece of work, ms"],
+  ["decoder_sources_ms", "the unknown sources of a workflow in a warm decoder, ms"],
+  ["decoder_hash_mib", "digest of a stream in a decoder, MiB/s"],
 ];
 
 /** What a median must be at least, or at most. */
@@ -50,6 +59,7 @@ const AIMS: readonly (readonly [name: string, at: "least" | "most", value: numbe
   ["tasks_2", "least", 2_500],
   ["usable_ms", "most", 20],
   ["recorded_ms", "most", 100],
+  ["decoder_sources_ms", "most", 2],
   ["late_ms", "most", 100],
   ["calls_32", "least", 20_000],
   ["fresh_mib", "most", 20],

@@ -1,23 +1,32 @@
 // Measures the wall: one pool of guests after the other, each asked as the runner asks it. This
 // process is the trusted side.
 
+import { openDecoders } from "../src/decoder/decoder_pool.ts";
+import { openSourceChecks } from "../src/decoder/source_checks.ts";
 import type { SelfCommand } from "../src/executable.ts";
 import { silentLog } from "../src/log.ts";
+import type { GuestOwner } from "../src/sandbox/guest_owner.ts";
 import { findGuestUser } from "../src/sandbox/guest_user.ts";
 import { type GuestPool, openPool } from "../src/sandbox/pool.ts";
 import { type Perform, runTask, type TaskOutcome } from "../src/sandbox/run_task.ts";
 import { descendants } from "./agent_under_test.ts";
+import { measureDecoders } from "./decoder_rounds.ts";
 import { childrenCpuMs, OthersWatch, ownCpuMs } from "./process_use.ts";
 import { withFolder } from "./run_folder.ts";
 
 /** Guests that run no-op tasks at the same time. */
 export const GUESTS = [1, 2, 8] as const;
 
+/** Workflows whose tasks take turns: all of them stay warm, and more than stay warm. */
+export const TURNS = [2, 4, 16] as const;
+
 export interface SandboxSizes {
   readonly seconds: number;
   readonly starts: number;
   readonly kills: number;
   readonly calls: number;
+  /** First tasks of workflows. */
+  readonly firsts: number;
 }
 
 /** By name, as SANDBOX_FIGURES in sandbox_report.ts tells them. */
@@ -40,10 +49,16 @@ const answer: Perform = () => Promise.resolve(null);
 function run(
   pool: GuestPool,
   source: string,
-  { perform = answer, signal = new AbortController().signal, timeoutMs = TIMEOUT_MS } = {},
+  {
+    perform = answer,
+    signal = new AbortController().signal,
+    timeoutMs = TIMEOUT_MS,
+    workflow = "bench",
+  } = {},
 ): Promise<TaskOutcome> {
   const job = { uuid: "1", params: { name: "bench" } };
-  const task = { source, kind: "body", job, taskName: "bench", timeoutMs } as const;
+  const owner = workflow as GuestOwner;
+  const task = { owner, source, kind: "body", job, taskName: "bench", timeoutMs } as const;
   return runTask(pool, task, perform, signal);
 }
 
@@ -63,14 +78,80 @@ async function withPool<T>(
   const { os } = Deno.build;
   const user = await findGuestUser("auto", { self, os, root: Deno.uid() === 0, log: silentLog });
   return await withFolder(folder, async (runtimeDir) => {
-    const options = { self, slots, runtimeDir, log: silentLog };
-    const pool = await openPool(user === undefined ? options : { ...options, user });
+    const shared = { self, slots, log: silentLog, ...(user === undefined ? {} : { user }) };
+    const decoders = openDecoders(shared);
+    const checkSource = openSourceChecks(decoders).runnable;
+    const pool = await openPool({ ...shared, runtimeDir, checkSource });
     try {
       return await measure(pool);
     } finally {
       await pool.close();
+      await decoders.close();
     }
   });
+}
+
+/** The first task of a workflow, with a spare and where a process must start. Medians, ms. */
+async function measureOthers(folder: string, self: SelfCommand, { firsts }: SandboxSizes) {
+  const timed = async (pool: GuestPool, workflow: string) => {
+    const began = performance.now();
+    await mustSucceed(run(pool, NO_OP, { workflow }));
+    return performance.now() - began;
+  };
+  return await withPool(folder, self, 1, async (pool) => {
+    const [spare, none]: number[][] = [[], []];
+    // A fresh pool has more spares than it keeps later.
+    for (const first of ["a", "b"]) await timed(pool, first);
+    for (let count = 0; count < firsts; count++) {
+      await quiet(pool);
+      spare?.push(await timed(pool, `spare ${count}`));
+      // The spare goes to the first of two that come together.
+      await quiet(pool);
+      const both = [timed(pool, `one ${count}`), timed(pool, `other ${count}`)];
+      none?.push(Math.max(...await Promise.all(both)));
+    }
+    return { other_spare_ms: median(spare), other_none_ms: median(none) };
+  });
+}
+
+/** Waits until nothing is being started and a spare is there. */
+async function quiet(pool: GuestPool): Promise<void> {
+  for (;;) {
+    const { starting, spare } = pool.counts();
+    if (starting === 0 && spare > 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Tasks/s where each task is of the next of so many workflows, in two slots. */
+async function measureTurns(folder: string, self: SelfCommand, { seconds }: SandboxSizes) {
+  const figures: Record<string, number> = {};
+  for (const workflows of TURNS) {
+    figures[`turns_${workflows}`] = await withPool(folder, self, 2, async (pool) => {
+      let count = 0;
+      const slot = async (end: number) => {
+        while (performance.now() < end) {
+          const workflow = `${count++ % workflows}`;
+          await mustSucceed(run(pool, NO_OP, { workflow }));
+        }
+      };
+      const both = (ms: number) => {
+        const end = performance.now() + ms;
+        return Promise.all([slot(end), slot(end)]);
+      };
+      await both(WARM_UP_MS);
+      count = 0;
+      const began = performance.now();
+      await both(seconds * 1000);
+      return count / (performance.now() - began) * 1000;
+    });
+  }
+  return figures;
+}
+
+function median(values: readonly number[] = []): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
 }
 
 /** Runs tasks in every slot until the time is up. @returns how many */
@@ -148,7 +229,10 @@ function worst(values: readonly number[] = []): number {
   return Math.max(...values);
 }
 
-/** Runs two tasks that wait for each other: afterwards the slot and its spare are ready. */
+/**
+ * Runs two tasks that wait for each other: afterwards the slot and its spare are ready. A spare is
+ * started then, which must not take the processor from what is measured.
+ */
 async function bothReady(pool: GuestPool): Promise<void> {
   let running = 0;
   const together = Promise.withResolvers<null>();
@@ -159,6 +243,7 @@ async function bothReady(pool: GuestPool): Promise<void> {
   };
   const source = "async (job, cb) => { await info({}); cb() }";
   await Promise.all([run(pool, source, { perform }), run(pool, source, { perform })]);
+  await quiet(pool);
 }
 
 async function measureCalls(pool: GuestPool, { calls }: SandboxSizes) {
@@ -209,9 +294,8 @@ export async function measureSandbox(
   const others = new OthersWatch();
   const starts: number[] = [];
   for (let start = 0; start < sizes.starts; start++) starts.push(await measureStart(folder, self));
-  starts.sort((one, other) => one - other);
   let figures: Record<string, number> = {
-    first_task_ms: starts[Math.floor(starts.length / 2)] ?? NaN,
+    first_task_ms: median(starts),
   };
   for (const slots of GUESTS) {
     const tasks = await withPool(folder, self, slots, (pool) => measureTasks(pool, slots, sizes));
@@ -221,7 +305,15 @@ export async function measureSandbox(
     ...await measureEnds(pool, sizes),
     ...await measureCalls(pool, sizes),
   }));
+  const turns = {
+    ...await measureOthers(folder, self, sizes),
+    ...await measureTurns(folder, self, sizes),
+  };
   const memory = await measureMemory(folder, self, sizes);
-  if (descendants(Deno.pid).length > 0) throw new Error("a guest was left behind");
-  return { ...figures, ...ends, ...memory, others_busy_percent: others.busyPercent };
+  const { os } = Deno.build;
+  const user = await findGuestUser("auto", { self, os, root: Deno.uid() === 0, log: silentLog });
+  const decoders = await measureDecoders(self, user, sizes.starts);
+  if (descendants(Deno.pid).length > 0) throw new Error("a guest or a decoder was left behind");
+  const kept = { ...figures, ...ends, ...turns, ...memory, ...decoders };
+  return { ...kept, others_busy_percent: others.busyPercent };
 }
