@@ -5,7 +5,7 @@ const [face, ...rest] = Deno.args;
 
 switch (face) {
   case "guest": {
-    const { runGuest } = await import("./src/sandbox/guest.ts");
+    const { runGuest } = await import("./src/sandbox/guest/guest.ts");
     await runGuest(rest);
     break;
   }
@@ -15,7 +15,7 @@ switch (face) {
     break;
   }
   case "simulate": {
-    const { simulate } = await import("./src/host/simulator/simulate.ts");
+    const { simulate } = await import("./src/simulator/simulate.ts");
     Deno.exit(await simulate(rest));
     break;
   }

@@ -1,11 +1,11 @@
 // What decoders cost: the start of one, sources of a workflow that nobody has seen yet, and the digest
 // of bytes that go through its pipe.
 
-import { type Decoders, openDecoders } from "../src/decoder/decoder_pool.ts";
+import { type Decoders, openDecoders } from "../src/decoder/pool.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
-import type { SelfCommand } from "../src/executable.ts";
-import { silentLog } from "../src/log.ts";
-import type { GuestUser } from "../src/sandbox/guest_command.ts";
+import type { SelfCommand } from "../src/program/executable.ts";
+import { silentLog } from "../src/metrics/log.ts";
+import type { GuestUser } from "../src/sandbox/command.ts";
 
 /** Parts as a download hands them on. */
 const PART = new Uint8Array(64 * 1024).fill(7);

@@ -3,7 +3,7 @@
 // means.
 
 import { join } from "@std/path";
-import { type SelfCommand, selfCommand } from "../src/executable.ts";
+import { type SelfCommand, selfCommand } from "../src/program/executable.ts";
 import { BINARY } from "./agent_under_test.ts";
 import { figure, type Spread, spread, spreadText, tableLines } from "./numbers.ts";
 import { withRunFolder } from "./run_folder.ts";

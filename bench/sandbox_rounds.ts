@@ -1,12 +1,12 @@
 // Measures the wall: one pool of guests after the other, each asked as the runner asks it. This
 // process is the trusted side.
 
-import { openDecoders } from "../src/decoder/decoder_pool.ts";
+import { openDecoders } from "../src/decoder/pool.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
-import type { SelfCommand } from "../src/executable.ts";
-import { silentLog } from "../src/log.ts";
-import type { GuestOwner } from "../src/sandbox/guest_owner.ts";
-import { findGuestUser } from "../src/sandbox/guest_user.ts";
+import type { SelfCommand } from "../src/program/executable.ts";
+import { silentLog } from "../src/metrics/log.ts";
+import type { GuestOwner } from "../src/sandbox/owner.ts";
+import { findGuestUser } from "../src/sandbox/user.ts";
 import { type GuestPool, openPool } from "../src/sandbox/pool.ts";
 import { type Perform, runTask, type TaskOutcome } from "../src/sandbox/run_task.ts";
 import { descendants } from "./agent_under_test.ts";

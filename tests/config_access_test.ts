@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type FlagValue, readConfig } from "../src/config_sources.ts";
+import { type FlagValue, readConfig } from "../src/config/sources.ts";
 import { AgentError } from "../src/domain/error.ts";
 
 function problems(flags: Record<string, FlagValue>): string[] {

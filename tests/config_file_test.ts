@@ -1,8 +1,8 @@
 // What stands in the file twice, and what only looks so.
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { duplicatesOf } from "../src/config_duplicates.ts";
-import { readConfig } from "../src/config_sources.ts";
+import { duplicatesOf } from "../src/config/duplicates.ts";
+import { readConfig } from "../src/config/sources.ts";
 import { AgentError } from "../src/domain/error.ts";
 
 function found(text: string): string[] {

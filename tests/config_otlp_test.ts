@@ -1,7 +1,7 @@
 // Settings of the collector, and limits that must fit together.
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { type ConfigSources, readConfig } from "../src/config_sources.ts";
+import { type ConfigSources, readConfig } from "../src/config/sources.ts";
 import { AgentError } from "../src/domain/error.ts";
 
 const SOURCES: ConfigSources = { flags: {}, env: {}, cwd: "/work", os: "linux" };

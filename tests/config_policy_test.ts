@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { POLICY_TABLE, policyOf } from "../src/config_policy.ts";
-import { type ConfigSources, readConfig } from "../src/config_sources.ts";
+import { POLICY_TABLE, policyOf } from "../src/config/policy.ts";
+import { type ConfigSources, readConfig } from "../src/config/sources.ts";
 import { AgentError } from "../src/domain/error.ts";
 import { DEFAULT_POLICY, POLICY_SETTINGS } from "../src/domain/policy.ts";
-import { forbiddableProperties } from "../src/domain/policy_properties.ts";
+import { forbiddableProperties } from "../src/config/policy_properties.ts";
 
 function read(sources: Partial<ConfigSources> = {}) {
   return readConfig({ flags: {}, env: {}, cwd: "/here", os: "linux", ...sources });

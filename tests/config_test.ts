@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type Config, SETTINGS, variableOf } from "../src/config.ts";
-import { LIMITS } from "../src/config_limits.ts";
-import { type ConfigSources, loadConfig, originText, readConfig } from "../src/config_sources.ts";
+import { type Config, SETTINGS, variableOf } from "../src/config/config.ts";
+import { LIMITS } from "../src/config/limits.ts";
+import { type ConfigSources, loadConfig, originText, readConfig } from "../src/config/sources.ts";
 import { AgentError } from "../src/domain/error.ts";
-import { VERSION } from "../src/version.ts";
+import { VERSION } from "../src/program/version.ts";
 import { withFolder } from "./support/until.ts";
 
 function read(sources: Partial<ConfigSources> = {}): Config {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type LogFormat, type LogOptions, openLog } from "../src/log.ts";
+import { type LogFormat, type LogOptions, openLog } from "../src/metrics/log.ts";
 
 const now = () => "2026-01-01T12:00:00.000Z";
 

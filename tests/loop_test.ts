@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Bell, Bells, pause, untilDone } from "../src/loop.ts";
+import { Bell, Bells, pause, untilDone } from "../src/program/loop.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {

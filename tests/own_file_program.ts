@@ -3,7 +3,7 @@
 // Prints a JSON line for every case, which own_file_test.ts judges.
 
 import { join } from "@std/path";
-import { asOwnerOf } from "../src/own_file.ts";
+import { asOwnerOf } from "../src/state/own_file.ts";
 import { openScreen } from "./cli/screen.ts";
 
 /** The user of the folder, and somebody else. */

@@ -10,8 +10,8 @@ import {
 import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../src/domain/error.ts";
 import { randomUuid } from "../src/domain/id.ts";
-import { examineOwnFolder, readOwnFile, replaceOwnFile } from "../src/own_file.ts";
-import { takeStateDir } from "../src/state_dir.ts";
+import { examineOwnFolder, readOwnFile, replaceOwnFile } from "../src/state/own_file.ts";
+import { takeStateDir } from "../src/state/state_dir.ts";
 import { COMMANDS, KINDS, NAMES, type Outcome } from "./own_file_program.ts";
 import { withFolder } from "./support/until.ts";
 

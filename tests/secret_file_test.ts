@@ -2,9 +2,9 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { secretCheck } from "../src/doctor/access.ts";
+import { secretCheck } from "../src/service/doctor/access.ts";
 import { AgentError } from "../src/domain/error.ts";
-import { readSecretHeaders } from "../src/secret_file.ts";
+import { readSecretHeaders } from "../src/state/secret_file.ts";
 import { withFolder } from "./support/until.ts";
 
 Deno.test("headers are read by lines, and a line that is none is told by its number alone", () =>

@@ -1,8 +1,8 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../src/domain/error.ts";
 import { randomUuid } from "../src/domain/id.ts";
-import { takeStateDir } from "../src/state_dir.ts";
-import { changeTokenFile, tokenFilePath } from "../src/token_file.ts";
+import { takeStateDir } from "../src/state/state_dir.ts";
+import { changeTokenFile, tokenFilePath } from "../src/state/token_file.ts";
 import { withFolder } from "./support/until.ts";
 
 Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {

@@ -3,10 +3,10 @@
 import { assertEquals } from "@std/assert";
 import { randomUuid, type WorkflowUuid } from "../src/domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../src/domain/json.ts";
-import type { Workflow } from "../src/domain/workflow.ts";
+import type { Workflow } from "../src/domain/job/workflow.ts";
 import { parseWorkflow } from "./support/parsed_workflow.ts";
-import { silentLog } from "../src/log.ts";
-import { type Trial, type TrialLook, type TrialOptions, withTrial } from "../src/trial.ts";
+import { silentLog } from "../src/metrics/log.ts";
+import { type Trial, type TrialLook, type TrialOptions, withTrial } from "../src/trial/trial.ts";
 import { until } from "./support/until.ts";
 
 const LIMITS = { tasksMax: 10, sourceCharsMax: 100_000, retryMax: 10, timeoutSecondsMax: 3600 };

@@ -5,11 +5,11 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "@std/path";
 import { AgentError } from "../src/domain/error.ts";
 import { isJsonObject, type JsonObject } from "../src/domain/json.ts";
-import { selfCommand } from "../src/executable.ts";
-import { openState } from "../src/host/simulator/state.ts";
-import { readMachines } from "../src/host/simulator/machine.ts";
-import { openLog } from "../src/log.ts";
-import { type Trial, type TrialOptions, withTrial } from "../src/trial.ts";
+import { selfCommand } from "../src/program/executable.ts";
+import { openState } from "../src/simulator/state.ts";
+import { readMachines } from "../src/simulator/machine.ts";
+import { openLog } from "../src/metrics/log.ts";
+import { type Trial, type TrialOptions, withTrial } from "../src/trial/trial.ts";
 import { until, withFolder } from "./support/until.ts";
 import { rested, resultOf, trialOf } from "./trial_run.ts";
 

@@ -2,8 +2,8 @@
 // dist/zonewright with the permissions that the agent needs and no more.
 
 import { fromFileUrl, join } from "@std/path";
-import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
-import type { BuildInfo, RuntimeInfo } from "../src/version.ts";
+import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/command.ts";
+import type { BuildInfo, RuntimeInfo } from "../src/program/version.ts";
 import { placeBundler, refuseOtherBundlers } from "./bundler.ts";
 import { FALLBACK_RUNTIME, FALLBACK_WORDS } from "./pins.ts";
 import { type CompileTools, fallbackTools, sha256OfFile } from "./runtime.ts";

@@ -4,9 +4,9 @@
 import { invalidArgument } from "../domain/error.ts";
 import { oneOf, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import type { JsonValue } from "../domain/json.ts";
-import { mediumPath, parseMediaName } from "../domain/media.ts";
-import { BOOT_DEVICES } from "../host/boot_words.ts";
-import type { Vmadm } from "../host/vmadm.ts";
+import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
+import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
 
 /** What one boot is asked for. */
 export type BootArguments = Parameters<Vmadm["boot"]>[1];

@@ -7,9 +7,9 @@ import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ErrorCode } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../metrics/log.ts";
 import type { CapabilityName } from "../sandbox/protocol.ts";
-import { CALL_RULES } from "./call_rules.ts";
+import { CALL_RULES } from "./calls.ts";
 
 /** Entries about single calls of one execution; further ones are only counted. */
 export const CALL_ENTRIES_MAX = 200;

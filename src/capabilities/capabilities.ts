@@ -9,8 +9,8 @@ import type { Policy } from "../domain/policy.ts";
 import { orAborted } from "../host/abort.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Turns } from "../host/turns.ts";
-import type { Vmadm } from "../host/vmadm.ts";
-import type { Log } from "../log.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import type { Log } from "../metrics/log.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import {
   CALLS_IN_FLIGHT_MAX,
@@ -20,7 +20,7 @@ import {
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 import { type CallEnd, openCallRecord } from "./call_record.ts";
-import { argumentCount, CALL_RULES } from "./call_rules.ts";
+import { argumentCount, CALL_RULES } from "./calls.ts";
 import { type Call, type Capability, type TaskContext, withDeadline } from "./capability.ts";
 import { type CapabilityLimits, DEFAULT_CAPABILITY_LIMITS } from "./capability_limits.ts";
 import { openFoundMedia } from "./found_media.ts";

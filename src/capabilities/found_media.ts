@@ -6,7 +6,7 @@
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
-import type { Medium } from "../mirror/medium.ts";
+import type { Medium } from "../mirror/media/medium.ts";
 
 /** Jobs that are remembered; the one that found something longest ago is forgotten first. */
 const JOBS_MAX = 512;

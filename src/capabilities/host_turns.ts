@@ -4,7 +4,7 @@
 // nothing else.
 
 import { openTurns, type Turns } from "../host/turns.ts";
-import type { Vmadm } from "../host/vmadm.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
 
 /** Looks at machines, of all tasks together or of all callers, whatever the number of slots: each is one short process. */
 export const READS_AT_ONCE = 6;

@@ -8,10 +8,10 @@ import {
   type MediaChecks,
   parseArtifactRef,
   parseMediaRequest,
-} from "../domain/media.ts";
-import type { DownloadOptions } from "../mirror/downloads.ts";
-import type { FoundArtifact } from "../mirror/find_artifact.ts";
-import type { Medium } from "../mirror/medium.ts";
+} from "../domain/machine/media.ts";
+import type { DownloadOptions } from "../mirror/media/downloads.ts";
+import type { FoundArtifact } from "../mirror/media/find_artifact.ts";
+import type { Medium } from "../mirror/media/medium.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
 import type { FoundMedia } from "./found_media.ts";

@@ -6,9 +6,9 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../metrics/log.ts";
 import type { Store } from "../store/store.ts";
-import { forgedName } from "../domain/info_entry.ts";
+import { forgedName } from "../domain/job/info_entry.ts";
 import type { Call, CapabilitiesOf, ProgressPhase } from "./capability.ts";
 import type { CapabilityLimits } from "./capability_limits.ts";
 

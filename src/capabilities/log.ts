@@ -3,8 +3,8 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { masked } from "../host/secret_text.ts";
-import type { Log } from "../log.ts";
+import { masked } from "../host/vmadm/secret_text.ts";
+import type { Log } from "../metrics/log.ts";
 import type { TaskLogLevel } from "../sandbox/protocol.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import { maskedFields } from "./masked_fields.ts";

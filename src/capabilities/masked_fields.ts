@@ -3,7 +3,7 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { isSecretName, MASK } from "../domain/secret_names.ts";
-import { masked } from "../host/secret_text.ts";
+import { masked } from "../host/vmadm/secret_text.ts";
 
 /** The fields with a mask in the place of every value whose name is that of a secret. */
 export function maskedFields(fields: JsonObject): JsonObject {

@@ -3,12 +3,12 @@
 import { parseDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/media.ts";
+import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/machine/media.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { Transport } from "../host/transport.ts";
-import type { Vmadm } from "../host/vmadm.ts";
-import { placeFile, removeFile } from "../host/zone_root.ts";
-import type { Medium } from "../mirror/medium.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { placeFile, removeFile } from "../host/zone/root.ts";
+import type { Medium } from "../mirror/media/medium.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { parseZoneFile } from "./boot_arguments.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";

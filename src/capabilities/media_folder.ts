@@ -4,11 +4,11 @@
 import { join } from "@std/path";
 import { type Digest, requireDigest } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { parseMediaName, safeMediaName } from "../domain/media.ts";
+import { parseMediaName, safeMediaName } from "../domain/machine/media.ts";
 import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
-import type { Hashes } from "../mirror/hash.ts";
-import type { KnownFiles } from "../mirror/known_files.ts";
-import type { Medium } from "../mirror/medium.ts";
+import type { Hashes } from "../mirror/media/hash.ts";
+import type { KnownFiles } from "../mirror/media/known_files.ts";
+import type { Medium } from "../mirror/media/medium.ts";
 
 /** How a file is read: until the signal fires, telling bytes done and bytes in total. */
 export interface ReadOptions {

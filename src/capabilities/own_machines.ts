@@ -6,9 +6,9 @@ import type { JobUuid, MachineUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Policy } from "../domain/policy.ts";
 import { requireOwnMachine } from "../domain/policy_check.ts";
-import { datasetsOf } from "../host/datasets.ts";
+import { datasetsOf } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
-import type { Vmadm } from "../host/vmadm.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { Store } from "../store/store.ts";
 
 /** Machines that are remembered; the one that was begun first is forgotten first. */

@@ -5,7 +5,7 @@ import { AgentError } from "../domain/error.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { type Policy, POLICY_SETTINGS } from "../domain/policy.ts";
-import type { Vmadm } from "../host/vmadm.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
 
 const GIB = 1024 ** 3;
 /** GiB besides the medium: the zone has files of its own, and a copy needs its name twice. */

@@ -2,8 +2,8 @@
 
 import { type Check, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { Vmadm } from "../host/vmadm.ts";
-import { waitForVnc } from "../host/vnc.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { waitForVnc } from "../host/vmadm/vnc.ts";
 import type { CapabilitiesOf } from "./capability.ts";
 import { machineUuid } from "./vmadm.ts";
 

@@ -1,12 +1,12 @@
 // `zonewright api`: one request of the HTTP interface, with the address, the quoting and the exit
 // codes of the other commands.
 
-import { answerError } from "./answer.ts";
-import { usageError } from "./arguments.ts";
-import type { Noun } from "./command.ts";
-import { curlLine } from "./curl.ts";
-import { EXIT } from "./exit_code.ts";
-import { readJsonArgument } from "./json_text.ts";
+import { answerError } from "./kit/answer.ts";
+import { usageError } from "./kit/arguments.ts";
+import type { Noun } from "./kit/command.ts";
+import { curlLine } from "./kit/curl.ts";
+import { EXIT } from "./kit/exit_code.ts";
+import { readJsonArgument } from "./kit/json_text.ts";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 

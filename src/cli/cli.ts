@@ -6,22 +6,22 @@
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
-import type { AgentAddress, Credentials } from "./api_call.ts";
-import { parseArguments, usageError } from "./arguments.ts";
-import { openClient } from "./client.ts";
-import { type Call, type Command, flagsOf, type Noun } from "./command.ts";
-import { EXIT, type ExitCode, exitCodeOf } from "./exit_code.ts";
-import { hintFor } from "./hint.ts";
-import { openPrinter } from "./printer.ts";
-import { printable, processTerminal, type Terminal } from "./terminal.ts";
+import type { AgentAddress, Credentials } from "./kit/api_call.ts";
+import { parseArguments, usageError } from "./kit/arguments.ts";
+import { openClient } from "./kit/client.ts";
+import { type Call, type Command, flagsOf, type Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "./kit/exit_code.ts";
+import { hintFor } from "./kit/hint.ts";
+import { openPrinter } from "./kit/printer.ts";
+import { printable, processTerminal, type Terminal } from "./kit/terminal.ts";
 
 /** Every noun by its name; loaded when it is asked for. */
 export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   demo: async () => (await import("./demo.ts")).DEMO,
   serve: async () => (await import("./serve.ts")).SERVE,
-  machine: async () => (await import("./machine.ts")).MACHINE,
-  job: async () => (await import("./job.ts")).JOB,
-  workflow: async () => (await import("./workflow.ts")).WORKFLOW,
+  machine: async () => (await import("./machine/machine.ts")).MACHINE,
+  job: async () => (await import("./job/job.ts")).JOB,
+  workflow: async () => (await import("./workflow/workflow.ts")).WORKFLOW,
   media: async () => (await import("./media.ts")).MEDIA,
   image: async () => (await import("./image.ts")).IMAGE,
   status: async () => (await import("./status.ts")).STATUS,

@@ -4,9 +4,9 @@
 // goes wrong answers nothing: an error text on the line that somebody types helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import type { Flag } from "./arguments.ts";
-import type { Client } from "./client.ts";
-import { type Command, flagsOf, type Noun } from "./command.ts";
+import type { Flag } from "./kit/arguments.ts";
+import type { Client } from "./kit/client.ts";
+import { type Command, flagsOf, type Noun } from "./kit/command.ts";
 
 /** One way to go on. */
 export interface Candidate {

@@ -1,10 +1,10 @@
 // `zonewright completion`: the script by which a shell completes our commands.
 
 import { nearest } from "../domain/near_word.ts";
-import { usageError } from "./arguments.ts";
-import type { Noun } from "./command.ts";
+import { usageError } from "./kit/arguments.ts";
+import type { Noun } from "./kit/command.ts";
 import { COMPLETION_SCRIPTS } from "./completion_scripts.ts";
-import { EXIT } from "./exit_code.ts";
+import { EXIT } from "./kit/exit_code.ts";
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS);
 

@@ -1,11 +1,11 @@
 // `zonewright config`: what an agent that was started here and now would be configured with.
 
-import { type Setting, SETTINGS } from "../config.ts";
-import { loadConfig, originText, TABLES } from "../config_sources.ts";
-import type { Definition } from "../config_definition.ts";
-import type { Call, Command, Noun } from "./command.ts";
+import { type Setting, SETTINGS } from "../config/config.ts";
+import { loadConfig, originText, TABLES } from "../config/sources.ts";
+import type { Definition } from "../config/definition.ts";
+import type { Call, Command, Noun } from "./kit/command.ts";
 import { AgentError } from "../domain/error.ts";
-import { EXIT } from "./exit_code.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { configFlags, configSources, valueText } from "./serve_flags.ts";
 
 /** One setting with the name that it has in the file. */

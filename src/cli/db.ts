@@ -3,17 +3,17 @@
 // agent.
 
 import { resolve } from "@std/path";
-import { loadConfig } from "../config_sources.ts";
-import { backupState, inspectFile, inspectState } from "../database_file.ts";
-import { restoreState } from "../database_restore.ts";
+import { loadConfig } from "../config/sources.ts";
+import { backupState, inspectFile, inspectState } from "../state/database_file.ts";
+import { restoreState } from "../state/database_restore.ts";
 import { durationSeconds } from "../domain/duration.ts";
 import { systemNow } from "../domain/instant.ts";
-import { watchForDeath } from "../failpoint.ts";
-import { numberIn, readObject } from "./answer.ts";
-import { type Flag, usageError } from "./arguments.ts";
-import type { Call, Command, Noun } from "./command.ts";
-import { confirmed, YES_FLAG } from "./confirm.ts";
-import { EXIT } from "./exit_code.ts";
+import { watchForDeath } from "../program/failpoint.ts";
+import { numberIn, readObject } from "./kit/answer.ts";
+import { type Flag, usageError } from "./kit/arguments.ts";
+import type { Call, Command, Noun } from "./kit/command.ts";
+import { confirmed, YES_FLAG } from "./kit/confirm.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>

@@ -3,17 +3,17 @@
 // left when it ends.
 
 import { join } from "@std/path";
-import { closing } from "../closing.ts";
-import type { Config } from "../config.ts";
-import { loadConfig } from "../config_sources.ts";
+import { closing } from "../program/closing.ts";
+import type { Config } from "../config/config.ts";
+import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { selfCommand } from "../executable.ts";
-import { openLog } from "../log.ts";
-import { readObjects, textIn } from "./answer.ts";
-import type { Call, Noun } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
+import { selfCommand } from "../program/executable.ts";
+import { openLog } from "../metrics/log.ts";
+import { readObjects, textIn } from "./kit/answer.ts";
+import type { Call, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./serve_flags.ts";
 
@@ -83,7 +83,7 @@ async function demoIn(folder: string, call: Call): Promise<ExitCode> {
   });
   const stop = listenForStop(log);
   return await closing({ [Symbol.dispose]: stop.close }, async () => {
-    const { startAgent } = await import("../agent.ts");
+    const { startAgent } = await import("../agent/agent.ts");
     const start = async (listen?: string) =>
       await startAgent(await configOf(call, join(folder, "state"), listen), { log });
     const agent = await start().catch((error: unknown) => {

@@ -2,15 +2,15 @@
 // It works on this machine, with the agent's own configuration, whether the agent runs or not.
 
 import { resolve } from "@std/path";
-import { defaultConfigPath } from "../config.ts";
-import { loadConfig } from "../config_sources.ts";
-import { type Check, diagnose, type Diagnosis, type Outcome } from "../doctor/check.ts";
+import { defaultConfigPath } from "../config/config.ts";
+import { loadConfig } from "../config/sources.ts";
+import { type Check, diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
 import { nearest } from "../domain/near_word.ts";
-import { usageError } from "./arguments.ts";
-import type { Call, Noun } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
+import { usageError } from "./kit/arguments.ts";
+import type { Call, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
-import type { Paint } from "./terminal.ts";
+import type { Paint } from "./kit/terminal.ts";
 
 const MARKS: Readonly<Record<Outcome, string>> = {
   ok: "ok",
@@ -53,7 +53,7 @@ async function examine(call: Call): Promise<ExitCode> {
   const config = await loadConfig(sources);
   const named = args.text("config") ?? terminal.env.ZONEWRIGHT_CONFIG;
   const path = resolve(terminal.cwd, named ?? defaultConfigPath(Deno.build.os));
-  const { openExamination } = await import("../examination.ts");
+  const { openExamination } = await import("../service/doctor/examination.ts");
   const examination = openExamination(config, { path, named: named !== undefined });
   try {
     const checks = chosen(examination.checks, args.texts("run"));

@@ -1,9 +1,9 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
 import { isJsonObject } from "../domain/json.ts";
-import { readObject } from "./answer.ts";
-import type { Command, Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { readObject } from "./kit/answer.ts";
+import type { Command, Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { FIND } from "./image_find.ts";
 import { LIST, SHOW } from "./image_list.ts";
 import { indexPairs, problemLines } from "./image_status.ts";

@@ -3,13 +3,13 @@
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/near_word.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./answer.ts";
-import { type Arguments, type Flag, usageError } from "./arguments.ts";
-import type { Call, Command } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
-import { limitOf } from "./job_filter.ts";
-import type { Printer } from "./printer.ts";
-import { sizeText } from "./table.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
+import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
+import type { Call, Command } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { limitOf } from "./job/job_filter.ts";
+import type { Printer } from "./kit/printer.ts";
+import { sizeText } from "./kit/table.ts";
 
 /** Artifacts that are shown unless more are asked for. */
 const FIND_LIMIT = 100;

@@ -1,15 +1,15 @@
 // `zonewright image list` and `image show`: distros, releases, builds and their files.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./answer.ts";
-import { usageError } from "./arguments.ts";
-import type { Client, Sent } from "./client.ts";
-import type { Command } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
+import { usageError } from "./kit/arguments.ts";
+import type { Client, Sent } from "./kit/client.ts";
+import type { Command } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { FILTER_FLAGS, filterQuery, findImages, hasFilter } from "./image_find.ts";
-import type { Printer } from "./printer.ts";
-import { sizeText } from "./table.ts";
-import { printable } from "./terminal.ts";
+import type { Printer } from "./kit/printer.ts";
+import { sizeText } from "./kit/table.ts";
+import { printable } from "./kit/terminal.ts";
 
 /** Aliases have files of their own; every other word is a release. @see document 1, Alias */
 const ALIASES = ["latest", "lts", "dev"];

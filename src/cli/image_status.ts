@@ -1,9 +1,9 @@
 // What is known of the index: its upstream, its last sync, and what was wrong with it.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, objectsIn, textIn } from "./answer.ts";
-import { ageText } from "./table.ts";
-import { printable } from "./terminal.ts";
+import { numberIn, objectsIn, textIn } from "./kit/answer.ts";
+import { ageText } from "./kit/table.ts";
+import { printable } from "./kit/terminal.ts";
 
 type Pair = readonly [name: string, value: string];
 

@@ -2,16 +2,16 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { pause } from "../loop.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./answer.ts";
-import type { ApiCall } from "./api_call.ts";
-import type { Client, Sent } from "./client.ts";
-import type { Call, Command } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
-import { timeoutMsOf } from "./follow.ts";
+import { pause } from "../program/loop.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
+import type { ApiCall } from "./kit/api_call.ts";
+import type { Client, Sent } from "./kit/client.ts";
+import type { Call, Command } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { timeoutMsOf } from "./follow/follow.ts";
 import { openSyncView, type SyncView } from "./image_sync_view.ts";
 import { problemLines, syncText } from "./image_status.ts";
-import { sizeText } from "./table.ts";
+import { sizeText } from "./kit/table.ts";
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;

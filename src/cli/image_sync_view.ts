@@ -2,9 +2,9 @@
 // quarter of the documents.
 
 import type { JsonObject } from "../domain/json.ts";
-import { numberIn, textIn } from "./answer.ts";
-import { cut, sizeText } from "./table.ts";
-import { canMove, printable, type Terminal } from "./terminal.ts";
+import { numberIn, textIn } from "./kit/answer.ts";
+import { cut, sizeText } from "./kit/table.ts";
+import { canMove, printable, type Terminal } from "./kit/terminal.ts";
 
 const BAR_CHARS = 16;
 const COLUMNS_DEFAULT = 80;

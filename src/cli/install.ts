@@ -4,14 +4,14 @@
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
-import { selfCommand } from "../executable.ts";
+import { selfCommand } from "../program/executable.ts";
 import { runCommand } from "../host/command.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";
-import type { Run } from "../service/service_manager.ts";
-import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/service_paths.ts";
-import { type Flag, usageError } from "./arguments.ts";
-import type { Call, Noun } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
+import type { Run } from "../service/manager.ts";
+import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/paths.ts";
+import { type Flag, usageError } from "./kit/arguments.ts";
+import type { Call, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
 

@@ -2,7 +2,7 @@
 // in the runtime's thread waits alone; meanwhile lines gather up to a bound, and beyond it they are
 // lost and counted. An agent that stops because nobody reads its log would be worse.
 
-import { pause } from "../loop.ts";
+import { pause } from "../program/loop.ts";
 
 /** Characters that wait for a slow reader. */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024;

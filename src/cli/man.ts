@@ -1,8 +1,8 @@
 // `zonewright man`: the manual page, for `man -l` and for packages.
 
-import { VERSION } from "../version.ts";
-import type { Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { VERSION } from "../program/version.ts";
+import type { Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { manPage } from "./man_page.ts";
 
 /** `zonewright man`. @param nouns all of them, this one included */

@@ -1,7 +1,7 @@
 // The manual page, made from the commands themselves, in the macros of man(7).
 
-import { type Command, flagsOf, type Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { type Command, flagsOf, type Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 
 /** What each exit code says. */
 const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {

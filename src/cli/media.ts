@@ -1,15 +1,22 @@
 // `zonewright media`: the verified files of the agent's host.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { numberIn, readObject, readObjects, textIn } from "./answer.ts";
-import { usageError } from "./arguments.ts";
-import type { Call, Command, Noun } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
-import { follow, FOLLOW_FLAGS, followedExit, stays, timeoutMsOf, viewFor } from "./follow.ts";
-import type { JobAnswer } from "./job_answer.ts";
+import { numberIn, readObject, readObjects, textIn } from "./kit/answer.ts";
+import { usageError } from "./kit/arguments.ts";
+import type { Call, Command, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import {
+  follow,
+  FOLLOW_FLAGS,
+  followedExit,
+  stays,
+  timeoutMsOf,
+  viewFor,
+} from "./follow/follow.ts";
+import type { JobAnswer } from "./job/answer.ts";
 import { mediumRequestOf, WISH_FLAGS, WISH_NOTES } from "./media_wish.ts";
-import { ageText, sizeText } from "./table.ts";
-import { printable } from "./terminal.ts";
+import { ageText, sizeText } from "./kit/table.ts";
+import { printable } from "./kit/terminal.ts";
 
 const ADD: Command = {
   summary: "bring a file to the agent's host and verify it",

@@ -2,12 +2,12 @@
 // for the medium of a machine; see machine_media.ts.
 
 import { resolve } from "@std/path";
-import { CHECK_LEVELS } from "../domain/check_level.ts";
+import { CHECK_LEVELS } from "../domain/index/check_level.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { MEDIA_COMPRESSIONS } from "../domain/media_compression.ts";
+import { MEDIA_COMPRESSIONS } from "../domain/machine/media_compression.ts";
 import { nearest } from "../domain/near_word.ts";
-import { type Arguments, type Flag, usageError } from "./arguments.ts";
-import type { Call } from "./command.ts";
+import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
+import type { Call } from "./kit/command.ts";
 
 /** The flags of the wish. */
 export const WISH_FLAGS: readonly Flag[] = [

@@ -1,18 +1,18 @@
 // `zonewright serve`: the agent itself, in the foreground. Starts it, and stops it in order when a
 // signal asks for that; a second signal ends the process at once.
 
-import type { RunningAgent } from "../agent.ts";
-import type { Config } from "../config.ts";
-import { loadConfig } from "../config_sources.ts";
+import type { RunningAgent } from "../agent/agent.ts";
+import type { Config } from "../config/config.ts";
+import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
-import { type Log, type LogFormat, type LogOptions, openLog } from "../log.ts";
-import { openLogBudget } from "../log_budget.ts";
-import { openServiceNotice } from "../service/service_notice.ts";
-import type { Call, Noun } from "./command.ts";
-import { EXIT, type ExitCode } from "./exit_code.ts";
+import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
+import { openLogBudget } from "../metrics/log_budget.ts";
+import { openServiceNotice } from "../service/notice.ts";
+import type { Call, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
 import { openLogStream } from "./log_stream.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./serve_flags.ts";
-import type { Terminal } from "./terminal.ts";
+import type { Terminal } from "./kit/terminal.ts";
 
 /** The agent as a command. */
 export const SERVE: Noun = {
@@ -64,7 +64,7 @@ async function serve(call: Call): Promise<ExitCode> {
   const started = Promise.withResolvers<RunningAgent>();
   reloadOnHangup(call, started.promise, logging, log);
   try {
-    const { startAgent } = await import("../agent.ts");
+    const { startAgent } = await import("../agent/agent.ts");
     const agent = await startAgent(config, { log });
     started.resolve(agent);
     await notice.ready(agent.urls);

@@ -1,10 +1,10 @@
 // The settings of the agent as flags of a command.
 
-import { SETTINGS, variableOf } from "../config.ts";
-import type { Definition } from "../config_definition.ts";
-import { type ConfigSources, type FlagValue, TABLES } from "../config_sources.ts";
-import type { Flag } from "./arguments.ts";
-import type { Call } from "./command.ts";
+import { SETTINGS, variableOf } from "../config/config.ts";
+import type { Definition } from "../config/definition.ts";
+import { type ConfigSources, type FlagValue, TABLES } from "../config/sources.ts";
+import type { Flag } from "./kit/arguments.ts";
+import type { Call } from "./kit/command.ts";
 
 const DEFINITIONS: readonly Definition<unknown>[] = [
   ...Object.values(SETTINGS),

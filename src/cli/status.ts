@@ -1,12 +1,12 @@
 // `zonewright status`: whether the agent is there and what it has to do, on one screen.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, readObject, textIn } from "./answer.ts";
-import { addressText } from "./api_call.ts";
-import type { Call, Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { numberIn, readObject, textIn } from "./kit/answer.ts";
+import { addressText } from "./kit/api_call.ts";
+import type { Call, Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { indexPairs } from "./image_status.ts";
-import { printable } from "./terminal.ts";
+import { printable } from "./kit/terminal.ts";
 
 const PATHS = { ping: "/ping", stats: "/stats", index: "/agent/v1/index" } as const;
 

@@ -1,15 +1,15 @@
 // `zonewright token`: who may call an agent that wants to know. The commands work on the state folder of
 // this machine, whether the agent runs or not; a running one knows of a change within a second.
 
-import { loadConfig } from "../config_sources.ts";
+import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
-import { type ActAs, asOwnerOf } from "../own_file.ts";
-import { changeTokenFile, readTokenFile, tokenFilePath } from "../token_file.ts";
-import { type Flag, usageError } from "./arguments.ts";
-import type { Call, Command, Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { type ActAs, asOwnerOf } from "../state/own_file.ts";
+import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
+import { type Flag, usageError } from "./kit/arguments.ts";
+import type { Call, Command, Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>

@@ -1,10 +1,10 @@
 // `zonewright version`: what this program is made of.
 
-import { SCHEMA_VERSION } from "../database_file.ts";
-import { selfCommand } from "../executable.ts";
-import { readBuildInfo, runtimeLabel, VERSION } from "../version.ts";
-import type { Noun } from "./command.ts";
-import { EXIT } from "./exit_code.ts";
+import { SCHEMA_VERSION } from "../state/database_file.ts";
+import { selfCommand } from "../program/executable.ts";
+import { readBuildInfo, runtimeLabel, VERSION } from "../program/version.ts";
+import type { Noun } from "./kit/command.ts";
+import { EXIT } from "./kit/exit_code.ts";
 
 async function sqliteVersion(): Promise<string> {
   const { Database } = await import("@db/sqlite");

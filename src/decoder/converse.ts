@@ -3,8 +3,8 @@
 
 import { AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { parseAnswer, REQUEST_BYTES_MAX } from "./decoder_message.ts";
-import { DecoderLost, type DecoderProcess } from "./decoder_process.ts";
+import { parseAnswer, REQUEST_BYTES_MAX } from "./message.ts";
+import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { FRAME, frameBytes, jsonFrame, partsOf } from "./frames.ts";
 import { WorkClock } from "./work_clock.ts";
 import { type WorkName, WORKS } from "./work_limits.ts";

@@ -4,13 +4,8 @@
 
 import { messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { ignoreSignals, revokePermissions } from "../sandbox/lockdown.ts";
-import {
-  type Answer,
-  ANSWER_CODES,
-  MESSAGE_CHARS_MAX,
-  REQUEST_BYTES_MAX,
-} from "./decoder_message.ts";
+import { ignoreSignals, revokePermissions } from "../sandbox/guest/lockdown.ts";
+import { type Answer, ANSWER_CODES, MESSAGE_CHARS_MAX, REQUEST_BYTES_MAX } from "./message.ts";
 import {
   FRAME,
   type Frame,

@@ -3,8 +3,8 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { CheckSources } from "../domain/workflow.ts";
-import type { DecoderOptions, Decoders } from "./decoder_pool.ts";
+import type { CheckSources } from "../domain/job/workflow.ts";
+import type { DecoderOptions, Decoders } from "./pool.ts";
 
 /** Sources whose problems are remembered, and characters of all of them. */
 const REMEMBERED_MAX = 1024;

@@ -5,12 +5,12 @@ import type { Work, WorkName } from "./work_limits.ts";
 
 /** Loads a kind of work. */
 export const LOAD_WORK: Readonly<Record<WorkName, () => Promise<Work>>> = {
-  hashes: async () => (await import("./hashes_work.ts")).hashesWork,
-  checksums: async () => (await import("./checksums_work.ts")).checksumsWork,
-  signature: async () => (await import("./signature_work.ts")).signatureWork,
-  file_signature: async () => (await import("./signature_work.ts")).fileSignatureWork,
-  index: async () => (await import("./index_work.ts")).indexWork,
-  unpack: async () => (await import("./unpack_work.ts")).unpackWork,
-  hash: async () => (await import("./hash_work.ts")).hashWork,
-  task_sources: async () => (await import("./task_sources_work.ts")).taskSourcesWork,
+  hashes: async () => (await import("./works/hashes.ts")).hashesWork,
+  checksums: async () => (await import("./works/checksums.ts")).checksumsWork,
+  signature: async () => (await import("./works/signature.ts")).signatureWork,
+  file_signature: async () => (await import("./works/signature.ts")).fileSignatureWork,
+  index: async () => (await import("./works/index_documents.ts")).indexWork,
+  unpack: async () => (await import("./works/unpack.ts")).unpackWork,
+  hash: async () => (await import("./works/hash.ts")).hashWork,
+  task_sources: async () => (await import("./works/task_sources.ts")).taskSourcesWork,
 };

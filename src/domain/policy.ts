@@ -4,7 +4,7 @@
 // requests over HTTP are held against the same policy; policy_check.ts does it, and names the setting
 // by which the operator chose what is refused.
 
-import type { Reasons } from "./refused_properties.ts";
+import type { Reasons } from "./machine/refused_properties.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;

@@ -5,7 +5,7 @@
 import { AgentError } from "./error.ts";
 import { type Check, integer, listOf, oneOf } from "./field_check.ts";
 import type { JsonObject } from "./json.ts";
-import { JOB_TAG } from "./metadata.ts";
+import { JOB_TAG } from "./machine/metadata.ts";
 import { type Policy, POLICY_SETTINGS } from "./policy.ts";
 
 /** The fields of a policy that are largest values. */

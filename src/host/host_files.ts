@@ -9,7 +9,7 @@ import { runCommand } from "./command.ts";
 import type { Digests } from "./digests.ts";
 import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
-import { closing } from "../closing.ts";
+import { closing } from "../program/closing.ts";
 import { openSyncAhead } from "./sync_ahead.ts";
 
 /** What stands at a path, a link itself and not what it points to. */

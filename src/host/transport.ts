@@ -3,7 +3,7 @@
 // state in a folder. Both reach files in the same way. An agent on another machine drives a global
 // zone through ssh: ssh_transport.ts.
 
-import type { SelfCommand } from "../executable.ts";
+import type { SelfCommand } from "../program/executable.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
 import { abortedError, checkAborted } from "./abort.ts";

@@ -3,23 +3,23 @@
 import type { Hono } from "hono";
 import type { JobUuid, MachineUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
-import type { JobLimits } from "../domain/job_request.ts";
-import type { Wording } from "../domain/job_wire.ts";
+import type { JobLimits } from "../domain/job/request.ts";
+import type { Wording } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { MachineAction } from "../domain/machine_action.ts";
+import type { MachineAction } from "../domain/machine/action.ts";
 import type { Policy } from "../domain/policy.ts";
-import type { CheckSources, WorkflowLimits } from "../domain/workflow.ts";
-import type { VncAddress, VncConsole } from "../host/vmadm.ts";
-import type { Log } from "../log.ts";
-import type { Bells } from "../loop.ts";
-import type { KnownFiles } from "../mirror/known_files.ts";
+import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
+import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
+import type { Log } from "../metrics/log.ts";
+import type { Bells } from "../program/loop.ts";
+import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
-import type { Access, Caller } from "./caller.ts";
-import type { RequestMemory } from "./request_memory.ts";
-import type { AuditTrail } from "./audit_trail.ts";
-import type { RawBytes } from "./runtime_connection.ts";
+import type { Access, Caller } from "./request/caller.ts";
+import type { RequestMemory } from "./request/request_memory.ts";
+import type { AuditTrail } from "./request/audit_trail.ts";
+import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** Everything that the routes need. */
 export interface AppDeps {

@@ -2,7 +2,7 @@
 // from its source when it is asked for: see agent_figures.ts.
 
 import type { JobUuid } from "../domain/id.ts";
-import type { LeftOut } from "../log_budget.ts";
+import type { LeftOut } from "./log_budget.ts";
 import type { Family } from "./exposition.ts";
 import { Histogram } from "./histogram.ts";
 import { type Answered, RequestMeter } from "./request_meter.ts";

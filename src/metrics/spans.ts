@@ -1,8 +1,8 @@
 // What becomes a span: an answered request, and a job that has ended with the tasks that it ran. The
 // trace of a job has the digits of its uuid, so that whoever knows the job finds its trace.
 
-import { isUndoing, type Job, type TaskResult } from "../domain/job.ts";
-import { isFinal } from "../domain/job_state.ts";
+import { isUndoing, type Job, type TaskResult } from "../domain/job/job.ts";
+import { isFinal } from "../domain/job/state.ts";
 import { isJsonObject } from "../domain/json.ts";
 import type { Span } from "./otlp_document.ts";
 import { type Answered, METHODS, NO_ROUTE } from "./request_meter.ts";

@@ -3,8 +3,8 @@
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { DOCUMENT_BYTES_MAX } from "../domain/index_document.ts";
-import { fileInfo } from "./file_info.ts";
+import { DOCUMENT_BYTES_MAX } from "../domain/index/index_document.ts";
+import { fileInfo } from "./media/file_info.ts";
 import type { Upstream, UpstreamAnswer } from "./upstream.ts";
 
 /** A folder that has the tree below it. A change is seen by its bytes, so there are no validators. */

@@ -1,31 +1,31 @@
 // The mirror: what the rest of the house may ask of the image index and of the files it names.
 
-import type { CheckLevel } from "../domain/check_level.ts";
-import type { Decoders } from "../decoder/decoder_pool.ts";
+import type { CheckLevel } from "../domain/index/check_level.ts";
+import type { Decoders } from "../decoder/pool.ts";
 import type { Digest } from "../domain/digest.ts";
 import type { Now } from "../domain/instant.ts";
-import type { ArtifactRef } from "../domain/media.ts";
-import type { Log } from "../log.ts";
+import type { ArtifactRef } from "../domain/machine/media.ts";
+import type { Log } from "../metrics/log.ts";
 import type { ImageStore } from "../store/image_store.ts";
 import type { MediaStore } from "../store/media_store.ts";
 import type { IndexStore } from "../store/store.ts";
-import { openBandwidth } from "./bandwidth.ts";
-import { openCache } from "./cache.ts";
-import { type DownloadOptions, openDownloads } from "./downloads.ts";
-import { findImage } from "./find_image.ts";
-import { findArtifact, type FoundArtifact } from "./find_artifact.ts";
-import { type FreeBytes, systemFreeBytes } from "./free_space.ts";
-import { openHashing } from "./hash.ts";
-import { openIndexReading } from "./index_reading.ts";
-import { type KnownFiles, openKnownFiles } from "./known_files.ts";
-import { openKnownHosts } from "./known_hosts.ts";
-import type { Medium } from "./medium.ts";
-import type { ObtainDependencies } from "./obtain_file.ts";
+import { openBandwidth } from "./media/bandwidth.ts";
+import { openCache } from "./media/cache.ts";
+import { type DownloadOptions, openDownloads } from "./media/downloads.ts";
+import { findImage } from "./media/find_image.ts";
+import { findArtifact, type FoundArtifact } from "./media/find_artifact.ts";
+import { type FreeBytes, systemFreeBytes } from "./media/free_space.ts";
+import { openHashing } from "./media/hash.ts";
+import { openIndexReading } from "./sync/index_reading.ts";
+import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
+import { openKnownHosts } from "./web/known_hosts.ts";
+import type { Medium } from "./media/medium.ts";
+import type { ObtainDependencies } from "./media/obtain_file.ts";
 import { openUpstream } from "./open_upstream.ts";
-import { type Resolve, systemResolve } from "./public_address.ts";
-import { openSyncs, type Syncs } from "./syncs.ts";
-import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./time_limits.ts";
-import type { Web } from "./web_request.ts";
+import { type Resolve, systemResolve } from "./web/public_address.ts";
+import { openSyncs, type Syncs } from "./sync/syncs.ts";
+import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/time_limits.ts";
+import type { Web } from "./web/request.ts";
 
 /** The mirror of one upstream, and the files it has fetched. */
 export interface Mirror extends Syncs {

@@ -4,7 +4,7 @@ import { fromFileUrl, resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { openFolderUpstream } from "./folder_upstream.ts";
 import type { Upstream } from "./upstream.ts";
-import { openWebUpstream, type WebUpstreamOptions } from "./web_upstream.ts";
+import { openWebUpstream, type WebUpstreamOptions } from "./web/upstream.ts";
 
 /**
  * Opens `https://...`, `http://...` (only where allowed), a `file:` address or a folder. Nothing is

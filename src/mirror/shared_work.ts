@@ -1,7 +1,7 @@
 // Work that several callers want at once and that is done once: a sync, a download. Each caller may
 // give up by itself; the work ends early only when all of them have.
 
-import { abortedError } from "./time_limits.ts";
+import { abortedError } from "./web/time_limits.ts";
 
 /** What a caller brings. */
 export interface Share<P> {

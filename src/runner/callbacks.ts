@@ -5,10 +5,10 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
-import { jobOnWire, type Wording } from "../domain/job_wire.ts";
+import { jobOnWire, type Wording } from "../domain/job/wire.ts";
 import { leadsToNamed } from "../domain/named_host.ts";
-import type { Log } from "../log.ts";
-import { Bell } from "../loop.ts";
+import type { Log } from "../metrics/log.ts";
+import { Bell } from "../program/loop.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 

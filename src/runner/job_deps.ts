@@ -3,9 +3,9 @@
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { Task } from "../domain/workflow.ts";
-import type { Log } from "../log.ts";
-import type { OwnerOf } from "../sandbox/guest_owner.ts";
+import type { Task } from "../domain/job/workflow.ts";
+import type { Log } from "../metrics/log.ts";
+import type { OwnerOf } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 

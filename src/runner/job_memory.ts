@@ -2,7 +2,7 @@
 // waits for its part before its next task begins, and never is refused. It holds no other account
 // while it waits; messages of its guests are reserved after it.
 
-import type { Job } from "../domain/job.ts";
+import type { Job } from "../domain/job/job.ts";
 import { valueWeight } from "../domain/json_scan.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { JobData } from "./job_view.ts";

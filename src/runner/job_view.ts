@@ -2,8 +2,8 @@
 // job is seen by later tasks and in GET /jobs/:job_uuid, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import type { Job } from "../domain/job.ts";
-import { ENGINE_FIELDS } from "../domain/job_wire.ts";
+import type { Job } from "../domain/job/job.ts";
+import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 
 /** What a task may change. */
 export interface JobData {

@@ -2,8 +2,8 @@
 
 import { unreachable } from "../domain/error.ts";
 import type { Instant } from "../domain/instant.ts";
-import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job.ts";
-import type { Execution } from "../domain/job_state.ts";
+import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
+import type { Execution } from "../domain/job/state.ts";
 import type { NextStep } from "../store/job_store.ts";
 import type { JobData } from "./job_view.ts";
 import type { TaskEnd } from "./run_attempts.ts";

@@ -2,8 +2,8 @@
 // time, so that other writes hardly wait.
 
 import { instantAfter, type Now } from "../domain/instant.ts";
-import type { Log } from "../log.ts";
-import { pause } from "../loop.ts";
+import type { Log } from "../metrics/log.ts";
+import { pause } from "../program/loop.ts";
 import type { Store } from "../store/store.ts";
 
 /** Between two looks at what may go. */

@@ -1,11 +1,11 @@
 // One task of a job: its body, again after a failure as often as it may, then its fallback.
 
 import { unreachable } from "../domain/error.ts";
-import type { Job } from "../domain/job.ts";
+import type { Job } from "../domain/job/job.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { Task } from "../domain/workflow.ts";
-import { pause } from "../loop.ts";
-import type { GuestOwner } from "../sandbox/guest_owner.ts";
+import type { Task } from "../domain/job/workflow.ts";
+import { pause } from "../program/loop.ts";
+import type { GuestOwner } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 

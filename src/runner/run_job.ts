@@ -2,10 +2,10 @@
 // next task starts. Claims nothing; see runner.ts.
 
 import type { JobUuid } from "../domain/id.ts";
-import { type Job, phaseOf, type TaskResult } from "../domain/job.ts";
-import { isFinal } from "../domain/job_state.ts";
-import type { Task } from "../domain/workflow.ts";
-import { untilDone } from "../loop.ts";
+import { type Job, phaseOf, type TaskResult } from "../domain/job/job.ts";
+import { isFinal } from "../domain/job/state.ts";
+import type { Task } from "../domain/job/workflow.ts";
+import { untilDone } from "../program/loop.ts";
 import type { Hold, NextStep } from "../store/job_store.ts";
 import type { JobDeps, RunningJob, StopReason } from "./job_deps.ts";
 import { JobMemory } from "./job_memory.ts";

@@ -3,8 +3,8 @@
 
 import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
-import { Bell } from "../loop.ts";
+import type { Job } from "../domain/job/job.ts";
+import { Bell } from "../program/loop.ts";
 import type { JobDeps, RunningJob } from "./job_deps.ts";
 import { runJob } from "./run_job.ts";
 

@@ -3,8 +3,8 @@
 
 import type { JobUuid } from "../domain/id.ts";
 import { type Instant, instantAfter } from "../domain/instant.ts";
-import type { Job, NewJob } from "../domain/job.ts";
-import type { Workflow } from "../domain/workflow.ts";
+import type { Job, NewJob } from "../domain/job/job.ts";
+import type { Workflow } from "../domain/job/workflow.ts";
 
 /** Jobs in all, the first one counted, when the workflow names no `max_attempts`. */
 const ATTEMPTS_OF_A_JOB = 10;

@@ -2,7 +2,7 @@
 // folders of agents which were killed do not pile up.
 
 import { join } from "@std/path";
-import type { GuestUser } from "./guest_command.ts";
+import type { GuestUser } from "./command.ts";
 
 /** Bytes of sun_path, its closing zero included. @see unix(7) */
 const SOCKET_PATH_BYTES_MAX = 108;

@@ -1,8 +1,8 @@
 // The guests without a task: those that belong to a workflow and wait for its next task, and spares,
 // which belong to nobody until their first.
 
-import type { GuestOwner } from "./guest_owner.ts";
-import type { GuestProcess } from "./guest_process.ts";
+import type { GuestOwner } from "./owner.ts";
+import type { GuestProcess } from "./process.ts";
 
 /** In the order in which they became idle. There are few: each look goes through all. */
 export class IdleGuests {

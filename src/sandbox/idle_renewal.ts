@@ -3,7 +3,7 @@
 // itself: a new process does. And guests beyond those that are kept at rest are given up. One goes
 // after the other, so that the others are ready meanwhile.
 
-import type { GuestProcess } from "./guest_process.ts";
+import type { GuestProcess } from "./process.ts";
 import type { IdleGuests } from "./idle_guests.ts";
 
 /** Executions that make it worth while: fewer leave little behind. */

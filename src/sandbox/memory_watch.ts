@@ -3,7 +3,7 @@
 // kernel tells that below /proc, which Deno opens only to programs with all permissions: `cat` reads
 // it, once for all guests at work.
 
-import type { Log } from "../log.ts";
+import type { Log } from "../metrics/log.ts";
 
 /** Memory of a guest, MiB: about 60 for itself, and what its task takes. */
 export const RESIDENT_MIB_MAX = 320;

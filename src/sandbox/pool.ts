@@ -10,8 +10,8 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { SelfCommand } from "../executable.ts";
-import type { Log } from "../log.ts";
+import type { SelfCommand } from "../program/executable.ts";
+import type { Log } from "../metrics/log.ts";
 import {
   findGuestTools,
   type GuestCommand,
@@ -20,12 +20,12 @@ import {
   SPARES,
   WARM_BESIDE_SLOTS,
   withoutWords,
-} from "./guest_command.ts";
+} from "./command.ts";
 import { openWords } from "./guest_checks.ts";
-import { type GuestDoor, openGuestDoor } from "./guest_door.ts";
-import type { GuestOwner } from "./guest_owner.ts";
-import { type GuestListener, GuestProcess } from "./guest_process.ts";
-import { GuestQueue } from "./guest_queue.ts";
+import { type GuestDoor, openGuestDoor } from "./entrance.ts";
+import type { GuestOwner } from "./owner.ts";
+import { type GuestListener, GuestProcess } from "./process.ts";
+import { GuestQueue } from "./queue.ts";
 import { IdleGuests } from "./idle_guests.ts";
 import { IdleRenewal } from "./idle_renewal.ts";
 import { LargeMessageTurns } from "./large_message.ts";

@@ -1,7 +1,7 @@
 // What a process behind the wall writes to its output, and the words for how it ended: V8 says there
 // why it gave up.
 
-import type { Log } from "../log.ts";
+import type { Log } from "../metrics/log.ts";
 
 /** How a guest or a decoder ended, in words that finish the sentence "its process ...". */
 export interface ProcessEnd {

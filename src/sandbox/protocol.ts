@@ -8,7 +8,7 @@
 // `end` is the last word of a task, `closed` that of its guest: nothing of the task runs any more.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { type Language, takeLanguage } from "./language.ts";
+import { type Language, takeLanguage } from "./guest/language.ts";
 
 /** Everything a task may ask the agent for; a closed list. */
 export const CAPABILITIES = [

@@ -2,10 +2,10 @@
 // it runs, and tells how it ended. Time is measured here, where no task can reach the clock.
 
 import { AgentError, messageOf } from "../domain/error.ts";
-import { ENGINE_FIELDS } from "../domain/job_wire.ts";
+import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { GuestOwner } from "./guest_owner.ts";
-import type { GuestProcess } from "./guest_process.ts";
+import type { GuestOwner } from "./owner.ts";
+import type { GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
 import type { ProcessEnd } from "./process_output.ts";
 import { type EndOutcome, TASK_NAME_CHARS_MAX } from "./protocol.ts";

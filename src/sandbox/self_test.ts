@@ -2,12 +2,12 @@
 // must not be able to do, and looks at its process from outside. It leaves nothing behind.
 
 import { AgentError, messageOf } from "../domain/error.ts";
-import type { SelfCommand } from "../executable.ts";
-import type { Log } from "../log.ts";
-import { processChecks } from "./guest_process_checks.ts";
-import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./guest_command.ts";
-import { openGuestDoor } from "./guest_door.ts";
-import { GuestProcess } from "./guest_process.ts";
+import type { SelfCommand } from "../program/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import { processChecks } from "./process_checks.ts";
+import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./command.ts";
+import { openGuestDoor } from "./entrance.ts";
+import { GuestProcess } from "./process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 
 /** What the test needs: the same as a pool. */

@@ -3,7 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { GuestProcess } from "./guest_process.ts";
+import type { GuestProcess } from "./process.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName, type GuestMessage } from "./protocol.ts";
 import { REPLY_CHARS_MAX, type TaskLimits } from "./task_limits.ts";
 

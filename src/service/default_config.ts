@@ -1,7 +1,7 @@
 // The configuration file of a new installation: it sets what differs from the defaults and shows what
 // most hosts will want to set.
 
-import type { ServiceManager, ServicePaths } from "./service_paths.ts";
+import type { ServiceManager, ServicePaths } from "./paths.ts";
 
 /** The text of `zonewright.toml`; an existing file is never replaced by it. */
 export function defaultConfig(manager: ServiceManager, { socket, stateDir }: ServicePaths): string {

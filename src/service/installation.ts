@@ -26,15 +26,10 @@ import {
   runAll,
   startCommands,
   stopCommands,
-} from "./service_manager.ts";
-import {
-  SERVICE_NAME,
-  SERVICE_PATHS,
-  type ServiceManager,
-  type ServicePaths,
-} from "./service_paths.ts";
+} from "./manager.ts";
+import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager, type ServicePaths } from "./paths.ts";
 import { smfManifest } from "./smf_manifest.ts";
-import { systemdUnit } from "./systemd_unit.ts";
+import { systemdUnit } from "./units.ts";
 
 /** What is asked for. */
 export interface InstallRequest {

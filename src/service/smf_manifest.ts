@@ -1,6 +1,6 @@
 // The manifest that SMF imports. The agent stays in the foreground and is the child that SMF watches.
 
-import type { ServicePaths } from "./service_paths.ts";
+import type { ServicePaths } from "./paths.ts";
 
 /** More than the agent gives its tasks and callers when it stops. Seconds. */
 const STOP_SECONDS = 60;

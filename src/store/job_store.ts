@@ -3,9 +3,9 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Idempotency, Job, NewJob, Phase, TaskResult } from "../domain/job.ts";
-import type { Resume } from "../domain/job_request.ts";
-import type { DenialReason, Execution } from "../domain/job_state.ts";
+import type { Idempotency, Job, NewJob, Phase, TaskResult } from "../domain/job/job.ts";
+import type { Resume } from "../domain/job/request.ts";
+import type { DenialReason, Execution } from "../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 

@@ -4,7 +4,7 @@
 
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Execution } from "../domain/job_state.ts";
+import type { Execution } from "../domain/job/state.ts";
 
 /** That a job may remove whatever carries the uuid of a machine. */
 export interface MachineClaim {

@@ -3,9 +3,9 @@
 
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job.ts";
+import type { Job } from "../domain/job/job.ts";
 import type { JsonObject } from "../domain/json.ts";
-import type { StoredWorkflow, Workflow } from "../domain/workflow.ts";
+import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore } from "./job_store.ts";

@@ -2,7 +2,7 @@
 // at a time, when the caller is ready for the part.
 
 import type { Instant } from "../domain/instant.ts";
-import type { Wording } from "../domain/job_wire.ts";
+import type { Wording } from "../domain/job/wire.ts";
 
 /** Bytes of one part; what is smaller is read at once. */
 export const PART_BYTES = 128 * 1024;

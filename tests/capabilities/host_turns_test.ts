@@ -11,7 +11,7 @@ import {
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/sandbox/protocol.ts";
 import { jobOf } from "../support/job.ts";
 import { type SimulatedHost, withHost } from "./simulated_host.ts";

@@ -1,13 +1,13 @@
 // The operator's policy before every capability that changes the host.
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CALL_RULES } from "../../src/capabilities/call_rules.ts";
-import { policyOf } from "../../src/config_policy.ts";
-import { type FlagValue, readConfig } from "../../src/config_sources.ts";
+import { CALL_RULES } from "../../src/capabilities/calls.ts";
+import { policyOf } from "../../src/config/policy.ts";
+import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { parseMachineRequest } from "../../src/domain/machine.ts";
+import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import type { Policy } from "../../src/domain/policy.ts";
 import { CAPABILITIES, type CapabilityName } from "../../src/sandbox/protocol.ts";
 import { machineUuidOf, withHost } from "./simulated_host.ts";

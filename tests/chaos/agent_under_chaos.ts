@@ -3,7 +3,7 @@
 // process reaches the next.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import type { SelfCommand } from "../../src/executable.ts";
+import type { SelfCommand } from "../../src/program/executable.ts";
 import { binaryProgram, type Program, sourceProgram } from "../support/agent_process.ts";
 
 /** Set to `binary`, the tests of this folder run dist/zonewright instead of the sources. */

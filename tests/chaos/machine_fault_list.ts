@@ -1,7 +1,7 @@
 // Every fault of the simulated host as the fault matrix strikes with it: its words, and the words by
 // which a job that fails under it has to name the cause.
 
-import type { FaultName } from "../../src/host/simulator/fault.ts";
+import type { FaultName } from "../../src/simulator/fault.ts";
 
 /** One way to strike. */
 export interface Strike {

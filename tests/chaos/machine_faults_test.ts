@@ -8,14 +8,14 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import { messageOf } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { FAULTS } from "../../src/host/simulator/fault.ts";
-import { changeHost, openState } from "../../src/host/simulator/state.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines } from "../../src/host/vmadm_call.ts";
-import { silentLog } from "../../src/log.ts";
-import { mapLimited } from "../../src/map_limited.ts";
+import { FAULTS } from "../../src/simulator/fault.ts";
+import { changeHost, openState } from "../../src/simulator/state.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines } from "../../src/host/vmadm/call.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { mapLimited } from "../../src/program/map_limited.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { assertConsole, paramsFor, withProvisioning } from "../workflows/provisioning.ts";

@@ -4,7 +4,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import {
   assertConsole,

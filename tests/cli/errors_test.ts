@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { EXIT, exitCodeOf } from "../../src/cli/exit_code.ts";
+import { EXIT, exitCodeOf } from "../../src/cli/kit/exit_code.ts";
 import { openScreen, screenFor } from "./screen.ts";
 
 /** A port on which nobody listens. */

@@ -8,11 +8,11 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { sha256Hex } from "../../src/domain/sha256.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { connectVnc } from "../../src/host/vnc_connection.ts";
+import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
-import { listen } from "../../src/http/server.ts";
+import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";
-import { MACHINE_LIFE } from "../../src/workflows/machine_life/workflows.ts";
+import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life/workflows.ts";
 import {
   claimAll,
   endTask,

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { ageText, aheadText, durationText, sizeText, tableLines } from "../../src/cli/table.ts";
+import { ageText, aheadText, durationText, sizeText, tableLines } from "../../src/cli/kit/table.ts";
 import { openScreen } from "./screen.ts";
-import { paintFor, printable } from "../../src/cli/terminal.ts";
+import { paintFor, printable } from "../../src/cli/kit/terminal.ts";
 
 Deno.test("tableLines() aligns columns and pads no line at its end", () => {
   const columns = [{ head: "NAME" }, { head: "N", right: true }, { head: "LAST" }] as const;

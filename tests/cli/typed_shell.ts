@@ -2,7 +2,7 @@
 // seen by the program that the line then starts.
 
 import { join } from "@std/path";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { until } from "../support/until.ts";
 
 const SELF = selfCommand();

@@ -1,10 +1,10 @@
 // Likely slips: what is warned of, and what must not be, since a list of false alarms is not read.
 
 import { assertEquals } from "@std/assert";
-import { nearName } from "../../src/cli/workflow_near_name.ts";
-import { slipsOf } from "../../src/cli/workflow_slips.ts";
+import { nearName } from "../../src/cli/workflow/near_name.ts";
+import { slipsOf } from "../../src/cli/workflow/workflow_slips.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { PROVISION_MACHINE } from "../../src/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
 import { workflowOf } from "../trial_run.ts";
 
 /** The messages for a workflow of one task. */

@@ -1,10 +1,10 @@
-// Writes src/cli/workflow_type_text.ts from docs/zonewright.d.ts. Run it after a change of that file:
+// Writes src/cli/workflow/type_text.ts from docs/zonewright.d.ts. Run it after a change of that file:
 //   deno run --allow-read --allow-write tests/cli/write_type_text.ts
 
 import { fromFileUrl } from "@std/path";
 
 const TYPES = fromFileUrl(new URL("../../docs/zonewright.d.ts", import.meta.url));
-const MODULE = fromFileUrl(new URL("../../src/cli/workflow_type_text.ts", import.meta.url));
+const MODULE = fromFileUrl(new URL("../../src/cli/workflow/type_text.ts", import.meta.url));
 
 /** The module as it stands, and as the types want it. */
 export async function typeTextModule(): Promise<{ found: string; wanted: string }> {

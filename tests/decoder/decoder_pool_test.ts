@@ -3,13 +3,13 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/decoder_pool.ts";
+import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
 import { WAITING_MAX } from "../../src/decoder/work_queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { type SelfCommand, selfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
-import { openHashing } from "../../src/mirror/hash.ts";
-import { decodersMax } from "../../src/sandbox/guest_command.ts";
+import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { openHashing } from "../../src/mirror/media/hash.ts";
+import { decodersMax } from "../../src/sandbox/command.ts";
 import { eachProgram } from "../sandbox/programs.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";

@@ -1,7 +1,7 @@
 // A process that has a decoder at work and waits to be killed. It writes the decoder's process id.
 
-import { openDecoders } from "../../src/decoder/decoder_pool.ts";
-import { silentLog } from "../../src/log.ts";
+import { openDecoders } from "../../src/decoder/pool.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 
 const decoders = openDecoders({ self: JSON.parse(Deno.args[0] ?? ""), log: silentLog });
 const input = async function* () {

@@ -2,18 +2,21 @@
 // task ends no more than its own piece of work.
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { type DecoderOptions, openDecoders } from "../../src/decoder/decoder_pool.ts";
+import { type DecoderOptions, openDecoders } from "../../src/decoder/pool.ts";
 import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
-import { functionProblem } from "../../src/domain/task_source.ts";
-import { readWorkflow } from "../../src/domain/workflow.ts";
+import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { readWorkflow } from "../../src/domain/job/workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { silentLog } from "../../src/log.ts";
-import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/workflows/machine_life/workflows.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/workflows/fetch_medium/workflow.ts";
-import { PROVISION_MACHINE } from "../../src/workflows/provision_machine/workflow.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import {
+  ACTION_WORKFLOWS,
+  MACHINE_LIFE,
+} from "../../src/machines/workflows/machine_life/workflows.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
 import { eachProgram } from "../sandbox/programs.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

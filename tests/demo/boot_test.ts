@@ -1,7 +1,7 @@
 // The sample media are booted in an emulator, and its text screen is compared letter by letter.
 
 import { assertEquals } from "@std/assert";
-import { sampleDisk, sampleIso } from "../../src/demo/sample_file.ts";
+import { sampleDisk, sampleIso } from "../../src/simulator/outside/sample_file.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 

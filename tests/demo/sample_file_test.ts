@@ -1,6 +1,11 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { contentOf, digestsOf } from "../../src/demo/content.ts";
-import { SAMPLE_ISO, sampleDisk, sampleFiles, sampleIso } from "../../src/demo/sample_file.ts";
+import { contentOf, digestsOf } from "../../src/simulator/outside/content.ts";
+import {
+  SAMPLE_ISO,
+  sampleDisk,
+  sampleFiles,
+  sampleIso,
+} from "../../src/simulator/outside/sample_file.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

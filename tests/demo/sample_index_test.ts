@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { type SampleFiles, sampleFiles } from "../../src/demo/sample_file.ts";
-import { sampleIndex } from "../../src/demo/sample_index.ts";
+import { type SampleFiles, sampleFiles } from "../../src/simulator/outside/sample_file.ts";
+import { sampleIndex } from "../../src/simulator/outside/sample_index.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 
 // The size of the medium is of no interest here.

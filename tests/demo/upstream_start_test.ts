@@ -1,10 +1,10 @@
 // How the sample upstream starts and ends: what it keeps, and that it leaves nothing open.
 
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { SAMPLE_ISO } from "../../src/demo/sample_file.ts";
-import { startSampleUpstream } from "../../src/demo/upstream.ts";
+import { SAMPLE_ISO } from "../../src/simulator/outside/sample_file.ts";
+import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const MIB = 1 << 20;

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { SAMPLE_ISO } from "../../src/demo/sample_file.ts";
-import { type SampleUpstream, startSampleUpstream } from "../../src/demo/upstream.ts";
-import { silentLog } from "../../src/log.ts";
+import { SAMPLE_ISO } from "../../src/simulator/outside/sample_file.ts";
+import { type SampleUpstream, startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { withFolder } from "../support/until.ts";
 
 const MIB = 1 << 20;

@@ -3,11 +3,16 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { auditFileCheck, tlsCheck, type TlsPlace, tokensCheck } from "../../src/doctor/access.ts";
-import { covers, readChain } from "../../src/doctor/certificate.ts";
-import { type Check, diagnose, type Diagnosis } from "../../src/doctor/check.ts";
-import { readTlsIdentity } from "../../src/http/tls.ts";
-import { changeTokenFile, readTokenFile } from "../../src/token_file.ts";
+import {
+  auditFileCheck,
+  tlsCheck,
+  type TlsPlace,
+  tokensCheck,
+} from "../../src/service/doctor/access.ts";
+import { covers, readChain } from "../../src/service/doctor/certificate.ts";
+import { type Check, diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
+import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { changeTokenFile, readTokenFile } from "../../src/state/token_file.ts";
 import { makeCertificate, type TlsPaths } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

@@ -1,7 +1,7 @@
 // How checks are carried out: what throws is a finding, and only what is asked for is repaired.
 
 import { assertEquals } from "@std/assert";
-import { type Check, diagnose, type Diagnosis, ok } from "../../src/doctor/check.ts";
+import { type Check, diagnose, type Diagnosis, ok } from "../../src/service/doctor/check.ts";
 import { AgentError } from "../../src/domain/error.ts";
 
 function broken(): { check: Check; repairs: number } {

@@ -2,10 +2,10 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { agentCheck } from "../../src/doctor/agent.ts";
-import { type App, listen } from "../../src/http/server.ts";
-import { readTlsIdentity } from "../../src/http/tls.ts";
-import { silentLog } from "../../src/log.ts";
+import { agentCheck } from "../../src/service/doctor/agent.ts";
+import { type App, listen } from "../../src/http/listen/server.ts";
+import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { makeCertificate } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";
 import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";

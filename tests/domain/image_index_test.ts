@@ -6,9 +6,9 @@ import {
   holderOf,
   parseDistro,
   parseDistroList,
-} from "../../src/domain/image_index.ts";
-import { decodeDocument, DOCUMENT_LIST_MAX } from "../../src/domain/index_document.ts";
-import { isIndexName } from "../../src/domain/index_path.ts";
+} from "../../src/domain/index/image_index.ts";
+import { decodeDocument, DOCUMENT_LIST_MAX } from "../../src/domain/index/index_document.ts";
+import { isIndexName } from "../../src/domain/index/index_path.ts";
 import { FIXTURE_FOLDER } from "../mirror/index_server.ts";
 
 const AURORA: DistroSummary = {

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { WorkflowUuid } from "../../src/domain/id.ts";
-import { type JobLimits, parseJobRequest, parseResume } from "../../src/domain/job_request.ts";
+import { type JobLimits, parseJobRequest, parseResume } from "../../src/domain/job/request.ts";
 import { uuidOf } from "../support/job.ts";
 
 const LIMITS: JobLimits = {

@@ -8,7 +8,7 @@ import {
   isFinal,
   JOB_EVENTS,
   type JobEvent,
-} from "../../src/domain/job_state.ts";
+} from "../../src/domain/job/state.ts";
 
 /** Every move that there is; all else is denied. */
 const MOVES: Readonly<Record<string, Execution>> = {

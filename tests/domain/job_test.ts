@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { phaseOf, timeoutOf } from "../../src/domain/job.ts";
+import { phaseOf, timeoutOf } from "../../src/domain/job/job.ts";
 import { resultOf, storedJob, taskOf, workflowOf } from "../support/job.ts";
 
 Deno.test("phaseOf() gives the tasks and results of the phase that the job is in", () => {

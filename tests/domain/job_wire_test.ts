@@ -1,13 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import { EXECUTIONS } from "../../src/domain/job_state.ts";
+import { EXECUTIONS } from "../../src/domain/job/state.ts";
 import {
   ENGINE_FIELDS,
   executionOnWire,
   jobOnWire,
   parseExecutionFilter,
-} from "../../src/domain/job_wire.ts";
+} from "../../src/domain/job/wire.ts";
 import { RUNNER, storedJob, T0, taskOf } from "../support/job.ts";
 
 Deno.test("executionOnWire() says success and failure unless node-workflow's words are wanted", () => {

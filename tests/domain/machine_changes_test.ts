@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineChanges, requireFitting } from "../../src/domain/machine_changes.ts";
+import { parseMachineChanges, requireFitting } from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { withoutProperties } from "../../src/domain/policy_properties.ts";
+import { withoutProperties } from "../../src/config/policy_properties.ts";
 import { fieldsOf } from "./machine_request.ts";
 
 Deno.test("parseMachineChanges() takes sizes and media", () => {

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineRequest } from "../../src/domain/machine.ts";
+import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { disk, fieldsOf, nic, request, UUID } from "./machine_request.ts";
 

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { parseMachineRequest } from "../../src/domain/machine.ts";
-import { parseMachineChanges, requireFitting } from "../../src/domain/machine_changes.ts";
-import { BRAND_OF } from "../../src/domain/machine_properties.ts";
+import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
+import { parseMachineChanges, requireFitting } from "../../src/domain/machine/changes.ts";
+import { BRAND_OF } from "../../src/domain/machine/properties.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { MANUAL_PROPERTIES, type Taken } from "./manual_properties.ts";
 

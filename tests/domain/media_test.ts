@@ -8,7 +8,7 @@ import {
   parseMediaName,
   parseMediaRequest,
   safeMediaName,
-} from "../../src/domain/media.ts";
+} from "../../src/domain/machine/media.ts";
 
 const SHA256 = `sha256:${"ab".repeat(32)}`;
 const SHA512 = `sha512:${"cd".repeat(64)}`;

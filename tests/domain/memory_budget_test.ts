@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { ACCOUNTS, openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { AGENT_HEAP_MIB } from "../../src/sandbox/guest_command.ts";
+import { AGENT_HEAP_MIB } from "../../src/sandbox/command.ts";
 
 const budgetOf = (answers: number) => openMemoryBudget({ answers });
 

@@ -6,10 +6,10 @@ import fc from "fast-check";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
 import { parseInstant } from "../../src/domain/instant.ts";
-import { parseJobRequest, parseResume } from "../../src/domain/job_request.ts";
-import { executionOnWire, parseExecutionFilter } from "../../src/domain/job_wire.ts";
-import { parseLockPattern } from "../../src/domain/lock_pattern.ts";
-import { functionProblem } from "../../src/domain/task_source.ts";
+import { parseJobRequest, parseResume } from "../../src/domain/job/request.ts";
+import { executionOnWire, parseExecutionFilter } from "../../src/domain/job/wire.ts";
+import { parseLockPattern } from "../../src/domain/job/lock_pattern.ts";
+import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { uuidOf } from "../support/job.ts";
 

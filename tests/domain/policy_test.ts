@@ -1,17 +1,17 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineRequest } from "../../src/domain/machine.ts";
-import { parseMachineChanges } from "../../src/domain/machine_changes.ts";
+import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
+import { parseMachineChanges } from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { requireOwnMachine } from "../../src/domain/policy_check.ts";
-import { withoutProperties } from "../../src/domain/policy_properties.ts";
+import { withoutProperties } from "../../src/config/policy_properties.ts";
 import {
   type Reasons,
   REFUSED_DISK_PROPERTIES,
   REFUSED_MACHINE_PROPERTIES,
   REFUSED_NIC_PROPERTIES,
-} from "../../src/domain/refused_properties.ts";
+} from "../../src/domain/machine/refused_properties.ts";
 import { disk, fieldsOf, nic, request, UUID } from "./machine_request.ts";
 
 /** The field that is refused, why, and the properties that hold it. */

@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import type { WorkflowLimits } from "../../src/domain/workflow.ts";
+import type { WorkflowLimits } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { uuidOf } from "../support/job.ts";
 

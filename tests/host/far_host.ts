@@ -1,8 +1,8 @@
 // A host behind a real sshd on loopback, for tests of the way to it.
 
 import { assert } from "@std/assert";
-import { type SshTransport, sshTransport } from "../../src/host/ssh_transport.ts";
-import type { SshHost } from "../../src/host/ssh_client.ts";
+import { type SshTransport, sshTransport } from "../../src/host/ssh/transport.ts";
+import type { SshHost } from "../../src/host/ssh/client.ts";
 import { until, withFolder } from "../support/until.ts";
 import { type SshServer, sshTest, withSshServer } from "./ssh_server.ts";
 import { newMark } from "./test_host.ts";

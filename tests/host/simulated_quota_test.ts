@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { placeFile } from "../../src/host/zone_root.ts";
+import { placeFile } from "../../src/host/zone/root.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 import { namesIn } from "./zone.ts";
 

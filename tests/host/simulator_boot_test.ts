@@ -13,8 +13,8 @@ import {
   UUID,
   withHost,
 } from "./simulator/simulated_host.ts";
-import { changeMachine } from "../../src/host/simulator/machine.ts";
-import { openState } from "../../src/host/simulator/state.ts";
+import { changeMachine } from "../../src/simulator/machine.ts";
+import { openState } from "../../src/simulator/state.ts";
 
 const FROM_CD = ["boot", UUID, "order=cd,once=d", "cdrom=/x.iso,ide"];
 

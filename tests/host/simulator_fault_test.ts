@@ -4,8 +4,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { FAULTS } from "../../src/host/simulator/fault.ts";
-import { writeJson } from "../../src/host/simulator/state.ts";
+import { FAULTS } from "../../src/simulator/fault.ts";
+import { writeJson } from "../../src/simulator/state.ts";
 import { until } from "../support/until.ts";
 import {
   failedWith,

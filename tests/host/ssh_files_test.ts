@@ -2,7 +2,7 @@
 // to what listens there.
 
 import { assertEquals, assertRejects } from "@std/assert";
-import { placeFile } from "../../src/host/zone_root.ts";
+import { placeFile } from "../../src/host/zone/root.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until } from "../support/until.ts";

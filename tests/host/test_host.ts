@@ -3,12 +3,12 @@
 // vmadm, and so does sshd's end of the other.
 
 import { assertEquals } from "@std/assert";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
-import { quoted } from "../../src/host/ssh_quote.ts";
-import { sshTransport } from "../../src/host/ssh_transport.ts";
+import { quoted } from "../../src/host/ssh/ssh_quote.ts";
+import { sshTransport } from "../../src/host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../../src/host/transport.ts";
-import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";
 import { sshTest, withSshServer } from "./ssh_server.ts";
 

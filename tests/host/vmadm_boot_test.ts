@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { type BootDevice, openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { type BootDevice, openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { type FakeVmadm, THERE, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";

@@ -5,11 +5,11 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
-import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
-import { waitForVnc } from "../../src/host/vnc.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { withFolder } from "../support/until.ts";
 import { refused } from "./refused.ts";
 

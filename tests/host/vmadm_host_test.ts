@@ -5,8 +5,8 @@ import { assert, assertEquals, assertFalse, assertRejects } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { waitForVnc } from "../../src/host/vnc.ts";
-import { placeFile, removeFile } from "../../src/host/zone_root.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
+import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { refused } from "./refused.ts";
 import { hostTest } from "./test_host.ts";
 

@@ -3,9 +3,9 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { datasetsOf } from "../../src/host/datasets.ts";
+import { datasetsOf } from "../../src/host/zone/datasets.ts";
 import type { Transport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 
 const UUID = machineUuidOf(1);

@@ -5,7 +5,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { parseUuid } from "../../src/domain/id.ts";
 import type { MachineUuid } from "../../src/domain/id.ts";
 import type { CommandResult } from "../../src/host/command.ts";
-import { masked, secretsOf, withoutSecrets } from "../../src/host/secret_text.ts";
+import { masked, secretsOf, withoutSecrets } from "../../src/host/vmadm/secret_text.ts";
 import {
   createdUuid,
   describeResult,
@@ -15,7 +15,7 @@ import {
   parseValidation,
   parseVnc,
   says,
-} from "../../src/host/vmadm_output.ts";
+} from "../../src/host/vmadm/output.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertFalse, assertStringIncludes } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { type FakeVmadm, NOT_THERE, prints, THERE, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 import { refused } from "./refused.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { connectVnc, type VncConnection } from "../../src/host/vnc_connection.ts";
+import { connectVnc, type VncConnection } from "../../src/host/vmadm/vnc_connection.ts";
 import { until } from "../support/until.ts";
 
 const BANNER_MS = 2_000;

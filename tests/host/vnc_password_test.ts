@@ -3,8 +3,8 @@
 import { assert, assertEquals, assertFalse, assertMatch, assertNotEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
-import { randomPassword, withPassword } from "../../src/host/vnc_password.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
+import { randomPassword, withPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { prints, THERE, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 import { refused } from "./refused.ts";

@@ -1,9 +1,9 @@
 // A zones folder with one zone, and a medium beside it, for tests that copy into a zone.
 
 import { assertEquals } from "@std/assert";
-import { sshTransport } from "../../src/host/ssh_transport.ts";
+import { sshTransport } from "../../src/host/ssh/transport.ts";
 import { localTransport, type Transport } from "../../src/host/transport.ts";
-import type { Placement } from "../../src/host/zone_root.ts";
+import type { Placement } from "../../src/host/zone/root.ts";
 import { withFolder } from "../support/until.ts";
 import { sshTest, withSshServer } from "./ssh_server.ts";
 import { newMark } from "./test_host.ts";

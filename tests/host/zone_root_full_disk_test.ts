@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { placeFile } from "../../src/host/zone_root.ts";
+import { placeFile } from "../../src/host/zone/root.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until } from "../support/until.ts";
 import { namesIn, withZone } from "./zone.ts";

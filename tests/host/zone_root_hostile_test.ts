@@ -3,7 +3,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import type { ErrorCode } from "../../src/domain/error.ts";
-import { placeFile, removeFile } from "../../src/host/zone_root.ts";
+import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { makeFifo, namesIn, type TestZone, zoneTest } from "./zone.ts";
 import { refused } from "./refused.ts";
 

@@ -1,7 +1,7 @@
 // Placing media into zones: what succeeds, and what is refused for what it is or says.
 
 import { assert, assertEquals } from "@std/assert";
-import { placeFile, removeFile } from "../../src/host/zone_root.ts";
+import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { digestOf, makeFifo, namesIn, zoneTest } from "./zone.ts";
 import { refused } from "./refused.ts";
 

@@ -1,8 +1,8 @@
 // Lines about the requests of one caller: by themselves, and counted together.
 
 import { assertEquals } from "@std/assert";
-import { CALLER_LINES_MAX, openAccessLines } from "../../src/http/access_lines.ts";
-import { type LogFields, openLog } from "../../src/log.ts";
+import { CALLER_LINES_MAX, openAccessLines } from "../../src/http/request/access_lines.ts";
+import { type LogFields, openLog } from "../../src/metrics/log.ts";
 import { withHttpAgent } from "./http_agent.ts";
 
 const ALICE = { who: "token:alice", peer: "192.0.2.1" };

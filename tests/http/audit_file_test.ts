@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { openAuditFile } from "../../src/http/audit_file.ts";
-import type { AuditEntry } from "../../src/http/audit_trail.ts";
-import { silentLog } from "../../src/log.ts";
+import { openAuditFile } from "../../src/http/request/audit_file.ts";
+import type { AuditEntry } from "../../src/http/request/audit_trail.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 

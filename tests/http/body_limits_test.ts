@@ -4,8 +4,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { indexSyncRoutes } from "../../src/http/index_sync.ts";
-import { silentLog } from "../../src/log.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, JSON_TYPE, withHttpAgent } from "./http_agent.ts";

@@ -1,7 +1,7 @@
 // The limits of connections, with a clock that is the test's.
 
 import { assert, assertEquals } from "@std/assert";
-import { ConnectionWatch } from "../../src/http/connection_watch.ts";
+import { ConnectionWatch } from "../../src/http/listen/connection_watch.ts";
 import { SHORT_LIMITS as SHORT } from "./doors.ts";
 
 Deno.test("ConnectionWatch counts what it could not close, and holds it against its peer", () => {

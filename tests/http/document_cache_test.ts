@@ -1,5 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { openDocumentCache, STALE_MS, toldAgeSeconds } from "../../src/http/document_cache.ts";
+import {
+  openDocumentCache,
+  STALE_MS,
+  toldAgeSeconds,
+} from "../../src/http/request/document_cache.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { IndexDocument, IndexSync, Store } from "../../src/store/store.ts";

@@ -5,10 +5,10 @@ import { messageOf } from "../../src/domain/error.ts";
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,
-} from "../../src/http/connection_watch.ts";
-import { type App, listen, type Server } from "../../src/http/server.ts";
-import { readTlsIdentity } from "../../src/http/tls.ts";
-import { silentLog } from "../../src/log.ts";
+} from "../../src/http/listen/connection_watch.ts";
+import { type App, listen, type Server } from "../../src/http/listen/server.ts";
+import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 import { makeCertificate } from "./tls_files.ts";

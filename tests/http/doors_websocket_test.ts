@@ -6,10 +6,10 @@ import {
   openConsoleSocket,
   shakeHands,
   SwitchedAnswer,
-} from "../../src/http/console_socket.ts";
-import type { App } from "../../src/http/server.ts";
-import { servesConnections } from "../../src/http/runtime_connection.ts";
-import { CLOSE } from "../../src/http/socket_frames.ts";
+} from "../../src/http/console/socket.ts";
+import type { App } from "../../src/http/listen/server.ts";
+import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
+import { CLOSE } from "../../src/http/console/frames.ts";
 import { DOORS, doorTest, ended, SHORT_LIMITS, withDoor } from "./doors.ts";
 
 const MESSAGES = 50;

@@ -2,9 +2,9 @@
 // that are never finished, resets, halves that are closed early, floods, and callers that do not read.
 
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/connection_watch.ts";
-import { servesConnections } from "../../src/http/runtime_connection.ts";
-import type { App } from "../../src/http/server.ts";
+import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/listen/connection_watch.ts";
+import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
+import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
 import {
   DOORS,

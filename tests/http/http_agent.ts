@@ -3,23 +3,23 @@
 
 import { assertEquals } from "@std/assert";
 import { type JobUuid, randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import type { TaskResult } from "../../src/domain/job.ts";
+import type { TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
-import { listen } from "../../src/http/server.ts";
-import { type Log, openLog } from "../../src/log.ts";
-import { Bells } from "../../src/loop.ts";
-import { openCache } from "../../src/mirror/cache.ts";
-import { openHashing } from "../../src/mirror/hash.ts";
+import { listen } from "../../src/http/listen/server.ts";
+import { type Log, openLog } from "../../src/metrics/log.ts";
+import { Bells } from "../../src/program/loop.ts";
+import { openCache } from "../../src/mirror/media/cache.ts";
+import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
-import { type KnownFiles, openKnownFiles } from "../../src/mirror/known_files.ts";
+import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_files.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Hold, NextStep } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { ACTION_WORKFLOWS } from "../../src/workflows/machine_life/workflows.ts";
+import { ACTION_WORKFLOWS } from "../../src/machines/workflows/machine_life/workflows.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

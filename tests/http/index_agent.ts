@@ -4,13 +4,13 @@
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import { openDocumentCache } from "../../src/http/document_cache.ts";
-import { imageSearchRoutes } from "../../src/http/image_search.ts";
-import { withShortWay } from "../../src/http/index_short_way.ts";
-import { indexSyncRoutes } from "../../src/http/index_sync.ts";
-import { indexTreeRoutes } from "../../src/http/index_tree.ts";
-import { listen } from "../../src/http/server.ts";
-import { silentLog } from "../../src/log.ts";
+import { openDocumentCache } from "../../src/http/request/document_cache.ts";
+import { imageSearchRoutes } from "../../src/http/routes/image_search.ts";
+import { withShortWay } from "../../src/http/routes/index_short_way.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index_tree.ts";
+import { listen } from "../../src/http/listen/server.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 

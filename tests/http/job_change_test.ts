@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { executionOnWire } from "../../src/domain/job_wire.ts";
+import { executionOnWire } from "../../src/domain/job/wire.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { T0 } from "../support/job.ts";
 import {

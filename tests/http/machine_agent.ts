@@ -4,10 +4,10 @@
 import { assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
-import { openVmadm, type Vmadm } from "../../src/host/vmadm.ts";
+import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { AppDeps } from "../../src/http/app_deps.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { T0, taskOf } from "../support/job.ts";

@@ -2,7 +2,7 @@
 // closed is what was there before.
 
 import { assert, assertEquals } from "@std/assert";
-import { connectVnc } from "../../src/host/vnc_connection.ts";
+import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";

@@ -3,8 +3,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { waitForVnc } from "../../src/host/vnc.ts";
-import type { Vmadm } from "../../src/host/vmadm.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
+import type { Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { createApp } from "../../src/http/app.ts";
 import { type ConsoleStream, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { machine as description } from "../domain/machine_request.ts";

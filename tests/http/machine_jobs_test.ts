@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineRequest } from "../../src/domain/machine.ts";
+import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { uuidOf } from "../support/job.ts";

@@ -1,7 +1,7 @@
 // Looking at machines: what vmadm and the job that stands for each tell.
 
 import { assertEquals } from "@std/assert";
-import { waitForVnc } from "../../src/host/vnc.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import {
   assertRefused,

@@ -3,35 +3,35 @@
 // and the example's workflow and job in the state that an operation needs.
 
 import { assertEquals } from "@std/assert";
-import { type SampleFiles, sampleFiles } from "../../src/demo/sample_file.ts";
-import { sampleIndex } from "../../src/demo/sample_index.ts";
+import { type SampleFiles, sampleFiles } from "../../src/simulator/outside/sample_file.ts";
+import { sampleIndex } from "../../src/simulator/outside/sample_index.ts";
 import {
   type JobUuid,
   type MachineUuid,
   randomUuid,
   type WorkflowUuid,
 } from "../../src/domain/id.ts";
-import type { Wording } from "../../src/domain/job_wire.ts";
-import type { Workflow } from "../../src/domain/workflow.ts";
+import type { Wording } from "../../src/domain/job/wire.ts";
+import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
-import { waitForVnc } from "../../src/host/vnc.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { readinessRoutes } from "../../src/http/health.ts";
-import { imageSearchRoutes } from "../../src/http/image_search.ts";
-import { indexSyncRoutes } from "../../src/http/index_sync.ts";
-import { indexTreeRoutes } from "../../src/http/index_tree.ts";
-import { metricsRoutes } from "../../src/http/metrics.ts";
-import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi_job_schemas.ts";
-import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi_machine_schemas.ts";
-import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi_workflows.ts";
-import { MEDIUM_SHA256 } from "../../src/http/openapi_media.ts";
-import { silentLog } from "../../src/log.ts";
+import { readinessRoutes } from "../../src/http/routes/health.ts";
+import { imageSearchRoutes } from "../../src/http/routes/image_search.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index_tree.ts";
+import { metricsRoutes } from "../../src/http/routes/metrics.ts";
+import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
+import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";
+import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi/workflows.ts";
+import { MEDIUM_SHA256 } from "../../src/http/openapi/media.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
-import { MACHINE_LIFE } from "../../src/workflows/machine_life/workflows.ts";
+import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life/workflows.ts";
 import type { NextStep } from "../../src/store/job_store.ts";
 import type { MediaFile } from "../../src/store/media_store.ts";
 import { withMirror } from "../mirror/test_mirror.ts";

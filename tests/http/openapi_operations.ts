@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { OPENAPI } from "../../src/http/openapi_document.ts";
+import { OPENAPI } from "../../src/http/openapi/document.ts";
 import { resolved, schemaProblems } from "../support/json_schema.ts";
 import type { Answer } from "./http_agent.ts";
 

@@ -4,11 +4,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { localTransport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { indexSyncRoutes } from "../../src/http/index_sync.ts";
-import { JOB_REQUEST } from "../../src/http/openapi_job_schemas.ts";
-import { silentLog } from "../../src/log.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { JOB_REQUEST } from "../../src/http/openapi/job_schemas.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { withExample, withIndex } from "./openapi_agent.ts";
 import {

@@ -3,9 +3,9 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { errorResponse } from "../../src/http/error_response.ts";
-import { OPENAPI } from "../../src/http/openapi_document.ts";
-import { VERSION } from "../../src/version.ts";
+import { errorResponse } from "../../src/http/request/error_response.ts";
+import { OPENAPI } from "../../src/http/openapi/document.ts";
+import { VERSION } from "../../src/program/version.ts";
 import { resolved, schemaProblems } from "../support/json_schema.ts";
 import { OPENAPI_DEFINITIONS, OPENAPI_RULES } from "../support/openapi_rules.ts";
 import { withHttpAgent } from "./http_agent.ts";

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { integerOf, pageOf } from "../../src/http/query.ts";
+import { integerOf, pageOf } from "../../src/http/request/query.ts";
 import { assertRefused, fieldsOf, newJob, withHttpAgent } from "./http_agent.ts";
 
 const LARGEST = String(Number.MAX_SAFE_INTEGER);

@@ -1,16 +1,16 @@
 import { assertEquals } from "@std/assert";
 import { randomUuid, type RunnerId } from "../../src/domain/id.ts";
-import { openAgentReadiness } from "../../src/agent_readiness.ts";
-import { readConfig } from "../../src/config_sources.ts";
-import { readinessRoutes } from "../../src/http/health.ts";
+import { openAgentReadiness } from "../../src/agent/readiness.ts";
+import { readConfig } from "../../src/config/sources.ts";
+import { readinessRoutes } from "../../src/http/routes/health.ts";
 import {
   openReadiness,
   type ReadinessCheck,
   type ReadinessFinding,
-} from "../../src/http/readiness.ts";
+} from "../../src/http/routes/readiness.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
-import { selfCommand } from "../../src/executable.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
-import { cleanRequestId } from "../../src/http/request_id.ts";
+import { cleanRequestId } from "../../src/http/request/request_id.ts";
 import { objectOf, withHttpAgent } from "./http_agent.ts";
 
 Deno.test("every response has an x-request-id: the caller's, or one that is made", async () => {

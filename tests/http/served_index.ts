@@ -4,12 +4,12 @@ import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { errorResponse } from "../../src/http/error_response.ts";
-import { imageSearchRoutes } from "../../src/http/image_search.ts";
-import { indexSyncRoutes } from "../../src/http/index_sync.ts";
-import { indexTreeRoutes } from "../../src/http/index_tree.ts";
-import { remembering } from "../../src/http/request_memory.ts";
-import { silentLog } from "../../src/log.ts";
+import { errorResponse } from "../../src/http/request/error_response.ts";
+import { imageSearchRoutes } from "../../src/http/routes/image_search.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index_tree.ts";
+import { remembering } from "../../src/http/request/request_memory.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 
 /** Runs a test with the server's address; `null` is a mirror without an upstream. */

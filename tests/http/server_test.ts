@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { type App, listen, type ListenOptions, type Server } from "../../src/http/server.ts";
-import { silentLog } from "../../src/log.ts";
+import { type App, listen, type ListenOptions, type Server } from "../../src/http/listen/server.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { until, withFolder } from "../support/until.ts";
 import { listed, rawCall } from "./raw_call.ts";
 

@@ -1,8 +1,8 @@
 // Clients that keep an agent waiting: by sending drop by drop, by not reading, or by doing nothing.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/connection_watch.ts";
-import type { App } from "../../src/http/server.ts";
+import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/listen/connection_watch.ts";
+import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
 import {
   DOORS,

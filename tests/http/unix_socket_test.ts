@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { listen } from "../../src/http/server.ts";
-import { groupNumber, type SocketRights } from "../../src/http/unix_socket.ts";
-import { silentLog } from "../../src/log.ts";
+import { listen } from "../../src/http/listen/server.ts";
+import { groupNumber, type SocketRights } from "../../src/http/listen/unix_socket.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { withFolder } from "../support/until.ts";
 
 const APP = { fetch: () => new Response("hello") };

@@ -2,9 +2,9 @@
 // written than the system takes for a caller who reads nothing could not be closed; see docs/access.md.
 
 import { assert, assertEquals } from "@std/assert";
-import { peerNetwork } from "../../src/http/door.ts";
-import { isSameEnd } from "../../src/http/secured_connection.ts";
-import type { App } from "../../src/http/server.ts";
+import { peerNetwork } from "../../src/http/listen/listener.ts";
+import { isSameEnd } from "../../src/http/listen/secured_connection.ts";
+import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
 import { doorTest, ended, type OpenedDoor, send, TLS_DOORS, withDoor } from "./doors.ts";
 import { listed } from "./raw_call.ts";

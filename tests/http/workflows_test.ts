@@ -13,7 +13,7 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 import { T0, uuidOf, workflowOf } from "../support/job.ts";
-import type { Workflow } from "../../src/domain/workflow.ts";
+import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { createApp } from "../../src/http/app.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { WorkflowStore } from "../../src/store/store.ts";

@@ -3,8 +3,8 @@
 
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { desEncipher } from "../../src/host/simulator/des.ts";
-import { waitForVnc } from "../../src/host/vnc.ts";
+import { desEncipher } from "../../src/simulator/console/des.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { openScreen } from "../cli/screen.ts";
 import { machine } from "../domain/machine_request.ts";
 import { objectOf } from "../http/http_agent.ts";

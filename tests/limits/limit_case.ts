@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import type { LIMITS } from "../../src/config_limits.ts";
+import type { LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import {
   type AgentProcess,

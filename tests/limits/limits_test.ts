@@ -2,7 +2,7 @@
 // complete by its type and by the last test: a limit without a way to meet it fails both.
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { LIMITS } from "../../src/config_limits.ts";
+import { LIMITS } from "../../src/config/limits.ts";
 import { CONNECTION_LIMITS, CONNECTIONS_LIMIT } from "./connection_limits.ts";
 import { CONSOLE_LIMITS, MACHINE_CONSOLE_LIMITS } from "./console_limits.ts";
 import { type LimitName, limitTest } from "./limit_case.ts";

@@ -1,10 +1,10 @@
 // Every setting with its smallest and its largest value, as flags. Numbers and closed lists of words say
 // themselves what they take; the values of the others stand in a table, which is complete by its type.
 
-import { POLICY_TABLE } from "../../src/config_policy.ts";
-import { SETTINGS } from "../../src/config.ts";
-import type { Definition } from "../../src/config_definition.ts";
-import { LIMITS } from "../../src/config_limits.ts";
+import { POLICY_TABLE } from "../../src/config/policy.ts";
+import { SETTINGS } from "../../src/config/config.ts";
+import type { Definition } from "../../src/config/definition.ts";
+import { LIMITS } from "../../src/config/limits.ts";
 import type { TlsPaths } from "../http/tls_files.ts";
 
 /** Files and folders that settings name. */

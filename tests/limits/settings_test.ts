@@ -3,8 +3,8 @@
 // settings are set at once, so that limits that must fit together are met together.
 
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import type { Definition } from "../../src/config_definition.ts";
-import { type FlagValue, readConfig } from "../../src/config_sources.ts";
+import type { Definition } from "../../src/config/definition.ts";
+import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { makeCertificate } from "../http/tls_files.ts";

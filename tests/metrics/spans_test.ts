@@ -1,7 +1,7 @@
 // What becomes a span, and how large it may be.
 
 import { assertEquals, assertNotEquals } from "@std/assert";
-import type { Job, TaskResult } from "../../src/domain/job.ts";
+import type { Job, TaskResult } from "../../src/domain/job/job.ts";
 import type { Answered } from "../../src/metrics/request_meter.ts";
 import { jobSpans, requestSpan } from "../../src/metrics/spans.ts";
 

@@ -1,8 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import type { Signature } from "../../src/domain/integrity.ts";
-import { listedHashes } from "../../src/domain/checksum_document.ts";
-import type { FoundArtifact } from "../../src/mirror/find_artifact.ts";
+import type { Signature } from "../../src/domain/index/integrity.ts";
+import { listedHashes } from "../../src/domain/index/checksum_document.ts";
+import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import type { IndexServer } from "./index_server.ts";
 import { withFolder } from "../support/until.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import type { PackedAs } from "../../src/domain/media_compression.ts";
+import type { PackedAs } from "../../src/domain/machine/media_compression.ts";
 import { openProgress } from "../../src/decoder/unpack/progress.ts";
-import { openUnpacker } from "../../src/decoder/unpack/unpacker.ts";
-import { decompress } from "../../src/mirror/decompress.ts";
+import { openUnpacker } from "../../src/decoder/works/unpacker.ts";
+import { decompress } from "../../src/mirror/media/decompress.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { withFolder } from "../support/until.ts";
 import { gzip, hashed, joined } from "./vendor_file.ts";

@@ -1,6 +1,6 @@
 // A program that downloads one file and says its digest. Its test kills it meanwhile.
 
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { openMirror } from "../../src/mirror/mirror.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { openTestDecoders } from "../support/decoders.ts";

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import type { Location } from "../../src/domain/artifact.ts";
+import type { Location } from "../../src/domain/index/artifact.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { PARTIAL_AGE_MS_MAX, PARTIALS_MAX } from "../../src/mirror/partial.ts";
+import { PARTIAL_AGE_MS_MAX, PARTIALS_MAX } from "../../src/mirror/media/partial.ts";
 import { until } from "../support/until.ts";
 import { withMirror } from "./test_mirror.ts";
 import {

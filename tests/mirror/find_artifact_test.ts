@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { withMirror } from "../mirror/test_mirror.ts";
+import { withMirror } from "./test_mirror.ts";
 
 Deno.test("findArtifact() takes alias before release, newest build, and the default variant", async () => {
   await withMirror(async ({ mirror }) => {

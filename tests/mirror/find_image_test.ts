@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import type { ArtifactRef } from "../../src/domain/media.ts";
-import { findArtifact, type FoundArtifact } from "../../src/mirror/find_artifact.ts";
-import { findImage } from "../../src/mirror/find_image.ts";
-import { type IndexReading, openIndexReading } from "../../src/mirror/index_reading.ts";
+import type { ArtifactRef } from "../../src/domain/machine/media.ts";
+import { findArtifact, type FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
+import { findImage } from "../../src/mirror/media/find_image.ts";
+import { type IndexReading, openIndexReading } from "../../src/mirror/sync/index_reading.ts";
 import { withMirror } from "./test_mirror.ts";
 
 const NONE = undefined;

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import { type Hashing, hashInto, openHashing } from "../../src/mirror/hash.ts";
+import { type Hashing, hashInto, openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hashed } from "./vendor_file.ts";

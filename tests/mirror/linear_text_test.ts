@@ -2,18 +2,18 @@
 // is worst for each reader. A quadratic one takes minutes for it.
 
 import { assert } from "@std/assert";
-import { CHECKSUM_FORMATS, listedHashes } from "../../src/domain/checksum_document.ts";
+import { CHECKSUM_FORMATS, listedHashes } from "../../src/domain/index/checksum_document.ts";
 import { parseDigest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { isIndexName, placeOf } from "../../src/domain/index_path.ts";
-import { mediaKind, safeMediaName } from "../../src/domain/media.ts";
-import { unpackedName } from "../../src/domain/media_compression.ts";
-import { rangeValidator } from "../../src/mirror/partial.ts";
-import { parseRemote } from "../../src/mirror/public_address.ts";
-import { retryAfterSeconds } from "../../src/mirror/retry.ts";
+import { isIndexName, placeOf } from "../../src/domain/index/index_path.ts";
+import { mediaKind, safeMediaName } from "../../src/domain/machine/media.ts";
+import { unpackedName } from "../../src/domain/machine/media_compression.ts";
+import { rangeValidator } from "../../src/mirror/media/partial.ts";
+import { parseRemote } from "../../src/mirror/web/public_address.ts";
+import { retryAfterSeconds } from "../../src/mirror/web/retry.ts";
 import { keptValidator } from "../../src/mirror/upstream.ts";
-import { shown } from "../../src/mirror/web_request.ts";
-import { rowsPlace } from "../../src/store/sqlite/artifact_rows.ts";
+import { shown } from "../../src/mirror/web/request.ts";
+import { rowsPlace } from "../../src/store/sqlite/local/artifact_rows.ts";
 
 const SIZE = 1024 * 1024;
 /** For all readers of one text; a linear one takes milliseconds. */

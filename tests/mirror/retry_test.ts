@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { errorResponse } from "../../src/http/error_response.ts";
+import { errorResponse } from "../../src/http/request/error_response.ts";
 import {
   BACKOFF_MS_MAX,
   isTransient,
@@ -8,7 +8,7 @@ import {
   transientError,
   TRIES_MAX,
   withRetries,
-} from "../../src/mirror/retry.ts";
+} from "../../src/mirror/web/retry.ts";
 
 Deno.test("withRetries() waits longer each time, spread by chance, and then gives up", async () => {
   const waits: number[] = [];

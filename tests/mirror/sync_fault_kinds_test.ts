@@ -2,7 +2,7 @@
 // other distros go on, and the next sync mends it.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { DOCUMENT_BYTES_MAX } from "../../src/domain/index_document.ts";
+import { DOCUMENT_BYTES_MAX } from "../../src/domain/index/index_document.ts";
 import type { Fault, ServedFile } from "./index_server.ts";
 import { edit, storedTree, withMirror } from "./test_mirror.ts";
 import { assertWholeTree } from "./whole_tree.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { FAILURES_MAX } from "../../src/mirror/sync_reader.ts";
+import { FAILURES_MAX } from "../../src/mirror/sync/reader.ts";
 import { edit, replace, storedTree, withMirror } from "./test_mirror.ts";
 
 const LIST = "v1/index.json";

@@ -2,8 +2,8 @@
 // the upstream for nothing outside of the tree, and leaves what was there.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { DOCUMENT_NAMES_MAX, DOCUMENT_VALUES_MAX } from "../../src/domain/index_document.ts";
-import { TREE_ARTIFACTS_MAX } from "../../src/mirror/sync_reader.ts";
+import { DOCUMENT_NAMES_MAX, DOCUMENT_VALUES_MAX } from "../../src/domain/index/index_document.ts";
+import { TREE_ARTIFACTS_MAX } from "../../src/mirror/sync/reader.ts";
 import { replace, storedTree, withMirror } from "./test_mirror.ts";
 import { assertWholeTree } from "./whole_tree.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { silentLog } from "../../src/log.ts";
-import { nextSyncMs, syncRegularly } from "../../src/mirror/sync_loop.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { nextSyncMs, syncRegularly } from "../../src/mirror/sync/sync_loop.ts";
 import { until } from "../support/until.ts";
 import { withMirror } from "./test_mirror.ts";
 

@@ -1,12 +1,12 @@
 // A mirror with a real store and a folder of its own, whose waits are noted and not waited.
 
 import { join } from "@std/path";
-import type { Decoders } from "../../src/decoder/decoder_pool.ts";
+import type { Decoders } from "../../src/decoder/pool.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
-import { openSyncJournal } from "../../src/mirror/sync_journal.ts";
-import type { TimeLimits } from "../../src/mirror/time_limits.ts";
+import { openSyncJournal } from "../../src/mirror/sync/sync_journal.ts";
+import type { TimeLimits } from "../../src/mirror/web/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestDecoders } from "../support/decoders.ts";

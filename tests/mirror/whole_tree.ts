@@ -1,9 +1,9 @@
 // What must be true of a stored tree at any moment, whatever its upstream did.
 
 import { assert, assertEquals } from "@std/assert";
-import { parseBuildList } from "../../src/domain/artifact.ts";
-import { holderOf, parseDistro, parseDistroList } from "../../src/domain/image_index.ts";
-import { decodeDocument } from "../../src/domain/index_document.ts";
+import { parseBuildList } from "../../src/domain/index/artifact.ts";
+import { holderOf, parseDistro, parseDistroList } from "../../src/domain/index/image_index.ts";
+import { decodeDocument } from "../../src/domain/index/index_document.ts";
 import {
   aliasPath,
   archivePath,
@@ -13,7 +13,7 @@ import {
   OPENAPI_PATH,
   releasePath,
   SERVED_ALIASES,
-} from "../../src/domain/index_path.ts";
+} from "../../src/domain/index/index_path.ts";
 import { sha256Hex } from "../../src/domain/sha256.ts";
 import type { Store } from "../../src/store/store.ts";
 

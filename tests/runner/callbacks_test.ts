@@ -2,7 +2,7 @@ import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
-import { openLog } from "../../src/log.ts";
+import { openLog } from "../../src/metrics/log.ts";
 import { type Callbacks, openCallbacks } from "../../src/runner/callbacks.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";

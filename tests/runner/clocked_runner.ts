@@ -3,7 +3,7 @@
 import type { JobUuid, RunnerId } from "../../src/domain/id.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
-import { openLog } from "../../src/log.ts";
+import { openLog } from "../../src/metrics/log.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../src/sandbox/run_task.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { OTHER_RUNNER } from "../support/job.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { isFinal } from "../../src/domain/job_state.ts";
+import { isFinal } from "../../src/domain/job/state.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { until } from "../support/until.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Job, PHASES } from "../../src/domain/job.ts";
+import { type Job, PHASES } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobData, jobView } from "../../src/runner/job_view.ts";
 import {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { openRetention, type RetentionOptions } from "../../src/runner/retention.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";

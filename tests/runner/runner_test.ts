@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { until } from "../support/until.ts";
 import { withPool, withRunner } from "./runner_under_test.ts";

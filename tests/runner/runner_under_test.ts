@@ -3,13 +3,13 @@
 
 import { type JobUuid, randomUuid, type RunnerId, type WorkflowUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
-import type { Job } from "../../src/domain/job.ts";
-import { isFinal } from "../../src/domain/job_state.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import { isFinal } from "../../src/domain/job/state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { Workflow } from "../../src/domain/workflow.ts";
+import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/executable.ts";
-import { openLog } from "../../src/log.ts";
+import { selfCommand } from "../../src/program/executable.ts";
+import { openLog } from "../../src/metrics/log.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
@@ -17,7 +17,7 @@ import { type Perform, runTask } from "../../src/sandbox/run_task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
-import { openGuestOwners } from "../../src/sandbox/guest_owner.ts";
+import { openGuestOwners } from "../../src/sandbox/owner.ts";
 
 export interface RunnerUnderTest {
   readonly store: Store;

@@ -1,9 +1,9 @@
 // Running bodies in tests: a pool of real guests for one test file, and one call per execution.
 
 import { fromFileUrl } from "@std/path";
-import { type SelfCommand, selfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
-import type { GuestOwner } from "../../src/sandbox/guest_owner.ts";
+import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import type { GuestOwner } from "../../src/sandbox/owner.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
 import {
   type Perform,

@@ -1,9 +1,9 @@
 // The corpus with every layer closed: no body gets out, and each leaves the next one as it was.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { SelfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
-import { findGuestUser } from "../../src/sandbox/guest_user.ts";
+import type { SelfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { findGuestUser } from "../../src/sandbox/user.ts";
 import type { PoolOptions } from "../../src/sandbox/pool.ts";
 import { withPool } from "./bodies.ts";
 import { assertEnd, errorText, LOOP_MS, perform, readEscapes } from "./corpus.ts";

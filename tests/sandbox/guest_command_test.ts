@@ -2,14 +2,14 @@
 
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import type { SelfCommand } from "../../src/executable.ts";
+import type { SelfCommand } from "../../src/program/executable.ts";
 import {
   decoderCommand,
   decodersMax,
   findGuestTools,
   guestCommand,
   type HostSystem,
-} from "../../src/sandbox/guest_command.ts";
+} from "../../src/sandbox/command.ts";
 import { exitWords } from "../../src/sandbox/process_output.ts";
 import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import fc from "fast-check";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseGuestMessage } from "../../src/sandbox/guest_message.ts";
+import { parseGuestMessage } from "../../src/sandbox/message.ts";
 import {
   CALL_VALUES_MAX,
   DEFAULT_TASK_LIMITS as LIMITS,

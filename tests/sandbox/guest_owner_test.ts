@@ -6,10 +6,10 @@ import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert
 import { join } from "@std/path";
 import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/guest_command.ts";
-import { openGuestOwners, type OwnedJob } from "../../src/sandbox/guest_owner.ts";
-import type { GuestProcess } from "../../src/sandbox/guest_process.ts";
-import { GuestQueue } from "../../src/sandbox/guest_queue.ts";
+import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/command.ts";
+import { openGuestOwners, type OwnedJob } from "../../src/sandbox/owner.ts";
+import type { GuestProcess } from "../../src/sandbox/process.ts";
+import { GuestQueue } from "../../src/sandbox/queue.ts";
 import type { GuestCounts, GuestPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { startAgentProcess } from "../support/agent_process.ts";

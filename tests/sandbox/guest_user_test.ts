@@ -3,8 +3,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import { silentLog } from "../../src/log.ts";
-import { findGuestUser, type GuestUserPlace } from "../../src/sandbox/guest_user.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { findGuestUser, type GuestUserPlace } from "../../src/sandbox/user.ts";
 import { withFolder } from "../support/until.ts";
 
 const USERS = [

@@ -4,9 +4,9 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { GUEST_LAYERS, type GuestLayer, openLayersWord } from "../../src/sandbox/layers.ts";
+import { GUEST_LAYERS, type GuestLayer, openLayersWord } from "../../src/sandbox/guest/layers.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
-import { functionProblem } from "../../src/domain/task_source.ts";
+import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { withFolder } from "../support/until.ts";
 import type { BodyOptions } from "./bodies.ts";
 import { withPool } from "./bodies.ts";

@@ -2,7 +2,7 @@
 
 import { assert } from "@std/assert";
 import { join } from "@std/path";
-import { silentLog } from "../../src/log.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { MemoryWatch } from "../../src/sandbox/memory_watch.ts";
 import { until, withFolder } from "../support/until.ts";
 import { ownerNamed, withPool } from "./bodies.ts";

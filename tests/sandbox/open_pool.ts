@@ -2,12 +2,12 @@
 // otherwise what runs anywhere, from the program that starts to the messages that cross.
 
 import { AgentError } from "../../src/domain/error.ts";
-import type { SelfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
-import { findGuestTools, guestCommand } from "../../src/sandbox/guest_command.ts";
-import { openGuestDoor } from "../../src/sandbox/guest_door.ts";
-import { GuestProcess } from "../../src/sandbox/guest_process.ts";
-import { type GuestLayer, openLayersWord } from "../../src/sandbox/layers.ts";
+import type { SelfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { findGuestTools, guestCommand } from "../../src/sandbox/command.ts";
+import { openGuestDoor } from "../../src/sandbox/entrance.ts";
+import { GuestProcess } from "../../src/sandbox/process.ts";
+import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/layers.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import type { GuestCheck } from "../../src/sandbox/protocol.ts";
 import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";

@@ -3,8 +3,8 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { silentLog } from "../../src/log.ts";
-import { findGuestUser } from "../../src/sandbox/guest_user.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { findGuestUser } from "../../src/sandbox/user.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { binaryProgram } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";

@@ -4,9 +4,9 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import { selfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
-import { openGuestDoor } from "../../src/sandbox/guest_door.ts";
+import { selfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { openGuestDoor } from "../../src/sandbox/entrance.ts";
 import { makeGuestFolder } from "../../src/sandbox/guest_folder.ts";
 import { writeAll } from "../../src/sandbox/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";

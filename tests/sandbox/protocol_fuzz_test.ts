@@ -5,7 +5,7 @@
 import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import fc from "fast-check";
 import { AgentError } from "../../src/domain/error.ts";
-import { parseGuestMessage } from "../../src/sandbox/guest_message.ts";
+import { parseGuestMessage } from "../../src/sandbox/message.ts";
 import { type ByteSource, readLines } from "../../src/sandbox/lines.ts";
 import {
   CAPABILITIES,

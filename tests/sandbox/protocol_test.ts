@@ -3,8 +3,8 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { LIMITS } from "../../src/config_limits.ts";
-import { ENGINE_FIELDS } from "../../src/domain/job_wire.ts";
+import { LIMITS } from "../../src/config/limits.ts";
+import { ENGINE_FIELDS } from "../../src/domain/job/wire.ts";
 import { agentLine, type AgentMessage, readAgentLine } from "../../src/sandbox/protocol.ts";
 import {
   agentMessageBytesMax,

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { until } from "../support/until.ts";
-import { findGuestTools } from "../../src/sandbox/guest_command.ts";
+import { findGuestTools } from "../../src/sandbox/command.ts";
 import { meet, withPool } from "./bodies.ts";
 
 const OK = "(job, cb) => cb()";

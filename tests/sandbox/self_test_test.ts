@@ -3,14 +3,14 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { type SelfCommand, selfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
+import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../../src/sandbox/protocol.ts";
-import { takeLanguage } from "../../src/sandbox/language.ts";
-import { languageCheck } from "../../src/sandbox/primordials.ts";
-import { openRealmMaker } from "../../src/sandbox/realm_context.ts";
-import { realmCheck } from "../../src/sandbox/realm_probe.ts";
-import { openCompiler } from "../../src/sandbox/realm_script.ts";
+import { takeLanguage } from "../../src/sandbox/guest/language.ts";
+import { languageCheck } from "../../src/sandbox/guest/primordials.ts";
+import { openRealmMaker } from "../../src/sandbox/guest/realm_context.ts";
+import { realmCheck } from "../../src/sandbox/guest/realm_probe.ts";
+import { openCompiler } from "../../src/sandbox/guest/realm_script.ts";
 import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { withFolder } from "../support/until.ts";

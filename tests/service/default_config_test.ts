@@ -1,9 +1,9 @@
 // The configuration that an installation writes can be read, whatever is uncommented of it.
 
 import { assertEquals } from "@std/assert";
-import { readConfig } from "../../src/config_sources.ts";
+import { readConfig } from "../../src/config/sources.ts";
 import { defaultConfig } from "../../src/service/default_config.ts";
-import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/service_paths.ts";
+import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/paths.ts";
 
 for (const manager of SERVICE_MANAGERS) {
   Deno.test(`the configuration for ${manager} is sound, and so are its suggestions`, () => {

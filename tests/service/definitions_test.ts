@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { definitionText } from "../../src/service/installation.ts";
-import type { Diagnosis } from "../../src/doctor/check.ts";
+import type { Diagnosis } from "../../src/service/doctor/check.ts";
 import { journey } from "../journeys/programs.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

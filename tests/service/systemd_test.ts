@@ -2,7 +2,7 @@
 // guests, and no more than that.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Diagnosis } from "../../src/doctor/check.ts";
+import type { Diagnosis } from "../../src/service/doctor/check.ts";
 import { basename, dirname } from "@std/path";
 import { binaryProgram } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";

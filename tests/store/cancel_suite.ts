@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import {
   changedOf,

@@ -4,8 +4,8 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState } from "../../src/database_file.ts";
-import { removeUnfinishedRestore, restoreState } from "../../src/database_restore.ts";
+import { backupState, inspectFile, inspectState } from "../../src/state/database_file.ts";
+import { removeUnfinishedRestore, restoreState } from "../../src/state/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";

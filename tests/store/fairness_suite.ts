@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
-import type { NewJob } from "../../src/domain/job.ts";
+import type { NewJob } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { create, holdOf, recordOf, type Test } from "./store_case.ts";

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
-import type { NewJob } from "../../src/domain/job.ts";
+import type { NewJob } from "../../src/domain/job/job.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { claim, create, finish, JOB, kindsOf, type Test } from "./store_case.ts";
 

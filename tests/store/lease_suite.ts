@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { Job } from "../../src/domain/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   jobOf,

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
-import type { NewJob } from "../../src/domain/job.ts";
+import type { NewJob } from "../../src/domain/job/job.ts";
 import { jobOf, OTHER_RUNNER, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import {
   changedOf,

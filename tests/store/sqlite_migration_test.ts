@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Database } from "@db/sqlite";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { Job, Phase, TaskResult } from "../../src/domain/job.ts";
+import type { Job, Phase, TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { SCHEMA_1 } from "../../src/store/sqlite/schema_1.ts";

@@ -3,8 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../src/domain/instant.ts";
-import type { Job, NewJob } from "../../src/domain/job.ts";
-import { EXECUTIONS } from "../../src/domain/job_state.ts";
+import type { Job, NewJob } from "../../src/domain/job/job.ts";
+import { EXECUTIONS } from "../../src/domain/job/state.ts";
 import {
   type ChangedJob,
   type Hold,

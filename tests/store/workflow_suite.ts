@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { WorkflowUuid } from "../../src/domain/id.ts";
-import type { Workflow } from "../../src/domain/workflow.ts";
+import type { Workflow } from "../../src/domain/job/workflow.ts";
 import type { Store, WorkflowFilter, WorkflowPage } from "../../src/store/store.ts";
 import { T0, uuidOf, workflowOf } from "../support/job.ts";
 import { kindsOf, type Test } from "./store_case.ts";

@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/executable.ts";
+import { selfCommand } from "../../src/program/executable.ts";
 import { until } from "./until.ts";
 
 /** A way to start the program. */

@@ -1,8 +1,8 @@
 // The decoders of tests that start no agent: real processes, which nobody starts before the first work.
 
-import { type Decoders, openDecoders } from "../../src/decoder/decoder_pool.ts";
-import { selfCommand } from "../../src/executable.ts";
-import { silentLog } from "../../src/log.ts";
+import { type Decoders, openDecoders } from "../../src/decoder/pool.ts";
+import { selfCommand } from "../../src/program/executable.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 
 /** Opens them; the test closes them. */
 export function openTestDecoders(): Decoders {

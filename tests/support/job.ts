@@ -7,9 +7,9 @@ import type {
   TaskUuid,
   WorkflowUuid,
 } from "../../src/domain/id.ts";
-import type { Job, NewJob, TaskResult } from "../../src/domain/job.ts";
+import type { Job, NewJob, TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { Task, Workflow } from "../../src/domain/workflow.ts";
+import type { Task, Workflow } from "../../src/domain/job/workflow.ts";
 
 export const T0 = "2026-01-01T12:00:00.000Z";
 

@@ -3,10 +3,10 @@
 
 import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import type { SourceChecks } from "../../src/decoder/source_checks.ts";
-import { taskSourcesWork } from "../../src/decoder/task_sources_work.ts";
+import { taskSourcesWork } from "../../src/decoder/works/task_sources.ts";
 import type { NewUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import { functionProblem } from "../../src/domain/task_source.ts";
-import { readWorkflow, type Workflow, type WorkflowLimits } from "../../src/domain/workflow.ts";
+import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { readWorkflow, type Workflow, type WorkflowLimits } from "../../src/domain/job/workflow.ts";
 
 /** A body of POST /workflows as the workflow that it becomes. @throws {AgentError} as the route does */
 export function parseWorkflow(

@@ -6,7 +6,7 @@ import { makeRelease, packagesOf } from "../../vendors/release.ts";
 import { sourceProgram } from "../support/agent_process.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
-import { VERSION } from "../../src/version.ts";
+import { VERSION } from "../../src/program/version.ts";
 
 const MADE_AT = new Date("2026-11-20T12:00:00.000Z");
 const PROGRAM = `zonewright-${VERSION}-${Deno.build.target}`;

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject } from "../../src/domain/json.ts";
-import { startSampleUpstream } from "../../src/demo/upstream.ts";
-import { silentLog } from "../../src/log.ts";
+import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import { machineUuidOf } from "../capabilities/simulated_host.ts";
 import { withFolder } from "../support/until.ts";
 import { assertConsole, paramsFor, type Provisioning, withProvisioning } from "./provisioning.ts";

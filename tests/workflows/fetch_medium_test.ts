@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { startSampleUpstream } from "../../src/demo/upstream.ts";
-import type { Job } from "../../src/domain/job.ts";
+import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { silentLog } from "../../src/log.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/workflows/fetch_medium/workflow.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium/workflow.ts";
 import { openIndexServer } from "../mirror/index_server.ts";
 import { hashed } from "../mirror/vendor_file.ts";
 import { withFolder } from "../support/until.ts";

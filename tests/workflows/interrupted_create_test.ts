@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openLocks } from "../../src/host/locks.ts";
-import { openVmadm } from "../../src/host/vmadm.ts";
+import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { RunningJob } from "../../src/runner/job_deps.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";

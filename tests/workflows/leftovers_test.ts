@@ -4,21 +4,21 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import type { Finding } from "../../src/doctor/check.ts";
-import { leftoversCheck } from "../../src/doctor/host.ts";
+import type { Finding } from "../../src/service/doctor/check.ts";
+import { leftoversCheck } from "../../src/service/doctor/host.ts";
 import { type Instant, instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { Job } from "../../src/domain/job.ts";
-import { asOwnerOf } from "../../src/own_file.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import { asOwnerOf } from "../../src/state/own_file.ts";
 import {
   LEFTOVER_FIRST_MS,
   LEFTOVER_LONGEST_MS,
   type LeftoverOptions,
   openLeftovers,
   removeDue,
-} from "../../src/runner/leftovers.ts";
+} from "../../src/machines/leftovers.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
-import { PROVISION_MACHINE } from "../../src/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { paramsFor, type Provisioning, withProvisioning } from "./provisioning.ts";

@@ -5,10 +5,10 @@ import { backup, Database } from "@db/sqlite";
 import { dirname } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
-import type { Execution } from "../../domain/job_state.ts";
+import type { Execution } from "../../domain/job/state.ts";
 import type { Leftover } from "../machine_claim_store.ts";
 import type { IndexSync } from "../store.ts";
-import { LEFT_CLAIMS } from "./machine_claims.ts";
+import { LEFT_CLAIMS } from "./job/machine_claims.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /** What a look into a database found. */

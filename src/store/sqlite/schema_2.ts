@@ -2,7 +2,7 @@
 // that are ready get a turn; leases, locks, callbacks and idempotency keys come in.
 
 import { COUNT_TRIGGERS } from "./schema_1.ts";
-import { HOLDS_TARGET } from "./unfinished.ts";
+import { HOLDS_TARGET } from "./job/unfinished.ts";
 
 /** From schema 1 to schema 2. */
 export const SCHEMA_2 = `

@@ -11,7 +11,7 @@ import {
   postponeCallback,
   selectNextCallback,
   takeCallbacks,
-} from "./callbacks.ts";
+} from "./job/callbacks.ts";
 import { Connection, IN_MEMORY } from "./connection.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import {
@@ -23,24 +23,24 @@ import {
   selectLastSync,
   unpackDocument,
   upsertDocument,
-} from "./index_documents.ts";
-import { changePins, selectPins } from "./index_pins.ts";
-import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job_changes.ts";
-import { earlierJob, openJobCreation } from "./job_creation.ts";
-import { infoTexts, insertInfo, selectInfo } from "./job_info.ts";
-import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job_lists.ts";
-import { selectStats } from "./job_stats.ts";
-import { jobBytes, jobText, jobTexts } from "./job_texts.ts";
-import { claimJobs, selectExecution, selectJob, selectNextDue } from "./jobs.ts";
-import { countImages, searchImages } from "./image_search.ts";
-import { fillRows, putRows, readRows, removeRows } from "./index_artifacts.ts";
+} from "./local/index_documents.ts";
+import { changePins, selectPins } from "./local/index_pins.ts";
+import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job/changes.ts";
+import { earlierJob, openJobCreation } from "./job/creation.ts";
+import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
+import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
+import { selectStats } from "./job/stats.ts";
+import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
+import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
+import { countImages, searchImages } from "./local/image_search.ts";
+import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { keepOlder } from "./older_copy.ts";
-import { paramsDigest } from "./params_digest.ts";
-import { openMachineClaims } from "./machine_claims.ts";
-import { openMediaStore } from "./media_files.ts";
-import { selectMeasures } from "./measures.ts";
-import { renewLease, rescueJobs } from "./leases.ts";
-import { prune, pruneInfo } from "./retention.ts";
+import { paramsDigest } from "./job/params_digest.ts";
+import { openMachineClaims } from "./job/machine_claims.ts";
+import { openMediaStore } from "./local/media_files.ts";
+import { selectMeasures } from "./local/measures.ts";
+import { renewLease, rescueJobs } from "./job/leases.ts";
+import { prune, pruneInfo } from "./job/retention.ts";
 import {
   countWorkflows,
   deleteWorkflow,
@@ -52,7 +52,7 @@ import {
   workflowBytes,
   workflowText,
   workflowTexts,
-} from "./workflows.ts";
+} from "./job/workflows.ts";
 
 /**
  * Opens the store, making file and schema when they are missing.

@@ -4,10 +4,10 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../../src/domain/json.ts";
-import { selfCommand } from "../../../src/executable.ts";
-import { type FAULTS, setFault } from "../../../src/host/simulator/fault.ts";
-import { isAlive } from "../../../src/host/simulator/machine.ts";
-import { namesIn, openState } from "../../../src/host/simulator/state.ts";
+import { selfCommand } from "../../../src/program/executable.ts";
+import { type FAULTS, setFault } from "../../../src/simulator/fault.ts";
+import { isAlive } from "../../../src/simulator/machine.ts";
+import { namesIn, openState } from "../../../src/simulator/state.ts";
 import { until, withFolder } from "../../support/until.ts";
 
 export interface Said {

@@ -5,9 +5,9 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
-import type { NewJob, Phase } from "../../../src/domain/job.ts";
-import { isFinal } from "../../../src/domain/job_state.ts";
-import type { Task } from "../../../src/domain/workflow.ts";
+import type { NewJob, Phase } from "../../../src/domain/job/job.ts";
+import { isFinal } from "../../../src/domain/job/state.ts";
+import type { Task } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
 import type { Hold, TaskRecord } from "../../../src/store/job_store.ts";
 import {

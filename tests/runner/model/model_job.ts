@@ -2,10 +2,10 @@
 
 import type { JobUuid } from "../../../src/domain/id.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
-import type { Job, NewJob, Phase } from "../../../src/domain/job.ts";
-import { isFinal } from "../../../src/domain/job_state.ts";
+import type { Job, NewJob, Phase } from "../../../src/domain/job/job.ts";
+import { isFinal } from "../../../src/domain/job/state.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../../../src/domain/json.ts";
-import type { Task, Workflow } from "../../../src/domain/workflow.ts";
+import type { Task, Workflow } from "../../../src/domain/job/workflow.ts";
 
 /** The result of one task. */
 export interface Entry {

@@ -3,9 +3,9 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../../src/domain/id.ts";
 import { instantAfter } from "../../../src/domain/instant.ts";
-import type { Job, NewJob } from "../../../src/domain/job.ts";
-import { isFinal } from "../../../src/domain/job_state.ts";
-import type { Workflow } from "../../../src/domain/workflow.ts";
+import type { Job, NewJob } from "../../../src/domain/job/job.ts";
+import { isFinal } from "../../../src/domain/job/state.ts";
+import type { Workflow } from "../../../src/domain/job/workflow.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { assertStats } from "../../store/store_case.ts";
 import { uuidOf } from "../../support/job.ts";

@@ -1,7 +1,7 @@
 // Workflows whose bodies are scripts: one letter says what each execution ends with.
 
 import type { TaskUuid, WorkflowUuid } from "../../../src/domain/id.ts";
-import type { Task, Workflow } from "../../../src/domain/workflow.ts";
+import type { Task, Workflow } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome } from "../../../src/sandbox/run_task.ts";
 import { uuidOf } from "../../support/job.ts";
 import type { SomeWorkflow } from "./any_sequence.ts";

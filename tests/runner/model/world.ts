@@ -4,10 +4,10 @@
 
 import type { JobUuid, RunnerId } from "../../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
-import type { NewJob } from "../../../src/domain/job.ts";
-import type { Resume } from "../../../src/domain/job_request.ts";
-import type { Task } from "../../../src/domain/workflow.ts";
-import { openLog } from "../../../src/log.ts";
+import type { NewJob } from "../../../src/domain/job/job.ts";
+import type { Resume } from "../../../src/domain/job/request.ts";
+import type { Task } from "../../../src/domain/job/workflow.ts";
+import { openLog } from "../../../src/metrics/log.ts";
 import { openMemoryBudget } from "../../../src/domain/memory_budget.ts";
 import { Runner } from "../../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";

@@ -1,0 +1,148 @@
+// Who may call this agent: its tokens, its certificate, the rights of its socket and the record of what
+// callers change, as the configuration says. Certificate and audit file are opened anew whenever the
+// configuration is read again, whether their names have changed or not.
+
+import { connectionLimits } from "./limits.ts";
+import type { Ground } from "./runner.ts";
+import type { Config } from "../config/config.ts";
+import { AgentError } from "../domain/error.ts";
+import { isLoopback } from "../domain/ip_address.ts";
+import type { Token } from "../domain/token.ts";
+import type { Access } from "../http/request/caller.ts";
+import type { AuditTrail } from "../http/request/audit_trail.ts";
+import { openAuditFile } from "../http/request/audit_file.ts";
+import type { App, ListenOptions, Server } from "../http/listen/server.ts";
+import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
+import { groupNumber, type SocketRights } from "../http/listen/unix_socket.ts";
+import type { Log } from "../metrics/log.ts";
+import type { Meters } from "../metrics/meters.ts";
+import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file.ts";
+
+/** What the application and the server are given of it. */
+export interface AgentAccess {
+  readonly access: Access;
+  readonly auditTrail: AuditTrail;
+  /** Addresses besides loopback by which the agent may be called, because it listens there. */
+  readonly ownHosts: readonly string[];
+  readonly listening: Omit<ListenOptions, "log">;
+  /** Lets a request take the short way of index documents only where nobody has to be known. */
+  guarded(short: App, app: App): App;
+  /** Opens certificate and audit file anew. */
+  refresh(config: Config, server: Server): Promise<void>;
+}
+
+/**
+ * Reads what is needed to listen.
+ * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for a
+ * certificate, a group or an audit file that is no good
+ */
+export async function openAccess(
+  ground: Ground,
+  stateDir: string,
+  { audit: counts }: Pick<Meters, "audit">,
+): Promise<AgentAccess> {
+  const { config, log } = ground;
+  const tokenFile = tokenFilePath(stateDir);
+  const tcp = config.listen.value;
+  const beyond = tcp !== null && !isLoopback(tcp.hostname);
+  const tls = await tlsOf(config);
+  if (beyond) await refuseUnknownCallers(tcp.hostname, tokenFile, tls);
+  const socketRights = await socketRightsOf(config);
+  const audit = openAuditFile({ log, lost: (entries) => void (counts.lost += entries) });
+  await audit.reopen(config.audit_file.value);
+  ground.opened("audit file", () => audit.close());
+  let required = config.require_token.value;
+  ground.follow(["require_token"], (next) => void (required = next.require_token.value));
+  // What refresh() does with every reading counts as taken.
+  ground.follow(["audit_file"], () => {});
+  if (tls !== undefined) ground.follow(["tls_cert", "tls_key"], () => {});
+  const access: Access = {
+    wantsToken: (remote) => required || (beyond && remote?.transport !== "unix"),
+    tokens: readableTokens(tokenFile, ground),
+    nowMs: () => performance.now(),
+  };
+  return {
+    access,
+    auditTrail: audit,
+    ownHosts: beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
+    listening: {
+      tcp,
+      socketPath: config.socket.value,
+      socketRights,
+      tls,
+      tokenRequired: beyond || required,
+      connections: connectionLimits(config),
+    },
+    guarded: (short, app) => ({
+      fetch: (request, env) => (access.wantsToken(env.remote) ? app : short).fetch(request, env),
+    }),
+    async refresh(next, server) {
+      // Neither may keep the other from what is new.
+      const done = await Promise.allSettled([
+        audit.reopen(next.audit_file.value),
+        tls === undefined ? undefined : renewTls(next, server, log),
+      ]);
+      for (const one of done) if (one.status === "rejected") throw one.reason;
+    },
+  };
+}
+
+async function socketRightsOf({ socket_mode, socket_group }: Config): Promise<SocketRights> {
+  const group = socket_group.value;
+  const gid = group === null ? undefined : await groupNumber(group);
+  return { mode: Number.parseInt(socket_mode.value, 8), gid };
+}
+
+async function renewTls(next: Config, server: Server, log: Log): Promise<void> {
+  const renewed = await tlsOf(next);
+  if (renewed === undefined) {
+    log.warn("certificate no longer named", { note: "the last one is served until a restart" });
+    return;
+  }
+  server.replaceTls(renewed);
+  log.info("certificate read again", { tls_cert: next.tls_cert.value });
+}
+
+async function tlsOf({ tls_cert, tls_key }: Config): Promise<TlsIdentity | undefined> {
+  if (tls_cert.value === null || tls_key.value === null) return undefined;
+  return await readTlsIdentity({ certPath: tls_cert.value, keyPath: tls_key.value });
+}
+
+/** @throws {AgentError} `forbidden` */
+async function refuseUnknownCallers(
+  hostname: string,
+  tokenFile: string,
+  tls: TlsIdentity | undefined,
+): Promise<void> {
+  const missing = [
+    ...((await readTokenFile(tokenFile)).length > 0
+      ? []
+      : ["token (zonewright token create --name NAME --scope admin)"]),
+    ...(tls === undefined ? ["TLS (tls_cert and tls_key)"] : []),
+  ];
+  if (missing.length === 0) return;
+  const message = `Cannot listen on ${hostname}, which is beyond loopback: there is no ` +
+    missing.join(", and no ");
+  throw new AgentError("forbidden", message);
+}
+
+/** The tokens; none at all while their file is damaged or open to others, which is logged. */
+function readableTokens(
+  path: string,
+  { log }: Pick<Ground, "log">,
+): () => Promise<readonly Token[]> {
+  const book = openTokenBook(path, () => performance.now());
+  let told: unknown;
+  return async () => {
+    try {
+      const tokens = await book.tokens();
+      told = undefined;
+      return tokens;
+    } catch (error) {
+      const { message } = error instanceof Error ? error : { message: String(error) };
+      if (message !== told) log.error("tokens not read", { error });
+      told = message;
+      return [];
+    }
+  };
+}

@@ -1,0 +1,279 @@
+// Wires the rooms into one agent, and takes it down again in order. The only file that may import
+// all of them; it decides nothing that a room could decide.
+
+import { openAgentCallbacks } from "./agent_callbacks.ts";
+import { openAccess } from "./access.ts";
+import { openTransport, warnOfMissing } from "./host.ts";
+import { withDecoders } from "./agent_decoders.ts";
+import { openIndex } from "./mirror.ts";
+import { openIndexRoutes } from "./index_routes.ts";
+import { httpLimits } from "./limits.ts";
+import { countedConsoles } from "./meters.ts";
+import { openPolicy } from "./agent_policy.ts";
+import { type BareGround, type Ground, openRunner } from "./runner.ts";
+import { openStore } from "./store.ts";
+import { openTelemetry } from "./telemetry.ts";
+import { chooseSimulatedEngine } from "./agent_simulator.ts";
+import { watchRoutes } from "./agent_watch.ts";
+import { withReadTurns } from "../capabilities/host_turns.ts";
+import type { Config } from "../config/config.ts";
+import { openMemoryBudget } from "../domain/memory_budget.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { type JobUuid, randomUuid } from "../domain/id.ts";
+import { systemNow } from "../domain/instant.ts";
+import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
+import { selfCommand } from "../program/executable.ts";
+import type { Transport } from "../host/transport.ts";
+import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
+import { createApp } from "../http/app.ts";
+import type { MachineDeps, MachineReader } from "../http/app_deps.ts";
+import { countedShortWay } from "../http/routes/metrics.ts";
+import { listen } from "../http/listen/server.ts";
+import type { Log } from "../metrics/log.ts";
+import { Bells } from "../program/loop.ts";
+import { countedStore } from "./counted_store.ts";
+import { type Meters, openMeters } from "../metrics/meters.ts";
+import type { Mirror } from "../mirror/mirror.ts";
+import { openLeftovers } from "../machines/leftovers.ts";
+import { syncRegularly } from "../mirror/sync/sync_loop.ts";
+import { takeStateDir } from "../state/state_dir.ts";
+import type { Store } from "../store/store.ts";
+import { VERSION } from "../program/version.ts";
+import { openReloads, type ReloadReport } from "./reload.ts";
+import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../machines/workflows/machine_life/workflows.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium/workflow.ts";
+import { PROVISION_MACHINE } from "../machines/workflows/provision_machine/workflow.ts";
+
+/** Milliseconds that running tasks get to end by themselves when the agent stops. */
+const DRAIN_MS = 10_000;
+
+/** An agent that answers. */
+export interface RunningAgent {
+  /** Where it listens. */
+  readonly urls: readonly string[];
+  /** Settles when the agent has stopped; rejects at once when it cannot go on. */
+  readonly done: Promise<void>;
+  /** Takes a changed configuration, as far as it can without a restart. */
+  reload(config: Config): Promise<ReloadReport>;
+  /** Stops in order: no new work, running tasks to their end, then everything is closed. */
+  stop(reason: string): Promise<void>;
+}
+
+/**
+ * Starts an agent. It listens as soon as its store is open; guests and the index follow.
+ * @throws {AgentError} `conflict` when another agent uses the state folder
+ */
+export async function startAgent(config: Config, { log }: { log: Log }): Promise<RunningAgent> {
+  const parts: Closer[] = [];
+  try {
+    const stopped = Promise.withResolvers<void>();
+    let stopping: Promise<void> | undefined;
+    const stop = (reason: string) =>
+      stopping ??= (async () => {
+        log.info("agent stopping", { reason });
+        await closeAll(parts, log);
+        log.info("agent stopped");
+        stopped.resolve();
+      })();
+    const broken = (error: unknown) => {
+      const message = `Cannot go on: the disk of the store failed: ${messageOf(error)}`;
+      log.error("store broken", { error });
+      // Nobody knows what the disk holds: only a new process reads it again.
+      stopped.reject(new AgentError("internal", message, { cause: error }));
+    };
+    // Whoever runs the agent hears of it, if anybody does.
+    stopped.promise.catch(() => {});
+    const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
+    const reloads = openReloads(config);
+    const { follow, reload } = reloads;
+    const agent = await assemble(
+      {
+        config,
+        log,
+        now: systemNow,
+        newUuid: randomUuid,
+        self: selfCommand(),
+        budget: openMemoryBudget(),
+        opened,
+        follow,
+      },
+      broken,
+    );
+    log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
+    const reloadAll = async (next: Config) => {
+      const report = await reload(next);
+      await agent.refresh(next);
+      return report;
+    };
+    return { urls: agent.urls, done: stopped.promise, reload: reloadAll, stop };
+  } catch (error) {
+    await closeAll(parts, log);
+    throw error;
+  }
+}
+
+/** How one part is taken down; parts are closed in the opposite order of their opening. */
+interface Closer {
+  readonly name: string;
+  readonly close: () => void | Promise<void>;
+}
+
+async function closeAll(parts: Closer[], log: Log): Promise<void> {
+  for (const { name, close } of parts.reverse()) {
+    try {
+      await close();
+    } catch (error) {
+      log.error("part not closed", { part: name, error });
+    }
+  }
+}
+
+async function assemble(
+  started: BareGround,
+  broken: (error: unknown) => void,
+): Promise<{ urls: readonly string[]; refresh: (next: Config) => Promise<void> }> {
+  const { config, log } = started;
+  const state = await takeStateDir(config.state_dir.value, started.newUuid);
+  started.opened("state folder", () => state.release());
+  const meters = openMeters(started.log.leftOut);
+  const ground = await withDecoders(started, meters);
+  const store = await openWatchedStore(ground, state.path, meters, broken);
+  const transport = await openHost(ground, state.path);
+  const vmadm = openVmadm(transport);
+  const mirror = await openIndex(ground, store, state.path, meters);
+  const { changes, changed } = openChanges(openAgentCallbacks(ground, store));
+  const rooms = { store, transport, vmadm, mirror, changed };
+  const runner = await openRunner({ ...ground, meters }, rooms, state);
+  ground.opened("runner", () => runner.stop(DRAIN_MS));
+  removeLeftovers(ground, store, vmadm);
+  const closing = new AbortController();
+  const index = openIndexRoutes(ground, store, mirror);
+  const gate = await openAccess(ground, state.path, meters);
+  const app = createApp({
+    access: gate.access,
+    auditTrail: gate.auditTrail,
+    store,
+    budget: ground.budget,
+    wake: () => runner.wake(),
+    changes,
+    changed,
+    cancelRunning: (uuid) => runner.cancelRunning(uuid),
+    now: ground.now,
+    newUuid: ground.newUuid,
+    limits: httpLimits(config),
+    checkSources: ground.sources.acceptable,
+    wording: config.compat.value,
+    log,
+    // Turns of their own: callers hold up no task.
+    machines: machineDeps(
+      ground,
+      countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
+    ),
+    media: { files: mirror.files, workflow: FETCH_MEDIUM_WORKFLOW.uuid },
+    allowedHosts: [...config.allowed_hosts.value, ...gate.ownHosts],
+    routes: [
+      ...index.routes,
+      ...watchRoutes(ground, meters, { store, vmadm, ...state, stateDir: state.path }),
+    ],
+    requests: meters,
+    closing: closing.signal,
+  });
+  const short = countedShortWay(index.before, app, meters);
+  const server = await listen(gate.guarded(short, app), { ...gate.listening, log });
+  ground.opened("http", async () => {
+    closing.abort();
+    // At the same time: the runner must claim nothing more while callers take their answers.
+    await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
+  });
+  beginBackground(ground, mirror);
+  return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+}
+
+/** Who is told of jobs that have changed: requests that wait for one, and callbacks. */
+function openChanges(
+  callbacks: { wake(): void },
+): { changes: Bells<JobUuid>; changed: (uuid: JobUuid) => void } {
+  const changes = new Bells<JobUuid>();
+  const changed = (uuid: JobUuid) => {
+    changes.ring(uuid);
+    callbacks.wake();
+  };
+  return { changes, changed };
+}
+
+/** The way to the host, once it is known what it lacks. */
+async function openHost(ground: Ground, path: string): Promise<Transport> {
+  await warnOfMissing(ground);
+  await chooseSimulatedEngine(ground, path);
+  return openTransport(ground, path);
+}
+
+/** The store, whose writes are counted and told of, with the built-in workflows in it. */
+async function openWatchedStore(
+  ground: Ground,
+  path: string,
+  meters: Meters,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const store = countedStore(await openStore(ground, path, broken), meters);
+  await openTelemetry(ground, store, meters);
+  await putBuiltinWorkflows(ground, store);
+  return store;
+}
+
+/** Removes what machines that were not made have left on the host. */
+function removeLeftovers({ now, log, opened }: Ground, store: Store, host: Vmadm): void {
+  const workflow = PROVISION_MACHINE.uuid;
+  const leftovers = openLeftovers({ store, host, workflow, now, log });
+  opened("leftovers", () => leftovers.stop());
+}
+
+/**
+ * What goes on once the agent listens: a decoder is started for the first piece of work, and the
+ * index is synced from time to time, as the configuration says at that time.
+ */
+function beginBackground(ground: Ground, mirror: Mirror): void {
+  const { config, log, opened, follow, decoders } = ground;
+  decoders.warm();
+  let syncing = syncRegularly(mirror, config.index_interval.value, log);
+  opened("index sync", () => syncing.stop());
+  follow(["index_interval"], async (next) => {
+    await syncing.stop();
+    syncing = syncRegularly(mirror, next.index_interval.value, log);
+  });
+}
+
+/** What the machine routes look at, and the built-in workflows that they start jobs of. */
+function machineDeps(ground: Ground, vmadm: MachineReader): MachineDeps {
+  return {
+    vmadm,
+    policy: openPolicy(ground),
+    provisionWorkflow: PROVISION_MACHINE.uuid,
+    actionWorkflows: ACTION_WORKFLOWS,
+  };
+}
+
+/**
+ * What the workflows of the agent itself keep to. The operator's limits are for what callers send; what
+ * a job of these holds, returns and calls is under them like every other.
+ */
+const BUILTIN_LIMITS: WorkflowLimits = {
+  tasksMax: 16,
+  sourceCharsMax: 16 * 1024,
+  retryMax: 16,
+  timeoutSecondsMax: 86_400,
+};
+
+async function putBuiltinWorkflows({ newUuid, now }: Ground, store: Store): Promise<void> {
+  for (
+    const { uuid, definition } of [
+      PROVISION_MACHINE,
+      FETCH_MEDIUM_WORKFLOW,
+      ...Object.values(MACHINE_LIFE),
+    ]
+  ) {
+    // Its sources are the agent's own, and a test reads them.
+    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
+    await store.workflows.putBuiltin(builtin, now());
+  }
+}

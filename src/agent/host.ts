@@ -1,0 +1,95 @@
+// The host that the agent manages, as the configuration names it.
+
+import { join } from "@std/path";
+import type { HostSetting } from "../config/values.ts";
+import type { BareGround } from "./runner.ts";
+import { messageOf, unreachable } from "../domain/error.ts";
+import { randomUuid } from "../domain/id.ts";
+import { powerOffSimulator } from "./simulated_host.ts";
+import { sshTransport } from "../host/ssh/transport.ts";
+import { localTransport, simulatedTransport, type Transport } from "../host/transport.ts";
+
+/**
+ * Warns of what the configuration names and the host lacks: the agent starts without it, since it
+ * may come later, and jobs that need it fail with its name.
+ */
+export async function warnOfMissing({ config, log }: BareGround): Promise<void> {
+  if (config.host.value.kind === "local") {
+    const vmadm = config.vmadm.value;
+    if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
+  }
+  for (const setting of [config.ssh_identity, config.ssh_known_hosts]) {
+    const file = setting.value;
+    if (file !== null && !await isThere(file)) log.warn("file for ssh is missing", { file });
+  }
+  for (const folder of config.media_dirs.value) {
+    if (!await isThere(folder)) log.warn("media folder is missing", { folder });
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder of no use */
+export function openTransport(
+  { config, self, opened, log }: BareGround,
+  stateDir: string,
+): Transport {
+  const host = config.host.value;
+  switch (host.kind) {
+    case "local":
+      return localTransport({ vmadm: config.vmadm.value, zonesRoot: config.zones.value });
+    case "simulated": {
+      const simulator = join(stateDir, "simulator");
+      opened("simulated host", () => powerOffSimulator(self, simulator));
+      log.warn("host simulated", { folder: simulator });
+      return simulatedTransport({ self, stateDir: simulator });
+    }
+    case "ssh":
+      return openSshHost({ config, opened, log }, host, join(stateDir, "ssh"));
+    default:
+      return unreachable(host);
+  }
+}
+
+/**
+ * Opens the way to another machine, and tells at once in the log whether it leads there. The agent
+ * starts in any case: the host may come later, and every call tries again.
+ */
+function openSshHost(
+  { config, opened, log }: Pick<BareGround, "config" | "opened" | "log">,
+  { destination, port }: HostSetting & { kind: "ssh" },
+  folder: string,
+): Transport {
+  const transport = sshTransport({
+    host: {
+      destination,
+      port,
+      identityFile: config.ssh_identity.value,
+      knownHostsFile: config.ssh_known_hosts.value,
+      folder,
+    },
+    vmadm: config.vmadm.value,
+    zonesRoot: config.zones.value,
+    newMark: () => randomUuid().replaceAll("-", ""),
+  });
+  const stopped = new AbortController();
+  opened("ssh connection", async () => {
+    stopped.abort();
+    await transport.close();
+  });
+  transport.connect(stopped.signal).then(
+    () => log.info("host connected", { destination, port }),
+    (error) => {
+      if (!stopped.signal.aborted) log.warn("host unreachable", { reason: messageOf(error) });
+    },
+  );
+  return transport;
+}

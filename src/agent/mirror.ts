@@ -1,0 +1,59 @@
+// The image index of the agent: its mirror, with the sample upstream behind it when a development
+// agent was given no other.
+
+import { join } from "@std/path";
+import type { Ground } from "./runner.ts";
+import type { Meters } from "../metrics/meters.ts";
+import { type Mirror, openMirror } from "../mirror/mirror.ts";
+import { readSecretFile } from "../state/secret_file.ts";
+import type { Store } from "../store/store.ts";
+import { VERSION } from "../program/version.ts";
+
+/**
+ * Opens the mirror.
+ * @param meters where the bytes of downloads are counted, if anywhere
+ * @throws {AgentError} `invalid_argument` for an upstream that may not be used, or a token that cannot be
+ *   read
+ */
+export async function openIndex(
+  { config, log, now, opened, follow, decoders }: Ground,
+  store: Pick<Store, "index" | "media" | "images">,
+  stateDir: string,
+  meters?: Pick<Meters, "media">,
+): Promise<Mirror> {
+  let upstream = config.index.value;
+  const sample = config.dev.value && upstream === null;
+  if (sample) {
+    const { startSampleUpstream } = await import("../simulator/outside/upstream.ts");
+    const started = await startSampleUpstream({ cacheDir: join(stateDir, "sample"), log });
+    opened("sample upstream", () => started.close());
+    upstream = started.url;
+  }
+  const token = { path: config.index_token_file.value };
+  follow(["index_token_file"], (next) => void (token.path = next.index_token_file.value));
+  const indexToken = async () => token.path === null ? undefined : await readSecretFile(token.path);
+  // A file that is no good is told at the start, and not by the first sync.
+  await indexToken();
+  return openMirror({
+    store: store.index,
+    media: store.media,
+    images: store.images,
+    decoders,
+    upstream,
+    indexToken,
+    // The sample is served by this process, on a loopback address.
+    allowHttp: config.allow_http_index.value || sample,
+    cacheDir: join(stateDir, "media"),
+    cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
+    bytesPerSecond: config.download_rate.value,
+    allowedHosts: config.download_hosts.value,
+    ...(meters === undefined
+      ? {}
+      : { received: (bytes: number) => void (meters.media.downloaded += bytes) }),
+    checkMin: config.check_min.value,
+    keyDir: config.key_dir.value,
+    log,
+    now,
+    userAgent: `zonewright/${VERSION}`,
+  });
+}

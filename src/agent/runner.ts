@@ -1,0 +1,124 @@
+// The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
+
+import { capabilityLimits, taskLimits } from "./limits.ts";
+import { countedPerform } from "./meters.ts";
+import { openPolicy } from "./agent_policy.ts";
+import { openCapabilities } from "../capabilities/capabilities.ts";
+import type { Config } from "../config/config.ts";
+import type { Decoders } from "../decoder/pool.ts";
+import type { SourceChecks } from "../decoder/source_checks.ts";
+import type { JobUuid, NewUuid } from "../domain/id.ts";
+import type { Now } from "../domain/instant.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
+import type { SelfCommand } from "../program/executable.ts";
+import type { Transport } from "../host/transport.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { CONVENTIONS } from "../http/request/compat.ts";
+import type { Log } from "../metrics/log.ts";
+import type { Meters } from "../metrics/meters.ts";
+import type { Mirror } from "../mirror/mirror.ts";
+import type { Reloads } from "./reload.ts";
+import { Runner } from "../runner/runner.ts";
+import { watchCalls } from "../runner/task_calls.ts";
+import type { GuestUser } from "../sandbox/command.ts";
+import { openGuestOwners } from "../sandbox/owner.ts";
+import { openPool } from "../sandbox/pool.ts";
+import { runTask } from "../sandbox/run_task.ts";
+import type { StateDir } from "../state/state_dir.ts";
+import type { Store } from "../store/store.ts";
+
+/** What every part of the agent is given, before there are processes behind walls. */
+export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
+
+/** What every part of the agent is given. */
+export interface Ground {
+  readonly config: Config;
+  readonly log: Log;
+  readonly now: Now;
+  readonly newUuid: NewUuid;
+  readonly self: SelfCommand;
+  /** The accountant of memory that documents take. */
+  readonly budget: MemoryBudget;
+  /** Names the settings that a part follows while it works, see reload.ts. */
+  readonly follow: Reloads["follow"];
+  /** Names how a part is taken down again. */
+  readonly opened: (name: string, close: () => void | Promise<void>) => void;
+  /** The processes in which bytes of strangers are read. */
+  readonly decoders: Decoders;
+  /** What they say of task sources. */
+  readonly sources: SourceChecks;
+  /** The user of guests and decoders; the agent's own when absent. */
+  readonly user?: GuestUser;
+  /** What tasks do is counted; absent where nobody asks for figures. */
+  readonly meters?: Meters;
+}
+
+/** What tasks and their ends reach. */
+export interface Rooms {
+  readonly store: Store;
+  readonly transport: Transport;
+  readonly vmadm: Vmadm;
+  readonly mirror: Mirror;
+  /** Told that a job has changed. */
+  readonly changed: (uuid: JobUuid) => void;
+}
+
+/** Starts the runner. Guests warm up while the agent listens; the first tasks wait for them. */
+export async function openRunner(
+  ground: Ground,
+  rooms: Rooms,
+  state: StateDir,
+): Promise<Runner> {
+  const { config, log, now, newUuid, self, user, opened, meters } = ground;
+  const pool = await openPool({
+    self,
+    slots: config.slots.value,
+    runtimeDir: state.path,
+    budget: ground.budget,
+    log,
+    limits: taskLimits(config),
+    checkSource: ground.sources.runnable,
+    ...(user === undefined ? {} : { user }),
+  });
+  opened("guests", () => pool.close());
+  const performFor = openCapabilities({
+    ...rooms,
+    policy: openPolicy(ground),
+    mediaDirs: config.media_dirs.value,
+    slots: config.slots.value,
+    infoEntriesMax: config.limits.info_entries_max.value,
+    limits: capabilityLimits(config),
+    log,
+    now,
+  });
+  const runner = new Runner({
+    store: rooms.store,
+    runner_id: state.runner_id,
+    slots: config.slots.value,
+    ownerOf: openGuestOwners(),
+    budget: ground.budget,
+    runTask: async (run, { job_uuid, task }, signal) => {
+      const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
+      const perform = performFor(context);
+      const calls = watchCalls(countedPerform(perform, meters));
+      const beganMs = performance.now();
+      const outcome = await runTask(pool, run, calls.perform, signal);
+      meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
+      if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
+      perform.close();
+      return outcome;
+    },
+    now,
+    monotonicMs: () => performance.now(),
+    newUuid,
+    retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
+    changed: rooms.changed,
+    log,
+  });
+  if (meters !== undefined) {
+    meters.now.guests = () => pool.counts();
+    meters.now.slotsBusy = () => runner.busy;
+  }
+  await runner.start();
+  return runner;
+}

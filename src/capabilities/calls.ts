@@ -1,0 +1,127 @@
+// What the house knows of each capability before it looks at a call: what kind it is, how many
+// arguments it takes, whether it acts on a machine, and what the job's timeline tells of its
+// arguments. Told is only what is named here, so that no secret of a payload can slip through.
+
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { masked } from "../host/vmadm/secret_text.ts";
+import type { CapabilityName } from "../sandbox/protocol.ts";
+
+/**
+ * `act` changes the host or fills its disk: each call has an entry of its own in the job's info, and
+ * nothing overtakes one that is being cut off. `read` only looks, `note` writes about the task: they
+ * are counted.
+ */
+export type CallKind = "act" | "read" | "note";
+
+/** What holds for every call of one capability. */
+export interface CallRule {
+  readonly kind: CallKind;
+  readonly argsMax: number;
+  /** Ends for its caller as soon as the task is given up: it cannot be cut off and changes nothing. */
+  readonly leftAlone?: true;
+  /** The first argument is the uuid of a machine that is changed. */
+  readonly changesMachine?: true;
+  /** What is told of the arguments, which are as the task sent them. */
+  readonly brief: (args: readonly JsonValue[]) => JsonObject;
+}
+
+/** Characters of one text that is told. */
+const TEXT_CHARS_MAX = 128;
+const NAMES_MAX = 16;
+/** Names of properties; a task could send any text in their place. */
+const PROPERTY = /^[a-z_]{1,40}$/;
+
+/** Every capability with its rule. */
+export const CALL_RULES: Readonly<Record<CapabilityName, CallRule>> = {
+  "vmadm.validate": read(1),
+  "vmadm.create": { kind: "act", argsMax: 1, brief: ([payload]) => payloadWords(payload) },
+  "vmadm.get": read(1),
+  "vmadm.list": read(0),
+  "vmadm.boot": change(2, (args) => picked(args, ["order", "once", "cdrom", "disk"])),
+  "vmadm.stop": change(2, (args) => picked(args, ["force", "timeout"])),
+  "vmadm.reboot": change(2, (args) => picked(args, ["force"])),
+  "vmadm.update": change(2, (changes) => ({ changes: propertyNames(changes) })),
+  "vmadm.delete": change(1, () => ({})),
+  "vmadm.info": read(2),
+  "media.find": { kind: "act", argsMax: 1, brief: ([request]) => requestWords(request) },
+  "media.place": change(2, (medium) => picked(medium, ["name", "sha256"])),
+  "media.remove": change(2, (file) => picked({ file: file ?? null }, ["file"])),
+  "images.find": { ...read(1), leftAlone: true },
+  "images.download": { kind: "act", argsMax: 1, brief: ([artifact]) => artifactWords(artifact) },
+  "vnc.wait": read(2),
+  "info": note(1),
+  "log.debug": note(2),
+  "log.info": note(2),
+  "log.warn": note(2),
+  "log.error": note(2),
+};
+
+/** How many arguments there are; a null at the end stands for a missing one. */
+export function argumentCount(args: readonly JsonValue[]): number {
+  return args.findLastIndex((arg) => arg !== null) + 1;
+}
+
+function read(argsMax: number): CallRule {
+  return { kind: "read", argsMax, brief: () => ({}) };
+}
+
+function note(argsMax: number): CallRule {
+  return { kind: "note", argsMax, leftAlone: true, brief: () => ({}) };
+}
+
+function change(argsMax: number, second: (value: JsonValue | undefined) => JsonObject): CallRule {
+  const brief: CallRule["brief"] = ([uuid, value]) => ({
+    ...picked({ uuid: uuid ?? null }, ["uuid"]),
+    ...second(value),
+  });
+  return { kind: "act", argsMax, changesMachine: true, brief };
+}
+
+/** The fields of those names that are texts, numbers and booleans. */
+function picked(value: JsonValue | undefined, names: readonly string[]): JsonObject {
+  if (!isJsonObject(value)) return {};
+  const told: [string, JsonValue][] = [];
+  for (const name of names) {
+    const field = Object.hasOwn(value, name) ? value[name] : undefined;
+    if (typeof field === "string") told.push([name, masked(field.slice(0, TEXT_CHARS_MAX))]);
+    else if (typeof field === "number" || typeof field === "boolean") told.push([name, field]);
+  }
+  return Object.fromEntries(told);
+}
+
+function payloadWords(payload: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(payload)) return {};
+  const count = (name: string, list: JsonValue | undefined): JsonObject =>
+    Array.isArray(list) ? { [name]: list.length } : {};
+  return {
+    ...picked(payload, ["uuid", "brand", "ram", "vcpus", "quota"]),
+    ...count("disks", payload.disks),
+    ...count("nics", payload.nics),
+  };
+}
+
+function propertyNames(changes: JsonValue | undefined): string[] {
+  if (!isJsonObject(changes)) return [];
+  return Object.keys(changes).filter((name) => PROPERTY.test(name)).slice(0, NAMES_MAX);
+}
+
+function requestWords(request: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(request)) return {};
+  const { url, artifact } = request;
+  return {
+    ...picked(request, ["path", "digest"]),
+    ...(isJsonObject(artifact) ? { artifact: artifactWords(artifact) } : {}),
+    ...(typeof url === "string" ? picked({ url: withoutQuery(url) }, ["url"]) : {}),
+  };
+}
+
+function artifactWords(artifact: JsonValue | undefined): JsonObject {
+  return picked(artifact, ["distro", "release", "build", "variant", "arch", "format"]);
+}
+
+/** An address that was signed for its bearer has the proof in its query, or in front of its host. */
+function withoutQuery(url: string): string {
+  if (!URL.canParse(url)) return "";
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}

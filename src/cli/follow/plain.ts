@@ -1,0 +1,68 @@
+// A followed job where nothing moves: one line per step when it has ended, one per message, and
+// one per quarter of what is copied. A log keeps all of it.
+
+import { type FollowView, progressText, stateText } from "./follow_view.ts";
+import { hasEnded, type Progress, type Step } from "../job/answer.ts";
+import { durationText } from "../kit/table.ts";
+import { printable } from "../kit/terminal.ts";
+
+const PROGRESS_PERCENT = 25;
+
+/** Opens the view that prints lines; one about capability calls only when they are asked for. */
+export function openPlainView(
+  write: (line: string) => void,
+  { calls = false }: { readonly calls?: boolean } = {},
+): FollowView {
+  let endedSteps = 0;
+  let state = "";
+  let progressKey = "";
+  let quarter = 0;
+  const printProgress = (progress: Progress) => {
+    const key = `${progress.task}\n${progress.phase}`;
+    if (key !== progressKey) {
+      progressKey = key;
+      quarter = 0;
+    }
+    if (progress.total === undefined || progress.total <= 0) return;
+    const percent = Math.floor((100 * progress.done) / progress.total);
+    const reached = Math.floor(percent / PROGRESS_PERCENT);
+    if (reached <= quarter) return;
+    quarter = reached;
+    write(printable(`${progress.task}: ${progressText(progress)} (${percent} %)`));
+  };
+  const printEnded = (steps: readonly Step[]) => {
+    const ended = steps.filter(hasEnded);
+    for (const step of ended.slice(endedSteps)) write(printable(stepText(step)));
+    endedSteps = Math.max(endedSteps, ended.length);
+  };
+  return {
+    update(job, news) {
+      const text = stateText(job);
+      if (text !== state && text !== "") write(text);
+      state = text;
+      for (const entry of news) {
+        if (entry.kind === "call" && !calls) continue;
+        const task = entry.kind === "progress" ? entry.progress.task : entry.task;
+        const at = job.steps.findIndex((step) => step.name === task);
+        // Steps that ended before this was said are told before it.
+        if (at > endedSteps) printEnded(job.steps.slice(0, at));
+        if (entry.kind === "progress") printProgress(entry.progress);
+        else write(printable(messageText(entry.task, entry.text)));
+      }
+      printEnded(job.steps);
+    },
+    note: write,
+    close: () => {},
+  };
+}
+
+function messageText(task: string | undefined, text: string): string {
+  return task === undefined ? text : `${task}: ${text}`;
+}
+
+function stepText(step: Step): string {
+  const took = step.seconds === undefined ? "" : ` ${durationText(step.seconds)}`;
+  return step.error === undefined
+    ? `${step.name} ok${took}`
+    : `${step.name} failed${took}: ${step.error}`;
+}

@@ -1,0 +1,127 @@
+// `zonewright job run`: a job of a workflow, by its name or its uuid.
+
+import { durationSeconds } from "../../domain/duration.ts";
+import { instantAfter, parseInstant } from "../../domain/instant.ts";
+import { usageError } from "../kit/arguments.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { Call, Command } from "../kit/command.ts";
+import { EXIT } from "../kit/exit_code.ts";
+import { FOLLOW_FLAGS, timeoutMsOf } from "../follow/follow.ts";
+import { otherJobHint } from "../kit/hint.ts";
+import { readJob } from "./answer.ts";
+import { readParams } from "./job_param.ts";
+import { showNewJob } from "./new_job.ts";
+import { workflowUuid } from "../workflow/workflow_name.ts";
+
+/** `zonewright job run`. */
+export const RUN: Command = {
+  summary: "create a job of a workflow",
+  operands: "WORKFLOW",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [
+    ["job run hello -p name=world --follow", "by name, with a parameter, and watch it"],
+    ["job run resize -p disks:='[{\"size\":10240}]' --wait --timeout 10m", "a JSON parameter"],
+    ["job run backup --at 2026-12-01T03:00:00Z --target /host", "later, and only one at a time"],
+    ["job run hello --idempotency-key $ORDER", "safe to repeat: the second call finds the job"],
+  ],
+  flags: [
+    {
+      name: "param",
+      short: "p",
+      placeholder: "K=V",
+      many: true,
+      help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
+    },
+    { name: "target", placeholder: "TEXT", help: "refuse a second unfinished job of equal params" },
+    { name: "at", placeholder: "TIME", help: "not before this ISO 8601 time, or +10m from now" },
+    {
+      name: "locks",
+      placeholder: "PATTERN",
+      help: "no other job gets a target that this RE2 pattern is found in, until this one ends",
+    },
+    {
+      name: "callback-url",
+      placeholder: "URL",
+      help: "is sent the job when it has ended; the agent's callback_host must name its host",
+    },
+    {
+      name: "idempotency-key",
+      placeholder: "KEY",
+      help: "the same key within a day answers the same job instead of a second one",
+    },
+    ...FOLLOW_FLAGS,
+  ],
+  notes: [
+    "A repeated --idempotency-key finds its job only for the same request: with it, --at names a time\n" +
+    "of the calendar, since +10m is another time at each call.",
+  ],
+  shared: "agent",
+  async run(call) {
+    const { args, client, printer } = call;
+    timeoutMsOf(call);
+    const wishes = wishesOf(call);
+    const key = args.text("idempotency-key");
+    const headers = key === undefined ? {} : { "idempotency-key": headerText(key) };
+    const workflow = await workflowUuid(client, args.operands[0] ?? "");
+    const body = { ...wishes, workflow };
+    const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
+    if (sent.kind === "printed") return EXIT.ok;
+    const job = readJob(sent.body);
+    if (sent.headers.get("idempotency-replayed") === "true") {
+      printer.note(`job ${job.uuid} was made by the same request before`);
+    }
+    return await showNewJob(call, job);
+  },
+  hint(error, { operands }) {
+    return error.code === "not_found" ? "zonewright workflow list" : otherJobHint(error, operands);
+  },
+};
+
+/** Everything that POST /jobs takes besides the workflow. @throws {AgentError} `invalid_argument` */
+function wishesOf({ args, terminal }: Call): JsonObject {
+  const params = readParams(args.texts("param"));
+  for (const [name, instead] of Object.entries(RESERVED)) {
+    if (Object.hasOwn(params, name)) {
+      throw usageError(`--param ${name} is no parameter of a job: ${instead}`);
+    }
+  }
+  const target = args.text("target");
+  const at = args.text("at");
+  const locks = args.text("locks");
+  const callback_url = args.text("callback-url");
+  return {
+    ...params,
+    ...(target === undefined ? {} : { target }),
+    ...(at === undefined ? {} : { exec_after: instantOf(at, terminal.nowMs()) }),
+    ...(locks === undefined ? {} : { locks }),
+    ...(callback_url === undefined ? {} : { callback_url }),
+  };
+}
+
+/** Keys of POST /jobs that are no params, and what names them. */
+const RESERVED = {
+  workflow: "it is the operand",
+  target: "use --target",
+  exec_after: "use --at",
+  locks: "use --locks",
+  callback_url: "use --callback-url",
+} as const;
+
+/** A header takes no other characters; the agent judges the rest. */
+function headerText(key: string): string {
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw usageError("--idempotency-key holds other characters than visible ones of ASCII");
+  }
+  return key;
+}
+
+/** A time of the calendar, or one from now such as `+10m`. */
+function instantOf(text: string, nowMs: number): string {
+  if (!text.startsWith("+")) return parseInstant(text, "--at");
+  const seconds = durationSeconds(text.slice(1));
+  if (seconds === undefined) {
+    throw usageError(`--at ${JSON.stringify(text)} is not a time such as +90s, +10m or +2h`);
+  }
+  return instantAfter(new Date(nowMs).toISOString(), seconds * 1000);
+}

@@ -1,0 +1,108 @@
+// Reads the words after a command. Every mistake has its own sentence: an unknown flag with the
+// nearest known one, a missing value, a flag given twice. parseArgs of @std/cli lets the last of
+// two flags win in silence, and takes neither `-` for the value of a long flag nor tells an empty
+// value from a missing one.
+
+import { invalidArgument } from "../../domain/error.ts";
+import { nearest } from "../../domain/near_word.ts";
+
+/** A flag of a command. */
+export interface Flag {
+  /** Without dashes. */
+  readonly name: string;
+  /** One letter. */
+  readonly short?: string;
+  /** Another word for it, without dashes. */
+  readonly also?: string;
+  /** What stands for the value in help; a flag without it is a switch. */
+  readonly placeholder?: string;
+  /** All that the value may be, for the shell to offer. */
+  readonly words?: readonly string[];
+  /** May be given several times. */
+  readonly many?: true;
+  readonly help: string;
+}
+
+/** The words of one command line. */
+export interface Arguments {
+  readonly operands: readonly string[];
+  /** Value of a flag, or undefined. */
+  text(flag: string): string | undefined;
+  /** Values of a flag that may be given several times. */
+  texts(flag: string): readonly string[];
+  /** Whether a switch is given. */
+  has(flag: string): boolean;
+  /** Everything that was given, by the name of the flag. */
+  readonly given: ReadonlyMap<string, readonly string[]>;
+}
+
+/**
+ * Reads flags and operands; what follows `--` is operands.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function parseArguments(words: readonly string[], flags: readonly Flag[]): Arguments {
+  const given = new Map<string, string[]>();
+  const operands: string[] = [];
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string;
+    if (word === "--") {
+      operands.push(...words.slice(at + 1));
+      break;
+    }
+    if (word === "-" || !word.startsWith("-")) {
+      operands.push(word);
+      continue;
+    }
+    const { flag, inline } = findFlag(word, flags);
+    if (flag.placeholder === undefined) {
+      if (inline !== undefined) throw usageError(`--${flag.name} takes no value`);
+      add(given, flag, "");
+      continue;
+    }
+    const next = words[at + 1];
+    if (inline !== undefined) add(given, flag, inline);
+    else if (next !== undefined && (next === "-" || !next.startsWith("-"))) {
+      add(given, flag, next);
+      at += 1;
+    } else {
+      const hint = next === undefined ? "" : `; write --${flag.name}=${next} to give that text`;
+      throw usageError(`--${flag.name} needs a value ${flag.placeholder}${hint}`);
+    }
+  }
+  return {
+    operands,
+    given,
+    text: (flag) => given.get(flag)?.[0],
+    texts: (flag) => given.get(flag) ?? [],
+    has: (flag) => given.has(flag),
+  };
+}
+
+function findFlag(
+  word: string,
+  flags: readonly Flag[],
+): { flag: Flag; inline: string | undefined } {
+  const cut = word.indexOf("=");
+  const name = cut < 0 ? word : word.slice(0, cut);
+  const inline = cut < 0 ? undefined : word.slice(cut + 1);
+  const flag = flags.find((one) =>
+    name === `--${one.name}` ||
+    (one.short !== undefined && name === `-${one.short}`) ||
+    (one.also !== undefined && name === `--${one.also}`)
+  );
+  if (flag !== undefined) return { flag, inline };
+  const near = nearest(name, flags.map((one) => `--${one.name}`));
+  throw usageError(`unknown flag ${JSON.stringify(name)}${near}`);
+}
+
+function add(given: Map<string, string[]>, flag: Flag, value: string): void {
+  const before = given.get(flag.name);
+  if (before === undefined) given.set(flag.name, [value]);
+  else if (flag.many === true) before.push(value);
+  else throw usageError(`--${flag.name} is given twice`);
+}
+
+/** An error about how a command was written. */
+export function usageError(what: string): Error {
+  return invalidArgument("arguments", `Cannot read the command: ${what}`);
+}

@@ -1,0 +1,75 @@
+// What a command is: its place in the help, its flags, and the function that runs it. A noun has
+// verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
+
+import type { AgentError } from "../../domain/error.ts";
+import type { Arguments, Flag } from "./arguments.ts";
+import type { Client } from "./client.ts";
+import type { ExitCode } from "./exit_code.ts";
+import type { Printer } from "./printer.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** What a command gets to work with. */
+export interface Call {
+  readonly args: Arguments;
+  readonly terminal: Terminal;
+  readonly printer: Printer;
+  /** The agent that the flags or the environment name; nothing is connected before a request. */
+  readonly client: Client;
+}
+
+/** One command: its lines in the help, and what it does. */
+export interface Command {
+  /** One line for the list of commands. */
+  readonly summary: string;
+  /** After the name: `WORKFLOW [flags]`. */
+  readonly operands: string;
+  readonly operandsMin: number;
+  readonly operandsMax: number;
+  /** Command lines without the program's name, each with what it does; help shows them first. */
+  readonly examples: readonly (readonly [line: string, does: string])[];
+  readonly flags: readonly Flag[];
+  /** Paragraphs below the flags. */
+  readonly notes?: readonly string[];
+  /** Which of the shared flags it takes: those that name an agent, those of output, or help. */
+  readonly shared: "agent" | "output" | "help";
+  run(call: Call): Promise<ExitCode>;
+  /** What to do about an error that it ended with, where hint.ts knows too little. */
+  hint?(error: AgentError, args: Arguments): string | undefined;
+}
+
+/** A noun: a command, or verbs. */
+export type Noun =
+  | { readonly kind: "command"; readonly command: Command }
+  | {
+    readonly kind: "verbs";
+    readonly summary: string;
+    readonly verbs: Readonly<Record<string, Command>>;
+  };
+
+const HELP_FLAG: Flag = { name: "help", short: "h", help: "this text" };
+
+const OUTPUT_FLAGS: readonly Flag[] = [
+  { name: "json", help: "one JSON document on standard output" },
+  { name: "no-color", help: "no colors; NO_COLOR does the same" },
+  HELP_FLAG,
+];
+
+const AGENT_FLAGS: readonly Flag[] = [
+  { name: "url", placeholder: "URL", help: "the agent's address (ZONEWRIGHT_URL)" },
+  { name: "socket", placeholder: "PATH", help: "the agent's unix socket (ZONEWRIGHT_SOCKET)" },
+  {
+    name: "token-file",
+    placeholder: "FILE",
+    help: "file with the bearer token to show (ZONEWRIGHT_TOKEN_FILE)",
+  },
+  { name: "ca", placeholder: "FILE", help: "certificates to trust with https (ZONEWRIGHT_CA)" },
+  { name: "curl", help: "print the curl command instead of calling" },
+  ...OUTPUT_FLAGS,
+];
+
+const SHARED_FLAGS = { agent: AGENT_FLAGS, output: OUTPUT_FLAGS, help: [HELP_FLAG] } as const;
+
+/** Every flag that a command takes. */
+export function flagsOf(command: Command): readonly Flag[] {
+  return [...command.flags, ...SHARED_FLAGS[command.shared]];
+}

@@ -1,0 +1,181 @@
+// `zonewright workflow try`: one run of a workflow on a simulated host, without an agent. Loaded
+// with everything that an agent is made of, but only when it is asked for.
+
+import { resolve } from "@std/path";
+import { systemNow } from "../../domain/instant.ts";
+import { parseResume, type Resume } from "../../domain/job/request.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { Workflow } from "../../domain/job/workflow.ts";
+import { openLog } from "../../metrics/log.ts";
+import { usageError } from "../kit/arguments.ts";
+import type { Call, Command } from "../kit/command.ts";
+import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import { timeoutMsOf } from "../follow/follow.ts";
+import { openLiveView } from "../follow/live.ts";
+import { openPlainView } from "../follow/plain.ts";
+import type { FollowView } from "../follow/follow_view.ts";
+import type { InfoEntry } from "../job/answer.ts";
+import { readParams } from "../job/job_param.ts";
+import { parseJsonText, readJsonFile } from "../kit/json_text.ts";
+import { configFlags, configSources } from "../serve_flags.ts";
+import { canMove, type Terminal } from "../kit/terminal.ts";
+import { fileFlag, readWorkflowFiles } from "./file.ts";
+import { showTrial, trialExit } from "./workflow_try_end.ts";
+import { type TrialEnd, watchTrial } from "./try_watch.ts";
+import { findingLines } from "./validate.ts";
+
+/** Settings of an agent that a trial takes too, with what differs in their help. */
+const SETTINGS: Readonly<Record<string, { readonly help?: string }>> = {
+  "media-dir": {},
+  index: { help: "image index, synced when a task asks for it [the sample index]" },
+  "allow-http-index": {},
+};
+
+/** `zonewright workflow try`. */
+export const TRY: Command = {
+  summary: "run a workflow once on a simulated host, without an agent",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [
+    ["workflow try -f hello.json -p whom=world", "real guests and capabilities; nothing is stored"],
+    ["workflow try -f boot.json --params params.json --media-dir .", "with a medium of your own"],
+    ['workflow try -f eject.json --resume-with \'{"result": "done"}\'', "with a task that waits"],
+  ],
+  flags: [
+    fileFlag(),
+    {
+      name: "param",
+      short: "p",
+      placeholder: "K=V",
+      many: true,
+      help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
+    },
+    { name: "params", placeholder: "FILE", help: "parameters as a JSON object; --param beats it" },
+    { name: "target", placeholder: "TEXT", help: "the target of the job" },
+    {
+      name: "resume-with",
+      placeholder: "JSON",
+      many: true,
+      help: "the body of the resume when a task waits (repeatable: for one wait after another)",
+    },
+    {
+      name: "host-state",
+      placeholder: "DIR",
+      help: "a simulated host that is kept, made when missing; its machines are those of before",
+    },
+    { name: "timeout", placeholder: "TIME", help: "give up after 90s, 10m, 2h; exits 124" },
+    ...configFlags().filter(({ name }) => Object.hasOwn(SETTINGS, name))
+      .map((flag) => ({ ...flag, ...SETTINGS[flag.name] })),
+  ],
+  notes: [
+    "Guests and capabilities are those of an agent, the host is simulated, and everything is removed at\n" +
+    "the end, also on Ctrl-C. The exit code is that of job run --wait; a job that waits and is not\n" +
+    "resumed is no failure.",
+  ],
+  shared: "output",
+  async run(call) {
+    const files = await readWorkflowFiles(call.args, call.terminal);
+    const { withWorkflowCheck } = await import("./decoder.ts");
+    const checked = await withWorkflowCheck((check) => check(files[0]?.text ?? ""));
+    findingLines(files[0]?.name ?? "", checked).forEach(call.printer.note);
+    if (checked.workflow === undefined) return EXIT.usage;
+    const code = await tryWorkflow(call, checked.workflow);
+    const file = call.args.text("file") ?? "-";
+    if (code === EXIT.ok && file !== "-") {
+      call.printer.next(`workflow create -f ${file}`, "store it");
+    }
+    return code;
+  },
+  hint: () => "zonewright workflow try --help",
+};
+
+async function tryWorkflow(call: Call, workflow: Workflow): Promise<ExitCode> {
+  const { args, terminal } = call;
+  const timeoutMs = timeoutMsOf(call);
+  const resumes = args.texts("resume-with").map(readResume);
+  const hostState = args.text("host-state");
+  const { flags, cwd } = configSources(call);
+  const params = await paramsOf(call);
+  const view = viewOf(terminal);
+  const log = openLog({
+    level: "error",
+    format: "text",
+    write: (line) => view.note(line),
+    now: systemNow,
+  });
+  const stop = listenForStop(terminal);
+  let end: TrialEnd;
+  try {
+    const { withTrial } = await import("../../trial/trial.ts");
+    end = await withTrial({
+      workflow,
+      params,
+      target: args.text("target") ?? null,
+      flags,
+      cwd,
+      hostState: hostState === undefined ? null : resolve(terminal.cwd, hostState),
+      log,
+    }, (trial) =>
+      watchTrial(trial, view, {
+        resumes,
+        signal: stop.signal,
+        nowMs: terminal.nowMs,
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      }));
+  } finally {
+    view.close();
+    stop.close();
+  }
+  showTrial(call.printer, end);
+  return trialExit(call.printer, end);
+}
+
+function readResume(text: string): Resume {
+  return parseResume(parseJsonText(text, "--resume-with"));
+}
+
+/** @throws {AgentError} `invalid_argument`; `not_found` when there is no such file */
+async function paramsOf({ args, terminal }: Call): Promise<JsonObject> {
+  const file = args.text("params");
+  if (file === "-" && args.text("file") === "-") throw usageError("standard input is named twice");
+  const ofFile = file === undefined ? {} : await readJsonFile(file, terminal);
+  // Entries, not a spread: a key named __proto__ must stay a key.
+  return Object.fromEntries([
+    ...Object.entries(ofFile),
+    ...Object.entries(readParams(args.texts("param"))),
+  ]);
+}
+
+/** The views of a followed job, of which the moving one keeps every message too. */
+function viewOf(terminal: Terminal): FollowView {
+  if (!canMove(terminal)) return openPlainView((line) => terminal.err(`${line}\n`));
+  const live = openLiveView(terminal);
+  return {
+    ...live,
+    update: (job, news, nowMs) => live.update(job, news.map(withoutTask), nowMs),
+  };
+}
+
+/** As a message of the job, which the moving view keeps; of a task it would show only the last. */
+function withoutTask(entry: InfoEntry): InfoEntry {
+  if (entry.kind !== "message" || entry.task === undefined) return entry;
+  return { kind: "message", task: undefined, text: `${entry.task}: ${entry.text}` };
+}
+
+const STOP_SIGNALS = ["SIGTERM", "SIGHUP"] as const;
+
+/** Ctrl-C and its kin end the trial in order, however often they come. */
+function listenForStop(terminal: Terminal): { readonly signal: AbortSignal; close(): void } {
+  const stop = new AbortController();
+  const abort = () => stop.abort();
+  const takeBack = terminal.onInterrupt(abort);
+  for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, abort);
+  return {
+    signal: stop.signal,
+    close() {
+      takeBack();
+      for (const signal of STOP_SIGNALS) Deno.removeSignalListener(signal, abort);
+    },
+  };
+}

@@ -1,0 +1,306 @@
+// The agent's side of the decoders: the processes in which it has the bytes of strangers read. There
+// are few of them; work that finds none free waits in order.
+//
+// Which pieces of work may share a process: none, unless they are of one kind and the caller names
+// the same origin for them. A decoder that was taken over by what it read can then falsify no more
+// than what came from there. Everything else gets a process that has read nothing yet.
+
+import { AgentError, messageOf } from "../domain/error.ts";
+import type { JsonObject, JsonValue } from "../domain/json.ts";
+import type { SelfCommand } from "../program/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import {
+  decoderCommand,
+  decodersMax,
+  findGuestTools,
+  type GuestUser,
+  type WalledCommand,
+} from "../sandbox/command.ts";
+import { MemoryWatch } from "../sandbox/memory_watch.ts";
+import {
+  abortedError,
+  converse,
+  type DecoderInput,
+  type DecoderOptions,
+  type WorkOrder,
+} from "./converse.ts";
+import { DecoderLost, DecoderProcess } from "./process.ts";
+import type { WorkName } from "./work_limits.ts";
+import { type WorkKind, WorkQueue } from "./work_queue.ts";
+
+export type { DecoderInput, DecoderOptions };
+
+/** A piece of work whose output is taken while it goes on. */
+export interface DecoderStream {
+  /** Begins when it is read, and must be read to its end; leaving it gives the work up. */
+  readonly output: AsyncIterable<Uint8Array<ArrayBuffer>>;
+  /** Kept or rejected when the output has ended. */
+  readonly answer: Promise<JsonValue>;
+}
+
+/** Decoders, each lent out for one piece of work. */
+export interface Decoders {
+  /**
+   * One piece of work: bytes in, one JSON value out.
+   * @throws {AgentError} what the work has thrown; `code` of the options when the decoder ends, or its
+   *   time or memory is used up; `aborted`; `overloaded` when too much work waits; `internal` when no
+   *   decoder can be started; and whatever the input throws
+   */
+  ask(
+    work: WorkName,
+    request: JsonObject,
+    input: DecoderInput,
+    options: DecoderOptions,
+  ): Promise<JsonValue>;
+  /** Bytes in, bytes out as fast as they are taken, and one JSON value at the end. Throws as ask(). */
+  stream(
+    work: WorkName,
+    request: JsonObject,
+    input: DecoderInput,
+    options: DecoderOptions,
+  ): DecoderStream;
+  /** Starts the decoder that the first piece of work will find. */
+  warm(): void;
+  /** Process ids of all decoders. */
+  pids(): number[];
+  /** Kills every decoder and waits until all are gone. */
+  close(): Promise<void>;
+}
+
+/** What decoders have done. */
+export interface DecoderCounts {
+  /** Pieces of work that were begun. */
+  works: number;
+  /** Decoders that ended, or had to be ended, before they had answered. */
+  deaths: number;
+}
+
+/** What decoders are made from. */
+export interface DecodersPlace {
+  /** How to start this program again. */
+  readonly self: SelfCommand;
+  readonly log: Log;
+  /** The user that decoders run as; the agent's own when absent. */
+  readonly user?: GuestUser;
+  /** Guests that share this user, which the system's limit of its processes counts too. */
+  readonly slots?: number;
+  readonly counts?: DecoderCounts;
+}
+
+/** Pieces of work that one decoder does before it is replaced. */
+const RUNS_MAX = 1000;
+/** Time without work after which a decoder that has read something is ended, milliseconds. */
+const IDLE_MS = 60_000;
+
+/** Opens decoders. None is started yet. */
+export function openDecoders(place: DecodersPlace): Decoders {
+  return new DecoderPool(place);
+}
+
+class DecoderPool implements Decoders {
+  readonly #place: DecodersPlace;
+  readonly #counts: DecoderCounts;
+  readonly #all = new Set<DecoderProcess>();
+  readonly #unreaped = new Set<Promise<void>>();
+  /** Those that have read nothing, started or starting. */
+  readonly #fresh: DecoderProcess[] = [];
+  /** Those that wait for more of the same; the one that has waited longest is first. */
+  readonly #kept: Kept[] = [];
+  readonly #queue = new WorkQueue(decodersMax());
+  #walls: Promise<Walls> | undefined;
+  #closed = false;
+
+  constructor(place: DecodersPlace) {
+    this.#place = place;
+    this.#counts = place.counts ?? { works: 0, deaths: 0 };
+  }
+
+  async ask(
+    work: WorkName,
+    request: JsonObject,
+    input: DecoderInput,
+    options: DecoderOptions,
+  ): Promise<JsonValue> {
+    const run = this.#run({ work, request, input, options }, "ask");
+    const { value, done } = await run.next();
+    if (done === true) return value;
+    await run.return(null);
+    throw new AgentError(
+      "internal",
+      `Cannot ${options.what}: ${work} has output, ask for a stream`,
+    );
+  }
+
+  stream(
+    work: WorkName,
+    request: JsonObject,
+    input: DecoderInput,
+    options: DecoderOptions,
+  ): DecoderStream {
+    const { promise: answer, resolve, reject } = Promise.withResolvers<JsonValue>();
+    // A caller that reads the output is thrown the same there.
+    answer.catch(() => {});
+    const kind = work === "hashes" ? "shared_stream" : "stream";
+    const run = this.#run({ work, request, input, options }, kind);
+    const output = async function* () {
+      try {
+        resolve(yield* run);
+      } catch (error) {
+        reject(error);
+        throw error;
+      } finally {
+        reject(abortedError(options.what));
+      }
+    };
+    return { output: output(), answer };
+  }
+
+  warm(): void {
+    this.#fill().catch((error) => {
+      if (!this.#closed) this.#place.log.error("decoder not started", { error });
+    });
+  }
+
+  pids(): number[] {
+    return [...this.#all].map(({ pid }) => pid);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#queue.close();
+    for (const { timer } of this.#kept) clearTimeout(timer);
+    for (const decoder of this.#all) decoder.kill("was ended with the others");
+    (await this.#walls)?.memory.close();
+    await Promise.all(this.#unreaped);
+  }
+
+  /** Waits for its turn and for a decoder, and does one piece of work with it. */
+  async *#run(
+    order: WorkOrder,
+    kind: WorkKind,
+  ): AsyncGenerator<Uint8Array<ArrayBuffer>, JsonValue> {
+    const { work, options } = order;
+    const leave = await this.#queue.enter(kind, options);
+    try {
+      const { memory, command } = await this.#openWalls();
+      const key = options.origin === undefined ? undefined : `${work} ${options.origin}`;
+      const decoder = await this.#take(command, key, options);
+      this.#counts.works += 1;
+      try {
+        memory.enter(decoder);
+        return yield* converse(decoder, order);
+      } catch (error) {
+        if (error instanceof AgentError && error.cause instanceof DecoderLost) {
+          this.#counts.deaths += 1;
+        }
+        throw error;
+      } finally {
+        memory.leave(decoder);
+        this.#release(decoder, key);
+      }
+    } finally {
+      leave();
+      this.warm();
+    }
+  }
+
+  /** @throws {AgentError} `internal` when none can be started; `aborted` */
+  async #take(
+    command: WalledCommand,
+    key: string | undefined,
+    options: DecoderOptions,
+  ): Promise<DecoderProcess> {
+    const { what, signal } = options;
+    const at = this.#kept.findIndex((one) => one.key === key);
+    const [kept] = at === -1 ? [] : this.#kept.splice(at, 1);
+    clearTimeout(kept?.timer);
+    if (kept !== undefined) return kept.decoder;
+    const abort = () => decoder?.kill("was killed: its work was given up");
+    signal?.addEventListener("abort", abort, { once: true });
+    let decoder: DecoderProcess | undefined;
+    try {
+      decoder = this.#fresh.shift() ?? this.#start(command);
+      await decoder.ready;
+    } catch (error) {
+      const why = error instanceof DecoderLost
+        ? `its process ${error.end.words}`
+        : messageOf(error);
+      if (signal?.aborted !== true && !this.#closed) {
+        throw new AgentError("internal", `Cannot ${what}: no decoder was started: ${why}`);
+      }
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
+    if (decoder?.alive === true && signal?.aborted !== true) return decoder;
+    throw abortedError(what);
+  }
+
+  /** Keeps a decoder for more of the same, or ends it. */
+  #release(decoder: DecoderProcess, key: string | undefined): void {
+    if (!decoder.alive) return;
+    if (key === undefined || decoder.runs >= RUNS_MAX || this.#closed) {
+      return decoder.kill("was ended after its work");
+    }
+    const timer = setTimeout(() => decoder.kill("was ended: it had nothing to do"), IDLE_MS);
+    this.#kept.push({ decoder, key, timer });
+  }
+
+  /** Sees to one decoder that has read nothing, as far as there is room for it. */
+  async #fill(): Promise<void> {
+    const { command } = await this.#openWalls();
+    if (this.#closed || this.#fresh.length > 0 || this.#all.size >= decodersMax()) return;
+    const decoder = this.#start(command);
+    this.#fresh.push(decoder);
+    await decoder.ready;
+  }
+
+  /** Starts a decoder, in the place of one that waits when there are as many as there may be. */
+  #start(command: WalledCommand): DecoderProcess {
+    if (this.#closed) throw new AgentError("aborted", "Cannot start a decoder: they are closed");
+    if (this.#all.size >= decodersMax()) {
+      const [longest] = this.#kept;
+      longest?.decoder.kill("was ended for another kind of work");
+    }
+    const decoder = new DecoderProcess(command, this.#place.log, () => this.#gone(decoder));
+    this.#all.add(decoder);
+    const reaped = decoder.reaped.finally(() => this.#unreaped.delete(reaped));
+    this.#unreaped.add(reaped);
+    return decoder;
+  }
+
+  #gone(decoder: DecoderProcess): void {
+    this.#all.delete(decoder);
+    const fresh = this.#fresh.indexOf(decoder);
+    if (fresh !== -1) this.#fresh.splice(fresh, 1);
+    const kept = this.#kept.findIndex((one) => one.decoder === decoder);
+    if (kept === -1) return;
+    clearTimeout(this.#kept[kept]?.timer);
+    this.#kept.splice(kept, 1);
+  }
+
+  #openWalls(): Promise<Walls> {
+    return this.#walls ??= openWalls(this.#place);
+  }
+}
+
+/** A decoder that waits for more of the same. */
+interface Kept {
+  readonly decoder: DecoderProcess;
+  readonly key: string;
+  readonly timer: ReturnType<typeof setTimeout>;
+}
+
+/** How decoders are started, and what looks at the memory that they take. */
+interface Walls {
+  readonly command: WalledCommand;
+  readonly memory: MemoryWatch;
+}
+
+async function openWalls({ self, log, user, slots = 0 }: DecodersPlace): Promise<Walls> {
+  const root = Deno.uid() === 0;
+  // What is missing on this host is named by the pool of the guests.
+  const { tools } = await findGuestTools({ os: Deno.build.os, root });
+  const place = { tools, root, slots };
+  const command = decoderCommand(self, user === undefined ? place : { ...place, user });
+  return { command, memory: new MemoryWatch(tools.cat, log) };
+}

@@ -1,0 +1,163 @@
+// One decoder as the agent holds it: the process, its pipes, and the word for how it ended.
+
+import { messageOf } from "../domain/error.ts";
+import type { Log } from "../metrics/log.ts";
+import type { WalledCommand } from "../sandbox/command.ts";
+import { openWords } from "../sandbox/guest_checks.ts";
+import { GUEST_PERMISSIONS } from "../sandbox/protocol.ts";
+import {
+  exitWords,
+  killProcess,
+  OUTPUT_WORDS,
+  type ProcessEnd,
+  ProcessOutput,
+} from "../sandbox/process_output.ts";
+import { parseReady, READY_BYTES_MAX } from "./message.ts";
+import { FRAME, type Frame, PART_BYTES_MAX, readFrames } from "./frames.ts";
+
+/** Time for a new decoder to report that it is ready, milliseconds. */
+const START_DEADLINE_MS = 30_000;
+/** Time for a process to be gone after its output has ended, milliseconds. */
+const EXIT_WAIT_MS = 2000;
+
+/** Thrown by a decoder that has ended: `end` finishes the sentence "its process ...". */
+export class DecoderLost extends Error {
+  override readonly name = "DecoderLost";
+  readonly end: ProcessEnd;
+
+  constructor(end: ProcessEnd) {
+    super(`Cannot go on: the decoder ${end.words}`);
+    this.end = end;
+  }
+}
+
+/** A running decoder. It is opened by starting its process and closed by `kill()`. */
+export class DecoderProcess {
+  readonly pid: number;
+  /** Kept when it has proved that it has no permissions; rejected with DecoderLost. */
+  readonly ready: Promise<void>;
+  /** Kept when the process has been reaped and its output read to the end. */
+  readonly reaped: Promise<void>;
+  /** Pieces of work so far. */
+  runs = 0;
+  /** Bytes of the answer that is awaited. */
+  answerBytesMax = 0;
+
+  readonly #child: Deno.ChildProcess;
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #frames: AsyncGenerator<Frame>;
+  readonly #gone = Promise.withResolvers<never>();
+  readonly #onGone: () => void;
+  #ended: ProcessEnd | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
+
+  /** What it may take, MiB. */
+  readonly memoryMib: number;
+
+  /** @param gone called once, when it may be given no more work */
+  constructor(command: WalledCommand, log: Log, gone: () => void) {
+    this.#onGone = gone;
+    this.memoryMib = command.memoryMib;
+    this.#child = spawn(command);
+    this.pid = this.#child.pid;
+    this.#writer = this.#child.stdin.getWriter();
+    this.#frames = readFrames(this.#child.stdout, (kind) => this.#bytesMax(kind));
+    this.#gone.promise.catch(() => {});
+    const said = new ProcessOutput(
+      log.with({ decoder_pid: this.pid }),
+      () => this.kill(OUTPUT_WORDS),
+    );
+    this.reaped = Promise.all([this.#child.status, said.take(this.#child.stderr)])
+      .then(([status]) => this.#end(exitWords(status, said.tail, command.memoryMib)));
+    this.ready = this.#start();
+    this.ready.catch(() => {});
+  }
+
+  /** Whether it may still be given work. */
+  get alive(): boolean {
+    return this.#ended === undefined;
+  }
+
+  /** Writes one frame; kept when the pipe has taken it. @throws {DecoderLost} */
+  async send(frame: Uint8Array): Promise<void> {
+    try {
+      await this.#writer.write(frame);
+    } catch {
+      // The pipe breaks when the process ends, which says more.
+      await this.#gone.promise;
+    }
+  }
+
+  /** The next frame. @throws {DecoderLost} also for one that may not come, which kills it */
+  async next(): Promise<Frame> {
+    try {
+      const { value, done } = await this.#frames.next();
+      if (done !== true) return value;
+      // Most often the process has just died: its exit tells more than the end of its output.
+      if (this.alive) {
+        this.#silence = setTimeout(() => this.kill("closed its output"), EXIT_WAIT_MS);
+      }
+    } catch (error) {
+      this.kill(`broke the protocol: ${messageOf(error)}`);
+    }
+    return await this.#gone.promise;
+  }
+
+  /** Ends the process at once; `why` finishes the sentence "its process ...". */
+  kill(why: string, outOfMemory = false): void {
+    this.#end({ words: why, outOfMemory });
+    killProcess(this.#child);
+  }
+
+  #end(end: ProcessEnd): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = end;
+    clearTimeout(this.#silence);
+    this.#onGone();
+    this.#gone.reject(new DecoderLost(end));
+    // Both pipes are closed at this end, whatever waits at them.
+    this.#writer.abort().catch(() => {});
+    this.#frames.return(undefined).catch(() => {});
+  }
+
+  async #start(): Promise<void> {
+    const late = setTimeout(
+      () => this.kill(`was not ready after ${START_DEADLINE_MS} ms`),
+      START_DEADLINE_MS,
+    );
+    try {
+      const frame = await this.next();
+      const problem = frame.kind === FRAME.ready
+        ? openWords(parseReady(frame), GUEST_PERMISSIONS)
+        : "spoke before it was ready";
+      if (problem !== undefined) this.kill(`is not closed: ${problem}`);
+    } catch (error) {
+      this.kill(`broke the protocol: ${messageOf(error)}`);
+    } finally {
+      clearTimeout(late);
+    }
+    if (this.#ended !== undefined) throw new DecoderLost(this.#ended);
+  }
+
+  /** What a frame may hold: a report before the first piece of work, then output and answers. */
+  #bytesMax(kind: number): number | undefined {
+    if (this.runs === 0) return kind === FRAME.ready ? READY_BYTES_MAX : undefined;
+    if (kind === FRAME.output) return PART_BYTES_MAX;
+    return kind === FRAME.answer ? this.answerBytesMax : undefined;
+  }
+}
+
+function spawn({ program, args, env, uid, gid }: WalledCommand): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    clearEnv: true,
+    // What it writes at its end is shown in errors.
+    env: { NO_COLOR: "1", ...env },
+    cwd: "/",
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    ...(uid === undefined ? {} : { uid }),
+    ...(gid === undefined ? {} : { gid }),
+  }).spawn();
+}

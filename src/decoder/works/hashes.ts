@@ -1,0 +1,59 @@
+// The digests of many streams of bytes at once, in one decoder: downloads last as long as their servers
+// want, and a decoder for each would leave none for other work. Nothing is parsed here but the framing.
+//
+//   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
+//   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
+
+import type { Work } from "../work_limits.ts";
+import { openByteSource } from "../unpack/byte_source.ts";
+
+/** What a packet is. */
+export const PACKET = {
+  /** A stream begins; one byte: 1 when it is hashed by SHA-512 too, else 0. */
+  begin: 1,
+  /** Bytes of it. */
+  bytes: 2,
+  /** It has ended: its digests go out. */
+  end: 3,
+  /** It is given up. */
+  drop: 4,
+} as const;
+/** Bytes of a packet before those of the stream. */
+export const PACKET_HEAD_BYTES = 9;
+
+/** Answers how many streams have ended. */
+export const hashesWork: Work = async (_request, input, output) => {
+  const { createHash } = await import("node:crypto");
+  const open = new Map<number, ReturnType<typeof createHash>[]>();
+  const source = openByteSource(input);
+  let ended = 0;
+  while (!await source.ended()) {
+    const head = await source.take(PACKET_HEAD_BYTES);
+    const view = new DataView(head.buffer, head.byteOffset);
+    const [stream, what, length] = [view.getUint32(0), view.getUint8(4), view.getUint32(5)];
+    const hashes = open.get(stream) ?? [];
+    switch (what) {
+      case PACKET.begin: {
+        const [both] = await source.take(length);
+        const algorithms = both === 1 ? ["sha256", "sha512"] : ["sha256"];
+        open.set(stream, algorithms.map((algorithm) => createHash(algorithm)));
+        break;
+      }
+      case PACKET.bytes:
+        for await (const part of source.parts(length)) {
+          for (const hash of hashes) hash.update(part);
+        }
+        break;
+      case PACKET.end: {
+        const [sha256, sha512] = hashes.map((hash) => hash.digest("hex"));
+        open.delete(stream);
+        ended += 1;
+        await output(new TextEncoder().encode(JSON.stringify({ stream, sha256, sha512 }) + "\n"));
+        break;
+      }
+      default:
+        open.delete(stream);
+    }
+  }
+  return ended;
+};

@@ -1,0 +1,189 @@
+// Documents of the image index, read by every rule and compared with each other. Each kind of reading
+// takes documents in an order of its own and answers what the agent needs of them; a document that
+// breaks a rule is an answer too: `{refused: {document, path, reason}}`.
+
+import { type BuildList, parseBuildList } from "../../domain/index/artifact.ts";
+import { checkOpenapi, parseDistro, parseDistroList } from "../../domain/index/image_index.ts";
+import {
+  decodeDocument,
+  DOCUMENT_BYTES_MAX,
+  refuse,
+  RefusedDocument,
+} from "../../domain/index/index_document.ts";
+import { DISTRO_LIST_PATH, OPENAPI_PATH } from "../../domain/index/index_path.ts";
+import {
+  equalJson,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  objectsIn,
+} from "../../domain/json.ts";
+import { isEmptyPin, type Pin, pinsOf, rolledBack, weakened } from "../../domain/index/pins.ts";
+import { takeBodies } from "./bodies.ts";
+import { openByteSource } from "../unpack/byte_source.ts";
+import type { Work } from "../work_limits.ts";
+
+/** A document as it is given: what it is, and its bytes. */
+interface Given {
+  readonly path: string;
+  readonly body: Uint8Array;
+}
+
+type Reading = (request: JsonObject, documents: readonly Given[]) => JsonValue;
+
+/** Reads documents: request `{kind, lengths, paths}` and what the kind takes besides. */
+export const indexWork: Work = async (request, input) => {
+  const bodies = await takeBodies(openByteSource(input), request.lengths);
+  const paths = Array.isArray(request.paths) ? request.paths.map(String) : [];
+  const given = bodies.map((body, index) => ({ path: paths[index] ?? "", body }));
+  const read = READINGS[String(request.kind)];
+  if (read === undefined) throw new TypeError("Cannot read documents: the kind is unknown");
+  try {
+    return read(request, given);
+  } catch (error) {
+    if (!(error instanceof RefusedDocument)) throw error;
+    const { place, reason } = error;
+    return { refused: { document: place.document, path: place.path, reason } };
+  }
+};
+
+const READINGS: Readonly<Record<string, Reading>> = {
+  list: (_request, [list]) => asJson(parseDistroList(decoded(list))),
+  distro: ({ distro }, [document]) => {
+    const { distros: [summary] } = parseDistroList({ distros: [distro] });
+    return summary === undefined ? null : asJson(parseDistro(decoded(document), summary));
+  },
+  build: readBuild,
+  release: readRelease,
+  equal: (_request, [one, other]) => equalJson(decoded(one), decoded(other)),
+  optional: (_request, [document]) => {
+    const value = decoded(document);
+    if (document?.path === OPENAPI_PATH) checkOpenapi(value);
+    else if (typeof value !== "object" || value === null) {
+      refuse({ document: document?.path ?? "", path: "$" }, "must be an object or a list");
+    }
+    return true;
+  },
+  compose,
+  hosts: (_request, documents) => [
+    ...new Set(documents.flatMap((document) => orNone(() => hostsOf(document)))),
+  ],
+};
+
+function decoded(document: Given | undefined): JsonValue {
+  if (document === undefined) throw new TypeError("Cannot read documents: one is missing");
+  // Whatever JSON.parse returns is a JSON value.
+  return decodeDocument(document.body, document.path) as JsonValue;
+}
+
+/** What a parser has made is JSON, but for fields that are absent. */
+function asJson(value: object): JsonObject {
+  return value as JsonObject;
+}
+
+/** Reads one list of builds: the names of all, and the one that is wanted, or else the first. */
+function readBuild(request: JsonObject, [document]: readonly Given[]): JsonValue {
+  const about = { distro: String(request.distro), release: String(request.release) };
+  const kind = request.list === "archived" ? "archived" : "current";
+  const place = { document: document?.path ?? "", ...about, kind } as const;
+  const { builds } = parseBuildList(decoded(document), place);
+  const chosen = typeof request.build === "string"
+    ? builds.find(({ build }) => build === request.build)
+    : builds[0];
+  return {
+    names: builds.map(({ build }) => build),
+    list: chosen === undefined ? null : { ...about, builds: [asJson(chosen)] },
+  };
+}
+
+/**
+ * Reads the lists of a release: `news` of them come first, then those that are held, then what is
+ * remembered of artifacts that are gone. `kinds` says of each list whether it is current or archived.
+ * Answers what leaves the release and what comes back, and the change that an operator must allow.
+ */
+function readRelease(request: JsonObject, documents: readonly Given[]): JsonValue {
+  const { distro, release, kinds, news, accepts } = request;
+  const about = { distro: String(distro), release: String(release) };
+  const listOf = (document: Given, index: number): BuildList =>
+    parseBuildList(decoded(document), {
+      document: document.path,
+      ...about,
+      kind: Array.isArray(kinds) && kinds[index] === "archived" ? "archived" : "current",
+    });
+  const remembered = documents.at(-1);
+  const lists = documents.slice(0, -1);
+  const after = lists.slice(0, Number(news)).map(listOf);
+  const before = lists.flatMap((document, index) =>
+    index < Number(news) ? [] : orNone(() => [listOf(document, index)])
+  );
+  // The agent's own text.
+  const gone = JSON.parse(new TextDecoder().decode(remembered?.body)) as [string, Pin][];
+  const [held, now] = [pinsOf(before), pinsOf(after)];
+  const here = new Set(now.map(([artifact]) => artifact));
+  const change = accepts === true
+    ? undefined
+    : weakened(new Map([...gone, ...held]), now) ?? rolledBack(before, after);
+  return {
+    change: Number(news) === 0 ? null : change ?? null,
+    artifacts: now.length,
+    leaving: held.flatMap(([artifact, pin]) =>
+      here.has(artifact) || isEmptyPin(pin) ? [] : [[artifact, JSON.stringify(pin)]]
+    ),
+    back: gone.map(([artifact]) => artifact).filter((artifact) => here.has(artifact)),
+  };
+}
+
+/**
+ * The list of distros that is stored: the upstream's own when every distro of it was accepted, which is
+ * null here. When some were not, it must speak of what is served: the distros that are kept appear as
+ * they were listed before, and those that are not here at all do not appear.
+ */
+function compose(_request: JsonObject, documents: readonly Given[]): JsonValue {
+  const [body, states, stored] = documents;
+  const list = decoded(body);
+  // The agent's own text.
+  const stateOf = new Map(JSON.parse(new TextDecoder().decode(states?.body)) as [string, string][]);
+  const before = new Map(stored === undefined ? [] : entriesOf(decoded(stored)));
+  const composed = entriesOf(list).flatMap(([id, entry]): JsonValue[] => {
+    const state = stateOf.get(id);
+    if (state === "accepted") return [entry];
+    return state === "kept" ? [before.get(id) ?? entry] : [];
+  });
+  if (!isJsonObject(list) || equalJson(composed, list.distros ?? null)) return null;
+  const made = { ...list, distros: composed };
+  const spaced = JSON.stringify(made, null, 2) + "\n";
+  const text = spaced.length * 3 <= DOCUMENT_BYTES_MAX ? spaced : JSON.stringify(made) + "\n";
+  const size = new TextEncoder().encode(text).byteLength;
+  if (size > DOCUMENT_BYTES_MAX) {
+    refuse({ document: DISTRO_LIST_PATH, path: "$" }, `would have ${size} bytes with what is kept`);
+  }
+  return text;
+}
+
+/** A held document may be of an earlier version, whose rules were fewer: it must not stand in the way. */
+function orNone<T>(read: () => T[]): T[] {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RefusedDocument) return [];
+    throw error;
+  }
+}
+
+function entriesOf(list: JsonValue): [string, JsonValue][] {
+  const distros = isJsonObject(list) ? objectsIn(list.distros) : [];
+  return distros.flatMap((entry): [string, JsonValue][] =>
+    typeof entry.id === "string" ? [[entry.id, entry]] : []
+  );
+}
+
+/** Hosts of all locations of a document, whatever kind of document it is. */
+function hostsOf(document: Given): string[] {
+  const value = decoded(document);
+  const builds = isJsonObject(value) ? objectsIn(value.builds) : [];
+  return builds
+    .flatMap((build) => objectsIn(build.artifacts))
+    .flatMap((artifact) => objectsIn(artifact.locations))
+    .map(({ url }) => typeof url === "string" ? URL.parse(url)?.host ?? "" : "")
+    .filter((host) => host !== "");
+}

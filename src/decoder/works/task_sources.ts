@@ -1,0 +1,30 @@
+// Task sources: the parser, which recurses and whose time and memory a stranger's text decides.
+
+import { AgentError } from "../../domain/error.ts";
+import { functionProblem } from "../../domain/job/task_source.ts";
+import type { Work } from "../work_limits.ts";
+
+/** Characters of one problem, in which names of the source stand. */
+const PROBLEM_CHARS_MAX = 500;
+
+/**
+ * Its input is a JSON list of sources. Answers for each what keeps it from being a task, in words that
+ * follow the name of its field, or null.
+ */
+export const taskSourcesWork: Work = async (_, input) => {
+  const sources: unknown = JSON.parse(await textOf(input));
+  if (!Array.isArray(sources)) throw new AgentError("malformed", "Cannot parse: expected a list");
+  return sources.map((source: unknown) => cut(functionProblem(String(source))));
+};
+
+async function textOf(input: AsyncIterable<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const part of input) text += decoder.decode(part, { stream: true });
+  return text + decoder.decode();
+}
+
+function cut(problem: string | undefined): string | null {
+  if (problem === undefined) return null;
+  return problem.length <= PROBLEM_CHARS_MAX ? problem : `${problem.slice(0, PROBLEM_CHARS_MAX)}…`;
+}

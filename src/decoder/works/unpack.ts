@@ -1,0 +1,47 @@
+// Undoing the compression of one file: its bytes go in, what was packed comes out, and its digest at
+// the end. How large it may become, the agent judges by what comes.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media_compression.ts";
+import type { Progress } from "../unpack/progress.ts";
+import type { Work } from "../work_limits.ts";
+
+/** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
+export const unpackWork: Work = async (request, input, output) => {
+  const { createHash } = await import("node:crypto");
+  const { openUnpacker } = await import("./unpacker.ts");
+  const { openProgress } = await import("../unpack/progress.ts");
+  const unpack = await openUnpacker(compressionOf(request));
+  const progress = openProgress();
+  const hash = createHash("sha256");
+  try {
+    for await (const part of unpack(counted(input, progress), progress)) {
+      progress.gave(part.byteLength);
+      hash.update(part);
+      await output(part);
+    }
+    return { sha256: hash.digest("hex") };
+  } catch (error) {
+    // Memory that could not be had is not the library's word on the file, but the end.
+    if (error instanceof RangeError && /allocation failed/.test(error.message)) throw error;
+    const message = `Cannot ${request.what}: ${messageOf(error)}`;
+    throw new AgentError("upstream", message, { cause: error });
+  }
+};
+
+async function* counted(
+  input: AsyncIterable<Uint8Array>,
+  progress: Progress,
+): AsyncGenerator<Uint8Array> {
+  for await (const part of input) {
+    progress.took(part.byteLength);
+    yield part;
+  }
+}
+
+function compressionOf({ compression }: JsonObject): PackedAs {
+  const known = COMPRESSIONS.find((name) => name === compression);
+  if (known !== undefined) return known;
+  throw new AgentError("internal", `Cannot unpack: expected one of ${COMPRESSIONS.join(", ")}`);
+}

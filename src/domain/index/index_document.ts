@@ -1,0 +1,247 @@
+// Reading a document of the image index that somebody else wrote: from bytes to a JSON value within
+// limits, and from a JSON value to fields whose types are known. Every refusal says which document,
+// where in it (as a JSON path) and what was found, so that its publisher can be told.
+
+import { AgentError } from "../error.ts";
+import { isJsonObject, type JsonObject } from "../json.ts";
+import { countNames, measureJson, wideNumbers } from "../json_scan.ts";
+
+/** Largest document of the index, bytes. The largest known one has under 100 kB. */
+export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024;
+/** Deepest nesting of a document; the specification needs 7. */
+const DOCUMENT_DEPTH_MAX = 64;
+/** Values of a document: what is built of one must fit into memory. An artifact has about 35. */
+export const DOCUMENT_VALUES_MAX = 100_000;
+/** Names of any one object of a document. The known ones have 24 at most. */
+export const DOCUMENT_NAMES_MAX = 1000;
+/** Members of any one list of a document. */
+export const DOCUMENT_LIST_MAX = 10_000;
+/** Characters of any one text of a document. */
+const TEXT_CHARS_MAX = 4096;
+/** Characters of a found value that an error repeats. */
+const QUOTE_CHARS_MAX = 64;
+/** The first integer beyond the format `uint64`. As a double it also stands for those just below. */
+const UINT64_END = 2 ** 64;
+
+/** A place in a document of the index. */
+export interface Place {
+  /** Path of the document, such as `v1/index.json`. */
+  readonly document: string;
+  /** JSON path, such as `$.releases[2].id`. */
+  readonly path: string;
+}
+
+/** A document that breaks a rule: which, where in it, and why. */
+export class RefusedDocument extends AgentError {
+  readonly place: Place;
+  /** Words that follow the place. */
+  readonly reason: string;
+
+  constructor(place: Place, reason: string, cause?: unknown) {
+    super("upstream", `Cannot accept ${place.document}: ${place.path} ${reason}`, { cause });
+    this.place = place;
+    this.reason = reason;
+  }
+}
+
+/** @throws {RefusedDocument} always */
+export function refuse(place: Place, reason: string): never {
+  throw new RefusedDocument(place, reason);
+}
+
+/** The place of a member or element. */
+export function inside(place: Place, key: string | number): Place {
+  const step = typeof key === "number" ? `[${key}]` : `.${key}`;
+  return { document: place.document, path: place.path + step };
+}
+
+/** A found value as an error repeats it. */
+export function quote(value: string): string {
+  return JSON.stringify(value.slice(0, QUOTE_CHARS_MAX));
+}
+
+/**
+ * The JSON value of a document.
+ * @throws {AgentError} `upstream` when it is not UTF-8, not JSON, too large, nested too deeply, or
+ *   names a member twice: of those, readers take one or the other
+ */
+export function decodeDocument(body: Uint8Array, document: string): unknown {
+  const place = { document, path: "$" };
+  if (body.byteLength > DOCUMENT_BYTES_MAX) {
+    refuse(place, `has ${body.byteLength} bytes, over the limit of ${DOCUMENT_BYTES_MAX}`);
+  }
+  const measure = measureJson(body);
+  const { depth, values, names, namesOfOne } = measure;
+  if (depth > DOCUMENT_DEPTH_MAX) refuse(place, `is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
+  if (values > DOCUMENT_VALUES_MAX) refuse(place, `has over ${DOCUMENT_VALUES_MAX} values`);
+  if (namesOfOne > DOCUMENT_NAMES_MAX) {
+    refuse(place, `has an object of over ${DOCUMENT_NAMES_MAX} names`);
+  }
+  let value: unknown;
+  try {
+    // A byte order mark is left in, and so refused as RFC 8259 section 8.1 has it.
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    value = JSON.parse(decoder.decode(measure.wideNumbers ? withoutRounded(body) : body));
+  } catch (cause) {
+    const reason = cause instanceof SyntaxError ? "JSON" : "UTF-8";
+    throw new RefusedDocument(place, `is not ${reason}`, cause);
+  }
+  if (countNames(value) !== names) refuse(place, "names a member twice");
+  return value;
+}
+
+/**
+ * The bytes of a document in which every number from 2^64 on that a double rounds to just that is a
+ * larger one, by nines for its digits: parsed, it could not be told from those just below.
+ */
+function withoutRounded(body: Uint8Array): Uint8Array {
+  let changed = body;
+  const [decoder, encoder] = [new TextDecoder(), new TextEncoder()];
+  for (const [start, end] of wideNumbers(body)) {
+    const digits = decoder.decode(body.subarray(start, end));
+    if (Number(digits) !== UINT64_END) continue;
+    if (/^\d{20}$/.test(digits) && BigInt(digits) < BigInt(UINT64_END)) continue;
+    if (changed === body) changed = body.slice();
+    const mantissa = digits.search(/e/i);
+    const nines = (mantissa < 0 ? digits : digits.slice(0, mantissa)).replaceAll(/\d/g, "9");
+    changed.set(encoder.encode(nines), start);
+  }
+  return changed;
+}
+
+/** @throws {AgentError} `upstream` when the value is not an object */
+export function readObject(value: unknown, place: Place): JsonObject {
+  return isJsonObject(value) ? value : refuse(place, `must be an object, found ${found(value)}`);
+}
+
+/** A required list. @throws {AgentError} `upstream` */
+export function readList(object: JsonObject, key: string, place: Place): readonly unknown[] {
+  const at = inside(place, key);
+  const value = member(object, key);
+  if (!Array.isArray(value)) return refuse(at, `must be a list, found ${found(value)}`);
+  if (value.length > DOCUMENT_LIST_MAX) {
+    refuse(at, `has ${value.length} members, over the limit of ${DOCUMENT_LIST_MAX}`);
+  }
+  return value;
+}
+
+/** A list that is empty when it is absent; null is not a list. @throws {AgentError} `upstream` */
+export function readOptionalList(
+  object: JsonObject,
+  key: string,
+  place: Place,
+): readonly unknown[] {
+  return member(object, key) === undefined ? [] : readList(object, key, place);
+}
+
+/** A text. @throws {AgentError} `upstream` */
+export function asText(value: unknown, at: Place): string {
+  if (typeof value !== "string") return refuse(at, `must be a text, found ${found(value)}`);
+  if (value.length > TEXT_CHARS_MAX) {
+    refuse(at, `has ${value.length} characters, over the limit of ${TEXT_CHARS_MAX}`);
+  }
+  return value;
+}
+
+/** A required text. @throws {AgentError} `upstream` */
+export function readText(object: JsonObject, key: string, place: Place): string {
+  return asText(member(object, key), inside(place, key));
+}
+
+/** A required text that names something, so it is not empty. @throws {AgentError} `upstream` */
+export function readNonEmptyText(object: JsonObject, key: string, place: Place): string {
+  const text = readText(object, key, place);
+  return text === "" ? refuse(inside(place, key), "must not be empty") : text;
+}
+
+/** A text that may be null or absent. @throws {AgentError} `upstream` */
+export function readNullableText(object: JsonObject, key: string, place: Place): string | null {
+  const value = member(object, key) ?? null;
+  return value === null ? null : asText(value, inside(place, key));
+}
+
+/** A boolean that may be null or absent. @throws {AgentError} `upstream` */
+export function readNullableBoolean(
+  object: JsonObject,
+  key: string,
+  place: Place,
+): boolean | null {
+  const value = member(object, key) ?? null;
+  if (value === null || typeof value === "boolean") return value;
+  return refuse(inside(place, key), `must be true or false, found ${found(value)}`);
+}
+
+/** An integer of format `uint64` that may be null or absent. @throws {AgentError} `upstream` */
+export function readNullableSize(object: JsonObject, key: string, place: Place): number | null {
+  const value = member(object, key) ?? null;
+  if (value === null) return null;
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= UINT64_END) {
+    return value;
+  }
+  const what = typeof value === "number" && value > UINT64_END ? "2^64 or more" : found(value);
+  return refuse(inside(place, key), `must be an integer from 0, found ${what}`);
+}
+
+/** A value of a closed enumeration. @throws {AgentError} `upstream` */
+export function asOneOf<T extends string>(value: unknown, known: readonly T[], at: Place): T {
+  const match = known.find((word) => word === value);
+  return match ?? refuse(at, `must be one of ${known.join(", ")}, found ${found(value)}`);
+}
+
+/** An object that may be null or absent. @throws {AgentError} `upstream` */
+export function readNullable<T>(
+  object: JsonObject,
+  key: string,
+  place: Place,
+  read: (value: JsonObject, at: Place) => T,
+): T | null {
+  const value = member(object, key) ?? null;
+  const at = inside(place, key);
+  return value === null ? null : read(readObject(value, at), at);
+}
+
+/** Own members only: a document has nothing to say through the prototype of objects. */
+export function member(object: JsonObject, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+function found(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "an object";
+  return typeof value === "string" ? quote(value) : String(value);
+}
+
+const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
+const DATE_TIME =
+  /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
+
+/** A calendar date (RFC 3339 `full-date`), null or absent. @throws {AgentError} `upstream` */
+export function readNullableDate(object: JsonObject, key: string, place: Place): string | null {
+  const text = readNullableText(object, key, place);
+  if (text === null || isCalendarDate(text)) return text;
+  return refuse(inside(place, key), `must be a date such as 2030-05-31, found ${quote(text)}`);
+}
+
+/**
+ * An instant (RFC 3339 `date-time`) with any number of fractional digits, null or absent. It stays
+ * the text that it was: a Date would lose what lies below milliseconds.
+ * @throws {AgentError} `upstream`
+ */
+export function readNullableDateTime(object: JsonObject, key: string, place: Place): string | null {
+  const text = readNullableText(object, key, place);
+  if (text === null || isCalendarDate(DATE_TIME.exec(text)?.[1] ?? "")) return text;
+  const reason = `must be a date and time such as 2026-01-31T18:30:00Z, found ${quote(text)}`;
+  return refuse(inside(place, key), reason);
+}
+
+function isCalendarDate(text: string): boolean {
+  const match = DATE.exec(text);
+  if (match === null) return false;
+  const [year, month, day] = match.slice(1).map(Number) as [number, number, number];
+  // A date that does not exist, such as 31 February, rolls over into another month.
+  const date = new Date(Date.UTC(2000, 0, 1));
+  date.setUTCFullYear(year, month - 1, day);
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+}

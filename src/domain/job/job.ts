@@ -1,0 +1,122 @@
+// Jobs: their fields, and what a job knows of its phases. job_request.ts reads what callers ask for,
+// job_wire.ts writes what they are shown.
+//
+// A job runs its chain; when that fails, or its time is up, its onerror; when it is canceled, its
+// oncancel. `phase` says which of the three it is in. What tasks set on their job object is kept in
+// `props`, except for `params`, which has a column of its own.
+
+import { unreachable } from "../error.ts";
+import type { JobUuid, RunnerId, WorkflowUuid } from "../id.ts";
+import type { Instant } from "../instant.ts";
+import type { Execution } from "./state.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
+import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
+
+export const PHASES = ["chain", "onerror", "oncancel"] as const;
+/** Which of its chains a job is in. */
+export type Phase = typeof PHASES[number];
+
+/** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
+export interface TaskResult {
+  readonly result: JsonValue;
+  /** The empty text when there was none; a text, or `{name, message}` of an Error. */
+  readonly error: JsonValue;
+  /** The task's name, or its uuid when it has none. */
+  readonly name: string;
+  readonly started_at: Instant;
+  readonly finished_at: Instant;
+  /** Executions of the body. */
+  readonly attempts: number;
+}
+
+/** A job as the store keeps it. @see document 2, Job */
+export interface Job {
+  readonly uuid: JobUuid;
+  readonly workflow_uuid: WorkflowUuid;
+  readonly name: string;
+  readonly execution: Execution;
+  readonly phase: Phase;
+  readonly chain: readonly Task[];
+  readonly onerror: readonly Task[];
+  readonly oncancel: readonly Task[];
+  /** Seconds for the chain; time spent queued or waiting does not count. */
+  readonly timeout: number;
+  readonly exec_after: Instant;
+  /** From when on a runner may claim the job; null when it is not to be claimed. */
+  readonly claimable_at: Instant | null;
+  readonly target: string | null;
+  /** Pattern of the targets that no other job may have while this one is unfinished. */
+  readonly locks: string | null;
+  /** Told when the job is final. */
+  readonly callback_url: string | null;
+  readonly params: JsonObject;
+  /** What tasks set on the job besides `params`. */
+  readonly props: JsonObject;
+  readonly chain_results: readonly TaskResult[];
+  readonly onerror_results: readonly TaskResult[];
+  readonly oncancel_results: readonly TaskResult[];
+  readonly created_at: Instant;
+  /** When a runner first took the job. */
+  readonly started_at: Instant | null;
+  readonly finished_at: Instant | null;
+  /** Milliseconds spent running the present phase before the present claim. */
+  readonly elapsed_ms: number;
+  /** Milliseconds spent running the phases before the present one. */
+  readonly phases_ms: number;
+  readonly runner_id: RunnerId | null;
+  /** How often the job was claimed; names the claim under which a runner may write about it. */
+  readonly lease: number;
+  /** Claims of the present task without a recorded result; see STARTS_MAX in run_job.ts. */
+  readonly starts: number;
+}
+
+/** A job that is about to be written. */
+export interface NewJob {
+  readonly uuid: JobUuid;
+  readonly workflow: Workflow;
+  readonly exec_after: Instant;
+  readonly target: string | null;
+  readonly params: JsonObject;
+  /** What the engine itself keeps on the job, such as the attempt that came before it. */
+  readonly props?: JsonObject;
+  readonly locks?: string | null;
+  readonly callback_url?: string | null;
+  /** Results of an earlier job with which this one begins: it goes on with the task after them. */
+  readonly chain_results?: readonly TaskResult[];
+  /** Under which a repeated request is known. */
+  readonly idempotency?: Idempotency;
+  readonly created_at: Instant;
+}
+
+/** What tells a repeated request from a new one. */
+export interface Idempotency {
+  readonly key: string;
+  /** Lower-case hex SHA-256 of the canonical request. */
+  readonly request_sha256: string;
+}
+
+/** The job's own copy of what its workflow says of time. */
+export function timeoutOf(workflow: Workflow): number {
+  return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
+}
+
+/** Whether a job is canceled and its oncancel chain has not come to its end. */
+export function isUndoing(
+  { execution, runner_id, claimable_at }: Pick<Job, "execution" | "runner_id" | "claimable_at">,
+): boolean {
+  return execution === "canceled" && (runner_id !== null || claimable_at !== null);
+}
+
+/** The tasks and the results of the phase that a job is in. */
+export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly TaskResult[] } {
+  switch (job.phase) {
+    case "chain":
+      return { tasks: job.chain, results: job.chain_results };
+    case "onerror":
+      return { tasks: job.onerror, results: job.onerror_results };
+    case "oncancel":
+      return { tasks: job.oncancel, results: job.oncancel_results };
+    default:
+      return unreachable(job.phase);
+  }
+}

@@ -1,0 +1,116 @@
+// How jobs look from outside: the words of the wire, and which fields a response shows.
+
+import { invalidArgument } from "../error.ts";
+import type { Instant } from "../instant.ts";
+import type { Job } from "./job.ts";
+import type { Execution } from "./state.ts";
+import type { JsonObject } from "../json.ts";
+
+/** The words of a response, and which of them change for clients of node-workflow. */
+export type Wording = "document" | "node-workflow";
+
+/**
+ * The word for an execution in a response: document 2 shows finished jobs as `success` and
+ * `failure`; node-workflow's clients look for `succeeded` and `failed`.
+ */
+export function executionOnWire(execution: Execution, wording: Wording): string {
+  if (wording === "node-workflow") return execution;
+  if (execution === "succeeded") return "success";
+  if (execution === "failed") return "failure";
+  return execution;
+}
+
+/** The execution that a list filter names. @throws {AgentError} `invalid_argument` */
+export function parseExecutionFilter(word: string): Execution {
+  switch (word) {
+    case "success":
+    case "succeeded":
+      return "succeeded";
+    case "failure":
+    case "failed":
+      return "failed";
+    case "queued":
+    case "running":
+    case "waiting":
+    case "canceled":
+    case "retried":
+      return word;
+    default:
+      throw invalidArgument(
+        "execution",
+        `Cannot filter by execution ${JSON.stringify(word)}: expected succeeded, failed, ` +
+          "running, canceled, queued or waiting",
+      );
+  }
+}
+
+/** What the engine keeps of a job that was made anew by `cb('retry')`, and of the one after it. */
+export const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
+
+/**
+ * What only the engine sets on a job. A task that sets one of these on its job object has set
+ * nothing: neither a later task nor a response sees it.
+ */
+export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
+  ...("uuid workflow_uuid workflow name execution phase chain onerror oncancel chain_results " +
+    "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
+    "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
+    "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid " +
+    "secret_params")
+    .split(" "),
+  ...ATTEMPT_FIELDS,
+]);
+
+/** Why an unfinished job does not run at present. */
+export type WaitReason =
+  | "scheduled" // its time has not come; `next_run_at` tells it
+  | "waiting_for_slot" // it is ready, and goes on when a runner has a free slot
+  | "waiting_for_resume"; // a task has set it to waiting
+
+/** Why a job does not run, for those who wait for it; nothing of a running or finished one. */
+function waitOf(job: Job, now: Instant): { reason?: WaitReason; next_run_at?: Instant } {
+  if (job.execution === "waiting") return { reason: "waiting_for_resume" };
+  if (job.execution !== "queued" || job.claimable_at === null) return {};
+  if (job.claimable_at <= now) return { reason: "waiting_for_slot" };
+  return { reason: "scheduled", next_run_at: job.claimable_at };
+}
+
+/** A job as a response shows it; what means nothing to a caller is left out. */
+export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject {
+  const shown: readonly string[] = ATTEMPT_FIELDS;
+  const set = Object.entries(job.props).filter(([name]) =>
+    !ENGINE_FIELDS.has(name) || shown.includes(name)
+  );
+  const wire: Record<string, unknown> = {
+    ...Object.fromEntries(set),
+    uuid: job.uuid,
+    workflow_uuid: job.workflow_uuid,
+    name: job.name,
+    execution: executionOnWire(job.execution, wording),
+    ...waitOf(job, now),
+    chain: job.chain,
+    onerror: job.onerror,
+    chain_results: job.chain_results,
+    onerror_results: job.onerror_results,
+    ...(job.oncancel.length === 0
+      ? {}
+      : { oncancel: job.oncancel, oncancel_results: job.oncancel_results }),
+    timeout: job.timeout,
+    exec_after: job.exec_after,
+    params: job.params,
+    ...given("target", job.target),
+    ...given("locks", job.locks),
+    ...given("callback_url", job.callback_url),
+    created_at: job.created_at,
+    ...given("started_at", job.started_at),
+    ...given("finished_at", job.finished_at),
+    ...given("runner_id", job.runner_id),
+    elapsed: (job.phases_ms + job.elapsed_ms) / 1000,
+  };
+  // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
+  return wire as JsonObject;
+}
+
+function given(name: string, value: string | null): Record<string, string> {
+  return value === null ? {} : { [name]: value };
+}

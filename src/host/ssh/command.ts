@@ -1,0 +1,175 @@
+// Runs a program on a host that is reached by ssh, as runCommand() runs one here: a cleared
+// environment, a deadline, a bound on what is read, and nothing left running when it is cut off.
+//
+// Closing a session kills nothing at its far end, and ssh's exit code 255 may be anybody's. So the
+// program is started by a small script there. Its input is the program's, then stays open: when it
+// closes before the program has ended, because the caller gave up, ssh was killed or the connection
+// broke, the script kills its process group, which is the session's own, and itself with it. Should
+// the closing never be seen, the deadline is kept there, too. The script says on both streams where
+// the program's words begin, and at the end with which code it ended; whatever else ends the session
+// is a failure of ssh.
+
+import { AgentError } from "../../domain/error.ts";
+import { checkAborted } from "../abort.ts";
+import { type CommandOptions, type CommandResult, runCommand } from "../command.ts";
+import { addressOf, SSH, sshWords } from "./client.ts";
+import type { SshConnection } from "./connection.ts";
+import { commandLine } from "./ssh_quote.ts";
+
+/** How much later than here the deadline passes at the far end, seconds. */
+const FAR_DEADLINE_GRACE_SECONDS = 5;
+
+/**
+ * The script. `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many
+ * bytes of the input are the program's; then the program and its arguments. `keep`: the program goes
+ * on when the input closes. The bytes are read one by one, so that none of what follows is taken.
+ */
+const SCRIPT = `
+mark=$1 limit=$2 end=$3 bytes=$4
+shift 4
+PATH=/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin
+export PATH
+echo "$mark begin"
+echo "$mark begin" >&2
+if [ ! -f "$1" ] || [ ! -x "$1" ]; then echo "$mark end missing" >&2; exit 1; fi
+cd / || exit 1
+( sleep "$limit"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
+{
+  if [ "$bytes" -gt 0 ]; then dd ibs=1 obs=4096 count="$bytes" 2>/dev/null; fi
+  exec >/dev/null 2>&1
+  cat
+  if [ "$end" = cut ]; then kill -s KILL 0; fi
+} | {
+  env -i LC_ALL=C PATH="$PATH" "$@"
+  printf '\\n%s end %d\\n' "$mark" "$?" >&2
+  kill -s KILL 0
+}
+`;
+
+/** Names of the signals whose numbers are the same on every system that we know. */
+const SIGNALS: Readonly<Record<number, string>> = {
+  1: "SIGHUP",
+  2: "SIGINT",
+  3: "SIGQUIT",
+  4: "SIGILL",
+  5: "SIGTRAP",
+  6: "SIGABRT",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  13: "SIGPIPE",
+  14: "SIGALRM",
+  15: "SIGTERM",
+};
+
+/**
+ * Runs a program of the far end to its end. Where the caller names `released`, the program goes on
+ * there to its end or its deadline when the connection breaks. A session that ended before the
+ * program was started is tried once more, over a new connection.
+ * @param program Absolute path at the far end
+ * @param options `env` and `cwd` are not taken: the environment is cleared, the folder is `/`
+ * @throws {AgentError} as runCommand; `host` also when no connection can be made, or when it broke
+ * while the program ran
+ */
+export async function runFarCommand(
+  connection: SshConnection,
+  newMark: () => string,
+  program: string,
+  args: readonly string[],
+  options: Omit<CommandOptions, "env" | "cwd">,
+): Promise<CommandResult> {
+  const far = { connection, newMark, program, args, options };
+  const first = await attempt(far);
+  if (first.kind === "ended") return first.result;
+  // The connection broke while nobody used it, and this is the first call that notices.
+  if (first.kind === "not_begun" && !await connection.isUp()) {
+    const second = await attempt(far);
+    if (second.kind === "ended") return second.result;
+    throw brokenSession(far, second);
+  }
+  throw brokenSession(far, first);
+}
+
+interface FarCommand {
+  readonly connection: SshConnection;
+  readonly newMark: () => string;
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly options: Omit<CommandOptions, "env" | "cwd">;
+}
+
+type Attempt =
+  | { readonly kind: "ended"; readonly result: CommandResult }
+  | { readonly kind: "not_begun" | "cut_off"; readonly words: string };
+
+async function attempt({ connection, newMark, program, args, options }: FarCommand) {
+  const { host } = connection;
+  const action = `Cannot run ${JSON.stringify(program)} on ${addressOf(host)}`;
+  const mark = newMark();
+  const input = options.stdin ?? "";
+  const bytes = typeof input === "string" ? new TextEncoder().encode(input) : input;
+  const limit = Math.ceil(options.deadlineMs / 1000) + FAR_DEADLINE_GRACE_SECONDS;
+  const end = options.released === undefined ? "cut" : "keep";
+  const line = commandLine(
+    ["/bin/sh", "-c", SCRIPT, "zonewright", mark, `${limit}`, end, `${bytes.length}`, program]
+      .concat(args),
+  );
+  return await connection.session(options.signal, async (ssh): Promise<Attempt> => {
+    checkAborted(action, options.signal);
+    try {
+      const all = [...ssh, "-T", "--", host.destination, `exec ${line}`];
+      const its = { stdin: bytes, stdinStaysOpen: true, cwd: host.folder };
+      const result = await runCommand(SSH, all, { ...options, ...its });
+      return readAttempt(result, mark, `${action}: there is no such program`);
+    } catch (cause) {
+      if (!(cause instanceof AgentError)) throw cause;
+      const [, why] = /: (.*)/s.exec(cause.message) ?? [];
+      throw new AgentError(cause.code, `${action}: ${why}`, { cause });
+    }
+  });
+}
+
+/**
+ * What the streams of a session say of its program.
+ * @param missing message for a program that is not there
+ * @throws {AgentError} `host` when the program is not there
+ */
+export function readAttempt(result: CommandResult, mark: string, missing: string): Attempt {
+  const { stdout, stderr, durationMs } = result;
+  const begun = `${mark} begin\n`;
+  const at = stderr.indexOf(begun);
+  const from = stdout.indexOf(begun);
+  const rest = at < 0 ? "" : stderr.slice(at + begun.length);
+  const ended = new RegExp(`^${mark} end (\\d+|missing)$`, "m").exec(rest);
+  if (at < 0) return { kind: "not_begun", words: sshWords(stderr) };
+  if (ended === null || from < 0) return { kind: "cut_off", words: sshWords(stderr.slice(0, at)) };
+  if (ended[1] === "missing") throw new AgentError("host", missing);
+  // A shell tells a signal as 128 and its number; ksh93, the sh of illumos, as 256 and its number.
+  const told = Number(ended[1]);
+  const code = told > 256 ? told - 128 : told;
+  const signal = code > 128 ? SIGNALS[code - 128] ?? null : null;
+  return {
+    kind: "ended",
+    result: {
+      code,
+      signal,
+      stdout: stdout.slice(from + begun.length),
+      // The line feed before the mark is ours.
+      stderr: rest.slice(0, Math.max(0, ended.index - 1)),
+      durationMs,
+    },
+  };
+}
+
+function brokenSession(
+  { connection, program, options }: FarCommand,
+  { kind, words }: Exclude<Attempt, { kind: "ended" }>,
+): AgentError {
+  const action = `Cannot run ${JSON.stringify(program)} on ${addressOf(connection.host)}`;
+  const what = kind === "not_begun"
+    ? "ssh opened no session"
+    : options.released === undefined
+    ? "the connection broke while it ran, and it was killed there"
+    : "the connection broke while it ran, and it goes on there";
+  return new AgentError("host", `${action}: ${what}: ${words}`);
+}

@@ -1,0 +1,87 @@
+// One call of vmadm: its words, its deadline, and how its failure is told. Errors carry the command
+// and what both streams said, without secrets.
+
+import { AgentError, type ErrorCode } from "../../domain/error.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { CommandResult } from "../command.ts";
+import { secretsOf } from "./secret_text.ts";
+import type { Transport } from "../transport.ts";
+import { describeResult, messageOfOutput } from "./output.ts";
+
+/** Milliseconds that each operation may take; vmadm's own time-outs are shorter. */
+export const VMADM_DEADLINES_MS = {
+  validate: 60_000,
+  create: 600_000,
+  lookup: 60_000,
+  /** vmadm waits up to 300 s for the machine to run. */
+  boot: 360_000,
+  /** A guest has 180 s to power off, then vmadm waits up to 300 s for the zone. */
+  stop: 540_000,
+  /** A guest has 3 minutes to power off, then vmadm starts it, as `stop` and `boot` do. */
+  reboot: 900_000,
+  update: 120_000,
+  delete: 300_000,
+  info: 30_000,
+} as const;
+
+/** Milliseconds by operation. */
+export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, number>>;
+
+/** The vmadm of one host, and how long its operations may take. */
+export interface VmadmHost {
+  readonly transport: Transport;
+  readonly deadlinesMs: VmadmDeadlines;
+}
+
+/** A call of vmadm that is about to be made. */
+export interface VmadmCall {
+  readonly operation: keyof VmadmDeadlines;
+  /** What the call is for, as errors begin: `Cannot boot machine <uuid>`. */
+  readonly action: string;
+  readonly args: readonly string[];
+  /** Sent as JSON on standard input. */
+  readonly payload?: JsonObject;
+  readonly signal?: AbortSignal | undefined;
+  /** Instead of `signal`: the call goes on when it fires, see CommandOptions. */
+  readonly released?: AbortSignal | undefined;
+}
+
+/**
+ * Makes the call. An exit code other than 0 is a result.
+ * @throws {AgentError} `timeout`, `aborted`, `host`, naming the command
+ */
+export async function callVmadm(host: VmadmHost, call: VmadmCall): Promise<CommandResult> {
+  try {
+    return await host.transport.vmadm(call.args, {
+      deadlineMs: host.deadlinesMs[call.operation],
+      ...(call.payload === undefined ? {} : { stdin: JSON.stringify(call.payload) }),
+      ...(call.signal === undefined ? {} : { signal: call.signal }),
+      ...(call.released === undefined ? {} : { released: call.released }),
+    });
+  } catch (cause) {
+    if (!(cause instanceof AgentError)) throw cause;
+    const message = `${call.action} by ${commandOf(call)}: ${cause.message}`;
+    throw new AgentError(cause.code, message, { cause });
+  }
+}
+
+/** The failure of a call that ended otherwise than it should, with all that vmadm said. */
+export function failureOf(call: VmadmCall, result: CommandResult): AgentError {
+  const said = describeResult(result, secretsOf(call.payload));
+  return new AgentError(codeOf(result), `${call.action}: ${commandOf(call)} ${said}`);
+}
+
+function commandOf({ args }: VmadmCall): string {
+  return JSON.stringify(["vmadm", ...args].join(" "));
+}
+
+/** Failures that callers can act on have their own code; vmadm tells them by text only. */
+function codeOf({ code, stderr }: CommandResult): ErrorCode {
+  const text = code === 0 ? "" : messageOfOutput(stderr);
+  if (/out of space|no space left|quota exceeded/i.test(text)) return "storage_full";
+  if (/^VM with UUID \S+ already exists/m.test(text)) return "conflict";
+  // Of this uuid there is a volume or a zone already, by a create that goes on or that died.
+  if (/(?:dataset|zone) already exists$/m.test(text)) return "conflict";
+  if (/^Conflict detected with another vm/m.test(text)) return "conflict";
+  return "host";
+}

@@ -1,0 +1,163 @@
+// Reading what vmadm prints. Human text, success and failure alike, is on standard error; standard
+// output carries data only. Everything here is pure, and keeps the raw text, without secrets and
+// bounded, in the error when it is not what was expected.
+
+import { AgentError, type FieldError } from "../../domain/error.ts";
+import { isUuid, type MachineUuid } from "../../domain/id.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import type { CommandResult } from "../command.ts";
+import { masked } from "./secret_text.ts";
+
+/** Characters of each stream that an error shows. */
+const SHOWN_CHARS_MAX = 2000;
+
+/** A VNC listener never has a port that is reserved for services of the host. */
+const PORT_MIN = 1024;
+const PORT_MAX = 65_535;
+
+/** Text that vmadm wrote for people: its own log lines, JSON objects, are left out. */
+export function messageOfOutput(stderr: string): string {
+  return stderr.split("\n").filter((line) => !isLogLine(line)).join("\n").trim();
+}
+
+/** A bunyan record, which vmadm mixes into standard error when its debug level is set. */
+function isLogLine(line: string): boolean {
+  return line.startsWith('{"') && line.includes('"level":') && line.includes('"msg":');
+}
+
+/**
+ * What a command ended with, for an error message.
+ * @param secrets Texts that must not be shown
+ */
+export function describeResult(result: CommandResult, secrets: readonly string[] = []): string {
+  const end = result.signal === null
+    ? `ended with exit code ${result.code}`
+    : `was ended by ${result.signal}`;
+  const texts = [messageOfOutput(result.stderr), result.stdout.trim()]
+    .filter((text) => text !== "")
+    .map((text) => shown(text, secrets));
+  return texts.length === 0 ? `${end} and wrote nothing` : `${end}: ${texts.join(" | ")}`;
+}
+
+function shown(text: string, secrets: readonly string[] = []): string {
+  const clean = masked(text, secrets);
+  if (clean.length <= SHOWN_CHARS_MAX) return clean;
+  return `${clean.slice(0, SHOWN_CHARS_MAX)}... (${clean.length} characters)`;
+}
+
+/** Whether a line of what vmadm wrote for people is this sentence. */
+export function says(result: CommandResult, sentence: string): boolean {
+  return [...messageOfOutput(result.stderr).split("\n"), ...result.stdout.split("\n")]
+    .some((line) => line.trim() === sentence);
+}
+
+/** The uuid in the sentence of a successful create; null when there is no such sentence. */
+export function createdUuid(result: CommandResult): string | null {
+  const sentence = /^Successfully created VM (\S+)\s*$/m;
+  const match = sentence.exec(messageOfOutput(result.stderr)) ?? sentence.exec(result.stdout);
+  return match?.[1] ?? null;
+}
+
+/**
+ * The array that `lookup -j` prints.
+ * @throws {AgentError} `host`
+ */
+export function parseMachines(stdout: string): JsonObject[] {
+  const value = parseJson("the list of machines", stdout);
+  if (!Array.isArray(value) || !value.every(isJsonObject)) {
+    throw unexpected("the list of machines", "an array of objects", stdout);
+  }
+  if (!value.every((machine) => isUuid(machine.uuid))) {
+    throw unexpected("the list of machines", "objects with a uuid", stdout);
+  }
+  return value;
+}
+
+/**
+ * The one machine of `lookup -j uuid=U`; null for an empty array.
+ * @throws {AgentError} `host` when the answer is about anything else
+ */
+export function parseMachine(stdout: string, uuid: MachineUuid): JsonObject | null {
+  const machines = parseMachines(stdout);
+  const [machine] = machines;
+  if (machine === undefined) return null;
+  if (machines.length > 1 || machine.uuid !== uuid) {
+    throw unexpected(`machine ${uuid}`, "this machine only", stdout);
+  }
+  return machine;
+}
+
+/**
+ * The address that `info U vnc` prints, its fields by name, and the password where there is one.
+ * @returns null while there is no listener, which vmadm says as `{"vnc": {}}`
+ * @throws {AgentError} `host`
+ */
+export function parseVnc(
+  stdout: string,
+): { host: string; port: number; display?: number; password?: string } | null {
+  const what = "the VNC address";
+  const value = parseJson(what, stdout);
+  if (!isJsonObject(value) || !isJsonObject(value.vnc)) {
+    throw unexpected(what, 'an object with "vnc"', stdout);
+  }
+  const { host, port, display, password } = value.vnc;
+  if (port === undefined && host === undefined) return null;
+  if (typeof port !== "number" || !Number.isInteger(port) || port < PORT_MIN || port > PORT_MAX) {
+    throw unexpected(what, `a port from ${PORT_MIN} to ${PORT_MAX}`, stdout);
+  }
+  if (typeof host !== "string" || !/^[A-Za-z0-9][A-Za-z0-9.:-]{0,252}$/.test(host)) {
+    throw unexpected(what, "a host", stdout);
+  }
+  return {
+    host,
+    port,
+    ...(typeof display === "number" && Number.isInteger(display) ? { display } : {}),
+    ...(typeof password === "string" && password !== "" ? { password } : {}),
+  };
+}
+
+/** Keys of what `validate create` prints, and what each says of the properties it lists. */
+const PROBLEMS = {
+  bad_brand: { code: "Invalid", says: "is no brand that this host knows" },
+  bad_values: { code: "Invalid", says: "has a value that vmadm refuses" },
+  bad_properties: { code: "UnknownField", says: "is no property of this brand" },
+  missing_properties: { code: "Missing", says: "is missing" },
+} as const satisfies Record<string, { code: FieldError["code"]; says: string }>;
+
+/**
+ * What `validate create` found wrong, as fields of the request: `machine.ram`.
+ * @returns null when the text is no such finding
+ */
+export function parseValidation(stderr: string): FieldError[] | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(messageOfOutput(stderr));
+  } catch {
+    return null;
+  }
+  if (!isJsonObject(value)) return null;
+  const errors = Object.entries(PROBLEMS).flatMap(([key, problem]) => {
+    const found = value[key];
+    const names = key === "bad_brand" ? (found === undefined ? [] : ["brand"]) : found;
+    if (!Array.isArray(names)) return [];
+    return names.map((name) => {
+      const field = `machine.${String(name)}`;
+      return { field, code: problem.code, message: `${field} ${problem.says}` };
+    });
+  });
+  return errors.length === 0 ? null : errors;
+}
+
+function parseJson(what: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The cause is left out: its message quotes the text, passwords included.
+    throw unexpected(what, "JSON", text);
+  }
+}
+
+function unexpected(what: string, wanted: string, text: string): AgentError {
+  const found = text.trim() === "" ? "nothing" : shown(text.trim());
+  return new AgentError("host", `Cannot read ${what}: expected ${wanted}, vmadm wrote ${found}`);
+}

@@ -1,0 +1,91 @@
+// Waits until the VNC console of a machine can be used. vmadm names a port before anybody answers
+// there: its relay accepts a connection and then stays silent while qemu's socket is missing. So
+// only a server that introduces itself counts, and vmadm is asked again before every attempt, since
+// each start of the machine or of vmadm's daemon moves the port.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { MachineUuid } from "../../domain/id.ts";
+import { abortedError, pause } from "../abort.ts";
+import type { Vmadm, VncAddress } from "./vmadm.ts";
+
+/** How often vmadm is asked; each call starts an interpreter on the host. */
+const POLL_MS = 1_000;
+
+/** How long one connection may take to be made and to bring the banner. */
+const BANNER_MS = 5_000;
+
+/**
+ * Waits until vmadm names a console address and an RFB server answers there.
+ * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`:
+ * how long one connection may take to bring the banner
+ * @throws {AgentError} `timeout` naming what was seen last; `aborted`; `not_found` when there is no
+ * such machine; `conflict` when it is not running
+ */
+export async function waitForVnc(
+  vmadm: Vmadm,
+  uuid: MachineUuid,
+  o: { deadlineMs: number; pollMs?: number; bannerMs?: number; signal?: AbortSignal },
+): Promise<VncAddress> {
+  const action = `Cannot reach the VNC console of machine ${uuid}`;
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(), o.deadlineMs);
+  const either = AbortSignal.any([deadline.signal, ...(o.signal === undefined ? [] : [o.signal])]);
+  let seen = "vmadm has not answered";
+  try {
+    // Ends with an answer, or when either signal makes one of its waits throw.
+    while (true) {
+      const attempt = await attemptVnc(vmadm, uuid, o.bannerMs ?? BANNER_MS, either);
+      if (attempt.kind === "answered") return attempt.address;
+      seen = attempt.seen;
+      await pause(action, o.pollMs ?? POLL_MS, either);
+    }
+  } catch (cause) {
+    if (o.signal?.aborted) throw abortedError(action, o.signal);
+    if (!deadline.signal.aborted) throw cause;
+    const message = `${action}: no answer within ${o.deadlineMs / 1000} s, last seen: ${seen}`;
+    throw new AgentError("timeout", message, { cause });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+type Attempt =
+  | { readonly kind: "answered"; readonly address: VncAddress }
+  | { readonly kind: "not_yet"; readonly seen: string };
+
+async function attemptVnc(
+  vmadm: Vmadm,
+  uuid: MachineUuid,
+  bannerMs: number,
+  signal: AbortSignal,
+): Promise<Attempt> {
+  let address: VncAddress | null;
+  try {
+    address = await vmadm.infoVnc(uuid, { signal });
+  } catch (error) {
+    // A daemon that restarts, or an answer that was cut: neither is the end of the console.
+    const passing = error instanceof AgentError &&
+      (error.code === "host" || error.code === "timeout");
+    if (!passing) throw error;
+    return { kind: "not_yet", seen: error.message };
+  }
+  if (address === null) return { kind: "not_yet", seen: "vmadm names no address" };
+  const silence = await silenceOf(vmadm, address, bannerMs, signal);
+  if (silence === null) return { kind: "answered", address };
+  return { kind: "not_yet", seen: silence };
+}
+
+/** Why the server there does not count as a console, or null when it has introduced itself. */
+async function silenceOf(
+  vmadm: Vmadm,
+  address: VncAddress,
+  bannerMs: number,
+  signal: AbortSignal,
+): Promise<string | null> {
+  try {
+    (await vmadm.connectVnc(address, { bannerMs, signal })).close();
+    return null;
+  } catch (error) {
+    return messageOf(error);
+  }
+}

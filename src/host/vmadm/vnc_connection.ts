@@ -1,0 +1,149 @@
+// A connection to the console of a machine. vmadm's relay accepts one before anybody answers behind
+// it and then stays silent, so only a server that has introduced itself counts as a console.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
+import type { Transport } from "../transport.ts";
+
+/** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
+const BANNER = "RFB 003.";
+
+/** A connection over which an RFB server has introduced itself. */
+export interface VncConnection {
+  /** What the server has sent so far; the client has yet to be given it. */
+  readonly greeting: Uint8Array<ArrayBuffer>;
+  /** Reads on; null when the server has ended the connection. */
+  read(buffer: Uint8Array): Promise<number | null>;
+  /** Writes all of it; ends when the server has room for it. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** May be called twice. */
+  close(): void;
+}
+
+/** Where a console listens. */
+export interface ConsoleAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where the addresses of the managed host end: at itself, or beyond a channel that cannot be seen. */
+type ConsoleTransport = Pick<Transport, "dial" | "kind">;
+
+/** The first part of IPv4 addresses that are those of groups, and of those above. */
+const MULTICAST = 224;
+/** Ports below are those of services of the host. */
+const PORT_MIN = 1024;
+
+/**
+ * Connects to a console, as the managed host reaches it. On the agent's own host that is an address of
+ * the host itself: whatever vmadm should ever name, nobody is carried to another machine. Over ssh, where
+ * the far end's addresses cannot be seen, it is an address and no name, which a resolver could move.
+ * @param bannerMs how long all of it may take, milliseconds
+ * @throws {AgentError} `host` telling why what is there is no console; `timeout`; `aborted`
+ */
+export async function connectVnc(
+  transport: ConsoleTransport,
+  { host, port }: ConsoleAddress,
+  { bannerMs, signal }: { bannerMs: number; signal?: AbortSignal | undefined },
+): Promise<VncConnection> {
+  const place = `${host}:${port}`;
+  if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
+    const of = transport.kind === "ssh" ? "" : " of this host";
+    throw new AgentError("host", `${place} is no address${of}`);
+  }
+  if (port < PORT_MIN) {
+    throw new AgentError(
+      "host",
+      `${place} is reserved for services: expected ${PORT_MIN} or above`,
+    );
+  }
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), bannerMs);
+  const either = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
+  try {
+    return await greeted(transport, { host, port }, either);
+  } catch (cause) {
+    if (signal?.aborted) {
+      throw new AgentError("aborted", `${place} has not introduced itself yet`, { cause });
+    }
+    if (limit.signal.aborted) {
+      const message = `${place} did not introduce itself within ${bannerMs / 1000} s`;
+      throw new AgentError("timeout", message, { cause });
+    }
+    const reason = cause instanceof NoConsole
+      ? cause.message
+      : `cannot be reached: ${
+        messageOf(cause instanceof AgentError ? cause.cause ?? cause : cause)
+      }`;
+    throw new AgentError("host", `${place} ${reason}`, { cause });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether a text is an address that leads to one host; those that stand for any or for many do not. */
+function isAddress(host: string): boolean {
+  if (isIpv4(host)) return !host.startsWith("0.") && Number(host.split(".")[0]) < MULTICAST;
+  return isIpv6(host) && /[1-9a-f]/i.test(host) && !/^ff/i.test(host);
+}
+
+function isOwnAddress(host: string): boolean {
+  if (!isAddress(host)) return false;
+  const text = host.toLowerCase();
+  return text.startsWith("127.") || text === "::1" ||
+    Deno.networkInterfaces().some(({ address }) => address.toLowerCase() === text);
+}
+
+/** What answered is no RFB server; the message says what it did instead. */
+class NoConsole extends Error {}
+
+async function greeted(
+  transport: Pick<Transport, "dial">,
+  { host, port }: ConsoleAddress,
+  signal: AbortSignal,
+): Promise<VncConnection> {
+  const connection = await transport.dial(host, port, signal);
+  let open = true;
+  const close = () => {
+    if (open) connection.close();
+    open = false;
+  };
+  // Closing ends the read that is under way: nothing else does.
+  signal.addEventListener("abort", close, { once: true });
+  try {
+    signal.throwIfAborted();
+    const greeting = await readGreeting(connection);
+    signal.throwIfAborted();
+    return {
+      greeting,
+      read: (buffer) => connection.read(buffer),
+      write: async (bytes) => {
+        for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
+      },
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", close);
+  }
+}
+
+async function readGreeting(
+  connection: Pick<Deno.Conn, "read">,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const decoder = new TextDecoder();
+  const buffer = new Uint8Array(BANNER.length);
+  let size = 0;
+  while (size < BANNER.length) {
+    const bytes = await connection.read(buffer.subarray(size));
+    if (bytes === null) throw new NoConsole("closed the connection");
+    size += bytes;
+    const text = decoder.decode(buffer.subarray(0, size));
+    if (!BANNER.startsWith(text)) {
+      throw new NoConsole(`is no RFB server: it sent ${JSON.stringify(text)}`);
+    }
+  }
+  return buffer;
+}

@@ -1,0 +1,240 @@
+// Copies one file into a zone's root under a temporary name, hashing what is written, and gives it
+// its name when everything that was promised of it is true. Reading, hashing and writing overlap.
+// Every step that used a name is followed by a look at whether the name still means the same file.
+
+import { AgentError, invalidArgument } from "../../domain/error.ts";
+import { checkAborted } from "../abort.ts";
+import { brokenPromise, type Digests, type PromisedDigests } from "../digests.ts";
+import type { NewFile } from "../host_files.ts";
+import { pacedProgress } from "./paced_progress.ts";
+import { openPlainFile, type PlainFile } from "../plain_file.ts";
+import type { Transport } from "../transport.ts";
+import { checkSameFolder, type ZoneFolder } from "./zone_folder.ts";
+
+/** What is copied, and what it must be. */
+export interface MediaCopy extends PromisedDigests {
+  /** Name in the zone's root: `[A-Za-z0-9._-]`, at most 128, no leading dot or dash. */
+  name: string;
+  /** File of the agent's own host; a link as last component is refused. */
+  source: string;
+  /** Bytes that the file has. */
+  size: number;
+  /** Told of bytes at most every 100 ms, and once when all are written. */
+  onProgress?: (done: number, total: number) => void;
+  signal?: AbortSignal;
+}
+
+/** Readable for all, writable for nobody, as qemu opens a CD. */
+export const MEDIA_MODE = 0o444;
+
+/**
+ * Beside the zone's root, where nobody in the zone can reach it, and in the same file system. One name
+ * for all attempts, so that the next one clears away what a crash left.
+ */
+export function temporaryPath({ zonepath }: ZoneFolder, name: string): string {
+  return `${zonepath}/${temporaryName(name)}`;
+}
+
+function temporaryName(name: string): string {
+  return `.zonewright-${name}.part`;
+}
+
+/**
+ * Copies the file and verifies it before it has its name; leaves nothing behind when it fails.
+ * @returns the sha256 of its bytes
+ * @throws {AgentError} as placeFile
+ */
+export async function copyFile(
+  transport: Transport,
+  root: ZoneFolder,
+  media: MediaCopy,
+): Promise<string> {
+  const { files } = transport;
+  const action = `Cannot place ${JSON.stringify(media.name)} in ${JSON.stringify(root.path)}`;
+  const source = await openSource(action, media);
+  try {
+    await checkSpace(transport, root, media, action);
+    const temporary = temporaryPath(root, media.name);
+    await files.remove(temporary);
+    const copy = await files.create(temporary);
+    const copying = { source, copy, action, renamed: false };
+    try {
+      await checkSameFile(transport, root, temporary, copy, action);
+      const found = await fill(transport, root, media, copying);
+      await checkCopy(transport, root, media, { ...copying, found });
+      await giveName(transport, root, media, copying);
+      return found.sha256;
+    } catch (error) {
+      await removeOwn(transport, root, media, copying);
+      throw error;
+    } finally {
+      await copy.close().catch(() => {});
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+/** A copy that is under way. */
+interface Copying {
+  readonly source: PlainFile;
+  readonly copy: NewFile;
+  /** As errors begin. */
+  readonly action: string;
+  /** Whether the copy has, or may have, its final name. */
+  renamed: boolean;
+}
+
+async function openSource(action: string, { source, size }: MediaCopy): Promise<PlainFile> {
+  const shown = JSON.stringify(source);
+  let file: PlainFile | null;
+  try {
+    file = await openPlainFile(source);
+  } catch (cause) {
+    const missing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    const message = `${action}: ${shown} ${missing ? "is not there" : "cannot be read"}`;
+    throw new AgentError(missing ? "not_found" : "host", message, { cause });
+  }
+  if (file === null) throw invalidArgument("source", `${action}: ${shown} is no plain file`);
+  if (file.size === size) return file;
+  await file.close();
+  const message = `${action}: ${shown} has ${file.size} bytes, wanted ${size}`;
+  throw new AgentError("digest_mismatch", message);
+}
+
+async function checkSpace(
+  { files }: Transport,
+  root: ZoneFolder,
+  { size }: MediaCopy,
+  action: string,
+): Promise<void> {
+  const free = await files.freeBytes(root.path);
+  if (free >= size) return;
+  const message = `${action}: it has ${size} bytes and ${free} bytes are free there`;
+  throw new AgentError("storage_full", message);
+}
+
+/** Writes the source's bytes and digests them while they are being written. */
+async function fill(
+  { files }: Transport,
+  root: ZoneFolder,
+  media: MediaCopy,
+  { source, copy, action }: Copying,
+): Promise<Digests & { sha256: string }> {
+  const { createHash } = await import("node:crypto");
+  const sha256 = createHash("sha256");
+  const sha512 = media.sha512 === undefined ? undefined : createHash("sha512");
+  const progress = pacedProgress(media.onProgress, media.size);
+  let done = 0;
+  try {
+    for await (const part of source.parts()) {
+      checkAborted(action, media.signal);
+      done += part.length;
+      if (done > media.size) break;
+      const writing = copy.write(part);
+      sha256.update(part);
+      sha512?.update(part);
+      await writing;
+      progress(done);
+    }
+  } catch (cause) {
+    if (!(cause instanceof AgentError && cause.code === "storage_full")) throw cause;
+    const free = await files.freeBytes(root.path);
+    const message = `${action}: no space was left after ${done} of ${media.size} bytes, ` +
+      `${free} bytes are free there`;
+    throw new AgentError("storage_full", message, { cause });
+  }
+  if (done !== media.size) {
+    const message = `${action}: its source was changed while it was being read`;
+    throw new AgentError("digest_mismatch", message);
+  }
+  const both = sha512 === undefined ? {} : { sha512: sha512.digest("hex") };
+  return { sha256: sha256.digest("hex"), ...both };
+}
+
+/** Compares digests and size, and waits for the disk; what went a long way is read again there. */
+async function checkCopy(
+  { files }: Transport,
+  root: ZoneFolder,
+  media: MediaCopy,
+  { copy, action, found }: Copying & { readonly found: Digests & { readonly sha256: string } },
+): Promise<void> {
+  const broken = brokenPromise(media, found);
+  if (broken !== null) {
+    const message = `${action}: its ${broken} is ${found[broken]}, wanted ${media[broken]}`;
+    throw new AgentError("digest_mismatch", message);
+  }
+  const finished = await copy.finish(MEDIA_MODE);
+  if (finished.size !== media.size || finished.links !== 1) throw tampered(action);
+  if (!files.rereadsCopies) return;
+  const temporary = temporaryPath(root, media.name);
+  const arrived = (await files.digests(temporary, ["sha256"], media.signal))?.sha256;
+  if (arrived === undefined) throw tampered(action);
+  if (arrived === found.sha256) return;
+  const message = `${action}: its sha256 is ${arrived} there and ${found.sha256} here`;
+  throw new AgentError("digest_mismatch", message);
+}
+
+/** The last steps, when all that was promised is true. */
+async function giveName(
+  transport: Transport,
+  root: ZoneFolder,
+  media: MediaCopy,
+  copying: Copying,
+): Promise<void> {
+  const { files } = transport;
+  const { copy, action } = copying;
+  const { name } = media;
+  const final = `${root.path}/${name}`;
+  checkAborted(action, media.signal);
+  await checkSameFile(transport, root, temporaryPath(root, name), copy, action);
+  copying.renamed = true;
+  await files.moveWithin({ folder: root.path, name, temporary: temporaryName(name) });
+  await checkSameFolder(transport, root);
+  if ((await files.status(final))?.identity !== copy.status.identity) {
+    // Between the look and the move the temporary name was given to something else: what we moved is
+    // not ours, and it must not keep the name of a verified medium.
+    await files.removeWithin({ folder: root.path, name });
+    throw tampered(action);
+  }
+  await files.sync(root.path);
+  await files.sync(root.zonepath);
+}
+
+/** Returns only while the zone's root is still the same, and the path names this very file. */
+async function checkSameFile(
+  transport: Transport,
+  root: ZoneFolder,
+  path: string,
+  file: NewFile,
+  action: string,
+): Promise<void> {
+  await checkSameFolder(transport, root);
+  const there = await transport.files.status(path);
+  if (there?.identity !== file.status.identity) throw tampered(action);
+}
+
+function tampered(action: string): AgentError {
+  const message = `${action}: someone else changed the zone's root while the file was being placed`;
+  return new AgentError("conflict", message);
+}
+
+/** Removes what is our own; its name may have been given to another file meanwhile. */
+async function removeOwn(
+  { files }: Transport,
+  root: ZoneFolder,
+  { name }: MediaCopy,
+  { copy, renamed }: Copying,
+): Promise<void> {
+  const isOwn = async (path: string) =>
+    (await files.status(path))?.identity === copy.status.identity;
+  try {
+    const temporary = temporaryPath(root, name);
+    if (await isOwn(temporary)) await files.remove(temporary);
+    if (renamed && await isOwn(`${root.path}/${name}`)) {
+      await files.removeWithin({ folder: root.path, name });
+    }
+  } catch {
+    // The failure that brought us here is the one to tell; the next attempt clears this away.
+  }
+}

@@ -1,0 +1,221 @@
+// Carries a console between a WebSocket and the connection to it. RFB is passed through untouched: the
+// client speaks it, its authentication included, and this file knows no byte of it.
+//
+// Neither side is read before the WebSocket or the console has let go of what came before, but for one
+// bound: so that a client's leaving is noticed while the console takes nothing, a little of what it
+// sends may wait. Keys and pointer never come near the bound.
+
+import type { ConsoleStream } from "../app_deps.ts";
+import type { ConsoleSocket } from "./socket.ts";
+import { CLOSE, FrameError } from "./frames.ts";
+
+/** Bytes that are read from a console at once. */
+const READ_BYTES = 64 * 1024;
+/** Bytes from a client that the console has not taken yet. */
+const INCOMING_BYTES_MAX = 1024 * 1024;
+/** What a piece costs besides its bytes, so that small ones are bounded too. */
+const PIECE_BYTES = 64;
+/** Milliseconds after which a client from which nothing has come, no answer to a ping either, is gone. */
+const SILENT_MS_MAX = 60_000;
+/** Milliseconds between two looks at that. */
+const PING_MS = SILENT_MS_MAX / 2;
+/** Milliseconds between two looks at whether a client may still be here. */
+const ALLOWED_MS = 2_000;
+
+/** How a session ended, and what it carried. */
+export interface ConsoleEnd {
+  /** One short sentence; the client is told the same. */
+  readonly reason: string;
+  readonly bytes_to_client: number;
+  readonly bytes_from_client: number;
+}
+
+/** What a session is held to. */
+export interface SessionRules {
+  /** Longest time without a byte either way, milliseconds. */
+  readonly idleMs: number;
+  /** Ends every session. */
+  readonly closing: AbortSignal;
+  /** Asked now and then whether the client may still be here. */
+  readonly allowed: () => Promise<boolean>;
+}
+
+/**
+ * Carries bytes until one side ends, or a rule of the session ends it. Both sides are closed then.
+ * @returns once nothing is left of the WebSocket
+ */
+export async function bridgeConsole(
+  socket: ConsoleSocket,
+  stream: ConsoleStream,
+  { idleMs, closing, allowed }: SessionRules,
+): Promise<ConsoleEnd> {
+  const session = openSession(socket, stream, idleMs);
+  const looking = watchAllowed(allowed, () => session.end(CLOSE.policy, "the token was revoked"));
+  const stop = () => session.end(CLOSE.goingAway, "the agent is stopping");
+  if (closing.aborted) stop();
+  closing.addEventListener("abort", stop, { once: true });
+  try {
+    return await session.closed;
+  } finally {
+    closing.removeEventListener("abort", stop);
+    looking.stop();
+  }
+}
+
+interface Session {
+  /** Closes both sides; the first reason counts. */
+  end(code: number, reason: string): void;
+  readonly closed: Promise<ConsoleEnd>;
+}
+
+function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: number): Session {
+  const { promise: closed, resolve } = Promise.withResolvers<ConsoleEnd>();
+  const bytes = { toClient: 0, fromClient: 0 };
+  let ended = false;
+  const end = (code: number, reason: string) => {
+    if (ended) return;
+    ended = true;
+    idle.stop();
+    pinging.stop();
+    stream.close();
+    const finish = () => {
+      const { toClient, fromClient } = bytes;
+      resolve({ reason, bytes_to_client: toClient, bytes_from_client: fromClient });
+    };
+    socket.close(code, reason).then(finish, finish);
+  };
+  const idle = watchIdle(
+    idleMs,
+    () => end(CLOSE.normal, `nothing has come for ${idleMs / 1000} s`),
+  );
+  const pinging = watchPings(
+    socket,
+    () => end(CLOSE.goingAway, "the client answers no ping"),
+  );
+  const over = () => ended;
+  carryToClient(socket, stream, over, (count) => {
+    bytes.toClient += count;
+    idle.touch();
+  }).then(
+    (reason) => end(CLOSE.normal, reason),
+    // A connection that was closed here fails too; the reason for that is known already.
+    () => end(CLOSE.broken, "the console broke off"),
+  );
+  const toConsole = openWriter(stream, end);
+  carryFromClient(socket, over, (piece) => {
+    bytes.fromClient += piece.length;
+    idle.touch();
+    toConsole(piece);
+  }).then(
+    () => end(CLOSE.normal, "the client has left"),
+    (error) => end(error instanceof FrameError ? error.code : CLOSE.broken, error.message),
+  );
+  return { end, closed };
+}
+
+/** Ends with the console, or with the WebSocket. @returns why @throws when the console broke */
+async function carryToClient(
+  socket: ConsoleSocket,
+  stream: ConsoleStream,
+  over: () => boolean,
+  sent: (bytes: number) => void,
+): Promise<string> {
+  const buffer = new Uint8Array(READ_BYTES);
+  for (let bytes = stream.greeting;;) {
+    try {
+      await socket.write(bytes);
+    } catch {
+      return "the client has left";
+    }
+    sent(bytes.length);
+    const count = over() ? null : await stream.read(buffer);
+    if (count === null) return "the console has ended";
+    bytes = buffer.subarray(0, count);
+  }
+}
+
+/** Ends with the WebSocket, which is read on while it is being closed. @throws {FrameError} */
+async function carryFromClient(
+  socket: ConsoleSocket,
+  over: () => boolean,
+  take: (bytes: Uint8Array<ArrayBuffer>) => void,
+): Promise<void> {
+  for (;;) {
+    const bytes = await socket.read();
+    if (bytes === null) return;
+    // The bytes are the socket's again with its next read.
+    if (!over()) take(bytes.slice());
+  }
+}
+
+/** Takes what a client sends, one piece after the other, as far as the console has room for it. */
+function openWriter(
+  stream: ConsoleStream,
+  end: Session["end"],
+): (bytes: Uint8Array<ArrayBuffer>) => void {
+  let waiting = 0;
+  let ended = false;
+  let writing: Promise<void> = Promise.resolve();
+  const stop = (code: number, reason: string) => {
+    ended = true;
+    end(code, reason);
+  };
+  const write = async (bytes: Uint8Array<ArrayBuffer>) => {
+    // What follows a failure is not for the console any more.
+    if (ended) return;
+    try {
+      await stream.write(bytes);
+    } catch {
+      stop(CLOSE.broken, "the console broke off");
+    }
+  };
+  return (bytes) => {
+    if (ended) return;
+    const cost = bytes.length + PIECE_BYTES;
+    if (waiting + cost > INCOMING_BYTES_MAX) {
+      return stop(CLOSE.policy, "the client sends more than the console takes");
+    }
+    waiting += cost;
+    writing = writing.then(() => write(bytes)).then(() => void (waiting -= cost));
+  };
+}
+
+/** Calls back once somebody is not allowed any more, or nobody can tell. */
+function watchAllowed(allowed: () => Promise<boolean>, onEnd: () => void): { stop(): void } {
+  let timer: ReturnType<typeof setTimeout>;
+  let stopped = false;
+  const look = async () => {
+    if (!await allowed().catch(() => false)) onEnd();
+    else if (!stopped) timer = setTimeout(look, ALLOWED_MS);
+  };
+  timer = setTimeout(look, ALLOWED_MS);
+  return {
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Asks the client now and then whether it is there, and calls back once it is not. */
+function watchPings(socket: ConsoleSocket, onGone: () => void): { stop(): void } {
+  const timer = setInterval(() => {
+    if (performance.now() - socket.heardAtMs > SILENT_MS_MAX) return onGone();
+    // A failure is that of the next bytes for the client too.
+    socket.ping().catch(() => {});
+  }, PING_MS);
+  return { stop: () => clearInterval(timer) };
+}
+
+/** Calls back once nothing was touched for so long. */
+function watchIdle(idleMs: number, onIdle: () => void): { touch(): void; stop(): void } {
+  let touchedMs = performance.now();
+  let timer: ReturnType<typeof setTimeout>;
+  const look = () => {
+    const leftMs = touchedMs + idleMs - performance.now();
+    if (leftMs <= 0) onIdle();
+    else timer = setTimeout(look, leftMs);
+  };
+  timer = setTimeout(look, idleMs);
+  return { touch: () => void (touchedMs = performance.now()), stop: () => clearTimeout(timer) };
+}

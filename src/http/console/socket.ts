@@ -1,0 +1,163 @@
+// The WebSocket of a console, on a connection that was taken over from HTTP. The runtime's own WebSocket
+// gathers every message, however many parts it has, before anybody hears of it, and bounds only a
+// frame, at 64 MiB. A console is a stream of bytes in both directions, so here nothing is gathered: bytes
+// are handed on as they come, and the client's are read only as fast as they are asked for.
+
+import { AgentError } from "../../domain/error.ts";
+import { within } from "../listen/listener.ts";
+import type { RawBytes } from "../listen/runtime_connection.ts";
+import { closeBytes, frameBytes, FrameError, OPCODE, openFrameReader } from "./frames.ts";
+
+/** Bytes that are read from a client at once. */
+const READ_BYTES = 16 * 1024;
+/** Milliseconds in which a client must take a close frame, and after that answer it. */
+const CLOSE_MS_MAX = 2_000;
+/** What a server adds to a client's key before it is digested (RFC 6455, section 4.2.2). */
+const KEY_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/** Sixteen bytes as base64. */
+const KEY = /^[A-Za-z0-9+/]{22}==$/;
+const VERSION = "13";
+const SWITCHING = 101;
+const NOTHING = new Uint8Array(0);
+
+/** One WebSocket that carries binary messages. */
+export interface ConsoleSocket {
+  /**
+   * The next bytes of the client, valid until the next call; null once it has closed or gone.
+   * @throws {FrameError} for what is no frame of a client of a console
+   */
+  read(): Promise<Uint8Array<ArrayBuffer> | null>;
+  /** Sends a message. Ends when the connection has taken it. @throws when the client has gone */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Asks whether the client is there; what it answers is something that has come. */
+  ping(): Promise<void>;
+  /** When something last came, on the clock of performance.now(). */
+  readonly heardAtMs: number;
+  /** Says why, waits a while for the client to agree, and closes. Resolves when nothing is left of it. */
+  close(code: number, reason: string): Promise<void>;
+}
+
+/** What a server says of a WebSocket that it opens. */
+export interface Handshake {
+  readonly accept: string;
+  readonly protocol: string | undefined;
+}
+
+/** The answer of a request whose connection was taken over. It is never sent. */
+export class SwitchedAnswer extends Response {
+  override get status(): number {
+    return SWITCHING;
+  }
+}
+
+/**
+ * What answers a request for a WebSocket.
+ * @throws {AgentError} `malformed` when it is none (RFC 6455, 4.2.1)
+ */
+export async function shakeHands(
+  { headers }: Request,
+  protocol: string | undefined,
+): Promise<Handshake> {
+  const refuse = (header: string) => {
+    const message = `Cannot open the console: the header ${header} is not that of a WebSocket`;
+    return new AgentError("malformed", message);
+  };
+  const connection = headers.get("connection") ?? "";
+  if (!connection.toLowerCase().split(",").some((word) => word.trim() === "upgrade")) {
+    throw refuse("Connection");
+  }
+  const key = headers.get("sec-websocket-key") ?? "";
+  if (!KEY.test(key)) throw refuse("Sec-WebSocket-Key");
+  if (headers.get("sec-websocket-version") !== VERSION) throw refuse("Sec-WebSocket-Version");
+  const bytes = new TextEncoder().encode(key + KEY_SUFFIX);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-1", bytes));
+  return { accept: btoa(String.fromCharCode(...digest)), protocol };
+}
+
+/** Speaks WebSocket on a connection, beginning with the answer to the handshake. */
+export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleSocket {
+  const ended = Promise.withResolvers<void>();
+  let heardAtMs = performance.now();
+  let closed: Promise<void> | undefined;
+  /** Frames follow one another, whoever sends them. Never rejects. */
+  let turn: Promise<void> = Promise.resolve();
+  const inTurn = (bytes: () => Uint8Array): Promise<void> => {
+    const written = turn.then(() => raw.write(bytes()));
+    turn = written.catch(() => {});
+    return written;
+  };
+  const send = (opcode: number, bytes: Uint8Array) => inTurn(() => frameBytes(opcode, bytes));
+  // A failure is that of the first frame too.
+  inTurn(() => headBytes(handshake)).catch(() => {});
+  const parts = readParts(raw, () => heardAtMs = performance.now());
+  const close = async (code: number, reason: string) => {
+    await within(CLOSE_MS_MAX, send(OPCODE.close, closeBytes(code, reason)).catch(() => {}));
+    await within(CLOSE_MS_MAX, ended.promise);
+    raw.close();
+    // A connection is gone only when the write that was under way has ended.
+    await turn;
+  };
+  return {
+    async read() {
+      try {
+        for await (const { opcode, bytes } of parts) {
+          if (opcode === OPCODE.binary) return bytes;
+          if (opcode === OPCODE.ping) await send(OPCODE.pong, bytes);
+          if (opcode === OPCODE.close) break;
+        }
+      } catch (error) {
+        if (error instanceof FrameError) {
+          // A connection that is closed with bytes unread is reset, and the client may not hear why.
+          drained(raw).then(ended.resolve);
+          throw error;
+        }
+        // The connection broke, which is an end too.
+      }
+      ended.resolve();
+      return null;
+    },
+    write: (bytes) => send(OPCODE.binary, bytes),
+    ping: () => send(OPCODE.ping, NOTHING),
+    get heardAtMs() {
+      return heardAtMs;
+    },
+    close: (code, reason) => closed ??= close(code, reason),
+  };
+}
+
+/** The parts of frames as they come, until the client sends no more. Leaving its loop does not end it. */
+function readParts(raw: RawBytes, heard: () => void) {
+  const frames = openFrameReader();
+  const buffer = new Uint8Array(READ_BYTES);
+  const parts = async function* () {
+    for (;;) {
+      const count = await raw.read(buffer);
+      if (count === null) return;
+      heard();
+      yield* frames(buffer.subarray(0, count));
+    }
+  };
+  const running = parts();
+  return { [Symbol.asyncIterator]: () => ({ next: () => running.next() }) };
+}
+
+/** Takes what still comes, until the connection ends or is closed. Never rejects. */
+async function drained(raw: RawBytes): Promise<void> {
+  const buffer = new Uint8Array(READ_BYTES);
+  try {
+    while (await raw.read(buffer) !== null);
+  } catch {
+    // It was closed, which is the other end.
+  }
+}
+
+function headBytes({ accept, protocol }: Handshake): Uint8Array {
+  const lines = [
+    `HTTP/1.1 ${SWITCHING} Switching Protocols`,
+    "upgrade: websocket",
+    "connection: Upgrade",
+    `sec-websocket-accept: ${accept}`,
+    ...(protocol === undefined ? [] : [`sec-websocket-protocol: ${protocol}`]),
+  ];
+  return new TextEncoder().encode(`${lines.join("\r\n")}\r\n\r\n`);
+}

@@ -1,0 +1,188 @@
+// Carries bytes between two connections until both are closed: `outer` leads to a caller, `inner` to
+// what serves it. Neither side is read before the other has taken what was read last, so that a relay
+// holds one piece for each direction, however fast one side sends and however slowly the other takes.
+
+import { within } from "./listener.ts";
+import type { RawBytes } from "./runtime_connection.ts";
+
+/** Bytes of one piece. A record of TLS is no longer. */
+const PIECE_BYTES = 16 * 1024;
+/**
+ * Milliseconds that a caller has for closing its side once it was sent all. A connection that is closed
+ * while bytes of its caller are unread is reset, and the caller may lose what it was sent.
+ */
+const LINGER_MS = 2_000;
+
+/** Two connections that are carried between. */
+export interface ConnectionRelay {
+  /** Settles when the outer connection was sent all that the inner one had. Never rejects. */
+  readonly delivered: Promise<void>;
+  /** Settles when both are closed. Never rejects. */
+  readonly finished: Promise<void>;
+  /** Closes both at once. */
+  cut(): void;
+  /** Closes the inner connection, and leaves the outer one to the caller of this. */
+  takeOver(): RawBytes;
+}
+
+/**
+ * Begins to carry. An end of sending is passed on; a connection that breaks takes the other with it.
+ * @param moved is called whenever the outer connection has taken a piece
+ * @param allowed is asked before it is given one of so many bytes; if not, both are closed
+ */
+export function relayConnections(
+  outer: Deno.Conn,
+  inner: Deno.Conn,
+  moved: () => void,
+  allowed: (bytes: number) => boolean = () => true,
+): ConnectionRelay {
+  withoutDelay(outer);
+  withoutDelay(inner);
+  let taken: HandOver | undefined;
+  const cut = () => {
+    closeConnection(outer);
+    closeConnection(inner);
+    taken?.end();
+  };
+  let writing: Promise<void> = Promise.resolve();
+  const send = async (bytes: Uint8Array) => {
+    await (writing = writeAll(outer, bytes));
+    moved();
+  };
+  const give = (piece: Uint8Array) => taken?.give(piece) ?? writeAll(inner, piece);
+  const incoming = carry(outer, give, () => true).then((end) => {
+    if (taken !== undefined) return taken.end();
+    if (end === "source broke") return cut();
+    if (end === "target broke") return drained(outer);
+    return endOf(inner);
+  });
+  const take = async (piece: Uint8Array) => {
+    if (taken === undefined) await send(piece);
+  };
+  const delivered = carry(inner, take, allowed).then((end) => {
+    if (taken !== undefined) return;
+    if (end === "target broke" || end === "not allowed") return cut();
+    return endOf(outer);
+  });
+  const finished = delivered
+    .then(() => taken === undefined ? within(LINGER_MS, incoming) : incoming).then(cut);
+  const takeOver = () => {
+    const handOver = taken = openHandOver();
+    closeConnection(inner);
+    return {
+      read: handOver.read,
+      // An answer to an earlier request may be on its way.
+      write: (bytes: Uint8Array) => writing.catch(() => {}).then(() => send(bytes)),
+      close: cut,
+    };
+  };
+  return { delivered, finished, cut, takeOver };
+}
+
+/** Hands pieces from one who has them to one who asks for them. */
+interface HandOver {
+  /** Ends when all of the piece was read, or nobody reads on. */
+  give(piece: Uint8Array): Promise<void>;
+  /** There is no more to read, or nobody to read it. */
+  end(): void;
+  /** Null at the end. */
+  read(buffer: Uint8Array): Promise<number | null>;
+}
+
+function openHandOver(): HandOver {
+  let left: Uint8Array = new Uint8Array(0);
+  let ended = false;
+  /** Called when there is something new for the other side. */
+  let given = () => {};
+  let taken = () => {};
+  return {
+    async give(piece) {
+      if (ended) return;
+      left = piece;
+      given();
+      await new Promise<void>((resolve) => taken = resolve);
+    },
+    end() {
+      ended = true;
+      given();
+      taken();
+    },
+    async read(buffer) {
+      if (left.length === 0 && !ended) await new Promise<void>((resolve) => given = resolve);
+      const size = Math.min(left.length, buffer.length);
+      if (size === 0) return null;
+      buffer.set(left.subarray(0, size));
+      left = left.subarray(size);
+      if (left.length === 0) taken();
+      return size;
+    },
+  };
+}
+
+/** A relay passes on what it has got; holding it back for more would only add to the delay. */
+function withoutDelay(connection: Deno.Conn): void {
+  if (!("setNoDelay" in connection) || typeof connection.setNoDelay !== "function") return;
+  try {
+    connection.setNoDelay(true);
+  } catch {
+    // Some systems refuse it for a connection that was closed meanwhile; reading it will tell.
+  }
+}
+
+type CarryEnd = "ended" | "source broke" | "target broke" | "not allowed";
+
+/** Never rejects. Ends with the source, when either side breaks, or before what is not allowed. */
+async function carry(
+  source: Deno.Conn,
+  give: (piece: Uint8Array) => Promise<void>,
+  allowed: (bytes: number) => boolean,
+): Promise<CarryEnd> {
+  const buffer = new Uint8Array(PIECE_BYTES);
+  for (;;) {
+    let size: number | null;
+    try {
+      size = await source.read(buffer);
+    } catch {
+      return "source broke";
+    }
+    if (size === null) return "ended";
+    if (!allowed(size)) return "not allowed";
+    try {
+      await give(buffer.subarray(0, size));
+    } catch {
+      return "target broke";
+    }
+  }
+}
+
+async function writeAll(target: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await target.write(bytes.subarray(at));
+}
+
+/** Reads what a caller still sends to one who has stopped listening, until it ends or is closed. */
+async function drained(source: Deno.Conn): Promise<void> {
+  const buffer = new Uint8Array(PIECE_BYTES);
+  try {
+    while (await source.read(buffer) !== null);
+  } catch {
+    // It was closed, which is the other end.
+  }
+}
+
+/** Tells one side that the other sends no more. */
+async function endOf(target: Deno.Conn): Promise<void> {
+  try {
+    await target.closeWrite();
+  } catch {
+    // It is closed already.
+  }
+}
+
+/** Closes a connection, which may be closed. */
+export function closeConnection(connection: { close(): void }): void {
+  try {
+    connection.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
+}

@@ -1,0 +1,95 @@
+// The socket file: who may open it is settled before anybody can. It is bound in a folder that is made
+// for it and closed to all others, gets its group and mode there, and is then renamed to its place.
+
+import { dirname, join } from "@std/path";
+import { AgentError, messageOf } from "../../domain/error.ts";
+
+/** Who may open the socket besides root. */
+export interface SocketRights {
+  /** Permission bits. */
+  readonly mode: number;
+  /** The number of its group; undefined leaves the agent's own. */
+  readonly gid?: number | undefined;
+}
+
+/** Only the user that the agent runs as. */
+export const OWNER_ONLY: SocketRights = { mode: 0o600 };
+
+/** Removes all rights of group and others while the socket file is made. */
+const OWNER_ONLY_UMASK = 0o177;
+const GROUP_FILE = "/etc/group";
+
+/**
+ * Binds a unix socket. What an agent that was killed has left there is replaced.
+ * @param bind listens on the path that it is given, before it returns
+ * @throws {AgentError} `conflict` when another agent answers there, or another file is in the way
+ */
+export async function bindSocket<T>(
+  path: string,
+  { mode, gid }: SocketRights,
+  bind: (path: string) => T,
+  unbind: (bound: T) => unknown,
+): Promise<T> {
+  await refuseTaken(path);
+  let folder: string | undefined;
+  let bound: T | undefined;
+  try {
+    // Mode 0700: makeTempDir() makes it so. A short name, since a socket's path may have 107 bytes.
+    folder = await Deno.makeTempDir({ dir: dirname(path), prefix: ".zw" });
+    const made = join(folder, "s");
+    const before = Deno.umask(OWNER_ONLY_UMASK);
+    try {
+      bound = bind(made);
+    } finally {
+      Deno.umask(before);
+    }
+    if (gid !== undefined) await Deno.chown(made, null, gid);
+    await Deno.chmod(made, mode);
+    await Deno.rename(made, path);
+    return bound;
+  } catch (error) {
+    if (bound !== undefined) await unbind(bound);
+    const message = `Cannot listen on ${path}: ${messageOf(error)}`;
+    throw new AgentError("conflict", message, { cause: error });
+  } finally {
+    if (folder !== undefined) await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** A link at the end of the path is such another file: it is not followed. */
+async function refuseTaken(path: string): Promise<void> {
+  const found = await Deno.lstat(path).catch(absent);
+  if (found === undefined) return;
+  if (!found.isSocket) {
+    throw new AgentError("conflict", `Cannot listen on ${path}: found a file that is no socket`);
+  }
+  let connection: Deno.Conn;
+  try {
+    connection = await Deno.connect({ transport: "unix", path });
+  } catch (error) {
+    if (error instanceof Deno.errors.ConnectionRefused) return;
+    const message = `Cannot listen on ${path}: ${messageOf(error)}`;
+    throw new AgentError("conflict", message, { cause: error });
+  }
+  connection.close();
+  throw new AgentError("conflict", `Cannot listen on ${path}: another agent answers there`);
+}
+
+/**
+ * The number of a group by its name or number.
+ * @throws {AgentError} `invalid_argument` for a name that the list of groups has not
+ * @see group(5)
+ */
+export async function groupNumber(group: string, file = GROUP_FILE): Promise<number> {
+  if (/^\d+$/.test(group)) return Number(group);
+  for (const line of (await Deno.readTextFile(file)).split("\n")) {
+    const [name, , gid = ""] = line.split(":");
+    if (name === group && /^\d+$/.test(gid)) return Number(gid);
+  }
+  const message = `Cannot give the socket to group ${group}: ${file} does not name it`;
+  throw new AgentError("invalid_argument", message);
+}
+
+function absent(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}

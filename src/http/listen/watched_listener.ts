@@ -1,0 +1,201 @@
+// The door: each connection is accepted here, served by itself, and cut when it keeps the agent waiting
+// for too long, whether it speaks TLS, is still about to, or speaks plain HTTP.
+
+import { isLoopback } from "../../domain/ip_address.ts";
+import type { Log } from "../../metrics/log.ts";
+import { keepAccepting, openConnectionLog } from "./accept_loop.ts";
+import type { ConnectionWatch, WatchedConnection } from "./connection_watch.ts";
+import { closeConnection } from "./connection_relay.ts";
+import {
+  type Answering,
+  BACKLOG,
+  cannotListen,
+  type Door,
+  peerNetwork,
+  type Place,
+  within,
+} from "./listener.ts";
+import { serveRelayed } from "./relayed_connection.ts";
+import {
+  type ConnectionHandling,
+  runtimeServe,
+  type ServeConnection,
+  type ServedConnection,
+} from "./runtime_connection.ts";
+import { servingSecured } from "./secured_connection.ts";
+import { bindSocket } from "./unix_socket.ts";
+
+const SWITCHING = 101;
+/** Turns of the event loop without the end of a connection after which those that are open are so. */
+const SETTLED_TURNS = 5;
+/** Turns that a shutdown waits for that at most. */
+const SETTLING_TURNS_MAX = 100;
+/** What a connection is told that there is no room for. */
+const NO_ROOM = new TextEncoder().encode(
+  "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n" +
+    "connection: close\r\n\r\n",
+);
+
+/** How a door takes its connections. */
+export interface DoorOptions {
+  readonly watch: ConnectionWatch;
+  /** Whether the agent carries the bytes itself, for a runtime that serves no single connection. */
+  readonly relayed: boolean;
+  readonly log: Log;
+}
+
+/** Opens it. @throws {AgentError} `conflict` when the place is taken */
+export async function openWatchedDoor(
+  place: Place,
+  answering: Answering,
+  { watch, relayed, log }: DoorOptions,
+): Promise<Door> {
+  const plain = relayed ? serveRelayed : runtimeServe();
+  const tls = place.kind === "tcp" ? place.tls : undefined;
+  let latest = tls;
+  const serving: Serving = tls === undefined
+    ? { serve: plain, secure: false }
+    : { serve: servingSecured(plain, () => latest ?? tls), secure: true };
+  const carrier = openCarrier(answering, serving, watch, log);
+  const listener = await listenAt(place);
+  const accepting = keepAccepting(listener, carrier.take, log);
+  return {
+    port: "port" in listener.addr ? listener.addr.port : undefined,
+    replaceTls: (identity) => void (latest = identity),
+    close: async (graceMs) => {
+      await accepting.close();
+      await carrier.drain(graceMs);
+    },
+  };
+}
+
+async function listenAt(place: Place): Promise<Deno.Listener> {
+  if (place.kind === "socket") {
+    const bind = (path: string) => Deno.listen({ transport: "unix", path });
+    return await bindSocket(place.path, place.rights, bind, (listener) => listener.close());
+  }
+  const { hostname, port } = place;
+  try {
+    return Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
+  } catch (error) {
+    throw cannotListen(place, error);
+  }
+}
+
+/** What carries connections to the application. */
+interface Carrier {
+  take(connection: Deno.Conn): void;
+  /** Resolves when all are closed, or after so many milliseconds. */
+  drain(graceMs: number): Promise<void>;
+}
+
+/** How connections are served. */
+interface Serving {
+  readonly serve: ServeConnection;
+  /** Whether TLS is spoken on them. */
+  readonly secure: boolean;
+}
+
+/** Makes what connections are served by, each known by its caller's address and its place. */
+function openHandling(
+  { answer, failed }: Answering,
+  secure: boolean,
+  log: Log,
+): (remote: Deno.Addr, watched: WatchedConnection) => ConnectionHandling {
+  const notServed = openConnectionLog(log, "connection not served");
+  return (remote, watched) => ({
+    async answer(request, { completed, takeOver }) {
+      watched.requested();
+      completed.then(watched.taken, watched.taken);
+      try {
+        const response = await answer(request, { remote, secure, takeOver });
+        if (response.status === SWITCHING) watched.closed();
+        return response;
+      } finally {
+        watched.answered();
+      }
+    },
+    failed,
+    moved: watched.moved,
+    notServed,
+  });
+}
+
+function openCarrier(
+  answering: Answering,
+  { serve, secure }: Serving,
+  watch: ConnectionWatch,
+  log: Log,
+): Carrier {
+  const open = new Map<ServedConnection, WatchedConnection>();
+  const handlingOf = openHandling(answering, secure, log);
+  let closing = false;
+  const take = (connection: Deno.Conn) => {
+    let one: ServedConnection | undefined;
+    const watched = closing
+      ? undefined
+      : watch.open(() => one?.cut(), peerOf(connection.remoteAddr));
+    if (watched === undefined) return void turnAway(connection, secure);
+    const handling = handlingOf(connection.remoteAddr, watched);
+    try {
+      one = serve(connection, handling);
+    } catch (error) {
+      watched.closed();
+      closeConnection(connection);
+      handling.notServed(error);
+      return;
+    }
+    const served = one;
+    open.set(served, watched);
+    const ended = () => {
+      open.delete(served);
+      watched.closed();
+    };
+    served.finished.then(ended, ended);
+  };
+  return {
+    take,
+    async drain(graceMs) {
+      closing = true;
+      await settled(open);
+      const all = [...open].map(([one, watched]) => {
+        // One that has never asked anything may never do so.
+        if (!watched.used) one.cut();
+        return one.shutdown();
+      });
+      await within(graceMs, Promise.allSettled(all));
+      for (const one of open.keys()) one.cut();
+    },
+  };
+}
+
+/**
+ * Waits for the ends of connections that their callers have closed. The runtime hears of some hundred
+ * in a turn, and one that is asked to end before it has heard stops its whole thread for good.
+ */
+async function settled(open: ReadonlyMap<ServedConnection, unknown>): Promise<void> {
+  let left = SETTLED_TURNS;
+  let size = open.size;
+  for (let turns = 0; turns < SETTLING_TURNS_MAX && left > 0; turns++) {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    left = open.size === size ? left - 1 : SETTLED_TURNS;
+    size = open.size;
+  }
+}
+
+/** Who a caller beyond this host is for the limits. */
+function peerOf(remote: Deno.Addr): string | undefined {
+  if (!("hostname" in remote) || isLoopback(remote.hostname)) return undefined;
+  return peerNetwork(remote.hostname);
+}
+
+/** Tells a connection that there is no room, unless it expects TLS, and closes it. */
+async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
+  try {
+    if (!secure) await connection.write(NO_ROOM);
+  } catch {
+    // It is gone.
+  } finally {
+    connection.close();
+  }
+}

@@ -1,0 +1,94 @@
+// The description of the whole agent as one OpenAPI 3.1 document, put together from one part for
+// each noun. Loaded at the first request for it; see openapi.ts.
+
+import type { JsonObject } from "../../domain/json.ts";
+import { VERSION } from "../../program/version.ts";
+import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { AGENT } from "./agent.ts";
+import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./errors.ts";
+import { HEADER_PARAMETERS, HEADERS } from "./headers.ts";
+import { IMAGES } from "./images.ts";
+import { INDEX } from "./index_tree.ts";
+import { JOBS } from "./jobs.ts";
+import { MACHINES } from "./machines.ts";
+import { MEDIA_FILES } from "./media.ts";
+import { MIRROR } from "./mirror.ts";
+import { type OpenapiPart, parameterRef } from "./operation.ts";
+import { WORKFLOWS } from "./workflows.ts";
+
+const { bodyBytesMax, jsonDepthMax } = DEFAULT_HTTP_LIMITS;
+
+const RULES = `A host agent for SmartOS: durable workflows of sandboxed tasks, a mirror of a cloud \
+image index, and virtual machines that boot from installation media.
+
+Rules of every path:
+
+- Only JSON is spoken. POST and PUT need a JSON content type, with a body or without: 415 otherwise. \
+A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels unless configured.
+- Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
+\`errors\` names each one; so does an unknown query parameter where an operation has any, except \
+that \`GET /jobs\` takes it for one of the params.
+- An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
+answered wherever GET is, with the same headers.
+- Every answer has \`X-Request-Id\`.
+- On loopback addresses, and on the unix socket that its owner alone may open, nobody signs in unless \
+the agent is told so; elsewhere it wants a bearer token, and 401 says so. Probes need none: \`/healthz\` \
+and \`/readyz\` answer everybody, in one word. Over TCP a foreign \`Host\` or \
+\`Origin\` answers 403.
+- Answers may have fields that are not described here; pass over them.`;
+
+const PARTS: readonly OpenapiPart[] = [
+  WORKFLOWS,
+  JOBS,
+  MACHINES,
+  INDEX,
+  IMAGES,
+  MEDIA_FILES,
+  MIRROR,
+  AGENT,
+];
+
+/** Every path may be called with an id of the request, and each operation belongs to its noun. */
+function pathsOf({ tag, paths }: OpenapiPart): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, operations]) => {
+      const tagged = Object.entries(operations).map(
+        ([method, operation]) => [method, { tags: [tag.name], ...operation }],
+      );
+      return [path, { parameters: [parameterRef("RequestId")], ...Object.fromEntries(tagged) }];
+    }),
+  );
+}
+
+function merged(objects: readonly JsonObject[]): JsonObject {
+  return Object.assign({}, ...objects);
+}
+
+/** @see OpenAPI Specification 3.1.0 */
+export const OPENAPI: JsonObject = {
+  openapi: "3.1.0",
+  info: {
+    title: "zonewright",
+    version: VERSION,
+    description: RULES,
+    license: { name: "Mozilla Public License 2.0", identifier: "MPL-2.0" },
+  },
+  servers: [{ url: "/", description: "The agent that serves this document." }],
+  // On loopback and on the unix socket nobody need show a token, unless the operator wants it.
+  security: [{}, { token: [] }],
+  tags: PARTS.map(({ tag }) => ({ ...tag })),
+  paths: merged(PARTS.map(pathsOf)),
+  components: {
+    schemas: merged([...PARTS.map(({ schemas }) => schemas), ERROR_SCHEMAS]),
+    parameters: merged([...PARTS.map(({ parameters }) => parameters), HEADER_PARAMETERS]),
+    headers: HEADERS,
+    responses: ERROR_RESPONSES,
+    securitySchemes: {
+      token: {
+        type: "http",
+        scheme: "bearer",
+        description: "A token of `zonewright token create`. Scope `read` may only look.",
+      },
+    },
+  },
+};

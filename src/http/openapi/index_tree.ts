@@ -1,0 +1,144 @@
+// The part of the description about the image index of document 1, which the agent mirrors. Its
+// schemas are those of the built-in description, brought from OpenAPI 3.0 to 3.1.
+
+import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { INDEX_SCHEMAS } from "./index_schemas.ts";
+import { refusals } from "./errors.ts";
+import { CONDITIONS } from "./headers.ts";
+import { emptyAnswer, inPath, jsonAnswer, type OpenapiPart, schemaRef, TEXT } from "./operation.ts";
+import { BUILDS, DISTRO, DISTROS } from "./index_examples.ts";
+
+/**
+ * A schema of OpenAPI 3.0 in the words of 3.1, where `nullable` is gone: null is a type of its own.
+ */
+function withNullType(schema: JsonValue): JsonValue {
+  if (Array.isArray(schema)) return schema.map(withNullType);
+  if (!isJsonObject(schema)) return schema;
+  const { nullable, ...rest } = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, withNullType(value)]),
+  );
+  if (nullable !== true) return rest;
+  if (typeof rest.type === "string") return { ...rest, type: [rest.type, "null"] };
+  return { anyOf: [rest, { type: "null" }] };
+}
+
+/** Every schema of document 1; its errors have the agent's own shape, which holds theirs. */
+function indexSchemas(): JsonObject {
+  const { Error: _, ...schemas } = INDEX_SCHEMAS;
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, withNullType(schema)]),
+  );
+}
+
+interface IndexOperation {
+  /** The name that document 1 gives the operation. */
+  readonly operationId: string;
+  readonly summary: string;
+  readonly schema: JsonObject;
+  readonly example: JsonValue;
+  /** Examples of the parts of the path. */
+  readonly distro?: string;
+  readonly release?: string;
+}
+
+const HEADERS = ["ETag", "Last-Modified", "X-Index-Age"];
+
+function read({ operationId, summary, schema, example, distro, release }: IndexOperation) {
+  const parts = [
+    ...(distro === undefined ? [] : [inPath("distro", "The distro's id.", TEXT, distro)]),
+    ...(release === undefined ? [] : [inPath("release", "The release's id.", TEXT, release)]),
+  ];
+  return {
+    get: {
+      operationId,
+      summary,
+      parameters: [...parts, ...CONDITIONS],
+      responses: {
+        "200": jsonAnswer("The document, as its publisher wrote it.", schema, example, HEADERS),
+        "304": emptyAnswer("The caller has it already.", HEADERS),
+        ...refusals("404"),
+      },
+    },
+  };
+}
+
+const LIST = schemaRef("DistroList");
+const BUILD_LIST = schemaRef("BuildList");
+const SAMPLE = "zonewright-sample";
+const PREVIEW = "zonewright-preview";
+
+/** @see document 1, Endpoints */
+export const INDEX: OpenapiPart = {
+  tag: {
+    name: "Image index",
+    description:
+      "A read-only tree of distros, releases, builds and downloadable images, mirrored " +
+      "from its upstream. The examples are those of the sample index of a development agent.",
+  },
+  parameters: {},
+  schemas: indexSchemas(),
+  paths: {
+    "/v1/index.json": read({
+      operationId: "distro_list",
+      summary: "Every distro in the index",
+      schema: LIST,
+      example: DISTROS,
+    }),
+    "/v1/distros/{distro}/index.json": read({
+      operationId: "distro",
+      summary: "One distro and its releases, newest first",
+      schema: schemaRef("Distro"),
+      example: DISTRO,
+      distro: SAMPLE,
+    }),
+    "/v1/distros/{distro}/releases/{release}/index.json": read({
+      operationId: "release_builds",
+      summary: "Current builds of a release, newest first",
+      schema: BUILD_LIST,
+      example: BUILDS,
+      distro: SAMPLE,
+      release: "2.0",
+    }),
+    "/v1/distros/{distro}/releases/{release}/archive.json": read({
+      operationId: "release_archive",
+      summary: "Builds that survive only in the vendor's vault",
+      schema: BUILD_LIST,
+      example: { ...BUILDS, distro: PREVIEW, release: "2" },
+      distro: PREVIEW,
+      release: "2",
+    }),
+    "/v1/distros/{distro}/aliases/latest.json": read({
+      operationId: "alias_latest",
+      summary: "Builds of the newest generally available release",
+      schema: BUILD_LIST,
+      example: BUILDS,
+      distro: SAMPLE,
+    }),
+    "/v1/distros/{distro}/aliases/lts.json": read({
+      operationId: "alias_lts",
+      summary: "Builds of the newest release with long-term support",
+      schema: BUILD_LIST,
+      example: BUILDS,
+      distro: SAMPLE,
+    }),
+    "/v1/distros/{distro}/aliases/dev.json": read({
+      operationId: "alias_dev",
+      summary: "Builds of the vendor's development channel",
+      schema: BUILD_LIST,
+      example: { ...BUILDS, distro: PREVIEW, release: "3.0_preview" },
+      distro: PREVIEW,
+    }),
+    "/v1/images.json": read({
+      operationId: "images",
+      summary: "Every image in one document, where the upstream has it",
+      schema: { type: "object", additionalProperties: true },
+      example: { images: [] },
+    }),
+    "/v1/openapi.json": read({
+      operationId: "openapi",
+      summary: "The upstream's own description of the index",
+      schema: { type: "object", additionalProperties: true },
+      example: { openapi: "3.0.3", info: { title: "Image index", version: "1.0.0" }, paths: {} },
+    }),
+  },
+};

@@ -1,0 +1,239 @@
+// The shapes of jobs and of what they report, for the description, with the job of its examples.
+
+import type { JsonObject } from "../../domain/json.ts";
+import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { MACHINE_UUID } from "./machine_schemas.ts";
+import { COUNT, INSTANT, listOf, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
+
+/** The job of the examples. */
+export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
+
+const { paramsCharsMax, targetCharsMax } = DEFAULT_HTTP_LIMITS;
+const STARTED_AT = "2026-01-31T18:30:00.020Z";
+const FINISHED_AT = "2026-01-31T18:30:04.512Z";
+
+/** What POST /jobs is sent in the examples. */
+export const JOB_REQUEST: JsonObject = {
+  workflow: WORKFLOW_UUID,
+  exec_after: "2026-01-31T18:30:00Z",
+  target: `/machines/${MACHINE_UUID}`,
+  machine: MACHINE_UUID,
+};
+
+const JOB: JsonObject = {
+  uuid: JOB_UUID,
+  workflow_uuid: WORKFLOW_UUID,
+  name: "stop-machine",
+  execution: "queued",
+  chain: CHAIN,
+  onerror: ONERROR,
+  timeout: 600,
+  exec_after: "2026-01-31T18:30:00.000Z",
+  target: `/machines/${MACHINE_UUID}`,
+  params: { machine: MACHINE_UUID },
+  chain_results: [],
+  onerror_results: [],
+  created_at: "2026-01-31T18:29:12.345Z",
+  elapsed: 0,
+};
+
+/** What it may be sent besides. */
+export const LOCKING_REQUEST: JsonObject = {
+  ...JOB_REQUEST,
+  locks: `^/machines/${MACHINE_UUID}(/|$)`,
+  callback_url: "https://hooks.example.com/jobs",
+};
+
+/** A job that was just made. */
+export const QUEUED_JOB: JsonObject = {
+  ...JOB,
+  reason: "scheduled",
+  next_run_at: "2026-01-31T18:30:00.000Z",
+};
+
+/** The same job after a resume. */
+export const RESUMED_JOB: JsonObject = { ...JOB, reason: "waiting_for_slot" };
+
+/** The same job when it is done. */
+export const FINISHED_JOB: JsonObject = {
+  ...JOB,
+  execution: "success",
+  chain_results: [{
+    result: "stopped",
+    error: "",
+    name: "stop",
+    started_at: STARTED_AT,
+    finished_at: FINISHED_AT,
+    attempts: 1,
+  }],
+  elapsed: 4.492,
+  started_at: STARTED_AT,
+  finished_at: FINISHED_AT,
+};
+
+/** The same job after a cancel. */
+export const CANCELED_JOB: JsonObject = {
+  ...JOB,
+  execution: "canceled",
+  finished_at: FINISHED_AT,
+};
+
+const EXECUTION: JsonObject = {
+  type: "string",
+  enum: [
+    "queued",
+    "running",
+    "waiting",
+    "canceled",
+    "success",
+    "failure",
+    "retried",
+    "succeeded",
+    "failed",
+  ],
+  description: "Where the job is. Finished jobs are `success` or `failure`; with `compat = " +
+    '"node-workflow"` they are `succeeded` or `failed` instead. A job that was made anew by a ' +
+    "task's `cb('retry')` is `retried`.",
+};
+
+const JOB_FIELDS: JsonObject = {
+  uuid: UUID,
+  workflow_uuid: { ...UUID, description: "The workflow that the job was made from." },
+  name: { type: "string", description: "The workflow's name." },
+  execution: schemaRef("Execution"),
+  chain: listOf(schemaRef("Task")),
+  onerror: listOf(schemaRef("Task")),
+  oncancel: listOf(schemaRef("Task")),
+  timeout: { type: "integer", minimum: 1, description: "Seconds for the chain." },
+  exec_after: { ...INSTANT, description: "The job does not run before this." },
+  target: {
+    type: "string",
+    description: "While the job is unfinished, no other with this target and equal params is made.",
+  },
+  locks: {
+    type: "string",
+    description: "While the job is unfinished, no other whose target matches this is made.",
+  },
+  callback_url: { type: "string", format: "uri", description: "Told when the job is finished." },
+  reason: {
+    type: "string",
+    enum: ["scheduled", "waiting_for_slot", "waiting_for_resume"],
+    description:
+      "Why an unfinished job does not run: its time has not come, no slot is free, or a " +
+      "task waits for `resume`.",
+  },
+  next_run_at: { ...INSTANT, description: "When a scheduled job may run." },
+  params: { type: "object", additionalProperties: true },
+  chain_results: listOf(schemaRef("TaskResult")),
+  onerror_results: listOf(schemaRef("TaskResult")),
+  oncancel_results: listOf(schemaRef("TaskResult")),
+  created_at: INSTANT,
+  started_at: { ...INSTANT, description: "When a runner first took the job." },
+  finished_at: INSTANT,
+  elapsed: {
+    type: "number",
+    minimum: 0,
+    description: "Seconds that the present chain ran before the present claim.",
+  },
+  runner_id: { ...UUID, description: "The runner that runs the job now." },
+  num_attempts: { ...COUNT, description: "How often the job was made anew." },
+  prev_attempt: { ...UUID, description: "The job that this one repeats." },
+  next_attempt: { ...UUID, description: "The job that repeats this one." },
+};
+
+const TASK_RESULT: JsonObject = objectOf(
+  "What one task ended with. There are entries only for tasks that ran.",
+  ["result", "error", "name", "started_at", "finished_at", "attempts"],
+  {
+    result: { description: "Any JSON value; `OK` when the task named none." },
+    error: {
+      description: "The empty text when there was none; else a text or an object.",
+      anyOf: [
+        TEXT,
+        {
+          type: "object",
+          properties: { name: TEXT, message: TEXT },
+          additionalProperties: true,
+        },
+      ],
+    },
+    name: { type: "string", description: "The task's name, or its uuid when it has none." },
+    started_at: INSTANT,
+    finished_at: INSTANT,
+    attempts: { ...COUNT, description: "Runs of the body." },
+  },
+);
+
+/** The schemas of jobs. @see document 2, Job */
+export const JOB_SCHEMAS: JsonObject = {
+  Execution: EXECUTION,
+  TaskResult: TASK_RESULT,
+  Job: objectOf(
+    "A job. What its tasks set on the job object stands beside these fields.",
+    [
+      "uuid",
+      "workflow_uuid",
+      "name",
+      "execution",
+      "chain",
+      "onerror",
+      "timeout",
+      "exec_after",
+      "params",
+      "chain_results",
+      "onerror_results",
+      "created_at",
+      "elapsed",
+    ],
+    JOB_FIELDS,
+    "open",
+  ),
+  JobRequest: objectOf(
+    "A job as it is asked for. Every further key becomes one of its `params`, of at most " +
+      `${paramsCharsMax} characters of JSON together unless configured.`,
+    ["workflow"],
+    {
+      workflow: { ...UUID, description: "The workflow's uuid." },
+      exec_after: {
+        type: "string",
+        description: "ISO 8601: a date (midnight UTC), or a date and time with its offset.",
+      },
+      target: {
+        type: "string",
+        minLength: 1,
+        description: "What the job is about; another unfinished job of the same target and equal " +
+          `params is refused. At most ${targetCharsMax} characters unless configured.`,
+      },
+      locks: {
+        type: "string",
+        minLength: 1,
+        maxLength: 256,
+        description: "A regular expression in the syntax of RE2: while the job is unfinished, no " +
+          "job is made whose target it is found in.",
+      },
+      callback_url: {
+        type: "string",
+        format: "uri",
+        minLength: 1,
+        maxLength: 2048,
+        description: "Told of the job when it is finished. Its host has to be one of the setting " +
+          "`callback_host`.",
+      },
+    },
+    "open",
+  ),
+  Resume: objectOf("The outcome of a waiting task.", [], {
+    result: { description: "Any JSON value; `OK` when it is left out." },
+    error: {
+      description: "Any value, null included, makes the job fail. With `compat = " +
+        '"node-workflow"` null, false, 0 and the empty text do not.',
+    },
+  }),
+  JobInfo: {
+    type: "object",
+    description: "What was told of the progress.",
+    minProperties: 1,
+    additionalProperties: true,
+  },
+};

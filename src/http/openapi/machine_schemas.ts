@@ -1,0 +1,168 @@
+// The shapes of machines that are shown, for the description, with the machine of its examples.
+
+import type { JsonObject } from "../../domain/json.ts";
+import { STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
+import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+
+/** The machine of the examples. */
+export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
+const MACHINE_JOB = "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2";
+
+/** A machine of the examples that does not run. */
+export const STOPPED_UUID = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
+
+/** A description that fits the default policy. @see document 3 */
+export const DESCRIPTION: JsonObject = {
+  brand: "kvm",
+  alias: "web1",
+  vcpus: 1,
+  ram: 1024,
+  autoboot: false,
+  resolvers: ["192.0.2.53", "198.51.100.53"],
+  disks: [{ boot: true, model: "virtio", size: 40_960 }],
+  nics: [{
+    nic_tag: "admin",
+    model: "virtio",
+    ip: "192.0.2.69",
+    netmask: "255.255.255.0",
+    gateway: "192.0.2.2",
+    primary: 1,
+  }],
+};
+
+/** What POST /agent/v1/machines answers. */
+export const STARTED: JsonObject = { uuid: MACHINE_UUID, job_uuid: MACHINE_JOB };
+
+/** A machine as lists show it. */
+export const LISTED_MACHINE: JsonObject = {
+  uuid: MACHINE_UUID,
+  alias: "web1",
+  brand: "kvm",
+  state: "running",
+  zone_state: "running",
+  ram: 1024,
+  vcpus: 1,
+  media: { path: "/media/installer.iso" },
+  medium: "/installer.iso",
+  job_uuid: MACHINE_JOB,
+  job_execution: "success",
+};
+
+const FIELDS: JsonObject = {
+  uuid: UUID,
+  alias: { type: ["string", "null"] },
+  brand: { type: ["string", "null"] },
+  state: {
+    type: "string",
+    description:
+      "vmadm's word, such as `running` or `stopped`; `absent` while there is only a job.",
+  },
+  zone_state: {
+    type: ["string", "null"],
+    description: "The kernel's word for the zone; null while there is only a job.",
+  },
+  ram: { type: ["integer", "null"], description: "MiB." },
+  vcpus: { type: ["integer", "null"] },
+  media: {
+    anyOf: [schemaRef("Media"), { type: "null" }],
+    description: "What that job installs from; null when there is no such job.",
+  },
+  medium: {
+    type: ["string", "null"],
+    description: "The medium in the machine's zone, as the machine sees it: what a job of it has " +
+      "placed and none has ejected, or what vmadm shows as attached.",
+  },
+  job_uuid: {
+    ...NULLABLE_UUID,
+    description: "The newest provisioning job of this machine; while the machine is there, " +
+      "requests that failed later are passed over.",
+  },
+  job_execution: { anyOf: [schemaRef("Execution"), { type: "null" }] },
+};
+const NAMES = Object.keys(FIELDS);
+
+const ZONE_FILE: JsonObject = {
+  type: "string",
+  maxLength: 129,
+  pattern: "^/[A-Za-z0-9][A-Za-z0-9._-]*\\.(?:[Ii][Ss][Oo]|[Ii][Mm][Gg]|[Rr][Aa][Ww])$",
+};
+
+/** The schemas of what is shown, and of what later actions take. */
+export const MACHINE_SCHEMAS: JsonObject = {
+  Machine: objectOf("A machine, as lists show it.", NAMES, FIELDS),
+  MachineRead: objectOf("A machine with its console.", [...NAMES, "vnc", "console"], {
+    ...FIELDS,
+    console: {
+      type: ["string", "null"],
+      format: "uri-reference",
+      description: "Where its console is as a WebSocket; null as `vnc` is.",
+    },
+    vnc: {
+      anyOf: [schemaRef("VncAddress"), { type: "null" }],
+      description: "Null while the machine does not run, or has no such console.",
+    },
+  }),
+  VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
+    host: TEXT,
+    port: { type: "integer", minimum: 1, maximum: 65_535 },
+    display: { type: "integer", description: "The port as a number of a display." },
+  }),
+  VncInfo: objectOf("What `vmadm info` prints of the console.", ["vnc"], {
+    vnc: objectOf("Empty while there is no listener yet.", [], {
+      host: { ...TEXT, description: "Address of the host's global zone." },
+      port: { type: "integer", minimum: 1, maximum: 65_535 },
+      display: { type: "integer", description: "The port as a number of a display." },
+      password: { ...TEXT, description: "What a viewer is asked for, where there is one." },
+    }),
+  }),
+  Console: objectOf("Where a console is as a WebSocket.", ["url", "protocol"], {
+    url: { type: "string", format: "uri" },
+    protocol: { const: "binary", description: "The subprotocol, which may be left out." },
+  }),
+  ConsoleTicketRequest: objectOf("A wish for a ticket.", [], {}, "closed"),
+  ConsoleTicket: objectOf("What opens a console once.", ["ticket", "url", "expires_at"], {
+    ticket: { type: "string", pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
+    url: { type: "string", format: "uri", description: "The WebSocket, with the ticket." },
+    expires_at: INSTANT,
+  }),
+  MachineBoot: objectOf(
+    "How a kvm machine boots this once; a bhyve machine takes none of it.",
+    [],
+    {
+      order: {
+        type: "string",
+        pattern: "^(?!.*(.).*\\1)[cdn]{1,3}$",
+        description: "Letters tried in turn: c disk, d CD, n network.",
+      },
+      once: { type: "string", enum: ["c", "d", "n"], description: "Tried first, until a reset." },
+      cdrom: { ...ZONE_FILE, description: "An ISO in the zone, as the machine sees it." },
+      disk: { ...ZONE_FILE, description: "The image of a disk in the zone." },
+    },
+    "closed",
+  ),
+  MachineForce: objectOf("How a machine is stopped.", [], {
+    force: {
+      type: "boolean",
+      default: false,
+      description: "At once. Otherwise the guest is asked, and forced after `timeout`.",
+    },
+    timeout: {
+      type: "integer",
+      minimum: 1,
+      maximum: STOP_SECONDS_MAX,
+      default: STOP_SECONDS_MAX,
+      description: "Seconds that the guest has to power off; not together with `force`.",
+    },
+  }, "closed"),
+  MachineEject: objectOf("Which media are taken out.", [], {
+    files: {
+      ...listOf(ZONE_FILE),
+      maxItems: 8,
+      description: "As the machine sees them; without it, all that are known to be there.",
+    },
+  }, "closed"),
+  MachineStarted: objectOf("The machine, and the job that is about it.", ["uuid", "job_uuid"], {
+    uuid: UUID,
+    job_uuid: UUID,
+  }),
+};

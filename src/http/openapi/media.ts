@@ -1,0 +1,178 @@
+// The part of the description about the verified files of this host.
+
+import type { JsonObject } from "../../domain/json.ts";
+import { BODY_REFUSALS, refusals } from "./errors.ts";
+import { ARTIFACT_WORDS } from "./machine_request.ts";
+import { CHECK_FIELDS, DIGEST, DOWNLOADED, LEVEL } from "./media_check.ts";
+import {
+  COUNT,
+  emptyAnswer,
+  inPath,
+  INSTANT,
+  jsonAnswer,
+  jsonBody,
+  listOf,
+  objectOf,
+  type OpenapiPart,
+  parameterRef,
+  schemaRef,
+  TEXT,
+  UUID,
+} from "./operation.ts";
+
+/** The digest of the examples. */
+export const MEDIUM_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const JOB = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
+
+const EXAMPLE: JsonObject = {
+  digest: `sha256:${MEDIUM_SHA256}`,
+  name: "zonewright-sample-2.0-20261101-installer-x86_64.iso",
+  path: `/var/lib/zonewright/media/sha256-${MEDIUM_SHA256}/zonewright-sample.iso`,
+  size: 1048576,
+  source: "artifact",
+  origin: "https://images.example.com/zonewright-sample.iso",
+  label: "zonewright-sample 2.0 20261101 installer x86_64 iso",
+  level: "index",
+  created_at: "2026-11-20T12:00:00.000Z",
+  last_used_at: "2026-11-20T12:00:00.000Z",
+  verified_at: "2026-11-20T12:00:00.000Z",
+  used_by: [],
+};
+
+const WISH: JsonObject = {
+  description: "A file, named in exactly one way.",
+  oneOf: [
+    objectOf("A file of a media folder; it stays where it is.", ["path"], {
+      path: {
+        type: "string",
+        maxLength: 1024,
+        description: "Its absolute path, or its name alone.",
+      },
+      digest: DIGEST,
+    }, "closed"),
+    ...DOWNLOADED,
+    objectOf("A file of the image index.", ["artifact"], {
+      artifact: objectOf("Which file.", ["distro", "release"], { ...ARTIFACT_WORDS }, "closed"),
+      digest: DIGEST,
+      ...CHECK_FIELDS,
+    }, "closed"),
+  ],
+};
+
+const SCHEMAS: JsonObject = {
+  MediumWish: WISH,
+  MediumStarted: objectOf("The job that does it.", ["job_uuid"], { job_uuid: UUID }),
+  Medium: objectOf("A verified file.", Object.keys(EXAMPLE), {
+    digest: { ...TEXT, description: "`sha256:` and the hex, of the file as it is used." },
+    name: TEXT,
+    path: { ...TEXT, description: "Where it lies on this host." },
+    size: COUNT,
+    source: { type: "string", enum: ["artifact", "url", "path"] },
+    origin: { ...TEXT, description: "The address without its query, or the path." },
+    label: { ...TEXT, description: "For people." },
+    level: LEVEL,
+    created_at: INSTANT,
+    last_used_at: INSTANT,
+    verified_at: { ...INSTANT, description: "When its bytes were last hashed." },
+    used_by: { ...listOf(UUID), description: "Unfinished jobs: until then it is not removed." },
+  }),
+};
+
+const WISHES: Record<string, JsonObject> = {
+  artifact: {
+    artifact: { distro: "zonewright-sample", release: "latest", format: "iso" },
+    check: "index",
+  },
+  url: {
+    url: "https://images.example.com/disk.raw.xz",
+    digest: `sha256:${MEDIUM_SHA256}`,
+    compression: "xz",
+  },
+  path: { path: "/media/installer.iso" },
+};
+
+const STARTED: JsonObject = { job_uuid: JOB };
+const started = (description: string) =>
+  jsonAnswer(description, schemaRef("MediumStarted"), STARTED, ["Location"]);
+
+/** Files that were downloaded or read, and verified. */
+export const MEDIA_FILES: OpenapiPart = {
+  tag: {
+    name: "Media",
+    description: "Verified files of this host, known by their digests. Fetching one is a job of " +
+      "the built-in workflow `fetch-medium`, whose info tells its progress.",
+  },
+  parameters: {
+    MediumDigest: inPath(
+      "digest",
+      "`sha256:` and the hex, or the hex alone.",
+      TEXT,
+      `sha256:${MEDIUM_SHA256}`,
+    ),
+  },
+  schemas: SCHEMAS,
+  paths: {
+    "/agent/v1/media": {
+      get: {
+        operationId: "media_list",
+        summary: "Every verified file, the one used last first",
+        responses: {
+          "200": jsonAnswer("The files.", listOf(schemaRef("Medium")), [EXAMPLE]),
+          ...refusals(),
+        },
+      },
+      post: {
+        operationId: "medium_fetch",
+        summary: "Bring a file here and verify it",
+        description:
+          "Answered once the job is kept. An equal request joins its job while that is " +
+          "not finished. The job's result is the medium.",
+        requestBody: jsonBody("Which file.", schemaRef("MediumWish"), WISHES),
+        responses: {
+          "202": started("The job is kept."),
+          ...refusals("404", ...BODY_REFUSALS, "507"),
+        },
+      },
+    },
+    "/agent/v1/media/{digest}": {
+      get: {
+        operationId: "medium_get",
+        summary: "One verified file",
+        parameters: [parameterRef("MediumDigest")],
+        responses: {
+          "200": jsonAnswer("The file.", schemaRef("Medium"), EXAMPLE),
+          ...refusals("404"),
+        },
+      },
+      delete: {
+        operationId: "medium_remove",
+        summary: "Forget a file and remove it from the cache",
+        description:
+          "A file of a media folder is only forgotten. While an unfinished job uses it: " +
+          "409.",
+        parameters: [parameterRef("MediumDigest")],
+        responses: {
+          "204": emptyAnswer("It is gone."),
+          ...refusals("404", "409", "507"),
+        },
+      },
+    },
+    "/agent/v1/media/{digest}/verify": {
+      post: {
+        operationId: "medium_verify",
+        summary: "Read a file again and compare its digest",
+        description: "The job fails when the file is damaged; it is then removed from the cache.",
+        parameters: [parameterRef("MediumDigest")],
+        requestBody: jsonBody(
+          "Nothing, but of a JSON content type.",
+          { type: "object", additionalProperties: false },
+          { empty: {} },
+        ),
+        responses: {
+          "202": started("The job is kept."),
+          ...refusals("404", ...BODY_REFUSALS, "507"),
+        },
+      },
+    },
+  },
+};

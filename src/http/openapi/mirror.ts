@@ -1,0 +1,248 @@
+// The part of the description about the mirror of the image index: how fresh it is, bringing it up
+// to date, and which file a reference means.
+
+import type { JsonObject } from "../../domain/json.ts";
+import { refusals } from "./errors.ts";
+import { ARTIFACT } from "./index_examples.ts";
+import { ARTIFACT_WORDS } from "./machine_request.ts";
+import {
+  COUNT,
+  inQuery,
+  INSTANT,
+  jsonAnswer,
+  jsonBody,
+  listOf,
+  objectOf,
+  type OpenapiPart,
+  schemaRef,
+  TEXT,
+} from "./operation.ts";
+
+const SYNC: JsonObject = {
+  started_at: "2026-11-20T12:00:00.000Z",
+  finished_at: "2026-11-20T12:00:01.250Z",
+  upstream: "https://index.example.com",
+  outcome: "complete",
+  added: 12,
+  changed: 0,
+  removed: 0,
+  unchanged: 0,
+  problems: [],
+};
+
+const OUTCOME: JsonObject = { type: "string", enum: ["complete", "partial", "failed"] };
+
+const PROBLEMS: JsonObject = {
+  ...listOf(
+    objectOf("One document.", ["document", "message"], {
+      document: TEXT,
+      message: TEXT,
+      json_path: { type: "string", description: "Where a rule is broken: `$.releases[2].id`." },
+      reason: { type: "string", description: "What was wanted there, and what was found." },
+      kept: { type: "boolean", description: "Whether a last good version is here, and stays." },
+    }),
+  ),
+  description: "Documents that were refused or not reached; the last good ones stay.",
+};
+
+const PREVIEW: JsonObject = {
+  dry_run: true,
+  upstream: "https://index.example.com",
+  outcome: "complete",
+  added: 1,
+  changed: 0,
+  removed: 0,
+  unchanged: 11,
+  bytes_put: 5120,
+  bytes_removed: 0,
+  changes: [{ change: "+", document: "v1/distros/omnios/index.json", bytes: 5120 }],
+  problems: [],
+};
+
+const EXAMPLES: Readonly<Record<string, string>> = {
+  distro: "zonewright-sample",
+  release: "latest",
+  build: "20261101",
+  variant: "installer",
+  arch: "x86_64",
+  format: "iso",
+};
+
+const REFERENCE: JsonObject[] = Object.entries(ARTIFACT_WORDS).map(([name, schema]) => ({
+  ...inQuery(name, "", schema, EXAMPLES[name] ?? ""),
+  description: schema.description ?? "",
+  required: name === "distro" || name === "release",
+}));
+
+const SCHEMAS: JsonObject = {
+  IndexStatus: objectOf(
+    "How fresh the mirror is.",
+    ["upstream", "syncing", "progress", "last_sync", "compared_at", "age_seconds", "documents"],
+    {
+      upstream: { type: ["string", "null"], description: "An address or a folder." },
+      syncing: { type: "boolean" },
+      progress: {
+        anyOf: [schemaRef("IndexProgress"), { type: "null" }],
+        description: "What is read of the upstream right now.",
+      },
+      last_sync: { anyOf: [schemaRef("IndexSync"), { type: "null" }] },
+      compared_at: {
+        ...INSTANT,
+        type: ["string", "null"],
+        description: "When the tree was last compared with its upstream.",
+      },
+      age_seconds: { ...COUNT, type: ["integer", "null"], description: "Seconds since then." },
+      documents: { ...COUNT, description: "Documents that the mirror has." },
+    },
+  ),
+  IndexProgress: objectOf("How far a sync is.", ["phase", "documents", "total", "bytes"], {
+    phase: { type: "string", enum: ["list", "documents", "store"] },
+    documents: { ...COUNT, description: "Documents that were asked for and answered." },
+    total: { ...COUNT, description: "Documents that are known so far; more may turn up." },
+    bytes: { ...COUNT, description: "Bytes that came; unchanged documents bring none." },
+  }),
+  IndexSync: objectOf("What one sync did.", Object.keys(SYNC), {
+    started_at: INSTANT,
+    finished_at: INSTANT,
+    upstream: TEXT,
+    outcome: OUTCOME,
+    added: COUNT,
+    changed: COUNT,
+    removed: COUNT,
+    unchanged: COUNT,
+    problems: PROBLEMS,
+    compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
+    retry_after_seconds: { ...COUNT, description: "How long the upstream wants to rest." },
+  }),
+  IndexPreview: objectOf("What a sync would change.", Object.keys(PREVIEW), {
+    dry_run: { const: true },
+    upstream: TEXT,
+    outcome: OUTCOME,
+    added: COUNT,
+    changed: COUNT,
+    removed: COUNT,
+    unchanged: COUNT,
+    bytes_put: { ...COUNT, description: "Of the documents that would be written." },
+    bytes_removed: { ...COUNT, description: "Of those that would be replaced or removed." },
+    changes: {
+      ...listOf(
+        objectOf("One document.", ["change", "document", "bytes"], {
+          change: { type: "string", enum: ["+", "~", "-"] },
+          document: TEXT,
+          bytes: COUNT,
+        }),
+      ),
+      description: "By path, the first thousand.",
+    },
+    problems: PROBLEMS,
+  }),
+  IndexSyncing: objectOf(
+    "A sync is under way.",
+    ["syncing"],
+    { syncing: { const: true } },
+  ),
+  FoundArtifact: objectOf(
+    "An artifact with its place in the index.",
+    ["distro", "release", "build", "artifact", "name", "label"],
+    {
+      distro: TEXT,
+      release: { type: "string", description: "The release's id, where an alias was asked for." },
+      build: TEXT,
+      artifact: schemaRef("Artifact"),
+      name: { type: "string", description: "A file name that is safe." },
+      label: { type: "string", description: "For people." },
+    },
+  ),
+};
+
+function flag(name: string, description: string, example: boolean): JsonObject {
+  return inQuery(name, description, { type: "boolean", default: false }, example);
+}
+
+/** The mirror, as its operator sees it. */
+export const MIRROR: OpenapiPart = {
+  tag: { name: "Mirror", description: "The agent's copy of the image index." },
+  parameters: {},
+  schemas: SCHEMAS,
+  paths: {
+    "/agent/v1/index": {
+      get: {
+        operationId: "index_status",
+        summary: "How fresh the mirror is",
+        responses: {
+          "200": jsonAnswer("Its state.", schemaRef("IndexStatus"), {
+            upstream: "https://index.example.com",
+            syncing: false,
+            progress: null,
+            last_sync: { ...SYNC, compared_at: "2026-11-20T12:00:01.250Z" },
+            compared_at: "2026-11-20T12:00:01.250Z",
+            age_seconds: 300,
+            documents: 12,
+          }),
+          ...refusals(),
+        },
+      },
+    },
+    "/agent/v1/index/artifacts": {
+      get: {
+        operationId: "index_artifact",
+        summary: "The one artifact that a reference means",
+        description:
+          "A reference that fits none answers 404, one that fits several 409; both name " +
+          "the choices.",
+        parameters: REFERENCE,
+        responses: {
+          "200": jsonAnswer("The artifact.", schemaRef("FoundArtifact"), {
+            distro: "zonewright-sample",
+            release: "2.0",
+            build: "20261101",
+            artifact: ARTIFACT,
+            name: "zonewright-sample-2.0-20261101-installer-x86_64.iso",
+            label: "zonewright-sample 2.0 20261101 installer x86_64 iso",
+          }),
+          ...refusals("404", "409", "502"),
+        },
+      },
+    },
+    "/agent/v1/index/sync": {
+      post: {
+        operationId: "index_sync",
+        summary: "Bring the mirror up to date",
+        description:
+          "One sync runs at a time; a second request joins it. A sync that fails is told by its " +
+          "`outcome` and `problems`, not by a status. Without an upstream: 409.",
+        parameters: [
+          flag("wait", "Whether the answer waits for the end of the sync.", true),
+          flag(
+            "accept_changed",
+            "Whether files may have other digests than before, and the tree be older.",
+            false,
+          ),
+          flag("dry_run", "Whether to tell what would change, and change nothing.", false),
+        ],
+        requestBody: jsonBody(
+          "The same switches as in the query; each may stand in either.",
+          {
+            type: "object",
+            additionalProperties: false,
+            properties: {
+              wait: { type: "boolean" },
+              accept_changed: { type: "boolean" },
+              dry_run: { type: "boolean" },
+            },
+          },
+          { empty: {}, preview: { dry_run: true } },
+        ),
+        responses: {
+          "200": jsonAnswer(
+            "With `wait`: what it did. With `dry_run`: what it would do.",
+            { oneOf: [schemaRef("IndexSync"), schemaRef("IndexPreview")] },
+            SYNC,
+          ),
+          "202": jsonAnswer("It is under way.", schemaRef("IndexSyncing"), { syncing: true }),
+          ...refusals("409", "413", "415", "507"),
+        },
+      },
+    },
+  },
+};

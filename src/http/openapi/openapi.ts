@@ -1,0 +1,37 @@
+// GET /openapi.json: the description of the whole agent. It is loaded and written out at the first
+// request for it, so that an agent nobody asks pays nothing at its start.
+
+import { Hono } from "hono";
+import type { Now } from "../../domain/instant.ts";
+import { sha256Hex } from "../../domain/sha256.ts";
+import type { HttpEnv } from "../app_deps.ts";
+import { answerDocument } from "../request/conditional_request.ts";
+import { serve, type ServedDocument } from "../request/served_document.ts";
+
+/** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
+const PATH = "/openapi.json";
+
+/** @see OpenAPI Specification 3.1.0 */
+export function openapiRoutes({ now }: { readonly now: Now }): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  let document: Promise<ServedDocument> | undefined;
+  app.get(
+    PATH,
+    async (c) => await answerDocument(c.req.raw.headers, await (document ??= load(now))),
+  );
+  return app;
+}
+
+/** Its `Last-Modified` is this first request: it changes only with the program, so never later. */
+async function load(now: Now): Promise<ServedDocument> {
+  const { OPENAPI } = await import("./document.ts");
+  const body = new TextEncoder().encode(`${JSON.stringify(OPENAPI, null, 2)}\n`);
+  return serve({
+    path: PATH,
+    body,
+    sha256: await sha256Hex(body),
+    etag: null,
+    last_modified: null,
+    fetched_at: now(),
+  });
+}

@@ -1,0 +1,46 @@
+// The record of who has changed what: one line for every call that is not a mere reading, refused or
+// not. It says who, what and how it ended, and never what was sent. In the log the lines of a caller with
+// many are counted together; the trail has each.
+
+import type { MiddlewareHandler } from "hono";
+import type { Now } from "../../domain/instant.ts";
+import type { Log } from "../../metrics/log.ts";
+import { needsAdmin } from "./access.ts";
+import type { AccessLines } from "./access_lines.ts";
+import type { HttpEnv } from "../app_deps.ts";
+import type { AuditTrail } from "./audit_trail.ts";
+import { callerText, peerText } from "./caller.ts";
+
+const PATH_CHARS_MAX = 256;
+/** A caller chooses the method too. */
+const METHOD_CHARS_MAX = 32;
+const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
+
+/** What the middleware works with. */
+export interface AuditDependencies {
+  readonly log: Log;
+  readonly lines: AccessLines;
+  readonly now: Now;
+  readonly trail?: AuditTrail | undefined;
+}
+
+/** Records calls. Comes before everything else: what is recorded is how a call ended in the end. */
+export function audited({ log, lines, now, trail }: AuditDependencies): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    await next();
+    const { method, path } = c.req;
+    if (!needsAdmin(method, path, c.req.raw.headers)) return;
+    const job_uuid = JOB_LOCATION.exec(c.res.headers.get("location") ?? "")?.[1];
+    const caller = { who: callerText(c.get("caller")), peer: peerText(c.env?.remote) };
+    const entry = {
+      request_id: c.get("request_id"),
+      ...caller,
+      method: method.slice(0, METHOD_CHARS_MAX),
+      path: path.slice(0, PATH_CHARS_MAX),
+      status: c.res.status,
+      ...(job_uuid === undefined ? {} : { job_uuid }),
+    };
+    if (lines.audited(caller)) log.info("call audited", { logger: "audit", ...entry });
+    await trail?.append({ ts: now(), ...entry });
+  };
+}

@@ -1,0 +1,139 @@
+// The audit trail as a file: JSON lines, appended, open to its owner only. An entry is in the file
+// before its call is answered; entries that come at the same time share one write. It is opened anew
+// when the configuration is read again, so that logadm and logrotate can move it away.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import { jsonLine } from "../../metrics/json_line.ts";
+import type { Log } from "../../metrics/log.ts";
+import type { AuditEntry, AuditTrail } from "./audit_trail.ts";
+
+const FILE_MODE = 0o600;
+const LINE_END = 0x0a;
+
+/** A trail whose file can be exchanged. */
+export interface AuditFile extends AuditTrail {
+  /** Goes on in this file, opened anew; null for none. @throws {AgentError} `invalid_argument` */
+  reopen(path: string | null): Promise<void>;
+  /** Writes what is left, and closes the file. */
+  close(): Promise<void>;
+}
+
+/** Who hears of entries that were not written. */
+export interface AuditFileOptions {
+  readonly log: Log;
+  /** Told of how many. */
+  readonly lost: (entries: number) => void;
+}
+
+/** Opens no file yet: reopen() does. */
+export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
+  let file: LineFile | undefined;
+  let waiting: string[] = [];
+  /** The end of the line: writes and exchanges of the file follow one another. */
+  let turn: Promise<unknown> = Promise.resolve();
+  let writing: Promise<void> | undefined;
+  const after = <T>(run: () => Promise<T>): Promise<T> => {
+    const result = turn.then(run);
+    turn = result.catch(() => {});
+    return result;
+  };
+  const writeWaiting = async () => {
+    writing = undefined;
+    const lines = waiting;
+    waiting = [];
+    if (file === undefined) return;
+    const { written, error } = await file.append(lines);
+    const count = lines.length - written;
+    if (count === 0) return;
+    lost(count);
+    log.error("audit entries not written", { count, error });
+  };
+  const exchange = async (path: string | null) => {
+    const next = path === null ? undefined : await openLineFile(path);
+    file?.close();
+    file = next;
+  };
+  return {
+    async append(entry: AuditEntry) {
+      if (file === undefined) return;
+      waiting.push(`${jsonLine(entry)}\n`);
+      await (writing ??= after(writeWaiting));
+    },
+    reopen: (path) => after(() => exchange(path)),
+    close: () => after(() => exchange(null)),
+  };
+}
+
+/** A file of lines. A line that was cut off, by a full disk or a crash, stays a line of its own. */
+interface LineFile {
+  /** @returns how many of the lines are whole in the file, and why it is not all of them */
+  append(lines: readonly string[]): Promise<{ written: number; error?: unknown }>;
+  close(): void;
+}
+
+/** @throws {AgentError} `invalid_argument` */
+async function openLineFile(path: string): Promise<LineFile> {
+  const file = await openAppending(path);
+  let torn = await endsWithinLine(file);
+  return {
+    async append(lines) {
+      const ends: number[] = [];
+      const encoder = new TextEncoder();
+      const parts = torn ? [Uint8Array.of(LINE_END)] : [];
+      let size = parts.length;
+      for (const line of lines) {
+        const part = encoder.encode(line);
+        parts.push(part);
+        ends.push(size += part.length);
+      }
+      const bytes = joined(parts, size);
+      let at = 0;
+      try {
+        while (at < bytes.length) at += await file.write(bytes.subarray(at));
+        torn = false;
+        return { written: lines.length };
+      } catch (error) {
+        if (at > 0) torn = bytes[at - 1] !== LINE_END;
+        return { written: ends.filter((end) => end <= at).length, error };
+      }
+    },
+    close: () => file.close(),
+  };
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** Whether the last line was never finished. */
+async function endsWithinLine(file: Deno.FsFile): Promise<boolean> {
+  const { size } = await file.stat();
+  if (size === 0) return false;
+  await file.seek(-1, Deno.SeekMode.End);
+  const last = new Uint8Array(1);
+  return await file.read(last) === 1 && last[0] !== LINE_END;
+}
+
+async function openAppending(path: string): Promise<Deno.FsFile> {
+  try {
+    const found = await Deno.lstat(path).catch(absent);
+    if (found?.isFile === false) throw new Error("it is no plain file");
+    const options = { read: true, append: true, create: true, mode: FILE_MODE };
+    const file = await Deno.open(path, options);
+    if (((found?.mode ?? FILE_MODE) & 0o077) !== 0) await Deno.chmod(path, FILE_MODE);
+    return file;
+  } catch (error) {
+    const message = `Cannot write the audit file ${path}: ${messageOf(error)}`;
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
+}
+
+function absent(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}

@@ -1,0 +1,87 @@
+// Callers and what tells them apart, as words for all who ask; access.ts finds out who one is.
+
+import { unreachable } from "../../domain/error.ts";
+import type { Token, TokenScope } from "../../domain/token.ts";
+
+/** Who a request comes from. */
+export type Caller =
+  | { readonly kind: "socket" }
+  | { readonly kind: "loopback" }
+  | { readonly kind: "token"; readonly name: string; readonly scope: TokenScope }
+  /** With a ticket for one console, which that caller has asked for. */
+  | { readonly kind: "ticket"; readonly maker: Caller };
+
+/** What tells callers apart. */
+export interface Access {
+  /** Whether a caller from there must show a token. */
+  wantsToken(remote: Deno.Addr | undefined): boolean;
+  /** The tokens that are good now. */
+  tokens(): Promise<readonly Token[]>;
+  /** A clock that never goes back, milliseconds. */
+  nowMs(): number;
+}
+
+/** Everybody who gets through is an administrator, and no token is any good. */
+export const OPEN_ACCESS: Access = {
+  wantsToken: () => false,
+  tokens: () => Promise.resolve([]),
+  nowMs: () => performance.now(),
+};
+
+/**
+ * Whether a caller who was let in would be let in again: its token, or that of a ticket's maker, was
+ * neither revoked nor made less since then.
+ */
+export async function isStillGood(caller: Caller, access: Access): Promise<boolean> {
+  switch (caller.kind) {
+    case "socket":
+    case "loopback":
+      return true;
+    case "ticket":
+      return await isStillGood(caller.maker, access);
+    case "token":
+      return (await access.tokens())
+        .some(({ name, scope }) => name === caller.name && scope === caller.scope);
+    default:
+      return unreachable(caller);
+  }
+}
+
+/** Whether a caller may see secrets; who may only look sees them masked. */
+export function seesSecrets(caller: Caller | undefined): boolean {
+  switch (caller?.kind) {
+    case undefined:
+    case "ticket":
+      return false;
+    case "socket":
+    case "loopback":
+      return true;
+    case "token":
+      return caller.scope === "admin";
+    default:
+      return unreachable(caller);
+  }
+}
+
+/** Where a request came from, without the port, which says nothing. */
+export function peerText(remote: Deno.Addr | undefined): string {
+  if (remote === undefined) return "unknown";
+  return "hostname" in remote ? remote.hostname : "socket";
+}
+
+/** A caller in one word for records: `socket`, `loopback`, `token:NAME`, `ticket:` and its maker. */
+export function callerText(caller: Caller | undefined): string {
+  switch (caller?.kind) {
+    case undefined:
+      return "refused";
+    case "token":
+      return `token:${caller.name}`;
+    case "ticket":
+      return `ticket:${callerText(caller.maker)}`;
+    case "socket":
+    case "loopback":
+      return caller.kind;
+    default:
+      return unreachable(caller);
+  }
+}

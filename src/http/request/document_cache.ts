@@ -1,0 +1,181 @@
+// Documents of the index in memory, ready to be sent. Reading the store and compressing for every
+// request would cost most of the rate. The memory is bounded. After a sync every document is compared
+// with the store once, at the next request for it: one that the sync left alone keeps its compressed
+// copies, so that each version is compressed once.
+
+import type { IndexDocument, IndexStore } from "../../store/store.ts";
+import { serve, type ServedDocument } from "./served_document.ts";
+
+/** Bytes of documents kept in memory, compressed copies included. */
+const CACHED_BYTES_MAX = 64 * 1024 * 1024;
+/** A tree that was not compared with its upstream for so long says its age in every answer. */
+export const STALE_MS = 24 * 3600 * 1000;
+
+/** How fresh the tree is. */
+export interface Freshness {
+  /** When the tree was last compared with its upstream, milliseconds since 1970; undefined: never. */
+  readonly atMs: number | undefined;
+  /** From when on answers tell the age: at once when the latest attempt to compare failed. */
+  readonly tellFromMs: number;
+}
+
+/** The documents of the tree, ready to be served. */
+export interface DocumentCache {
+  get(path: string): Promise<ServedDocument | undefined>;
+  /** What `get` would answer, when it is in memory and no sync was recorded since. */
+  held(path: string): ServedDocument | undefined;
+  freshness(): Promise<Freshness>;
+  /** What `freshness` would answer, when it is in memory and no sync was recorded since. */
+  heldFreshness(): Freshness | undefined;
+}
+
+interface Entry {
+  readonly document: ServedDocument;
+  /** What it was made of, without the body. */
+  readonly version: string;
+  /** The generation at which it was last compared with the store. */
+  seen: number;
+}
+
+/**
+ * @param generation grows with every sync that is recorded
+ * @param bytesMax bytes of memory, compressed copies included
+ */
+export function openDocumentCache(
+  index: IndexStore,
+  generation: () => number,
+  bytesMax: number = CACHED_BYTES_MAX,
+): DocumentCache {
+  const memory = openMemory(bytesMax);
+  const held = (path: string): ServedDocument | undefined => {
+    const entry = memory.find(path);
+    return entry?.seen === generation() ? entry.document : undefined;
+  };
+  return {
+    held,
+    async get(path) {
+      const present = generation();
+      const found = held(path);
+      if (found !== undefined) return found;
+      const stored = await index.get(path);
+      if (stored === undefined) {
+        memory.drop(path);
+        return undefined;
+      }
+      const entry = memory.find(path);
+      if (entry === undefined || entry.version !== versionOf(stored)) {
+        return memory.keep(path, stored, present);
+      }
+      // What was read before a sync says nothing of what is there after it.
+      if (present === generation()) entry.seen = present;
+      return entry.document;
+    },
+    ...openFreshness(index, generation),
+  };
+}
+
+/** The entries by path; the most recently asked stand last. */
+function openMemory(bytesMax: number) {
+  const entries = new Map<string, Entry>();
+  let bytes = 0;
+  const drop = (path: string) => {
+    const entry = entries.get(path);
+    if (entry === undefined) return;
+    entries.delete(path);
+    bytes -= entry.document.bytes;
+  };
+  /** The first to go is the one not asked for longest. */
+  const shrink = () => {
+    for (const oldest of entries.keys()) {
+      if (bytes <= bytesMax) break;
+      drop(oldest);
+    }
+  };
+  return {
+    drop,
+    find(path: string): Entry | undefined {
+      const entry = entries.get(path);
+      if (entry === undefined) return undefined;
+      entries.delete(path);
+      entries.set(path, entry);
+      return entry;
+    },
+    keep(path: string, stored: IndexDocument, seen: number): ServedDocument {
+      const document = serve(stored, (more) => {
+        if (entries.get(path)?.document !== document) return;
+        bytes += more;
+        shrink();
+      });
+      drop(path);
+      entries.set(path, { document, version: versionOf(stored), seen });
+      bytes += document.bytes;
+      shrink();
+      return document;
+    },
+  };
+}
+
+function openFreshness(
+  index: IndexStore,
+  generation: () => number,
+): Pick<DocumentCache, "freshness" | "heldFreshness"> {
+  let comparedAtMs: number | undefined;
+  let fresh: { seen: number; value: Promise<Freshness>; held?: Freshness } | undefined;
+  return {
+    async freshness() {
+      const seen = generation();
+      if (fresh?.seen !== seen) {
+        const renewed: NonNullable<typeof fresh> = {
+          seen,
+          value: readFreshness(index, comparedAtMs),
+        };
+        fresh = renewed;
+        try {
+          renewed.held = await renewed.value;
+        } catch (error) {
+          // The next request tries again.
+          if (fresh === renewed) fresh = undefined;
+          throw error;
+        }
+        comparedAtMs = renewed.held.atMs;
+      }
+      return await fresh.value;
+    },
+    heldFreshness: () => fresh?.seen === generation() ? fresh.held : undefined,
+  };
+}
+
+/** What an answer shows of a document; no other version has the same. */
+function versionOf({ sha256, last_modified, fetched_at }: IndexDocument): string {
+  return `${sha256} ${last_modified ?? fetched_at}`;
+}
+
+async function readFreshness(
+  index: IndexStore,
+  knownMs: number | undefined,
+): Promise<Freshness> {
+  const latest = await index.lastSync();
+  if (latest === undefined) return { atMs: undefined, tellFromMs: Number.POSITIVE_INFINITY };
+  if (latest.outcome !== "failed") {
+    const atMs = Date.parse(latest.compared_at ?? latest.finished_at);
+    return { atMs, tellFromMs: atMs + STALE_MS };
+  }
+  const told = latest.compared_at;
+  const atMs = told === undefined ? knownMs ?? await newestFetchMs(index) : Date.parse(told);
+  return { atMs, tellFromMs: atMs ?? Number.POSITIVE_INFINITY };
+}
+
+/** Reports of earlier versions do not say when: the newest document tells the earliest it can be. */
+async function newestFetchMs(index: IndexStore): Promise<number | undefined> {
+  const newest = (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
+  return newest === undefined ? undefined : Date.parse(newest);
+}
+
+/**
+ * Seconds since the tree was last compared, when they are to be told.
+ * @param nowMs milliseconds since 1970
+ */
+export function toldAgeSeconds({ atMs, tellFromMs }: Freshness, nowMs: number): number | undefined {
+  if (atMs === undefined || nowMs < tellFromMs) return undefined;
+  return Math.max(0, Math.floor((nowMs - atMs) / 1000));
+}

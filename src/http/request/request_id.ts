@@ -1,0 +1,93 @@
+// Every request has an id: the caller's, or one that is made. It is in each response, in each error
+// body, and in the one log line that is written when the request has been answered, unless its caller has so
+// many of them that they are counted together.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
+import type { Wording } from "../../domain/job/wire.ts";
+import type { Log } from "../../metrics/log.ts";
+import type { AccessLines } from "./access_lines.ts";
+import type { HttpEnv } from "../app_deps.ts";
+import { callerText, peerText } from "./caller.ts";
+import { CONVENTIONS } from "./compat.ts";
+import { tellLength } from "./head.ts";
+
+const REQUEST_ID_CHARS_MAX = 128;
+const PATH_CHARS_MAX = 256;
+const METHOD_CHARS_MAX = 32;
+const SWITCHING = 101;
+
+/** A caller's id without what could forge a header or a log line; undefined when nothing is left. */
+export function cleanRequestId(sent: string | null | undefined): string | undefined {
+  const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
+  return clean === "" ? undefined : clean;
+}
+
+function sentRequestId(c: Context<HttpEnv>): string | undefined {
+  return cleanRequestId(c.req.header("x-request-id") ?? c.req.header("request-id"));
+}
+
+/**
+ * Names a resource that was made or read in the header `request-id`, where clients of node-workflow
+ * look for its uuid unless they sent an id themselves.
+ */
+export function nameAnswer(
+  c: Context<HttpEnv>,
+  uuid: WorkflowUuid | JobUuid,
+  wording: Wording,
+): void {
+  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", sentRequestId(c) ?? uuid);
+}
+
+/** Gives the request its id and logs how it was answered. Comes before all that judges it. */
+export function identified(
+  log: Log,
+  lines: AccessLines,
+  newId: () => string,
+): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    const request_id = sentRequestId(c) ?? newId();
+    c.set("request_id", request_id);
+    const startMs = performance.now();
+    await next();
+    // Who is not known gets one answer for a connection beyond this host: see connection_watch.ts,
+    // callers that ask for much and read nothing.
+    if (c.env?.secure === true && c.get("caller") === undefined) {
+      c.res.headers.set("connection", "close");
+    }
+    // The answer that makes a WebSocket is Deno's own and cannot be changed.
+    if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
+    if (c.req.method === "HEAD") await tellLength(c.res);
+    c.res.headers.set("x-request-id", request_id);
+    // A browser must neither guess another type than JSON nor show a response inside another page.
+    c.res.headers.set("x-content-type-options", "nosniff");
+    logAnswer(log, lines, c, performance.now() - startMs);
+  };
+}
+
+function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number): void {
+  const { method } = c.req;
+  const read = c.error === undefined && (method === "GET" || method === "HEAD");
+  const caller = { who: callerText(c.get("caller")), peer: peerText(c.env?.remote) };
+  // A defect is never one of many.
+  if (!read && c.res.status !== 500 && !lines.answered(caller, c.res.status)) return;
+  const fields = {
+    request_id: c.get("request_id"),
+    method: method.slice(0, METHOD_CHARS_MAX),
+    path: c.req.path.slice(0, PATH_CHARS_MAX),
+    status: c.res.status,
+    ms: Math.round(ms * 10) / 10,
+  };
+  if (read) log.debug("request answered", fields);
+  else if (c.error === undefined) log.info("request answered", fields);
+  else if (c.res.status >= 500) log.error("request failed", { ...fields, ...causes(c.error) });
+  else log.info("request refused", { ...fields, reason: c.error.message });
+}
+
+/** What the log shows of a failure: a defect with its stack, a known failure with its causes. */
+function causes(error: Error): Record<string, unknown> {
+  const cause = error.cause === undefined ? {} : { cause: messageOf(error.cause) };
+  const known = error instanceof AgentError && error.code !== "internal";
+  return { error: error.message, ...cause, ...(known ? {} : { stack: error.stack }) };
+}

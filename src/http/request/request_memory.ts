@@ -1,0 +1,51 @@
+// What a request holds of the memory for documents: reserved by who reads and parses, given back when
+// the request has its answer.
+
+import type { MiddlewareHandler } from "hono";
+import type { Account, MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
+
+/** A context in which a request's memory is known. */
+export interface MemoryEnv {
+  Variables: { memory: RequestMemory };
+}
+
+/** The memory of one request. */
+export class RequestMemory {
+  readonly #budget: MemoryBudget;
+  readonly #held: Reservation[] = [];
+  readonly #accounts = new Set<Account>();
+
+  constructor(budget: MemoryBudget) {
+    this.#budget = budget;
+  }
+
+  /** @throws {AgentError} `overloaded` */
+  async reserve(account: Account, bytes: number, what: string): Promise<Reservation> {
+    const held = await this.#budget.reserve(account, bytes, what);
+    this.#held.push(held);
+    this.#accounts.add(account);
+    return held;
+  }
+
+  /** Whether something of the request is so large that it had to reserve memory of an account. */
+  holds(account: Account): boolean {
+    return this.#accounts.has(account);
+  }
+
+  release(): void {
+    for (const held of this.#held) held.release();
+  }
+}
+
+/** Gives each request its memory, and takes it back. */
+export function remembering(budget: MemoryBudget): MiddlewareHandler<MemoryEnv> {
+  return async (c, next) => {
+    const memory = new RequestMemory(budget);
+    c.set("memory", memory);
+    try {
+      await next();
+    } finally {
+      memory.release();
+    }
+  };
+}

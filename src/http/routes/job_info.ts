@@ -1,0 +1,81 @@
+// /jobs/:job_uuid/info: what tasks and other programs tell about the progress of a job.
+
+import { type Context, Hono } from "hono";
+import { AgentError, invalidArgument } from "../../domain/error.ts";
+import { AGENT_PREFIX, forgedName } from "../../domain/job/info_entry.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import type { AppDeps, HttpEnv, HttpLimits } from "../app_deps.ts";
+import { jobNotFound, jobUuidOf } from "./job_change.ts";
+import { infoBody, readJson } from "../request/json_body.ts";
+import { listResponse, type NextPage } from "../request/json_list.ts";
+import { shownTo } from "../request/shown_text.ts";
+import { integerOf, PAGE_MAX, readQuery } from "../request/query.ts";
+
+/** @see document 2, Job info entry */
+export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/jobs/:job_uuid/info", (c) => listInfo(c, deps));
+  app.post("/jobs/:job_uuid/info", (c) => appendInfo(c, deps));
+  return app;
+}
+
+/** Oldest first; `after` skips as many entries as a caller has read already. */
+async function listInfo(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { store } = deps;
+  const uuid = jobUuidOf(c);
+  const query = readQuery(c.req.url, ["after", "limit"]);
+  let after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  let left = integerOf(query, "limit", { min: 1, max: PAGE_MAX }) ?? Number.MAX_SAFE_INTEGER;
+  const next: NextPage = async (size) => {
+    const limit = Math.min(size, left);
+    const listed = await store.info.texts(uuid, after, limit);
+    if (listed === undefined) throw jobNotFound(uuid);
+    after += listed.entries;
+    left -= listed.entries;
+    return { ...listed, last: listed.last || left === 0 };
+  };
+  return await listResponse(c, next, { ...deps, shown: shownTo(c, "other") });
+}
+
+async function appendInfo(c: Context<HttpEnv>, { store, limits, now }: AppDeps): Promise<Response> {
+  const uuid = jobUuidOf(c);
+  const entry = parseInfoEntry(await readJson(c, infoBody(limits)), limits);
+  const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);
+  if (outcome === "not_found") throw jobNotFound(uuid);
+  if (outcome === "full") {
+    const message =
+      `Cannot add to the info of job ${uuid}: it has ${limits.infoEntriesMax} entries`;
+    throw new AgentError("conflict", message);
+  }
+  return c.body(null, 200);
+}
+
+/**
+ * The entry of a body: the whole object, since that is what clients of node-workflow send, except
+ * that exactly `{"message": {...}}`, the form of document 2, stands for the object inside.
+ * @throws {AgentError} `invalid_argument`, `too_large`
+ */
+function parseInfoEntry(
+  body: unknown,
+  limits: Pick<HttpLimits, "infoEntryBytesMax">,
+): JsonObject {
+  if (!isJsonObject(body)) {
+    throw invalidArgument("message", "Cannot read the message: expected a JSON object");
+  }
+  const wrapped = Object.keys(body).length === 1 && isJsonObject(body.message);
+  const entry = wrapped ? body.message : body;
+  if (!isJsonObject(entry) || Object.keys(entry).length === 0) {
+    const message = "Cannot read the message: expected an object with at least one key";
+    throw invalidArgument("message", message, "Missing");
+  }
+  const forged = forgedName(entry);
+  if (forged !== undefined) {
+    const message = `Cannot accept the message: only the agent writes ${AGENT_PREFIX} names`;
+    throw invalidArgument(forged, message);
+  }
+  if (new TextEncoder().encode(JSON.stringify(entry)).byteLength > limits.infoEntryBytesMax) {
+    const message = `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes`;
+    throw new AgentError("too_large", message);
+  }
+  return entry;
+}

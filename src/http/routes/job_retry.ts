@@ -1,0 +1,158 @@
+// POST /agent/v1/jobs/:job_uuid/retry: makes a finished job anew. Both jobs name each other, and a
+// job is made anew once: the next attempt is one of the newer job.
+
+import { type Context, Hono } from "hono";
+import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
+import { type Check, openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
+import type { JobUuid } from "../../domain/id.ts";
+import type { Job, NewJob } from "../../domain/job/job.ts";
+import type { JsonValue } from "../../domain/json.ts";
+import { isFinal } from "../../domain/job/state.ts";
+import { HEAP_BYTES_MAX } from "../../domain/json_scan.ts";
+import { executionOnWire } from "../../domain/job/wire.ts";
+import type { ReserveOptions } from "../../domain/memory_budget.ts";
+import type { ChangedJob, RetryOutcome } from "../../store/job_store.ts";
+import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import { attemptFrom, type From, wholeAttempt } from "./job_attempt.ts";
+import { jobNotFound, jobText, jobUuidOf, showingOf } from "./job_change.ts";
+import { jobRefusal } from "./job_refusal.ts";
+import { readJson, smallBody } from "../request/json_body.ts";
+import type { MachineJobs } from "../../machines/machine_jobs.ts";
+import { shownTo } from "../request/shown_text.ts";
+import { answerText } from "../request/text_answer.ts";
+
+/** A call on many jobs waits for many turns. */
+const RETRY_TURN: ReserveOptions = { turnMs: 120_000 };
+
+/** The route of one job's retry. */
+export function jobRetryRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.post("/agent/v1/jobs/:job_uuid/retry", (c) => postRetry(c, deps, machineJobs));
+  return app;
+}
+
+async function postRetry(
+  c: Context<HttpEnv>,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<Response> {
+  const uuid = jobUuidOf(c);
+  const from = fromOf(await readJson(c, smallBody(deps.limits)));
+  const made = await retryJob(uuid, from, deps, machineJobs);
+  c.header("location", `/jobs/${made}`);
+  const text = await jobText(made, showingOf(c, deps), deps);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "job"), status: 201 });
+}
+
+const FROM: Check = (value, field, findings) => {
+  if (typeof value === "string" && value !== "") return value;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+  findings.add(field, "Invalid", "must be the name or the uuid of a task, or its index");
+  return undefined;
+};
+
+function fromOf(body: unknown): From | undefined {
+  const findings = openFindings();
+  const read = readObject(body, "", { checks: { from: FROM }, required: [] }, findings);
+  refuseFindings(findings, "retry");
+  const from = read?.from;
+  return typeof from === "string" || typeof from === "number" ? from : undefined;
+}
+
+/**
+ * Makes a finished job anew.
+ * @param from the task to begin with; without it, the whole job
+ * @returns the new job
+ * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`, `overloaded`
+ */
+export async function retryJob(
+  uuid: JobUuid,
+  from: From | undefined,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<JobUuid> {
+  const bytes = await deps.store.jobs.bytes(uuid);
+  if (bytes === undefined) throw jobNotFound(uuid);
+  const held = await deps.budget.reserve(
+    "jobs",
+    HEAP_BYTES_MAX * bytes,
+    `retry job ${uuid}`,
+    RETRY_TURN,
+  );
+  try {
+    return await retryHeldJob(uuid, from, deps, machineJobs);
+  } finally {
+    held.release();
+  }
+}
+
+async function retryHeldJob(
+  uuid: JobUuid,
+  from: From | undefined,
+  deps: AppDeps,
+  machineJobs: MachineJobs,
+): Promise<JobUuid> {
+  const { store, limits } = deps;
+  const job = await store.jobs.get(uuid);
+  if (job === undefined) throw jobNotFound(uuid);
+  if (!isFinal(job.execution)) throw unfinished(job, deps);
+  const { next_attempt } = job.props;
+  if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
+  const successor = await successorOf(job, from, deps);
+  const outcome = machineJobs.owns(job.workflow_uuid)
+    ? await machineJobs.retry(uuid, successor)
+    : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);
+  if (outcome.kind !== "created") throw refusalOf(outcome, uuid, deps);
+  deps.wake();
+  return outcome.job.uuid;
+}
+
+async function successorOf(job: Job, from: From | undefined, deps: AppDeps): Promise<NewJob> {
+  const { store, newUuid, now, machines } = deps;
+  if (from === undefined) {
+    const stored = await store.workflows.get(job.workflow_uuid);
+    return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>(), now());
+  }
+  if (job.workflow_uuid === machines.provisionWorkflow) {
+    // What the first tasks have found was undone since, or belongs to a machine of the old job.
+    const message =
+      `Cannot retry job ${job.uuid} from ${JSON.stringify(from)}: a machine is made ` +
+      "from the beginning, expected no from";
+    throw invalidArgument("from", message);
+  }
+  return attemptFrom(job, from, newUuid<JobUuid>(), now());
+}
+
+function refusalOf(
+  outcome: Exclude<RetryOutcome, { kind: "created" }>,
+  uuid: JobUuid,
+  deps: AppDeps,
+): AgentError {
+  switch (outcome.kind) {
+    case "not_found":
+      return jobNotFound(uuid);
+    case "denied":
+      return outcome.reason === "retried"
+        ? retriedAlready(uuid, outcome.next_attempt)
+        : unfinished(outcome.job, deps);
+    case "duplicate":
+    case "locked":
+    case "full":
+      return jobRefusal(outcome);
+    default:
+      return unreachable(outcome);
+  }
+}
+
+/** A canceled job is unfinished too while its oncancel chain runs. */
+function unfinished({ uuid, execution }: ChangedJob, { wording }: AppDeps): AgentError {
+  const found = execution === "canceled"
+    ? "its oncancel chain is not done"
+    : `execution is "${executionOnWire(execution, wording)}", expected a finished job`;
+  return new AgentError("conflict", `Cannot retry job ${uuid}: it is unfinished, ${found}`);
+}
+
+function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
+  const message = `Cannot retry job ${uuid}: job ${next} was made of it already`;
+  return new AgentError("conflict", message);
+}

@@ -1,0 +1,175 @@
+// GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
+// machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
+// at all, a page's Origin, a token and a ticket included, local_only.ts and access.ts have judged before.
+
+import type { Context } from "hono";
+import { AgentError } from "../../domain/error.ts";
+import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
+import type { AppDeps, ConsoleStream, HttpEnv } from "../app_deps.ts";
+import { type Caller, isStillGood, OPEN_ACCESS } from "../request/caller.ts";
+import { bridgeConsole } from "../console/bridge.ts";
+import {
+  type Handshake,
+  openConsoleSocket,
+  shakeHands,
+  SwitchedAnswer,
+} from "../console/socket.ts";
+import { TICKET_KEY, wantsSocket } from "../console/tickets.ts";
+import { hostOf } from "../request/local_only.ts";
+import { consolePath } from "./machine_view.ts";
+import { readQuery } from "../request/query.ts";
+
+/** The subprotocol that VNC clients in browsers ask for. */
+const PROTOCOL = "binary";
+
+/** Makes the handler, which counts the consoles that are open. */
+export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
+  const seats = openSeats(deps.limits);
+  return async (c) => {
+    const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
+    readQuery(c.req.url, [TICKET_KEY]);
+    if (!wantsSocket(c.req.raw)) return await tellUrl(c, uuid, deps);
+    refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
+    const leave = seats.take(uuid);
+    let stream: ConsoleStream | undefined;
+    try {
+      const offered = c.req.header("sec-websocket-protocol") !== undefined;
+      const handshake = await shakeHands(c.req.raw, offered ? PROTOCOL : undefined);
+      stream = await connect(uuid, deps, c.req.raw.signal);
+      refuseGone(c.req.raw.signal, uuid);
+      return upgrade(c, uuid, { stream, handshake, leave }, deps);
+    } catch (error) {
+      stream?.close();
+      leave();
+      throw error;
+    }
+  };
+}
+
+/** What a caller without a WebSocket is told: where to go with one. */
+async function tellUrl(
+  c: Context<HttpEnv>,
+  uuid: MachineUuid,
+  { machines }: AppDeps,
+): Promise<Response> {
+  if (await machines.vmadm.get(uuid) === null) {
+    throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  }
+  return c.json({ url: consoleUrl(c, uuid), protocol: PROTOCOL });
+}
+
+/** The WebSocket of a console, at the address by which the caller has reached the agent. */
+export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
+  const scheme = env?.secure ? "wss" : "ws";
+  return `${scheme}://${hostOf(req.raw, env?.secure) ?? "localhost"}${consolePath(uuid)}`;
+}
+
+/** Who calls. @throws {AgentError} `internal` for nobody, who must not have come as far as this */
+export function callerOf(c: Context<HttpEnv>): Caller {
+  const caller = c.get("caller");
+  if (caller !== undefined) return caller;
+  throw new AgentError("internal", "Cannot open a console: nobody has said who calls");
+}
+
+/** @throws {AgentError} `invalid_argument` when the client offers subprotocols, and not ours */
+function refuseOtherProtocol(offered: string | undefined): void {
+  const words = offered?.split(",").map((word) => word.trim());
+  if (words === undefined || words.includes(PROTOCOL)) return;
+  const field = "Sec-WebSocket-Protocol";
+  const message = `Cannot open the console: expected the subprotocol ${PROTOCOL}, or none`;
+  throw new AgentError("invalid_argument", message, {
+    errors: [{ field, code: "Invalid", message }],
+  });
+}
+
+/** @throws {AgentError} `conflict` without a console; `not_found`, `host`, `timeout` */
+async function connect(
+  uuid: MachineUuid,
+  { machines: { vmadm } }: AppDeps,
+  signal: AbortSignal,
+): Promise<ConsoleStream> {
+  const address = await vmadm.infoVnc(uuid, { signal });
+  if (address !== null) return await vmadm.connectVnc(address, { signal });
+  const message = `Cannot open the console of machine ${uuid}: it has none yet, or none at all`;
+  throw new AgentError("conflict", message);
+}
+
+/**
+ * Refuses a client that has gone meanwhile.
+ * @throws {AgentError} `aborted`
+ */
+function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
+  if (!signal.aborted) return;
+  throw new AgentError(
+    "aborted",
+    `Cannot open the console of machine ${uuid}: its caller has gone`,
+  );
+}
+
+/** What a session is made of. */
+interface Opened {
+  readonly stream: ConsoleStream;
+  readonly handshake: Handshake;
+  /** Gives its place back. */
+  readonly leave: () => void;
+}
+
+/** @throws {AgentError} `internal` where the connection is kept by what serves it */
+function upgrade(
+  c: Context<HttpEnv>,
+  uuid: MachineUuid,
+  { stream, handshake, leave }: Opened,
+  { limits, closing, log, access = OPEN_ACCESS }: AppDeps,
+): Response {
+  const caller = callerOf(c);
+  const allowed = () => isStillGood(caller, access);
+  const raw = c.env?.takeOver?.();
+  if (raw === undefined) {
+    throw new AgentError("internal", "Cannot open a console: there is no connection to take over");
+  }
+  const fields = { request_id: c.get("request_id"), machine: uuid };
+  const startMs = performance.now();
+  log.info("console opened", fields);
+  const idleMs = limits.consoleIdleSeconds * 1000;
+  const socket = openConsoleSocket(raw, handshake);
+  bridgeConsole(socket, stream, { idleMs, closing, allowed }).then((end) => {
+    leave();
+    log.info("console closed", { ...fields, ...end, ms: Math.round(performance.now() - startMs) });
+  });
+  return new SwitchedAnswer();
+}
+
+/** The places of those who look at consoles. */
+interface Seats {
+  /** @returns what gives the place back @throws {AgentError} `overloaded` when all are taken */
+  take(uuid: MachineUuid): () => void;
+}
+
+function openSeats(
+  { consolesMax, machineConsolesMax }: Pick<
+    AppDeps["limits"],
+    "consolesMax" | "machineConsolesMax"
+  >,
+): Seats {
+  const taken = new Map<MachineUuid, number>();
+  let all = 0;
+  return {
+    take(uuid) {
+      const here = taken.get(uuid) ?? 0;
+      if (all >= consolesMax || here >= machineConsolesMax) {
+        const [count, of] = all >= consolesMax ? [all, ""] : [here, ` of machine ${uuid}`];
+        const message = `Cannot open the console of machine ${uuid}: ${count} consoles${of} are ` +
+          "open, the most there may be";
+        throw new AgentError("overloaded", message);
+      }
+      all += 1;
+      taken.set(uuid, here + 1);
+      return () => {
+        all -= 1;
+        const left = (taken.get(uuid) ?? 1) - 1;
+        if (left === 0) taken.delete(uuid);
+        else taken.set(uuid, left);
+      };
+    },
+  };
+}

@@ -1,0 +1,77 @@
+// /metrics, and the counting of requests. A request is counted under the pattern of the route that
+// answered it; what was refused before a route, and what has none, is counted as `none`.
+
+import { Hono, type MiddlewareHandler } from "hono";
+import { routePath } from "hono/route";
+import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
+import type { RequestCount } from "../../metrics/meters.ts";
+import { NO_ROUTE } from "../../metrics/request_meter.ts";
+import type { HttpEnv } from "../app_deps.ts";
+import type { App } from "../listen/server.ts";
+
+/** The documents of the index that go past the application; see index_short_way.ts. */
+const SHORT_WAY_ROUTE = "/v1/*";
+const MS_PER_SECOND = 1000;
+
+/** The figures, read anew for every request. */
+export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono {
+  const app = new Hono();
+  app.get("/metrics", async (c) => {
+    c.header("content-type", EXPOSITION_TYPE);
+    return c.body(expositionText(await figures()));
+  });
+  return app;
+}
+
+/** Counts what passes through the application. Comes before everything that may refuse. */
+export function counted({ requests, told }: RequestCount): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    const beganMs = performance.now();
+    await next();
+    const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
+    // Of the handler that was reached last. Middleware is registered for every path.
+    const path = routePath(c);
+    const route = path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
+    const { method } = c.req;
+    const { status } = c.res;
+    requests.answered(method, route, status, seconds);
+    const request_id = c.get("request_id") ?? null;
+    told.answered?.({ method, route, status, seconds, request: c.req.raw, request_id });
+  };
+}
+
+/**
+ * Counts what the short way answers by itself; what it leaves to the application is counted there.
+ * @param before puts the short way before an application
+ */
+export function countedShortWay(
+  before: (app: App) => App,
+  app: App,
+  { requests, told }: RequestCount,
+): App {
+  let left = false;
+  // The short way decides at once, so that nothing comes between a request and its mark.
+  const whole = before({
+    fetch(request, env) {
+      left = true;
+      return app.fetch(request, env);
+    },
+  });
+  return {
+    fetch(request, env) {
+      left = false;
+      const beganMs = performance.now();
+      const answer = whole.fetch(request, env);
+      if (!left && answer instanceof Response) {
+        const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
+        const { method } = request;
+        const { status, headers } = answer;
+        requests.answered(method, SHORT_WAY_ROUTE, status, seconds);
+        const request_id = headers.get("x-request-id");
+        const route = SHORT_WAY_ROUTE;
+        told.answered?.({ method, route, status, seconds, request, request_id });
+      }
+      return answer;
+    },
+  };
+}

@@ -1,0 +1,187 @@
+// /workflows: the workflows that jobs are made of. Jobs keep their own copy of the chain, so a
+// workflow may be changed or deleted at any time.
+
+import { type Context, Hono } from "hono";
+import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
+import { parsePathUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
+import { isJsonObject } from "../../domain/json.ts";
+import { readWorkflow, type StoredWorkflow, type Workflow } from "../../domain/job/workflow.ts";
+import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
+import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import { CONVENTIONS } from "../request/compat.ts";
+import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
+import { listResponse, type NextPage } from "../request/json_list.ts";
+import { type Page, pageOf, readQuery } from "../request/query.ts";
+import { nameAnswer } from "../request/request_id.ts";
+import { shownTo } from "../request/shown_text.ts";
+import { answerText } from "../request/text_answer.ts";
+
+/** @see document 2, Endpoints */
+export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/workflows", (c) => listWorkflows(c, deps));
+  app.post("/workflows", (c) => createWorkflow(c, deps));
+  app.get("/workflows/:wf_uuid", (c) => getWorkflow(c, deps));
+  app.put("/workflows/:wf_uuid", (c) => replaceWorkflow(c, deps));
+  app.delete("/workflows/:wf_uuid", (c) => removeWorkflow(c, deps));
+  return app;
+}
+
+/**
+ * In the order of their creation; `X-Count` tells how many there are on all pages. Built-in
+ * workflows are part of the agent and nobody's making: a list shows them when it is asked for them,
+ * by `builtin=true` or by name.
+ */
+async function listWorkflows(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { store } = deps;
+  const query = readQuery(c.req.url, ["name", "builtin", "limit", "offset"]);
+  const page = pageOf(query);
+  const name = query.get("name");
+  const withBuiltin = readFlag(query, "builtin") || name !== undefined;
+  const filter = {
+    ...(name === undefined ? {} : { name }),
+    ...(withBuiltin ? {} : { builtin: false }),
+  };
+  c.header("x-count", String(await store.workflows.count(filter)));
+  const options = { ...deps, shown: shownTo(c, "other") };
+  return await listResponse(c, workflowPages(filter, page, store), options);
+}
+
+function workflowPages(filter: WorkflowFilter, page: Page, { workflows }: Store): NextPage {
+  let left = page.limit ?? Number.MAX_SAFE_INTEGER;
+  let place: { offset?: number; after?: number } = { offset: page.offset ?? 0 };
+  return async (size) => {
+    const limit = Math.min(size, left);
+    const listed = await workflows.texts(filter, { limit, ...place });
+    left -= listed.entries;
+    if (listed.place !== undefined) place = { after: listed.place };
+    return { ...listed, last: listed.last || left === 0 };
+  };
+}
+
+function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
+  const word = query.get(name) ?? "false";
+  if (word === "true" || word === "false") return word === "true";
+  throw invalidArgument(name, `Cannot read ${name}: expected true or false`);
+}
+
+async function createWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const body = await readJson(c, wholeBody(deps.limits));
+  const uuid = newWorkflowUuid(body, deps);
+  const workflow = await acceptedWorkflow(c, body, uuid, deps);
+  const { workflowsMax: max } = deps.limits;
+  const { uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
+  const outcome = await deps.store.workflows.create(workflow, deps.now(), { max, uniqueName });
+  if (outcome.kind !== "created") throw creationRefusal(outcome, uuid, max);
+  c.header("location", `/workflows/${uuid}`);
+  nameAnswer(c, uuid, deps.wording);
+  return await answerWorkflow(c, workflow, 201, deps);
+}
+
+/** A body as a workflow, once its sources were read where they do no harm. */
+async function acceptedWorkflow(
+  c: Context<HttpEnv>,
+  body: unknown,
+  uuid: WorkflowUuid,
+  { newUuid, limits, checkSources }: AppDeps,
+): Promise<Workflow> {
+  const read = readWorkflow(body, uuid, newUuid, limits);
+  return read.accept(await checkSources(read.sources, c.req.raw.signal));
+}
+
+/** The uuid that a client chose, where it may, or a new one. */
+function newWorkflowUuid(body: unknown, deps: AppDeps): WorkflowUuid {
+  const { clientUuid } = CONVENTIONS[deps.wording];
+  return clientUuid && isJsonObject(body) && body.uuid !== undefined
+    ? parseUuid<WorkflowUuid>(body.uuid, "uuid")
+    : deps.newUuid<WorkflowUuid>();
+}
+
+function creationRefusal(
+  outcome: Exclude<CreateWorkflowOutcome, { kind: "created" }>,
+  uuid: WorkflowUuid,
+  max: number,
+): AgentError {
+  switch (outcome.kind) {
+    case "full": {
+      const message = `Cannot create a workflow: there are ${max}, the most there may be`;
+      return new AgentError("overloaded", message);
+    }
+    case "uuid_taken":
+      return new AgentError("conflict", `Cannot create workflow ${uuid}: it exists already`);
+    case "name_taken":
+      return secondName(outcome.uuid);
+    default:
+      return unreachable(outcome);
+  }
+}
+
+function secondName(holder: WorkflowUuid): AgentError {
+  return invalidArgument("name", `Cannot accept the workflow: ${holder} has the same name`);
+}
+
+async function getWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const uuid = workflowUuidOf(c);
+  const text = await deps.store.workflows.text(uuid, "shown");
+  if (text === undefined) throw notFound(uuid);
+  nameAnswer(c, uuid, deps.wording);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "other") });
+}
+
+async function replaceWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const body = await readJson(c, wholeBody(deps.limits));
+  const { uuid } = (await changeableWorkflow(c, deps, "change")).workflow;
+  const workflow = await acceptedWorkflow(c, body, uuid, deps);
+  const { putStatus, putLocation, uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
+  const outcome = await deps.store.workflows.replace(workflow, { uniqueName });
+  if (outcome.kind === "name_taken") throw secondName(outcome.uuid);
+  if (outcome.kind === "not_found") throw notFound(uuid);
+  if (putLocation) c.header("location", `/workflows/${uuid}`);
+  return await answerWorkflow(c, workflow, putStatus, deps);
+}
+
+/** The workflow as it was written. What is large is read again as it is sent. */
+async function answerWorkflow(
+  c: Context<HttpEnv>,
+  workflow: Workflow,
+  status: 200 | 201,
+  deps: AppDeps,
+): Promise<Response> {
+  if (!isLarge(c)) return c.json(workflow, status);
+  const text = await deps.store.workflows.text(workflow.uuid, "stored");
+  if (text === undefined) throw notFound(workflow.uuid);
+  return await answerText(c, text, { ...deps, shown: shownTo(c, "other"), status });
+}
+
+async function removeWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { uuid } = (await changeableWorkflow(c, deps, "delete")).workflow;
+  if (!await deps.store.workflows.remove(uuid)) throw notFound(uuid);
+  return c.body(null, 204);
+}
+
+function workflowUuidOf(c: Context<HttpEnv>): WorkflowUuid {
+  return parsePathUuid<WorkflowUuid>(c.req.param("wf_uuid") ?? "", "workflow");
+}
+
+async function storedWorkflow(c: Context<HttpEnv>, { store }: AppDeps): Promise<StoredWorkflow> {
+  const uuid = workflowUuidOf(c);
+  const stored = await store.workflows.get(uuid);
+  if (stored === undefined) throw notFound(uuid);
+  return stored;
+}
+
+async function changeableWorkflow(
+  c: Context<HttpEnv>,
+  deps: AppDeps,
+  verb: "change" | "delete",
+): Promise<StoredWorkflow> {
+  const stored = await storedWorkflow(c, deps);
+  if (!stored.builtin) return stored;
+  const { name } = stored.workflow;
+  const message = `Cannot ${verb} workflow ${JSON.stringify(name)}: it is part of the agent`;
+  throw new AgentError("conflict", message);
+}
+
+function notFound(uuid: WorkflowUuid): AgentError {
+  return new AgentError("not_found", `Cannot find workflow ${uuid}`);
+}

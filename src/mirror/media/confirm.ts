@@ -1,0 +1,207 @@
+// Trust, but verify: what the index says of a file is held against what its vendor says now, before
+// the file is downloaded. A vendor that says something else is always a refusal; one that says nothing
+// leaves the file at the level that was reached without it.
+
+import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
+import { type CheckLevel, reaches } from "../../domain/index/check_level.ts";
+import { CHECKSUM_FORMATS } from "../../domain/index/checksum_document.ts";
+import { AgentError } from "../../domain/error.ts";
+import { isDigestValue } from "../../domain/digest.ts";
+import type { Now } from "../../domain/instant.ts";
+import type { PublishedDigest, Signature } from "../../domain/index/integrity.ts";
+import { readKeyFolder } from "./key_folder.ts";
+import {
+  checkClearsigned,
+  checkDetached,
+  checkDetachedFile,
+  type SignatureCheck,
+  type Signed,
+} from "./openpgp_check.ts";
+import { readVendorDocument, type VendorWeb } from "./vendor_document.ts";
+import type { WantedFile } from "./wanted_file.ts";
+import { shown } from "../web/request.ts";
+
+/** What the checks work with. */
+export interface ConfirmDependencies extends VendorWeb {
+  readonly decoders: Decoders;
+  /** The folder of trusted keys; null for none. */
+  readonly keyDir: string | null;
+  readonly now: Now;
+}
+
+/** How far the checks came. */
+export interface Confirmed {
+  readonly level: CheckLevel;
+  /** Why no further. */
+  readonly reason: string;
+  /** Checks the file as downloaded, where its signature is over itself. */
+  readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Checks as far as is wanted, and no further.
+ * @throws {AgentError} `digest_mismatch` when the vendor says something else; `upstream`, `timeout` or
+ *   `aborted` when it could not be asked
+ */
+export async function confirm(
+  deps: ConfirmDependencies,
+  wanted: WantedFile,
+  level: CheckLevel,
+  signal?: AbortSignal,
+): Promise<Confirmed> {
+  if (wanted.digests.length === 0) return { level: "none", reason: "nobody tells its digest" };
+  if (!reaches(level, "vendor")) return { level: "index", reason: "no more was asked for" };
+  const unconfirmed = await againstVendor(deps, wanted, signal);
+  if (unconfirmed !== undefined) return { level: "index", reason: unconfirmed };
+  if (level === "vendor") return { level, reason: "no more was asked for" };
+  return await againstSignatures(deps, wanted, signal);
+}
+
+/** Asks for the document of every digest. @returns why one could not be confirmed */
+async function againstVendor(
+  deps: ConfirmDependencies,
+  { published, label, distro }: WantedFile,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  if (published.length === 0) return "no vendor's document stands behind its digest";
+  for (const digest of published) {
+    const { source } = digest;
+    if (source === null) return `the index does not tell where its ${digest.algorithm} is from`;
+    const { url } = source;
+    const document = await readVendorDocument(deps, url, "checksums", signal);
+    if (document === undefined) return `${shown(url)} is not there`;
+    const reason = await listed(deps, document, digest, { url, label, distro, signal });
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+/**
+ * Whether a document says the same as a digest of the index.
+ * @returns why it says nothing
+ * @throws {AgentError} `digest_mismatch`
+ */
+async function listed(
+  { decoders }: ConfirmDependencies,
+  document: Uint8Array,
+  { algorithm, value, source }: PublishedDigest,
+  { label, ...origin }: Origin & { readonly label: string },
+): Promise<string | undefined> {
+  const { url } = origin;
+  const format = CHECKSUM_FORMATS.find((known) => known === source?.format);
+  if (format === undefined) return `${shown(url)} is of the format ${source?.format}`;
+  const filename = source?.filename ?? "";
+  const request = { format, algorithm, filename };
+  const options = decoderOptions(`read ${shown(url)}`, origin);
+  const answer = await decoders.ask("checksums", request, document, options);
+  const hashes = (Array.isArray(answer) ? answer : []).filter((hash) =>
+    typeof hash === "string" && isDigestValue(algorithm, hash)
+  );
+  if (hashes.length === 0) return `${shown(url)} does not list ${filename || "a hash"}`;
+  const other = hashes.find((hash) => hash !== value);
+  if (other === undefined) return undefined;
+  const message = `Cannot accept ${label}: the index says its ${algorithm} is ${value}, ` +
+    `${shown(url)} says ${other}`;
+  throw new AgentError("digest_mismatch", message);
+}
+
+/** Where a document is from, and for how long it is wanted. */
+interface Origin {
+  readonly url: string;
+  readonly distro: string | null;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * What one vendor publishes may share a decoder: that is one host for one distro, since many vendors
+ * publish on the same hosts.
+ */
+function decoderOptions(what: string, { url, distro, signal }: Origin): DecoderOptions {
+  const origin = `${distro ?? ""} ${URL.parse(url)?.host ?? url}`;
+  return { what, origin, ahead: true, ...(signal === undefined ? {} : { signal }) };
+}
+
+async function againstSignatures(
+  deps: ConfirmDependencies,
+  wanted: WantedFile,
+  signal: AbortSignal | undefined,
+): Promise<Confirmed> {
+  const at = (reason: string): Confirmed => ({ level: "vendor", reason });
+  if (deps.keyDir === null) return at("the setting key_dir names no folder of keys");
+  const keys = await readKeyFolder(deps.keyDir, wanted.distro);
+  const now = new Date(deps.now());
+  let reason = "the index names no signature of it";
+  for (const signature of wanted.signatures) {
+    const options = decoderOptions(
+      `check the signature ${shown(signature.url)} of ${wanted.label}`,
+      { url: signature.url, distro: wanted.distro, signal },
+    );
+    const check = { decoders: deps.decoders, keys, now, options };
+    const outcome = await againstSignature(deps, wanted, signature, check);
+    if (typeof outcome !== "string") return outcome;
+    reason = outcome;
+  }
+  return at(reason);
+}
+
+/** @returns how far it came, or why it says nothing */
+async function againstSignature(
+  deps: ConfirmDependencies,
+  wanted: WantedFile,
+  { kind, signs, url }: Signature,
+  check: SignatureCheck,
+): Promise<Confirmed | string> {
+  const { label, distro } = wanted;
+  const { signal } = check.options;
+  if (kind !== "pgp_detached" && kind !== "pgp_clearsigned") return `its signature is a ${kind}`;
+  const size = kind === "pgp_detached" ? "signature" : "signed";
+  const bytes = await readVendorDocument(deps, url, size, signal);
+  if (bytes === undefined) return `${shown(url)} is not there`;
+  if (kind === "pgp_detached" && wanted.urls.includes(signs)) {
+    const vet = async (path: string, shares: AbortSignal) => {
+      // Others may share the download: it is not this caller's cancel that ends it.
+      const options = { ...check.options, signal: shares };
+      const signed = await checkDetachedFile(path, bytes, { ...check, options });
+      const reason = unknownKey(signed, url, wanted);
+      if (reason !== undefined) throw notSigned(label, reason);
+    };
+    return { level: "signature", reason: "", vet };
+  }
+  const signed = await signedText(deps, { kind, signs }, bytes, check);
+  if (signed === undefined) return `${shown(signs)} is not there`;
+  if (signed.kind === "unknown_key") return unknownKey(signed, url, wanted) ?? "";
+  const covered = wanted.published.filter((digest) => digest.source?.url === signs);
+  if (covered.length === 0) return `${shown(signs)} is not where its digests are from`;
+  for (const digest of covered) {
+    const reason = await listed(deps, signed.text, digest, { url: signs, label, distro, signal });
+    if (reason !== undefined) return reason;
+  }
+  return { level: "signature", reason: "" };
+}
+
+async function signedText(
+  deps: ConfirmDependencies,
+  { kind, signs }: { readonly kind: string; readonly signs: string },
+  bytes: Uint8Array,
+  check: SignatureCheck,
+): Promise<Signed | undefined> {
+  if (kind === "pgp_clearsigned") return await checkClearsigned(bytes, check);
+  const document = await readVendorDocument(deps, signs, "signed", check.options.signal);
+  return document === undefined ? undefined : await checkDetached(document, bytes, check);
+}
+
+function unknownKey(
+  signed: Signed,
+  url: string,
+  { distro }: WantedFile,
+): string | undefined {
+  if (signed.kind === "good") return undefined;
+  const ids = signed.key_ids.join(", ") || "none";
+  const whose = distro === null ? "" : ` for ${distro}`;
+  return `${shown(url)} is signed by ${ids}, which is no key of the folder${whose}`;
+}
+
+/** A signature that cannot be held against a key leaves the file unsigned. */
+export function notSigned(label: string, reason: string): AgentError {
+  return new AgentError("forbidden", `Cannot accept ${label}: ${reason}`);
+}

@@ -1,0 +1,193 @@
+// Brings one address into one unfinished file, going on from where an earlier try stopped. What it
+// brought is hashed, and judged by the caller: a whole file is not yet a good one.
+
+import { dirname } from "@std/path";
+import type { DigestAlgorithm } from "../../domain/digest.ts";
+import { AgentError } from "../../domain/error.ts";
+import type { MediaCompression } from "../../domain/machine/media_compression.ts";
+import type { Bandwidth } from "./bandwidth.ts";
+import { openFileWriter } from "./file_writer.ts";
+import { type FreeBytes, requireRoom } from "./free_space.ts";
+import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
+import { type Partial, rangeValidator } from "./partial.ts";
+import { transientError } from "../web/retry.ts";
+import { type Deadline, openDeadline, STALL_BYTES, type TimeLimits } from "../web/time_limits.ts";
+import { ask, failure, shown, type Web } from "../web/request.ts";
+import { closing } from "../../program/closing.ts";
+
+/** Largest file, bytes as downloaded. */
+const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
+
+/** What a download works with. */
+export interface DownloadDependencies {
+  readonly web: Web;
+  readonly times: TimeLimits;
+  readonly freeBytes: FreeBytes;
+  readonly bandwidth: Bandwidth;
+  readonly hashing: Hashing;
+  /** Told of bytes as they come, also of a download that fails or is thrown away. */
+  readonly received: (bytes: number) => void;
+}
+
+/** What is downloaded, and whereto. */
+export interface DownloadRequest {
+  readonly url: string;
+  readonly partial: Partial;
+  /** Bytes that the file must have, where that is known. */
+  readonly size: number | null;
+  /** How it is packed. */
+  readonly compression: MediaCompression;
+  /** What it is hashed by besides SHA-256. */
+  readonly algorithms: readonly DigestAlgorithm[];
+  /** Whether it may go on from an earlier try: only where a digest judges the whole. */
+  readonly resumable: boolean;
+  /** For errors: `alma 9 9.8 x86_64 qcow2`. */
+  readonly label: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (done: number, total: number | null) => void;
+}
+
+/** A whole file that nobody has judged. */
+export interface Downloaded {
+  readonly hashes: Hashes;
+  readonly size: number;
+  /** Whether a part of it came with an earlier try. */
+  readonly resumed: boolean;
+}
+
+/**
+ * Downloads once. After a failure the bytes so far stay for the next try.
+ * @throws {AgentError} `upstream` (transient where it may pass), `timeout`, `aborted`, `too_large`
+ *   or `storage_full`
+ */
+export async function download(
+  deps: DownloadDependencies,
+  request: DownloadRequest,
+): Promise<Downloaded> {
+  const { url, partial, size, label, signal } = request;
+  const what = `download ${label} from ${shown(url)}`;
+  const held = request.resumable ? await partial.resumable(url) : undefined;
+  return await closing(deps.hashing.open(request.algorithms), async (hasher) => {
+    if (held === undefined || size !== null && held.size > size) {
+      return await fetchInto(deps, request, { hasher, what });
+    }
+    await hashInto(hasher, partial.path, { signal });
+    if (hasher.size === size) return { hashes: await hasher.finish(), size, resumed: true };
+    return await fetchInto(deps, request, { hasher, what, validator: held.validator });
+  });
+}
+
+/** @param validator of the part that the hasher has, if any */
+async function fetchInto(
+  deps: DownloadDependencies,
+  request: DownloadRequest,
+  { hasher, what, validator }: { hasher: Hasher; what: string; validator?: string },
+): Promise<Downloaded> {
+  const { url, partial, signal, compression } = request;
+  const resumed = validator !== undefined;
+  const deadline = openDeadline(deps.times.answerMs, what, signal);
+  try {
+    const range = resumed ? { range: `bytes=${hasher.size}-`, "if-range": validator } : undefined;
+    const headers = { accept: "*/*", ...range };
+    const packed = compression === "none" ? {} : { packedAs: compression };
+    const response = await ask(deps.web, url, { headers, deadline, ...packed });
+    const job = { deps, request, response, deadline, what };
+    if (response.status === 206 && resumed) return await goOn(job, hasher);
+    if (response.status === 200) return await startAgain(job, resumed ? undefined : hasher);
+    await response.body?.cancel();
+    if (response.status === 416 || response.status === 206) {
+      await partial.remove();
+      throw transientError(`Cannot ${what}: the server refused to go on`);
+    }
+    throw new AgentError("upstream", `Cannot ${what}: the server answered ${response.status}`);
+  } finally {
+    deadline.clear();
+  }
+}
+
+interface Transfer {
+  readonly deps: DownloadDependencies;
+  readonly request: DownloadRequest;
+  readonly response: Response;
+  readonly deadline: Deadline;
+  readonly what: string;
+}
+
+/** @param fresh a hasher that has seen nothing, if there is one */
+async function startAgain(transfer: Transfer, fresh: Hasher | undefined): Promise<Downloaded> {
+  const { deps, request, response } = transfer;
+  const validator = rangeValidator(response.headers);
+  await request.partial.begin({ url: request.url, validator });
+  const length = response.headers.get("content-length");
+  const total = length === null ? null : Number(length);
+  if (fresh !== undefined) return await receive(transfer, fresh, total, false);
+  return await closing(
+    deps.hashing.open(request.algorithms),
+    (hasher) => receive(transfer, hasher, total, false),
+  );
+}
+
+async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
+  const { request, response, what } = transfer;
+  const header = response.headers.get("content-range") ?? "";
+  const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(header);
+  if (match === null || Number(match[1]) !== hasher.size) {
+    await response.body?.cancel();
+    await request.partial.remove();
+    throw transientError(`Cannot ${what}: the server sent another part than was asked`);
+  }
+  const total = match[3] === "*" ? Number(match[2]) + 1 : Number(match[3]);
+  return await receive(transfer, hasher, total, true);
+}
+
+async function receive(
+  { deps, request, response, deadline, what }: Transfer,
+  hasher: Hasher,
+  total: number | null,
+  resumed: boolean,
+): Promise<Downloaded> {
+  const { partial, size, onProgress } = request;
+  const folder = dirname(partial.path);
+  try {
+    if (total !== null && size !== null && total !== size) {
+      const message = `Cannot ${what}: the server has ${total} bytes, expected ${size}`;
+      throw new AgentError("upstream", message);
+    }
+    const bytesMax = size ?? DOWNLOAD_BYTES_MAX;
+    if ((total ?? 0) > bytesMax) {
+      throw new AgentError("too_large", `Cannot ${what}: it has over ${bytesMax} bytes`);
+    }
+    await requireRoom(deps.freeBytes, folder, (total ?? size ?? 0) - hasher.size, what);
+    const { path } = partial;
+    const { freeBytes } = deps;
+    const from = hasher.size;
+    const writer = await openFileWriter({ path, from, bytesMax, folder, freeBytes, what });
+    return await closing(writer, async (file) => {
+      let sinceCheck = 0;
+      deadline.extend(deps.times.stallMs);
+      for await (const part of response.body ?? []) {
+        deps.received(part.byteLength);
+        await file.write(part);
+        // Our own wait is no stall of the server.
+        const { signal, hold } = deadline;
+        const hashed = await hasher.update(part, hold);
+        onProgress(hasher.size, total ?? size);
+        sinceCheck += part.byteLength;
+        const waited = await deps.bandwidth.take(part.byteLength, signal, hold);
+        if (sinceCheck < STALL_BYTES && !waited && !hashed) continue;
+        sinceCheck = 0;
+        deadline.extend(deps.times.stallMs);
+      }
+      const wanted = size ?? total;
+      if (wanted !== null && hasher.size !== wanted) {
+        throw transientError(`Cannot ${what}: it ended after ${hasher.size} of ${wanted} bytes`);
+      }
+      deadline.hold();
+      await file.sync();
+      return { size: hasher.size, hashes: await hasher.finish(), resumed };
+    });
+  } catch (error) {
+    await response.body?.cancel().catch(() => {});
+    throw failure(error, deadline.signal, what);
+  }
+}

@@ -1,0 +1,142 @@
+// From a reference to an artifact: alias or release, build, and the one file that is meant. What
+// does not lead to exactly one file is answered with the choices that there are.
+
+import type { Artifact, Build } from "../../domain/index/artifact.ts";
+import { AgentError, invalidArgument } from "../../domain/error.ts";
+import { type Distro, type DistroSummary, holderOf } from "../../domain/index/image_index.ts";
+import { quote } from "../../domain/index/index_document.ts";
+import { DISTRO_LIST_PATH, distroPath } from "../../domain/index/index_path.ts";
+import { type ArtifactRef, safeMediaName } from "../../domain/machine/media.ts";
+import type { IndexStore } from "../../store/store.ts";
+import { heldLists } from "../sync/held_builds.ts";
+import type { IndexReading } from "../sync/index_reading.ts";
+
+/** The architecture of a reference that names none, in the words of the OS information database. */
+export const ARCH_DEFAULT = "x86_64";
+/** Choices that an error names. */
+const CHOICES_MAX = 20;
+
+/** An artifact with its place in the index. */
+export interface FoundArtifact {
+  readonly distro: string;
+  /** The release's id; an alias has been resolved. */
+  readonly release: string;
+  readonly build: string;
+  readonly artifact: Artifact;
+  /** A safe file name made of the identity, never of what an address ends in. */
+  readonly name: string;
+  /** For people. */
+  readonly label: string;
+}
+
+/** The index that is here, and who reads its documents. */
+export interface KnownIndex {
+  readonly index: IndexStore;
+  readonly reading: IndexReading;
+}
+
+/**
+ * Finds the artifact that a reference means.
+ * @throws {AgentError} `not_found` or `invalid_argument` (several fit), naming the choices
+ */
+export async function findArtifact(known: KnownIndex, ref: ArtifactRef): Promise<FoundArtifact> {
+  const distro = await findDistro(known, ref.distro);
+  const release = holderOf(distro, ref.release)?.id ??
+    distro.releases.find((one) => one.id === ref.release)?.id;
+  if (release === undefined) {
+    const choices = distro.releases.flatMap((one) => [...one.aliases, one.id]);
+    throw noneOf(`release ${quote(ref.release)} of ${distro.id}`, choices);
+  }
+  const build = await findBuild(known, { distro: distro.id, release }, ref.build);
+  const artifact = selectArtifact(build, ref, `${distro.id} ${release} ${build.build}`);
+  return foundArtifact(distro.id, release, build.build, artifact);
+}
+
+/** An artifact with the names that are made of its identity. */
+export function foundArtifact(
+  distro: string,
+  release: string,
+  build: string,
+  artifact: Artifact,
+): FoundArtifact {
+  const words = [artifact.variant, artifact.arch, artifact.format].filter((word) => word !== null);
+  const identity = [distro, release, build, ...words.slice(0, -1)].join("-");
+  return {
+    distro,
+    release,
+    build,
+    artifact,
+    // Parts that hold a slash would look like folders.
+    name: safeMediaName(`${identity}.${artifact.format}`.replace(/[\\/]/g, "-")),
+    label: [distro, release, build, ...words].join(" "),
+  };
+}
+
+async function findDistro({ index, reading }: KnownIndex, id: string): Promise<Distro> {
+  const list = await index.get(DISTRO_LIST_PATH);
+  if (list === undefined) {
+    throw new AgentError("not_found", `Cannot find distro ${quote(id)}: the index is empty`);
+  }
+  const { distros } = await reading.list(list.body);
+  const summary = distros.find((one: DistroSummary) => one.id === id);
+  const document = summary === undefined ? undefined : await index.get(distroPath(summary.id));
+  if (summary === undefined || document === undefined) {
+    throw noneOf(`distro ${quote(id)}`, distros.map((one) => one.id));
+  }
+  return await reading.distro(document, summary);
+}
+
+async function findBuild(
+  { index, reading }: KnownIndex,
+  about: { readonly distro: string; readonly release: string },
+  wanted: string | undefined,
+): Promise<Build> {
+  const of = `${about.distro} ${about.release}`;
+  const lists = await heldLists(index, about.distro, about.release);
+  if (lists[0]?.kind !== "current") {
+    throw new AgentError("not_found", `Cannot find builds of ${of}: none are here`);
+  }
+  const names: string[] = [];
+  for (const list of lists) {
+    const read = await reading.build(list, about, wanted);
+    if (read.build !== undefined) return read.build;
+    names.push(...read.names);
+  }
+  throw noneOf(`build ${quote(wanted ?? "")} of ${of}`, names);
+}
+
+/**
+ * The artifact of a build that fits. Without a variant the vendor's default one is meant; where the
+ * vendor marks none, an artifact without a variant.
+ */
+function selectArtifact(build: Build, ref: ArtifactRef, label: string): Artifact {
+  const arch = ref.arch ?? ARCH_DEFAULT;
+  const fitting = build.artifacts.filter((artifact) =>
+    artifact.arch === arch && (ref.format === undefined || artifact.format === ref.format)
+  );
+  const marked = fitting.filter((artifact) => artifact.default_variant === true);
+  const unnamed = fitting.filter((artifact) => artifact.variant === null);
+  const chosen = ref.variant !== undefined
+    ? fitting.filter((artifact) => artifact.variant === ref.variant)
+    : marked.length > 0
+    ? marked
+    : unnamed;
+  const [only] = chosen;
+  if (only !== undefined && chosen.length === 1) return only;
+  const wanted = [ref.variant ?? "default variant", arch, ref.format ?? "any format"].join(" ");
+  if (only === undefined) throw noneOf(`${wanted} of ${label}`, build.artifacts.map(choice));
+  const message = `Cannot choose an artifact of ${label}: ${wanted} fits ` +
+    chosen.slice(0, CHOICES_MAX).map(choice).join(", ");
+  const field = chosen.every((one) => one.variant === only.variant) ? "format" : "variant";
+  throw invalidArgument(field, message);
+}
+
+function choice(artifact: Artifact): string {
+  return [artifact.variant ?? "-", artifact.arch, artifact.format].join("/");
+}
+
+function noneOf(what: string, choices: readonly string[]): AgentError {
+  const named = choices.slice(0, CHOICES_MAX).join(", ");
+  const more = choices.length > CHOICES_MAX ? ` and ${choices.length - CHOICES_MAX} more` : "";
+  return new AgentError("not_found", `Cannot find ${what}: there are ${named || "none"}${more}`);
+}

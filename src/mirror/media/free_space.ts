@@ -1,0 +1,44 @@
+// Room on the file system of the cache. A full disk stops the store too, so a download leaves some.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+
+/** Bytes that a download or a decompression leaves free. */
+export const FREE_BYTES_MIN = 256 * 1024 * 1024;
+
+/** Bytes that may still be written below a folder. */
+export type FreeBytes = (folder: string) => Promise<number>;
+
+/** Asks the file system; infinite where it cannot tell. */
+export const systemFreeBytes: FreeBytes = async (folder) => {
+  // Loaded on first use: each node: module costs milliseconds of start.
+  const { statfs } = await import("node:fs/promises");
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
+  } catch {
+    // Not every platform tells. Then the write itself finds out, and is reported as well.
+    return Number.POSITIVE_INFINITY;
+  }
+};
+
+/** @throws {AgentError} `storage_full` when so many bytes do not fit */
+export async function requireRoom(
+  freeBytes: FreeBytes,
+  folder: string,
+  bytes: number,
+  what: string,
+): Promise<void> {
+  const free = await freeBytes(folder);
+  if (free - bytes >= FREE_BYTES_MIN) return;
+  const message = `Cannot ${what}: ${free} bytes are free, expected ${bytes} and ` +
+    `${FREE_BYTES_MIN} to spare`;
+  throw new AgentError("storage_full", message);
+}
+
+/** The error of a write: a full disk by its own name. */
+export function writeFailure(error: unknown, what: string): unknown {
+  const full = error instanceof Error && "code" in error &&
+    (error.code === "ENOSPC" || error.code === "EDQUOT");
+  if (!full) return error;
+  return new AgentError("storage_full", `Cannot ${what}: ${messageOf(error)}`, { cause: error });
+}

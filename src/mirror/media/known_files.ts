@@ -1,0 +1,161 @@
+// The files that are known by their own digests: reading one again, removing one, and noting one of the
+// operator. What is found damaged is forgotten; a file of the operator is never removed itself.
+
+import { closing } from "../../program/closing.ts";
+import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
+import { AgentError } from "../../domain/error.ts";
+import type { JobUuid } from "../../domain/id.ts";
+import type { Now } from "../../domain/instant.ts";
+import type { Log } from "../../metrics/log.ts";
+import type { MediaFile, MediaStore } from "../../store/media_store.ts";
+import type { Cache } from "./cache.ts";
+import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
+import type { Medium } from "./medium.ts";
+
+/** How a file is read again. */
+export interface VerifyOptions extends HashFileOptions {
+  /** Uses the file until it ends: till then the file is not taken away. */
+  readonly job?: JobUuid;
+}
+
+/** A file with where it lies and who uses it. */
+export interface KnownFile extends MediaFile {
+  readonly path: string;
+  /** Unfinished jobs. */
+  readonly used_by: readonly JobUuid[];
+}
+
+/** Files by their digests. */
+export interface KnownFiles {
+  /** The one used last comes first. */
+  list(): Promise<KnownFile[]>;
+  /** @throws {AgentError} `not_found` */
+  get(sha256: string): Promise<KnownFile>;
+  /**
+   * Reads a known file again.
+   * @throws {AgentError} `not_found`; `digest_mismatch` when it is damaged: it is then removed
+   */
+  verify(sha256: string, options?: VerifyOptions): Promise<Medium>;
+  /**
+   * The digests of a file in parts, as they come.
+   * @param wanted what it is hashed by besides SHA-256
+   */
+  hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
+  /** Records a file of the operator that was read, and that a job uses it. */
+  note(medium: Medium, job?: JobUuid): Promise<void>;
+  /** @throws {AgentError} `not_found`; `conflict` naming the jobs that use it */
+  remove(sha256: string): Promise<void>;
+}
+
+/** What they are known by. */
+export interface KnownFilesDependencies {
+  readonly media: MediaStore;
+  readonly cache: Cache;
+  readonly hashing: Hashing;
+  readonly now: Now;
+  readonly log: Log;
+}
+
+/** Opens them. */
+export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
+  const shown = async (file: MediaFile) => ({
+    ...file,
+    path: deps.cache.pathOf(file),
+    used_by: await deps.media.users(file.sha256),
+  });
+  return {
+    list: async () => await Promise.all((await deps.media.list()).map(shown)),
+    get: async (sha256) => await shown(await known(deps.media, sha256)),
+    verify: (sha256, options = {}) => verify(deps, sha256, options),
+    hash: (parts, wanted) =>
+      closing(deps.hashing.open(wanted), async (hasher) => {
+        for await (const part of parts) await hasher.update(part);
+        return await hasher.finish();
+      }),
+    note: (medium, job) => note(deps, medium, job),
+    remove: (sha256) => remove(deps, sha256),
+  };
+}
+
+async function known(media: MediaStore, sha256: string): Promise<MediaFile> {
+  const file = await media.get(sha256);
+  if (file !== undefined) return file;
+  throw new AgentError("not_found", `Cannot find medium sha256:${sha256}: it is not known`);
+}
+
+async function verify(
+  deps: KnownFilesDependencies,
+  sha256: string,
+  { signal, onProgress, job }: VerifyOptions,
+): Promise<Medium> {
+  const { media, cache, now, log } = deps;
+  const file = await known(media, sha256);
+  const path = cache.pathOf(file);
+  await media.use(sha256, now(), job);
+  const forget = async () => {
+    await media.remove(sha256, true);
+    await cache.evict(file);
+  };
+  let found: Hashes;
+  try {
+    const share = signal === undefined ? {} : { signal };
+    const how = { ...share, ...(onProgress === undefined ? {} : { onProgress }) };
+    found = await closing(deps.hashing.open(), async (hasher) => {
+      await hashInto(hasher, path, how);
+      return await hasher.finish();
+    });
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    await forget();
+    const message = `Cannot find medium ${file.label}: its file is gone, and so is its record now`;
+    throw new AgentError("not_found", message, { cause });
+  }
+  try {
+    requireDigest(path, found, { algorithm: "sha256", value: sha256 });
+  } catch (error) {
+    await forget();
+    log.warn("damaged file discarded", { label: file.label });
+    throw error;
+  }
+  await media.verified(sha256, now());
+  const { name, size, source, label, level } = file;
+  return { source, path, name, size, sha256, label, level };
+}
+
+async function note(
+  { media, now }: KnownFilesDependencies,
+  { source, path, name, size, sha256, label, level }: Medium,
+  job: JobUuid | undefined,
+): Promise<void> {
+  const at = now();
+  const file = await media.get(sha256);
+  // The cache has the same bytes: they are better kept there.
+  if (file === undefined || file.path !== null) {
+    await media.keep({
+      sha256,
+      name,
+      path,
+      size,
+      source,
+      origin: path,
+      label,
+      level,
+      created_at: at,
+      last_used_at: at,
+      verified_at: at,
+    });
+  }
+  await media.use(sha256, at, job);
+}
+
+async function remove(
+  { media, cache }: KnownFilesDependencies,
+  sha256: string,
+): Promise<void> {
+  const file = await known(media, sha256);
+  if (await media.remove(sha256) === "in_use") {
+    const jobs = (await media.users(sha256)).join(", ");
+    throw new AgentError("conflict", `Cannot remove ${file.label}: job ${jobs} uses it`);
+  }
+  await cache.evict(file);
+}

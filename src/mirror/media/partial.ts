@@ -1,0 +1,124 @@
+// Downloads that are not finished: the bytes so far, and beside them what the server said of the
+// file, so that a later try may go on. Nothing here is ever handed out.
+
+import { join } from "@std/path";
+import { isJsonObject } from "../../domain/json.ts";
+import { fileInfo } from "./file_info.ts";
+import { keptValidator } from "../upstream.ts";
+
+/** Unfinished downloads that are kept for another try. */
+export const PARTIALS_MAX = 8;
+/** Age at which an unfinished download is given up, milliseconds. */
+export const PARTIAL_AGE_MS_MAX = 7 * 24 * 3600 * 1000;
+
+const OUTPUT_ENDING = ".out";
+
+/** Where the bytes so far come from. */
+export interface PartialOrigin {
+  readonly url: string;
+  /** A strong entity tag or a date that the server will compare; null when it gave neither. */
+  readonly validator: string | null;
+}
+
+/** One unfinished download. */
+export interface Partial {
+  /** The bytes so far; may be missing. */
+  readonly path: string;
+  /** Where decompression writes. */
+  readonly outputPath: string;
+  /** Bytes so far, when they come from `url` and the server can say whether they still fit. */
+  resumable(url: string): Promise<{ size: number; validator: string } | undefined>;
+  /** Forgets the bytes so far and notes where the next ones come from. */
+  begin(origin: PartialOrigin): Promise<void>;
+  remove(): Promise<void>;
+}
+
+/** @param key a safe file name */
+export function openPartial(folder: string, key: string): Partial {
+  const path = join(folder, key);
+  const originPath = `${path}.json`;
+  const outputPath = path + OUTPUT_ENDING;
+  return {
+    path,
+    outputPath,
+    async resumable(url) {
+      const origin = await readOrigin(originPath);
+      if (origin?.url !== url || origin.validator === null) return undefined;
+      const info = await fileInfo(path);
+      if (info === undefined || !info.isFile || info.size === 0) return undefined;
+      return { size: info.size, validator: origin.validator };
+    },
+    async begin(origin) {
+      await removeFile(path);
+      await Deno.writeTextFile(originPath, JSON.stringify(origin));
+    },
+    async remove() {
+      await Promise.all([path, originPath, outputPath].map(removeFile));
+    },
+  };
+}
+
+/**
+ * The validator for `If-Range`: a strong entity tag, else a date that is old enough to be strong.
+ * @see RFC 9110, sections 8.8.2.2 and 13.1.5
+ */
+export function rangeValidator(headers: Headers): string | null {
+  const etag = headers.get("etag");
+  if (etag !== null) return /^"[^"]*"$/.test(etag) ? keptValidator(etag) : null;
+  const modified = keptValidator(headers.get("last-modified"));
+  const ageMs = Date.parse(headers.get("date") ?? "") - Date.parse(modified ?? "");
+  return modified !== null && ageMs >= 1000 ? modified : null;
+}
+
+/** Removes what an agent that was killed had unpacked so far: that is never gone on with. */
+export async function removeOutputs(folder: string): Promise<void> {
+  for await (const { name } of Deno.readDir(folder)) {
+    if (name.endsWith(OUTPUT_ENDING)) await removeFile(join(folder, name));
+  }
+}
+
+/** Removes what is too old and, beyond a number, what was not touched longest. */
+export async function sweepPartials(
+  folder: string,
+  nowMs: number,
+  isActive: (key: string) => boolean,
+): Promise<void> {
+  const idle = new Map<string, number>();
+  for await (const entry of Deno.readDir(folder)) {
+    const key = entry.name.replace(/\.(json|out)$/, "");
+    if (isActive(key)) continue;
+    const info = await fileInfo(join(folder, entry.name));
+    // A download that has just ended has taken its files along.
+    if (info === undefined) continue;
+    idle.set(key, Math.max(info.mtime?.getTime() ?? 0, idle.get(key) ?? 0));
+  }
+  const newest = [...idle].sort(([, a], [, b]) => b - a);
+  for (const [place, [key, mtime]] of newest.entries()) {
+    if (place < PARTIALS_MAX && nowMs - mtime <= PARTIAL_AGE_MS_MAX) continue;
+    await openPartial(folder, key).remove();
+  }
+}
+
+async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
+  try {
+    const value: unknown = JSON.parse(await Deno.readTextFile(path));
+    if (!isJsonObject(value) || typeof value.url !== "string") return undefined;
+    return {
+      url: value.url,
+      validator: typeof value.validator === "string" ? keptValidator(value.validator) : null,
+    };
+  } catch (error) {
+    // A note that was cut by a crash is as good as none.
+    if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Removes a file that may be missing. */
+export async function removeFile(path: string): Promise<void> {
+  try {
+    await Deno.remove(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}

@@ -1,0 +1,186 @@
+// Takes one distro from the upstream: its document, the builds of its releases, their archives and
+// the alias files, all of them accepted or the distro refused. Only what a parent names is asked.
+
+import { type Distro, type DistroSummary, holderOf } from "../../domain/index/image_index.ts";
+import { RefusedDocument } from "../../domain/index/index_document.ts";
+import {
+  aliasPath,
+  archivePath,
+  distroPath,
+  placeOf,
+  releasePath,
+  SERVED_ALIASES,
+} from "../../domain/index/index_path.ts";
+import { mapLimited } from "../../program/map_limited.ts";
+import type { IndexPin, IndexPinChanges, IndexProblem, IndexStore } from "../../store/store.ts";
+import { heldLists, leavingPins, pinsOfRelease } from "./held_builds.ts";
+import type { IndexReading, ReadDocument, ReleaseDocument } from "./index_reading.ts";
+import { Contradiction, isProblem, problemOf } from "./sync_problem.ts";
+import type { SyncReader, TakenDocument } from "./reader.ts";
+import type { Wait } from "../web/time_limits.ts";
+
+/** Releases of one distro that are read at the same time. */
+const RELEASES_AT_ONCE = 4;
+/** Readings of a distro whose documents contradict each other: it may be changing right now. */
+const READINGS_MAX = 2;
+/** Milliseconds between two readings. */
+const READING_PAUSE_MS = 2000;
+
+/** What became of one distro. */
+export type DistroOutcome =
+  | { readonly kind: "accepted"; readonly taken: TakenDistro }
+  /** What the store has of the distro stays as it is. */
+  | { readonly kind: "kept"; readonly problem: IndexProblem };
+
+/** The documents of a distro that was accepted. */
+export interface TakenDistro {
+  readonly documents: readonly TakenDocument[];
+  readonly pins: IndexPinChanges;
+}
+
+/** What the sync of one distro works with. */
+export interface SyncDistroOptions {
+  readonly reader: SyncReader;
+  readonly reading: IndexReading;
+  readonly index: IndexStore;
+  /** Takes changed digests and older builds as well; see pins.ts. */
+  readonly acceptChanged: boolean;
+  readonly wait: Wait;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws {AgentError} `aborted` when the caller gave up; every other failure is an outcome */
+export async function syncDistro(
+  summary: DistroSummary,
+  options: SyncDistroOptions,
+): Promise<DistroOutcome> {
+  for (let reading = 1;; reading++) {
+    try {
+      return { kind: "accepted", taken: await takeDistro(summary, options) };
+    } catch (error) {
+      if (!isProblem(error, options.signal)) throw error;
+      if (!(error instanceof Contradiction) || reading >= READINGS_MAX) {
+        return { kind: "kept", problem: problemOf(error, distroPath(summary.id)) };
+      }
+      await options.wait(READING_PAUSE_MS, options.signal);
+    }
+  }
+}
+
+/** A distro while it is read. */
+interface Reading {
+  readonly distro: Distro;
+  readonly documents: TakenDocument[];
+  readonly pins: { readonly put: IndexPin[]; readonly remove: Omit<IndexPin, "pin">[] };
+}
+
+async function takeDistro(
+  summary: DistroSummary,
+  options: SyncDistroOptions,
+): Promise<TakenDistro> {
+  const { reader, reading: documentsOf, acceptChanged } = options;
+  const documents: TakenDocument[] = [];
+  const take = async (path: string) => {
+    const taken = await reader.take(path);
+    if (taken !== undefined) documents.push(taken);
+    return taken;
+  };
+  const need = async (path: string) => {
+    const taken = await take(path);
+    if (taken !== undefined) return taken;
+    throw new Contradiction({ document: path, path: "$" }, "is named, but it is not there");
+  };
+  const own = await need(distroPath(summary.id));
+  const distro = await documentsOf.distro(await asRead(own), summary);
+  if (!acceptChanged) refuseEmptied(distro, reader);
+  const reading: Reading = { distro, documents, pins: { put: [], remove: [] } };
+  const aliases = SERVED_ALIASES.filter((alias) => holderOf(distro, alias) !== undefined);
+  reader.expect(2 * distro.releases.length + aliases.length);
+  const builds = new Map<string, TakenDocument>();
+  await mapLimited(distro.releases, RELEASES_AT_ONCE, async ({ id }) => {
+    const current = await need(releasePath(distro.id, id));
+    const archive = await take(archivePath(distro.id, id));
+    await checkRelease(reading, id, { current, archive }, options);
+    builds.set(id, current);
+  });
+  for (const alias of aliases) {
+    const original = builds.get(holderOf(distro, alias)?.id ?? "");
+    const copy = await take(aliasPath(distro.id, alias));
+    // An alias file that is not there is not found here either.
+    if (copy !== undefined && original !== undefined) {
+      await checkAliasFile(copy, original, documentsOf);
+    }
+  }
+  await pinDropped(reading, options);
+  return reading;
+}
+
+/** A list is never empty: a distro without releases is not listed at all. */
+function refuseEmptied(distro: Distro, reader: SyncReader): void {
+  if (distro.releases.length > 0 || heldReleases(distro.id, reader).length === 0) return;
+  const place = { document: distroPath(distro.id), path: "$.releases" };
+  throw new RefusedDocument(
+    place,
+    "is empty, though releases are held, which the operator must allow",
+  );
+}
+
+function heldReleases(distro: string, { stored }: SyncReader): string[] {
+  return [...stored.keys()].flatMap((path) => {
+    const place = placeOf(path);
+    return place.kind === "current" && place.distro === distro ? [place.release] : [];
+  });
+}
+
+/** Lists that did not change were accepted when they were taken. */
+async function checkRelease(
+  { distro, pins }: Reading,
+  release: string,
+  { current, archive }: { current: TakenDocument; archive: TakenDocument | undefined },
+  { reader, reading, index, acceptChanged }: SyncDistroOptions,
+): Promise<void> {
+  const dropped = archive === undefined && reader.stored.has(archivePath(distro.id, release));
+  const same = (document: TakenDocument | undefined) =>
+    document === undefined || document.state === "unchanged";
+  if (!dropped && same(current) && same(archive)) return;
+  const about = { distro: distro.id, release };
+  const news: ReleaseDocument[] = [{ kind: "current", ...await asRead(current) }];
+  if (archive !== undefined) news.push({ kind: "archived", ...await asRead(archive) });
+  const held = await heldLists(index, distro.id, release);
+  const gone = await index.pins(distro.id, release);
+  const read = await reading.release({ ...about, news, held, gone, accepts: acceptChanged });
+  if (read.change !== null) {
+    const place = { document: current.path, path: "$" };
+    throw new RefusedDocument(place, `${read.change}, which the operator must allow`);
+  }
+  reader.countArtifacts(current.path, read.artifacts);
+  pins.put.push(...leavingPins(about, read));
+  pins.remove.push(...read.back.map((artifact) => ({ ...about, artifact })));
+}
+
+async function asRead({ path, body }: TakenDocument): Promise<ReadDocument> {
+  return { path, body: await body() };
+}
+
+/** An alias file is a copy of the builds of the release that holds the alias. */
+async function checkAliasFile(
+  copy: TakenDocument,
+  original: TakenDocument,
+  reading: IndexReading,
+): Promise<void> {
+  if (copy.sha256 === original.sha256) return;
+  if (await reading.equal(await asRead(copy), await asRead(original))) return;
+  throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
+}
+
+/** Remembers the artifacts of releases that the distro no longer has. */
+async function pinDropped(
+  { distro, pins }: Reading,
+  { reader, reading, index }: SyncDistroOptions,
+): Promise<void> {
+  const here = new Set(distro.releases.map(({ id }) => id));
+  for (const release of heldReleases(distro.id, reader)) {
+    if (here.has(release)) continue;
+    pins.put.push(...await pinsOfRelease(index, reading, { distro: distro.id, release }));
+  }
+}

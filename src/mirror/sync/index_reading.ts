@@ -1,0 +1,176 @@
+// Documents of the index as decoders read them: the agent's own thread sends their bytes and takes what
+// it needs of them, which it checks again by the same rules. What came from one upstream may share a
+// decoder.
+
+import { joinBodies } from "../../decoder/works/bodies.ts";
+import type { Decoders } from "../../decoder/pool.ts";
+import { type Build, parseBuildList } from "../../domain/index/artifact.ts";
+import { AgentError } from "../../domain/error.ts";
+import {
+  type Distro,
+  type DistroList,
+  type DistroSummary,
+  parseDistro,
+  parseDistroList,
+} from "../../domain/index/image_index.ts";
+import { RefusedDocument } from "../../domain/index/index_document.ts";
+import { DISTRO_LIST_PATH } from "../../domain/index/index_path.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+
+/** A document with what it is. */
+export interface ReadDocument {
+  readonly path: string;
+  readonly body: Uint8Array;
+}
+
+/** A list of builds. */
+export interface ReleaseDocument extends ReadDocument {
+  readonly kind: "current" | "archived";
+}
+
+/** The lists of a release, and what is known of it. */
+export interface ReleaseDocuments {
+  readonly distro: string;
+  readonly release: string;
+  readonly news: readonly ReleaseDocument[];
+  readonly held: readonly ReleaseDocument[];
+  /** What is remembered of artifacts that have left: names and pins as JSON text. */
+  readonly gone: readonly { readonly artifact: string; readonly pin: string }[];
+  /** Takes changed digests and older builds as well. */
+  readonly accepts: boolean;
+}
+
+/** What becomes of a release by new lists. */
+export interface ReleaseReading {
+  /** Words that follow the name of a document: what the operator must allow. */
+  readonly change: string | null;
+  readonly artifacts: number;
+  /** Artifacts that leave, with their pins as JSON text. */
+  readonly leaving: readonly (readonly [artifact: string, pin: string])[];
+  /** Names of artifacts that come back. */
+  readonly back: readonly string[];
+}
+
+/** What becomes of a listed distro. */
+export type ListedState = "accepted" | "kept" | "absent";
+
+/**
+ * Reads documents. Each method throws RefusedDocument for one that breaks a rule, and an AgentError
+ * `upstream` for one that could not be read within the limits of a decoder.
+ */
+export interface IndexReading {
+  list(body: Uint8Array): Promise<DistroList>;
+  distro(document: ReadDocument, summary: DistroSummary): Promise<Distro>;
+  /** The build of a list that is wanted, without a name the first; and the names of all. */
+  build(
+    document: ReleaseDocument,
+    about: { readonly distro: string; readonly release: string },
+    wanted: string | undefined,
+  ): Promise<{ readonly names: readonly string[]; readonly build: Build | undefined }>;
+  release(documents: ReleaseDocuments): Promise<ReleaseReading>;
+  equal(one: ReadDocument, other: ReadDocument): Promise<boolean>;
+  /** A document that the tree need not have. */
+  optional(document: ReadDocument): Promise<void>;
+  /** @returns the list that is stored in the place of the upstream's; null when that fits */
+  compose(
+    list: Uint8Array,
+    stored: Uint8Array | undefined,
+    states: readonly (readonly [distro: string, state: ListedState])[],
+  ): Promise<Uint8Array | null>;
+  /** Hosts of all locations in the documents. */
+  hosts(documents: readonly ReadDocument[]): Promise<string[]>;
+}
+
+/** @param origin what the documents come from */
+export function openIndexReading(
+  decoders: Decoders,
+  origin: string,
+  signal?: AbortSignal,
+): IndexReading {
+  const read = async (
+    kind: string,
+    documents: readonly ReadDocument[],
+    more: JsonObject = {},
+  ): Promise<JsonValue> => {
+    const { lengths, input } = joinBodies(documents.map(({ body }) => body));
+    const paths = documents.map(({ path }) => path);
+    const options = {
+      what: `read ${paths[0] ?? "the index"}`,
+      code: "upstream",
+      origin,
+      ...(signal === undefined ? {} : { signal }),
+    } as const;
+    const request = { kind, lengths, paths, ...more };
+    return accepted(await decoders.ask("index", request, input, options));
+  };
+  return {
+    list: async (body) => parseDistroList(await read("list", [{ path: DISTRO_LIST_PATH, body }])),
+    distro: async (document, summary) =>
+      parseDistro(await read("distro", [document], { distro: { ...summary } }), summary),
+    build: async ({ path, body, kind }, about, wanted) => {
+      const named = wanted === undefined ? {} : { build: wanted };
+      const answer = await read("build", [{ path, body }], { ...about, list: kind, ...named });
+      const { names, list } = isJsonObject(answer) ? answer : {};
+      const parsed = list === null
+        ? undefined
+        : parseBuildList(list, { document: path, ...about, kind });
+      return { names: textsIn(names), build: parsed?.builds[0] };
+    },
+    release: async ({ news, held, gone, distro, release, accepts }) => {
+      const lists = [...news, ...held];
+      const kinds = lists.map(({ kind }) => kind);
+      const about = { distro, release, kinds, news: news.length, accepts };
+      return releaseIn(await read("release", [...lists, remembered(gone)], about));
+    },
+    equal: async (one, other) => await read("equal", [one, other]) === true,
+    optional: async (document) => void await read("optional", [document]),
+    compose: async (list, stored, states) => {
+      const documents = [{ path: DISTRO_LIST_PATH, body: list }, jsonBody(states)];
+      const before = stored === undefined ? [] : [{ path: DISTRO_LIST_PATH, body: stored }];
+      const text = await read("compose", [...documents, ...before]);
+      if (text === null) return null;
+      return typeof text === "string" ? new TextEncoder().encode(text) : strange();
+    },
+    hosts: async (documents) => textsIn(await read("hosts", documents)),
+  };
+}
+
+/** @throws {RefusedDocument} for a document that was refused */
+function accepted(answer: JsonValue): JsonValue {
+  const refused = isJsonObject(answer) ? answer.refused : undefined;
+  if (!isJsonObject(refused)) return answer;
+  const { document, path, reason } = refused;
+  throw new RefusedDocument({ document: String(document), path: String(path) }, String(reason));
+}
+
+function remembered(gone: ReleaseDocuments["gone"]): ReadDocument {
+  const pairs = gone.map(({ artifact, pin }) => `[${JSON.stringify(artifact)},${pin}]`);
+  return { path: "", body: new TextEncoder().encode(`[${pairs.join()}]`) };
+}
+
+function jsonBody(value: unknown): ReadDocument {
+  return { path: "", body: new TextEncoder().encode(JSON.stringify(value)) };
+}
+
+function releaseIn(answer: JsonValue): ReleaseReading {
+  const { change, artifacts, leaving, back } = isJsonObject(answer) ? answer : {};
+  if (typeof artifacts !== "number" || !Array.isArray(leaving)) return strange();
+  return {
+    change: typeof change === "string" ? change : null,
+    artifacts,
+    leaving: leaving.map((pair) => {
+      const [artifact, pin] = Array.isArray(pair) ? pair : [];
+      return typeof artifact === "string" && typeof pin === "string" ? [artifact, pin] : strange();
+    }),
+    back: textsIn(back),
+  };
+}
+
+function textsIn(value: JsonValue | undefined): string[] {
+  const texts = Array.isArray(value) ? value : strange();
+  return texts.map((text) => typeof text === "string" ? text : strange());
+}
+
+function strange(): never {
+  throw new AgentError("internal", "Cannot read the index: the decoder answered something else");
+}

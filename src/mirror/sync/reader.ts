@@ -1,0 +1,213 @@
+// Reads documents for one sync: conditionally, so many at a time, within a budget, and with an end to
+// patience. What it hands out says whether the store already has the same bytes.
+
+import { AgentError } from "../../domain/error.ts";
+import { RefusedDocument } from "../../domain/index/index_document.ts";
+import type { Now } from "../../domain/instant.ts";
+import { sha256Hex } from "../../domain/sha256.ts";
+import type { IndexDocument, IndexStore } from "../../store/store.ts";
+import { BACKOFF_MS_MAX, isTransient } from "../web/retry.ts";
+import { UnreadDocument } from "./sync_problem.ts";
+import type { Upstream } from "../upstream.ts";
+
+/** Documents that are asked for at the same time. */
+const REQUESTS_AT_ONCE = 8;
+/** Documents of one tree. The largest known one has 103. */
+const TREE_DOCUMENTS_MAX = 20_000;
+/** Bytes that one sync may bring, all together: they are in memory until the exchange. */
+export const TREE_BYTES_MAX = 64 * 1024 * 1024;
+/** New artifacts of one sync: the rows of all are written in one transaction. The known tree has 830. */
+export const TREE_ARTIFACTS_MAX = 50_000;
+/** Failures in a row after which the upstream is not asked again in the same sync. */
+export const FAILURES_MAX = 8;
+
+/** What the store knows of a document without its body. */
+export type StoredDocument = Omit<IndexDocument, "body">;
+
+/** A document as the upstream has it now. */
+export interface TakenDocument {
+  readonly path: string;
+  readonly sha256: string;
+  /** Against what the store has. */
+  readonly state: "added" | "changed" | "unchanged";
+  /** What must be written; also set when only the validators are new. */
+  readonly put: IndexDocument | null;
+  body(): Promise<Uint8Array>;
+}
+
+/** Reads documents for one sync, within its limits. */
+export interface SyncReader {
+  /** Paths that the store has. */
+  readonly stored: ReadonlyMap<string, StoredDocument>;
+  /** The longest time for which the upstream asked to be left alone; 0 when it did not. */
+  readonly retryAfterSeconds: number;
+  /**
+   * @returns undefined when the upstream says that there is no such document
+   * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
+   */
+  take(path: string): Promise<TakenDocument | undefined>;
+  /**
+   * Counts artifacts of lists that are new.
+   * @throws {AgentError} `too_large` when the tree has too many: their rows are written at once
+   */
+  countArtifacts(path: string, artifacts: number): void;
+  /** Tells that so many documents more will be taken, for those who watch. */
+  expect(documents: number): void;
+}
+
+/** How far a reader is. */
+export interface ReadProgress {
+  readonly documents: number;
+  /** Of those that are known so far; more may turn up. */
+  readonly total: number;
+  /** Bytes that came. */
+  readonly bytes: number;
+}
+
+/** What the documents of a sync are read from and compared with. */
+export interface SyncReaderOptions {
+  readonly index: IndexStore;
+  readonly upstream: Upstream;
+  readonly stored: ReadonlyMap<string, StoredDocument>;
+  /** Whether the stored validators are those of this upstream. */
+  readonly conditional: boolean;
+  /** Takes documents that are older than the stored ones. */
+  readonly acceptOlder: boolean;
+  readonly now: Now;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: ReadProgress) => void;
+}
+
+/** Opens a reader for one sync; its counts begin at zero. */
+export function openSyncReader(options: SyncReaderOptions): SyncReader {
+  const counts = { documents: 0, total: 0, bytes: 0, asked: 0, failures: 0, retryAfter: 0 };
+  const inTurn = openTurns(REQUESTS_AT_ONCE);
+  const tell = () => {
+    const { documents, total, bytes } = counts;
+    options.onProgress?.({ documents, total: Math.max(documents, total), bytes });
+  };
+  const refuseMore = (path: string) => {
+    const refuse = (code: "upstream" | "too_large", reason: string) =>
+      new UnreadDocument(path, new AgentError(code, `Cannot read ${path}: ${reason}`));
+    if (counts.retryAfter * 1000 > BACKOFF_MS_MAX) {
+      throw refuse("upstream", `not asked, as the upstream wants ${counts.retryAfter} s of rest`);
+    }
+    if (counts.failures >= FAILURES_MAX) {
+      const reason = `not asked, as the upstream failed ${counts.failures} times in a row`;
+      throw refuse("upstream", reason);
+    }
+    if (counts.bytes > TREE_BYTES_MAX) throw new UnreadDocument(path, tooManyBytes(path));
+    if (++counts.asked > TREE_DOCUMENTS_MAX) {
+      throw refuse("too_large", `the tree has over ${TREE_DOCUMENTS_MAX} documents`);
+    }
+  };
+  const take = async (path: string) => {
+    refuseMore(path);
+    try {
+      const taken = await takeOnce(path, options, (bytes) => {
+        counts.bytes += bytes;
+        if (counts.bytes > TREE_BYTES_MAX) throw tooManyBytes(path);
+        tell();
+      });
+      counts.failures = 0;
+      return taken;
+    } catch (error) {
+      if (isTransient(error)) counts.failures += 1;
+      const asked = error instanceof AgentError ? error.retryAfterSeconds ?? 0 : 0;
+      counts.retryAfter = Math.max(counts.retryAfter, asked);
+      if (!(error instanceof AgentError) || error instanceof RefusedDocument) throw error;
+      throw new UnreadDocument(path, error);
+    } finally {
+      counts.documents += 1;
+      tell();
+    }
+  };
+  return {
+    stored: options.stored,
+    get retryAfterSeconds() {
+      return counts.retryAfter;
+    },
+    take: (path) => inTurn(() => take(path)),
+    countArtifacts: openArtifactCount(),
+    expect(documents) {
+      counts.total += documents;
+      tell();
+    },
+  };
+}
+
+function tooManyBytes(path: string): AgentError {
+  const message = `Cannot read ${path}: the tree has over ${TREE_BYTES_MAX} new bytes`;
+  return new AgentError("too_large", message);
+}
+
+function openArtifactCount(): SyncReader["countArtifacts"] {
+  let all = 0;
+  return (path, artifacts) => {
+    all += artifacts;
+    if (all <= TREE_ARTIFACTS_MAX) return;
+    const message = `Cannot read ${path}: the tree has over ${TREE_ARTIFACTS_MAX} new artifacts`;
+    throw new UnreadDocument(path, new AgentError("too_large", message));
+  };
+}
+
+/** Lets so many calls run at the same time; the others wait in the order in which they came. */
+function openTurns(limit: number): <T>(run: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (run) => {
+    if (running < limit) running += 1;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    try {
+      return await run();
+    } finally {
+      // Whoever waits takes the place over, so that nobody comes in between.
+      const next = waiting.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
+}
+
+async function takeOnce(
+  path: string,
+  { index, upstream, stored, conditional, acceptOlder, now, signal }: SyncReaderOptions,
+  onBytes: (bytes: number) => void,
+): Promise<TakenDocument | undefined> {
+  const known = stored.get(path);
+  const answer = await upstream.read(path, {
+    known: conditional && known ? known : null,
+    onBytes,
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (answer.kind === "not_found") return undefined;
+  if (answer.kind === "unchanged") {
+    if (known === undefined) {
+      throw new AgentError("upstream", `Cannot read ${path}: the server answered 304 unasked`);
+    }
+    const body = async () => (await index.get(path))?.body ?? new Uint8Array();
+    return { path, sha256: known.sha256, state: "unchanged", put: null, body };
+  }
+  const { body, etag, last_modified } = answer;
+  const sha256 = await sha256Hex(body);
+  const same = known?.sha256 === sha256;
+  if (!same && conditional && !acceptOlder) refuseOlder(path, known, last_modified);
+  const put = { path, body, sha256, etag, last_modified, fetched_at: now() };
+  return {
+    path,
+    sha256,
+    state: same ? "unchanged" : known === undefined ? "added" : "changed",
+    // Validators that are not kept up to date would make every later request unconditional.
+    put: same && known.etag === etag && known.last_modified === last_modified ? null : put,
+    body: () => Promise.resolve(body),
+  };
+}
+
+/** A copy that stands somewhere on the way, or a replay, is older than what was taken before. */
+function refuseOlder(path: string, known: StoredDocument | undefined, found: string | null): void {
+  const held = known?.last_modified ?? null;
+  if (held === null || found === null || !(Date.parse(found) < Date.parse(held))) return;
+  const reason = `is of ${found}, older than the one of ${held} that is held, which the operator ` +
+    "must allow";
+  throw new RefusedDocument({ document: path, path: "$" }, reason);
+}

@@ -1,0 +1,74 @@
+// The servers from which a file may be had by its address alone: that of the upstream, those that the
+// index names as locations, and those that the operator allowed. An address comes from whoever may
+// make a job, and the agent stands inside a network in which it can reach more than they can.
+
+import type { Decoders } from "../../decoder/pool.ts";
+import { AgentError } from "../../domain/error.ts";
+import { placeOf } from "../../domain/index/index_path.ts";
+import { leadsToNamed } from "../../domain/named_host.ts";
+import type { IndexStore } from "../../store/store.ts";
+import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
+
+/** Bytes of documents that are read at a time. */
+const READ_BYTES = 4 * 1024 * 1024;
+
+/** Which servers are known. */
+export interface KnownHosts {
+  /** @throws {AgentError} `forbidden` naming what would allow it */
+  require(url: URL): Promise<void>;
+}
+
+/** What the servers are known from. */
+export interface KnownHostsDependencies {
+  readonly index: IndexStore;
+  readonly decoders: Decoders;
+  readonly upstream: string | null;
+  /** As the operator wrote them, with a port where it is not the scheme's own. */
+  readonly allowed: readonly string[];
+  /** Changes with the index. */
+  readonly generation: () => number;
+}
+
+/** Opens it; the index is read when an address is first asked for, and again when it has changed. */
+export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
+  const { upstream, allowed, generation } = deps;
+  const base = upstream === null ? null : URL.parse(upstream);
+  const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
+  let listed: { readonly generation: number; readonly hosts: Promise<Set<string>> } | undefined;
+  return {
+    async require(url) {
+      if (leadsToNamed(url, always)) return;
+      const now = generation();
+      if (listed?.generation !== now) {
+        listed = { generation: now, hosts: hostsOfLocations(deps) };
+        // A reading that failed is not kept.
+        listed.hosts.catch(() => listed = undefined);
+      }
+      if ((await listed.hosts).has(url.host)) return;
+      const message = `Cannot ask ${url.host}: it is no host of the index, and the setting ` +
+        "download_host does not name it";
+      throw new AgentError("forbidden", message);
+    },
+  };
+}
+
+async function hostsOfLocations(
+  { index, decoders, upstream }: KnownHostsDependencies,
+): Promise<Set<string>> {
+  const reading = openIndexReading(decoders, upstream ?? "");
+  const hosts = new Set<string>();
+  let [documents, size]: [ReadDocument[], number] = [[], 0];
+  const read = async () => {
+    for (const host of await reading.hosts(documents)) hosts.add(host);
+    [documents, size] = [[], 0];
+  };
+  for (const { path } of await index.list()) {
+    if (placeOf(path).kind === "tree") continue;
+    const body = (await index.get(path))?.body ?? new Uint8Array();
+    documents.push({ path, body });
+    size += body.byteLength;
+    if (size >= READ_BYTES) await read();
+  }
+  await read();
+  return hosts;
+}

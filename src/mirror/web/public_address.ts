@@ -1,0 +1,137 @@
+// Which servers a document of the index may send us to. The index is written by others, and the
+// agent stands inside a network in which it can reach more than they can: so addresses of this
+// host, of the link and of private networks are refused unless the operator allowed them.
+//
+// A name is resolved here and again by fetch(), which cannot be told the address to use. A name
+// that changes in between leads to a server that must still prove the name by its certificate,
+// since without the operator's leave only https is spoken. Whoever allows http gives that up for it.
+
+import { AgentError } from "../../domain/error.ts";
+import { ipv6Groups, isIpv4 } from "../../domain/ip_address.ts";
+import { leadsToNamed } from "../../domain/named_host.ts";
+import { transientError } from "./retry.ts";
+
+/** Every address of a host name, as the system resolves it. */
+export type Resolve = (hostname: string) => Promise<readonly string[]>;
+
+/** Asks the servers and the file of hosts that this host is configured with. */
+export const systemResolve: Resolve = async (hostname) => {
+  const answers = await Promise.all(
+    (["A", "AAAA"] as const).map((type) => addressesOf(hostname, type)),
+  );
+  return answers.flat();
+};
+
+async function addressesOf(hostname: string, type: "A" | "AAAA"): Promise<string[]> {
+  try {
+    return await Deno.resolveDns(hostname, type);
+  } catch (error) {
+    // Most names have addresses of one kind only.
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** What decides whether an address may be asked. */
+export interface Reach {
+  /** Also http. */
+  readonly allowHttp: boolean;
+  /** Hosts that need not be public, since the operator named them; a port belongs to the name. */
+  readonly namedHosts: readonly string[];
+  readonly resolve: Resolve;
+}
+
+/**
+ * Refuses an address by its form: anything but https (and http where allowed), and user names.
+ * @throws {AgentError} `upstream`
+ */
+export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?: URL): URL {
+  const url = URL.parse(text, base);
+  const shown = JSON.stringify(text.slice(0, 200));
+  if (url === null) throw new AgentError("upstream", `Cannot ask ${shown}: it is no address`);
+  if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {
+    const wanted = reach.allowHttp ? "https: or http:" : "https:";
+    throw new AgentError("upstream", `Cannot ask ${shown}: expected an address of ${wanted}`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new AgentError("upstream", `Cannot ask ${url.host}: the address holds a user name`);
+  }
+  return url;
+}
+
+/**
+ * Refuses a host that is, or resolves to, an address that is not public, unless it was named.
+ * @throws {AgentError} `upstream`
+ */
+export async function requirePublic(url: URL, reach: Reach): Promise<void> {
+  if (leadsToNamed(url, reach.namedHosts)) return;
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const literal = host.includes(":") || isIpv4(host);
+  const addresses = literal ? [host] : await resolved(host, reach.resolve);
+  const bad = addresses.find((address) => !isPublicAddress(address));
+  if (bad !== undefined) {
+    const message = `Cannot ask ${url.host}: its address ${bad} is not public, and the ` +
+      "setting download_host does not name it";
+    throw new AgentError("upstream", message);
+  }
+}
+
+async function resolved(host: string, resolve: Resolve): Promise<readonly string[]> {
+  let addresses: readonly string[];
+  try {
+    addresses = await resolve(host);
+  } catch (cause) {
+    const message = `Cannot ask ${host}: its name has no address`;
+    throw transientError(message, 0, cause);
+  }
+  if (addresses.length === 0) {
+    throw new AgentError("upstream", `Cannot ask ${host}: its name has no address`);
+  }
+  return addresses;
+}
+
+/** Networks of IPv4 that are not public: RFC 6890 and its successors. */
+const IPV4_NOT_PUBLIC: readonly (readonly [number, number, number])[] = [
+  [0, 0, 8],
+  [10, 0, 8],
+  [100, 64, 10],
+  [127, 0, 8],
+  [169, 254, 16],
+  [172, 16, 12],
+  [192, 0, 24],
+  [192, 168, 16],
+  [198, 18, 15],
+  [224, 0, 4],
+  [240, 0, 4],
+];
+
+/** Whether an address, given as text, lies in the public internet. */
+export function isPublicAddress(address: string): boolean {
+  if (isIpv4(address)) return isPublicIpv4(address.split(".").map(Number));
+  const groups = ipv6Groups(address);
+  if (groups === undefined) return false;
+  const [first, second] = groups as [number, number, ...number[]];
+  const tail = groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]);
+  const zeros = (count: number) => groups.slice(0, count).every((group) => group === 0);
+  // ::, ::1 and IPv4 in its mapped, compatible and translated forms.
+  if (zeros(6) || zeros(5) && groups[5] === 0xffff) return isPublicIpv4(tail);
+  // Beyond the first 96 bits the prefix is for networks of one's own: RFC 8215.
+  if (first === 0x64 && second === 0xff9b) {
+    return groups.slice(2, 6).every((group) => group === 0) && isPublicIpv4(tail);
+  }
+  // 6to4 carries the address of its router.
+  if (first === 0x2002) {
+    return isPublicIpv4(groups.slice(1, 3).flatMap((group) => [group >> 8, group & 0xff]));
+  }
+  // Global unicast is 2000::/3; unique local, link-local and multicast lie outside of it.
+  return first >> 13 === 1 && !(first === 0x2001 && second === 0);
+}
+
+function isPublicIpv4(octets: readonly number[]): boolean {
+  const [a, b] = octets as [number, number, number, number];
+  return !IPV4_NOT_PUBLIC.some(([first, second, bits]) => {
+    if (bits === 24) return a === first && b === second && octets[2] === 0;
+    const mask = (0xffff << (16 - bits)) & 0xffff;
+    return (((a << 8) | b) & mask) === (((first << 8) | second) & mask);
+  });
+}

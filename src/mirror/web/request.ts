@@ -1,0 +1,147 @@
+// One GET of a server that is not ours: redirects followed by hand, each address checked again, and
+// a time limit on the answer. What comes after the head is the caller's to read and to cancel.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import { quote } from "../../domain/index/index_document.ts";
+import type { PackedAs } from "../../domain/machine/media_compression.ts";
+import { parseRemote, type Reach, requirePublic } from "./public_address.ts";
+import { retryAfterSeconds, transientError } from "./retry.ts";
+import { abortedError, type Deadline } from "./time_limits.ts";
+
+/** Redirects that one request may go through. */
+const REDIRECTS_MAX = 5;
+
+const REDIRECTS = [301, 302, 303, 307, 308];
+
+/** How requests are made. */
+export interface Web {
+  readonly fetch: typeof fetch;
+  readonly reach: Reach;
+  readonly userAgent: string;
+  /** The bearer token that is shown at an address, if any. */
+  readonly tokenFor: (url: URL) => Promise<string | undefined>;
+}
+
+/** One request. */
+export interface WebRequest {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Also bounds the body: the response ends when it fires. */
+  readonly deadline: Deadline;
+  /** A host that the operator named, which need not be public. */
+  readonly trustedHost?: string;
+  /** Refuses redirects from http to https as well, as those from https to http always are. */
+  readonly keepsScheme?: boolean;
+  /** How the file itself is packed: some servers call that the encoding of their answer. */
+  readonly packedAs?: PackedAs;
+}
+
+/**
+ * Asks for an address.
+ * @returns a response with status 200, 206, 304, 404, 410 or 416; the body is not read yet
+ * @throws {AgentError} `timeout`, `aborted` or `upstream`, transient for 429, 5xx and no answer, and final
+ *   for a body that is packed on the way
+ */
+export async function ask(web: Web, address: string, request: WebRequest): Promise<Response> {
+  let url = parseRemote(address, web.reach);
+  for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+    if (url.host !== request.trustedHost) {
+      await within(request.deadline.signal, requirePublic(url, web.reach));
+    }
+    const response = await askOnce(web, url, request);
+    if (!REDIRECTS.includes(response.status)) return await accept(response, url, request);
+    await response.body?.cancel();
+    url = redirected(response, url, web, request.keepsScheme ?? false);
+  }
+  const message = `Cannot read ${shown(address)}: it redirects over ${REDIRECTS_MAX} times`;
+  throw new AgentError("upstream", message);
+}
+
+/** A resolver has its own patience; ours may be shorter. */
+async function within(signal: AbortSignal, work: Promise<void>): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const giveUp = () => reject(signal.reason);
+  if (signal.aborted) giveUp();
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
+}
+
+async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Response> {
+  const { signal } = request.deadline;
+  try {
+    signal.throwIfAborted();
+    const token = await web.tokenFor(url);
+    const shownToken = token === undefined ? undefined : { authorization: `Bearer ${token}` };
+    return await web.fetch(url, {
+      headers: {
+        "user-agent": web.userAgent,
+        // The bytes as they come are those that are counted and hashed.
+        "accept-encoding": "identity",
+        ...request.headers,
+        ...shownToken,
+      },
+      redirect: "manual",
+      signal,
+    });
+  } catch (error) {
+    throw failure(error, signal, `read ${shown(url.href)}`);
+  }
+}
+
+/** The error of a fetch or of reading its body: time, caller, or the network. */
+export function failure(error: unknown, signal: AbortSignal, what: string): AgentError {
+  if (error instanceof AgentError) return error;
+  if (signal.aborted) return abortedError(what, signal);
+  return transientError(`Cannot ${what}: ${messageOf(error)}`, 0, error);
+}
+
+function redirected(response: Response, from: URL, web: Web, keepsScheme: boolean): URL {
+  const location = response.headers.get("location");
+  if (location === null) {
+    const message = `Cannot read ${shown(from.href)}: a redirect without an address`;
+    throw new AgentError("upstream", message);
+  }
+  const to = parseRemote(location, web.reach, from);
+  if (to.protocol !== from.protocol && (keepsScheme || from.protocol === "https:")) {
+    const message = `Cannot read ${shown(from.href)}: it redirects from ${from.protocol} to ` +
+      to.protocol;
+    throw new AgentError("upstream", message);
+  }
+  return to;
+}
+
+const ACCEPTED = [200, 206, 304, 404, 410, 416];
+
+async function accept(response: Response, url: URL, request: WebRequest): Promise<Response> {
+  if (ACCEPTED.includes(response.status)) return await unpacked(response, url, request);
+  await response.body?.cancel();
+  const message = `Cannot read ${shown(url.href)}: the server answered ${response.status}`;
+  if (response.status === 408 || response.status === 429 || response.status >= 500) {
+    const asked = retryAfterSeconds(response.headers);
+    throw transientError(message, asked);
+  }
+  throw new AgentError("upstream", message);
+}
+
+/** A body that is packed on the way could become a thousand times larger than what came. */
+async function unpacked(
+  response: Response,
+  url: URL,
+  { packedAs }: WebRequest,
+): Promise<Response> {
+  const encoding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "";
+  if (encoding === "" || encoding === "identity") return response;
+  if (packedAs !== undefined && [packedAs, `x-${packedAs}`].includes(encoding)) return response;
+  await response.body?.cancel();
+  const message = `Cannot read ${shown(url.href)}: its content encoding is ` +
+    `${quote(encoding)}, though "identity" was asked for`;
+  throw new AgentError("upstream", message);
+}
+
+/** An address for people: without its query, which may hold a token. */
+export function shown(address: string): string {
+  return address.replace(/[?#].*$/s, "").slice(0, 300);
+}

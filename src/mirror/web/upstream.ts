@@ -1,0 +1,147 @@
+// The index on a web server: conditional requests, bounded bodies, tries again what may pass.
+
+import { AgentError } from "../../domain/error.ts";
+import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
+import { withRetries } from "./retry.ts";
+import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
+import {
+  keptValidator,
+  type ReadOptions,
+  type Upstream,
+  type UpstreamAnswer,
+  type Validators,
+} from "../upstream.ts";
+import { ask, failure, shown, type Web } from "./request.ts";
+
+/** How the web server is asked. */
+export interface WebUpstreamOptions {
+  readonly web: Web;
+  readonly times: TimeLimits;
+  readonly wait: Wait;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+}
+
+/** @throws {AgentError} `invalid_argument` for an address that may not be the index */
+export function openWebUpstream(address: string, options: WebUpstreamOptions): Upstream {
+  const base = parseBase(address, options.web.reach.allowHttp);
+  return {
+    address,
+    read: (path, read) =>
+      withRetries(() => readOnce(base, path, read, options), {
+        wait: options.wait,
+        random: options.random,
+        ...(read.signal === undefined ? {} : { signal: read.signal }),
+      }),
+  };
+}
+
+function parseBase(address: string, allowHttp: boolean): URL {
+  const url = URL.parse(address);
+  // Only the host is repeated: the rest may hold a password or a token.
+  const refuse = (reason: string) =>
+    new AgentError("invalid_argument", `Cannot use ${url?.host ?? "it"} as the index: ${reason}`);
+  if (url === null) throw refuse("it is no address");
+  if (url.username !== "" || url.password !== "") throw refuse("it holds a user name or password");
+  if (url.search !== "" || url.hash !== "") throw refuse("it has a query or a fragment");
+  if (url.protocol !== "https:" && !allowHttp) {
+    throw refuse("it is not https, and plain http is not allowed");
+  }
+  if (!url.pathname.endsWith("/")) url.pathname += "/";
+  return url;
+}
+
+async function readOnce(
+  base: URL,
+  path: string,
+  { known, signal, onBytes }: ReadOptions,
+  { web, times }: WebUpstreamOptions,
+): Promise<UpstreamAnswer> {
+  const address = new URL(path, base).href;
+  const what = `read ${shown(address)}`;
+  const whole = openDeadline(times.documentMs ?? DOCUMENT_MS, what, signal);
+  const deadline = openDeadline(times.answerMs, what, whole.signal);
+  try {
+    const asked = conditions(known);
+    const headers = { accept: "application/json", ...asked };
+    const response = await ask(web, address, {
+      headers,
+      deadline,
+      trustedHost: base.host,
+      keepsScheme: true,
+    });
+    if (response.status === 304 && Object.keys(asked).length > 0) {
+      await response.body?.cancel();
+      return { kind: "unchanged" };
+    }
+    if (response.status === 404 || response.status === 410) {
+      // The body is whatever the server says to browsers, often HTML.
+      await response.body?.cancel();
+      return { kind: "not_found" };
+    }
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      const message = `Cannot read ${shown(address)}: the server answered ${response.status}`;
+      throw new AgentError("upstream", message);
+    }
+    return {
+      kind: "document",
+      body: await readBody(response, times.idleMs, deadline, { what, onBytes }),
+      etag: keptValidator(response.headers.get("etag")),
+      last_modified: keptValidator(response.headers.get("last-modified")),
+    };
+  } finally {
+    deadline.clear();
+    whole.clear();
+  }
+}
+
+/** What an older version has kept without looking at it is not shown to the server either. */
+function conditions(known: Validators | null): Record<string, string> {
+  const etag = keptValidator(known?.etag ?? null);
+  const modified = keptValidator(known?.last_modified ?? null);
+  return {
+    ...(etag === null ? {} : { "if-none-match": etag }),
+    ...(modified === null ? {} : { "if-modified-since": modified }),
+  };
+}
+
+type Watch = ReturnType<typeof openDeadline>;
+
+async function readBody(
+  response: Response,
+  idleMs: number,
+  deadline: Watch,
+  { what, onBytes }: { what: string; onBytes: ReadOptions["onBytes"] },
+): Promise<Uint8Array> {
+  const tooLarge = () =>
+    new AgentError("too_large", `Cannot ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  deadline.extend(idleMs);
+  try {
+    // A server may say nothing of the length, or another one, so bytes are counted as well.
+    if (Number(response.headers.get("content-length") ?? 0) > DOCUMENT_BYTES_MAX) throw tooLarge();
+    for await (const part of response.body ?? []) {
+      size += part.byteLength;
+      if (size > DOCUMENT_BYTES_MAX) throw tooLarge();
+      onBytes?.(part.byteLength);
+      parts.push(part);
+      deadline.extend(idleMs);
+    }
+  } catch (error) {
+    await response.body?.cancel().catch(() => {});
+    throw failure(error, deadline.signal, what);
+  }
+  return joined(parts, size);
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
+  const whole = new Uint8Array(size);
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.byteLength;
+  }
+  return whole;
+}

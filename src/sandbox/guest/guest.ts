@@ -1,0 +1,187 @@
+// A guest: the process in which task bodies run, on the far side of the wall. It loads nothing of
+// the agent but the protocol, gives up all its permissions before it takes the first task, and runs
+// every execution in a fresh realm (realm.ts). It ends when its socket closes.
+
+import { Script } from "node:vm";
+import { fixPromises, type Language, takeLanguage } from "./language.ts";
+import { type GuestLayer, readOpenLayers } from "./layers.ts";
+import { openLineBuffer, openLineWriter, readLines } from "../lines.ts";
+import { ignoreSignals, revokePermissions } from "./lockdown.ts";
+import { languageCheck, languageValues, leaveLanguageOnly } from "./primordials.ts";
+import * as protocol from "../protocol.ts";
+import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../protocol.ts";
+import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
+import { endBroken, enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
+import { realmCheck } from "./realm_probe.ts";
+import { type Compiler, fileOf, openCompiler, runScript } from "./realm_script.ts";
+import type { RealmPort } from "./realm_state.ts";
+import { agentMessageBytesMax, readTaskLimitsWord } from "../task_limits.ts";
+
+/**
+ * Runs this process as a guest of the agent that listens at the unix socket `args[0]`, with the limits
+ * of its tasks in `args[1]`; a word of layers.ts may stand before them. The token by which the agent
+ * knows the guest comes as the first line of standard input. Never returns.
+ */
+export async function runGuest(args: readonly string[]): Promise<void> {
+  const { exit, memoryUsage } = Deno;
+  const { open, rest: [path = "", limitsWord = ""] } = readOpenLayers(args);
+  const limits = readTaskLimitsWord(limitsWord);
+  const token = await readToken();
+  const socket = await Deno.connect({ transport: "unix", path });
+  ignoreSignals();
+  const language = takeLanguage(open.has("protocol"));
+  const write = openLineWriter(socket, undefined, language);
+  const compiler = openCompiler(language, open.has("realm"));
+  const realms = openRealmMaker(limits, language, foreignObject(open));
+  const platform = { setTimeout, clearTimeout, write, language };
+  const guest = new Guest(platform, setImmediate, realms, compiler, () => memoryUsage().rss);
+  const lines = openLineBuffer(agentMessageBytesMax(limits), language);
+  const read = socket.read.bind(socket);
+  write(token);
+  const checks = await revokePermissions(open.has("permissions"));
+  if (!open.has("primordials")) leaveLanguageOnly([Script]);
+  if (!open.has("protocol")) fixPromises();
+  checks.push(...await proofs(open, { realms, compiler, language }));
+  realms.makeAhead();
+  write(JSON.stringify({ type: "ready", checks }));
+  try {
+    // Ends with the connection. No list and no generator: their iterators could be replaced.
+    for (let count = await read(lines.buffer); count !== null; count = await read(lines.buffer)) {
+      lines.fill(count);
+      for (let line = lines.next(); line !== undefined; line = lines.next()) {
+        guest.take(protocol.readAgentLine(line, language));
+      }
+    }
+  } finally {
+    exit(0);
+  }
+}
+
+/** What a guest proves besides its permissions. An open layer is one that it has not. */
+async function proofs(
+  open: ReadonlySet<GuestLayer>,
+  proof: Parameters<typeof realmCheck>[0],
+): Promise<GuestCheck[]> {
+  const layers = [...open].join(", ");
+  return [
+    ...(open.has("realm") ? [] : [await realmCheck(proof)]),
+    ...(open.has("primordials") ? [] : [languageCheck()]),
+    ...(open.size === 0
+      ? []
+      : [{ check: "layers", ok: false, detail: `has open layers: ${layers}` }]),
+  ];
+}
+
+/**
+ * What a realm without its rules is given: the language of the guest's realm, and the whole platform
+ * where the permissions stand.
+ */
+function foreignObject(open: ReadonlySet<GuestLayer>): object | undefined {
+  if (!open.has("realm")) return undefined;
+  const language = languageValues();
+  return open.has("permissions") ? { language } : { language, outside: globalThis };
+}
+
+async function readToken(): Promise<string> {
+  for await (const line of readLines(Deno.stdin, protocol.TOKEN_BYTES_MAX)) return line;
+  throw new Error("Cannot start as a guest: there is no token on standard input");
+}
+
+/** Runs executions, one at a time: opened by a run message, closed when the realm has told an end. */
+class Guest {
+  readonly #platform: Platform;
+  readonly #setImmediate: typeof setImmediate;
+  readonly #realms: RealmMaker;
+  readonly #compiler: Compiler;
+  readonly #done = Promise.resolve();
+  /** Resident memory of the process, bytes. */
+  readonly #rss: () => number;
+  #current: Run | undefined;
+
+  constructor(
+    platform: Platform,
+    laterOn: typeof setImmediate,
+    realms: RealmMaker,
+    compiler: Compiler,
+    rss: () => number,
+  ) {
+    this.#platform = platform;
+    this.#setImmediate = laterOn;
+    this.#realms = realms;
+    this.#compiler = compiler;
+    this.#rss = rss;
+    const { isBelow } = platform.language;
+    const ownPromise = Promise.prototype;
+    addEventListener("unhandledrejection", (event) => {
+      const run = this.#current;
+      enter(() => {
+        // One of the guest's own is a defect, which ends the process and stands in its output.
+        if (isBelow(event.promise, ownPromise)) return;
+        event.preventDefault();
+        run?.port.rejected(event.reason);
+      }, () => this.#broken(run));
+    });
+  }
+
+  take(message: AgentMessage): void {
+    if (message.type === "run") return this.#start(message);
+    const run = this.#current;
+    if (message.run !== run?.id) return;
+    enter(() => reply(run.port, message), () => this.#broken(run));
+  }
+
+  #start(message: RunMessage): void {
+    const { kind, task_name, engine_fields, job, error } = message;
+    const { context, port, connect } = this.#realms.take();
+    const run: Run = { id: message.run, port, timers: new Map(), outcome: undefined };
+    const isCurrent = () => run === this.#current;
+    connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
+    this.#current = run;
+    const { language } = this.#platform;
+    const file = fileOf(language, task_name);
+    const script = this.#compiler.compile(file, message.source);
+    if (typeof script === "string") return this.#end(run, failure(language, script));
+    enter(() => {
+      const define = runScript(script, context) as () => unknown;
+      port.start(define, kind, task_name, file, engine_fields, job, error);
+    }, () => this.#broken(run));
+  }
+
+  #broken(run: Run | undefined): void {
+    if (run === this.#current && run !== undefined) {
+      endBroken(run, (outcome) => this.#end(run, outcome));
+    }
+  }
+
+  /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
+  #end(run: Run, outcome: string): void {
+    // Not an async function: without stack left this throws and leaves nothing behind.
+    this.#platform.language.then(this.#done, () => this.#close(run));
+    run.outcome = outcome;
+  }
+
+  #close(run: Run): void {
+    if (run !== this.#current) return;
+    const { clearTimeout, write, language } = this.#platform;
+    const { id, timers, outcome } = run;
+    language.mapEach(timers, (timer) => clearTimeout(timer));
+    this.#current = undefined;
+    write(`{"outcome":${outcome},"type":"end","run":${id}}`);
+    const later = this.#setImmediate;
+    // By then the loop has turned: nothing of the task is running.
+    later(() => {
+      const spent = this.#rss() > protocol.SPENT_BYTES;
+      write(`{"type":"closed","run":${id},"spent":${spent}}`);
+      if (!spent) this.#realms.makeAhead();
+    });
+  }
+}
+
+function reply(port: RealmPort, message: ReplyMessage): void {
+  if (message.ok) port.reply(message.call, true, message.value, "");
+  else port.reply(message.call, false, message.message, message.code);
+}
+
+function failure({ quote }: Language, error: string): string {
+  return `{"kind":"failure","error":${quote(error)},"job":null}`;
+}

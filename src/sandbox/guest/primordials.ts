@@ -1,0 +1,134 @@
+// The language of the guest's own realm. No object of it is meant to come into the realm of a task;
+// should one, nothing but the language can be reached from it, and nothing of that can be changed.
+// Frozen is all that properties and prototypes lead to, and all that only a call makes.
+
+import type { GuestCheck } from "../protocol.ts";
+
+/** What remains of the global object. */
+const LANGUAGE = new Set([
+  ..."Object Function Array Number Boolean String Symbol Date Promise RegExp Error".split(" "),
+  ..."AggregateError EvalError RangeError ReferenceError SyntaxError TypeError".split(" "),
+  ..."URIError globalThis JSON Math ArrayBuffer Uint8Array Int8Array Uint16Array".split(" "),
+  ..."Int16Array Uint32Array Int32Array BigUint64Array BigInt64Array Float32Array".split(" "),
+  ..."Uint8ClampedArray Float64Array DataView Map BigInt Set Iterator WeakMap WeakSet".split(" "),
+  ..."Proxy Reflect WeakRef isFinite isNaN parseFloat parseInt undefined NaN Infinity".split(" "),
+]);
+/** More of the language: frozen, and then taken away with the rest of the platform. */
+const TAKEN_AWAY = [
+  ..."Intl Temporal Atomics SharedArrayBuffer FinalizationRegistry WebAssembly".split(" "),
+  ..."DisposableStack AsyncDisposableStack SuppressedError Float16Array ShadowRealm".split(" "),
+  ..."escape unescape encodeURI encodeURIComponent decodeURI decodeURIComponent eval".split(" "),
+];
+/** What a regular expression remembers of the last text: `RegExp.$1`, `RegExp.input` and the others. */
+const KEPT_OF_REGEXP = new Set<PropertyKey>(["length", "name", "prototype", "escape"]);
+
+/**
+ * Leaves nothing of the global object but the language, and freezes it, with the other objects that
+ * are given.
+ */
+export function leaveLanguageOnly(others: readonly object[]): void {
+  Object.defineProperty(Error, "prepareStackTrace", {
+    value: undefined,
+    writable: false,
+    configurable: false,
+  });
+  for (const key of Reflect.ownKeys(RegExp)) {
+    if (typeof key === "string" && !KEPT_OF_REGEXP.has(key)) Reflect.deleteProperty(RegExp, key);
+  }
+  const names = [...LANGUAGE, ...TAKEN_AWAY].filter((name) => name !== "globalThis");
+  const language = names.map((name) => Reflect.get(globalThis, name));
+  // Making one to freeze what it inherits loads megabytes of tables: none can be made afterwards.
+  Reflect.deleteProperty(Intl.Segmenter.prototype, "segment");
+  freezeAll([...language, ...madeByCalls(), ...others]);
+  // Keys that are symbols stay: events, such as the one of a rejected promise, need theirs.
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    if (!LANGUAGE.has(name)) removeName(name);
+    else Object.defineProperty(globalThis, name, { writable: false, configurable: false });
+  }
+}
+
+/** The language by its names. */
+export function languageValues(): Record<string, unknown> {
+  const names = [...LANGUAGE].filter((name) => name !== "globalThis");
+  return Object.fromEntries(names.map((name) => [name, Reflect.get(globalThis, name)]));
+}
+
+/** Some names come back once: beneath what the platform has defined is what V8 has. */
+function removeName(name: string): void {
+  Reflect.deleteProperty(globalThis, name);
+  Reflect.deleteProperty(globalThis, name);
+}
+
+/** The check `primordials`: whether all that is left is the language, and none of it can be changed. */
+export function languageCheck(): GuestCheck {
+  const names = Object.getOwnPropertyNames(globalThis);
+  const left = names.filter((name) => !LANGUAGE.has(name));
+  const values = names.map((name) => Reflect.get(globalThis, name)).filter((value) =>
+    value !== globalThis
+  );
+  const made = madeByCalls().flatMap(prototypesOf);
+  const loose = [...values, ...values.flatMap(prototypesOf), ...made]
+    .filter((value) => !Object.isFrozen(value))
+    .map((value) => Object.prototype.toString.call(value));
+  const detail = left.length > 0
+    ? `has ${left.slice(0, 5).join(", ")} beside the language`
+    : loose.length > 0
+    ? `has objects of the language that can be changed: ${loose.slice(0, 5).join(", ")}`
+    : "frozen";
+  return { check: "primordials", ok: left.length + loose.length === 0, detail };
+}
+
+function prototypesOf(value: unknown): object[] {
+  if (typeof value !== "function" && (typeof value !== "object" || value === null)) return [];
+  const up = Object.getPrototypeOf(value);
+  return up === null ? [] : [up, ...prototypesOf(up)];
+}
+
+/** One of everything that has a prototype which no property leads to, or that a call hands out. */
+function madeByCalls(): unknown[] {
+  const all: unknown[] = [
+    async function () {},
+    function* () {},
+    async function* () {},
+    (function* () {}).prototype,
+    (async function* () {}).prototype,
+    [].values(),
+    new Map().values(),
+    new Set().values(),
+    ""[Symbol.iterator](),
+    "a".matchAll(/a/g),
+    [].values().map(String),
+    // An iterator of somebody else's, wrapped.
+    Iterator.from({ next: () => ({ done: true, value: undefined }) }),
+    Proxy.revocable({}, {}).revoke,
+    Promise.withResolvers(),
+    new Error("a"),
+  ];
+  // Strict functions hand out the one that throws, as the getter of `callee`.
+  const strict = function () {
+    return arguments;
+  };
+  return [...all, strict()];
+}
+
+/**
+ * Freezes everything that can be reached by properties, named or of a symbol, and by prototypes,
+ * without running getters.
+ */
+export function freezeAll(roots: readonly unknown[]): void {
+  const seen = new Set<object>();
+  const open: unknown[] = [...roots];
+  while (open.length > 0) {
+    const value = open.pop();
+    if ((typeof value !== "object" && typeof value !== "function") || value === null) continue;
+    if (seen.has(value)) continue;
+    seen.add(value);
+    open.push(Object.getPrototypeOf(value));
+    for (const key of Reflect.ownKeys(value)) {
+      const property = Object.getOwnPropertyDescriptor(value, key);
+      open.push(property?.value, property?.get, property?.set);
+    }
+    // Typed arrays with elements cannot be frozen; none is among what is left.
+    if (!ArrayBuffer.isView(value)) Object.freeze(value);
+  }
+}

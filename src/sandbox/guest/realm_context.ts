@@ -1,0 +1,116 @@
+// Makes realms: a fresh context each, with the boot script of realm_source.ts run in it and nothing
+// else. One is made ahead while its guest has nothing to do, so that a task does not wait for it.
+
+import { type Context, createContext, Script } from "node:vm";
+import { runScript } from "./realm_script.ts";
+import type { Language } from "./language.ts";
+import * as protocol from "../protocol.ts";
+import { realmSource } from "./realm_source.ts";
+import type { RealmHost, RealmPort, RealmSettings } from "./realm_state.ts";
+import type { TaskLimits } from "../task_limits.ts";
+
+const FIXED = {
+  capabilities: capabilityGroups(),
+  signals: protocol.SIGNALS,
+  argsMax: protocol.ARGS_MAX,
+  callsInFlightMax: protocol.CALLS_IN_FLIGHT_MAX,
+  timersMax: protocol.TIMERS_MAX,
+};
+
+function settingsOf(limits: TaskLimits, rules: boolean): RealmSettings {
+  const { resultCharsMax, jobLeftCharsMax, errorCharsMax, callCharsMax, ...log } = limits;
+  return {
+    ...FIXED,
+    rules,
+    resultCharsMax,
+    jobCharsMax: jobLeftCharsMax,
+    errorCharsMax,
+    argsCharsMax: callCharsMax,
+    logLinesMax: log.logLinesMax,
+    logCharsMax: log.logCharsMax,
+  };
+}
+
+/** A realm in which no task has run. */
+export interface FreshRealm {
+  readonly context: Context;
+  readonly port: RealmPort;
+  /** From now on the realm's requests go to `host`; before, it has none. */
+  connect(host: RealmHost): void;
+}
+
+/** Makes realms one by one. */
+export interface RealmMaker {
+  /** The realm that was made ahead, or else a new one. */
+  take(): FreshRealm;
+  /** Makes the next realm, unless it is there. */
+  makeAhead(): void;
+}
+
+/**
+ * Opens the making of realms, while node:vm still has all that it needs. With `foreign` their rules
+ * are left open: each gets it under this name, as if an object of the guest's realm had come in.
+ */
+export function openRealmMaker(
+  limits: TaskLimits,
+  language: Language,
+  foreign?: object,
+): RealmMaker {
+  const boot = new Script(realmSource(settingsOf(limits, foreign === undefined)), {
+    filename: "realm",
+  });
+  const make = () => {
+    const global: object = { __proto__: null };
+    // Without prototypes, as whatever is read of them must be here.
+    const codeGeneration = {
+      __proto__: null,
+      strings: foreign !== undefined,
+      wasm: foreign !== undefined,
+    };
+    const options = { __proto__: null, codeGeneration };
+    const context = createContext(global, options);
+    const open = runScript(boot, context) as (host: RealmHost) => RealmPort;
+    return openRealmIn(context, open, language, foreign);
+  };
+  let ahead: FreshRealm | undefined;
+  return {
+    take() {
+      const realm = ahead ?? make();
+      ahead = undefined;
+      return realm;
+    },
+    makeAhead() {
+      ahead ??= make();
+    },
+  };
+}
+
+function openRealmIn(
+  context: Context,
+  open: (host: RealmHost) => RealmPort,
+  { define, keysOf }: Language,
+  foreign: object | undefined,
+): FreshRealm {
+  let connected: RealmHost | undefined;
+  const port = open((op, id, name, text) => connected?.(op, id, name, text));
+  // On the object behind the global one: defined from inside, each would go through an interceptor.
+  const names = keysOf(port.globals);
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at] ?? "";
+    define(context, name, port.globals[name]);
+  }
+  if (foreign !== undefined) define(context, "foreign", foreign);
+  return { context, port, connect: (host) => connected = host };
+}
+
+/** The capabilities as a task sees them; `log` is made in the realm. */
+function capabilityGroups(): Record<string, string[]> {
+  const groups: Record<string, string[]> = {};
+  for (const name of protocol.CAPABILITIES) {
+    const [group = "", verb] = name.split(".");
+    if (group === "log") continue;
+    const verbs = groups[group] ??= [];
+    if (verb !== undefined) verbs.push(verb);
+  }
+  return groups;
+}

@@ -1,0 +1,174 @@
+// The globals of a task: timers, capabilities, log and console, inside its realm. See the head of
+// realm.ts for how this text is run.
+
+import type { Realm } from "./realm_state.ts";
+import type { TaskLogLevel } from "../protocol.ts";
+
+type Callback = (...args: unknown[]) => unknown;
+
+/** `setTimeout`, `clearTimeout` and `sleep`; the guest keeps the time. */
+export function openTimers(realm: Realm): Record<string, unknown> {
+  return {
+    setTimeout: (callback: Callback, delayMs?: unknown, ...args: unknown[]) => {
+      if (typeof callback !== "function") throw new TypeError("setTimeout() takes a function");
+      return addTimer(realm, () => callback(...args), delayMs);
+    },
+    clearTimeout: (timer?: unknown) => {
+      if (realm.timers.delete(Number(timer))) realm.send("untimer", Number(timer), "", "");
+    },
+    sleep: (delayMs?: unknown) =>
+      new Promise<void>((resolve) => {
+        addTimer(realm, resolve, delayMs);
+      }),
+  };
+}
+
+/** Sets a timer and returns its id; the delay is in milliseconds. */
+export function addTimer(realm: Realm, run: () => void, delayMs: unknown): number {
+  const { timersMax } = realm.settings;
+  if (realm.timers.size >= timersMax) {
+    throw new RangeError(`Cannot set a timer: ${timersMax} timers of this task are pending`);
+  }
+  const id = ++realm.lastId;
+  realm.timers.set(id, run);
+  realm.send("timer", id, "", `${Number(delayMs) || 0}`);
+  return id;
+}
+
+/** `vmadm.create` and the others: functions that return promises of the agent's answer. */
+export function openCapabilities(realm: Realm): Record<string, unknown> {
+  const globals: Record<string, unknown> = {};
+  for (const [group, verbs] of Object.entries(realm.settings.capabilities)) {
+    const calls: Record<string, unknown> = {};
+    for (const verb of verbs) {
+      const name = `${group}.${verb}`;
+      calls[verb] = (...args: unknown[]) => callAgent(realm, name, args);
+    }
+    globals[group] = verbs.length > 0
+      ? Object.freeze(calls)
+      : (...args: unknown[]) => callAgent(realm, group, args);
+  }
+  return globals;
+}
+
+/** Calls a capability. Rejects with the agent's refusal, or when a limit of calls is met. */
+export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<unknown> {
+  const { callsInFlightMax, argsMax, argsCharsMax } = realm.settings;
+  return new Promise((resolve, reject) => {
+    const place = {};
+    Error.captureStackTrace(place);
+    if (args.length > argsMax) throw new RangeError(`${name}() takes at most ${argsMax} arguments`);
+    const text = realm.stringify(args) ?? "";
+    if (text.length > argsCharsMax) {
+      throw new RangeError(
+        `Cannot call ${name}: its arguments are over ${argsCharsMax} characters`,
+      );
+    }
+    if (realm.calls.size >= callsInFlightMax) {
+      throw new RangeError(`Cannot call ${name}: ${callsInFlightMax} calls are under way`);
+    }
+    const id = ++realm.lastId;
+    realm.calls.set(id, { resolve, reject, place });
+    realm.send("call", id, name, text);
+  });
+}
+
+/** `log` and `console`. */
+export function openLog(realm: Realm): Record<string, unknown> {
+  const level = (level: TaskLogLevel) => (message?: unknown, fields?: unknown) => {
+    writeLog(realm, level, format([message]), fields);
+    return Promise.resolve(null);
+  };
+  const print = (level: TaskLogLevel) => (...args: unknown[]) => {
+    writeLog(realm, level, format(args), {});
+  };
+  return {
+    log: Object.freeze({
+      debug: level("debug"),
+      info: level("info"),
+      warn: level("warn"),
+      error: level("error"),
+    }),
+    console: {
+      trace: print("debug"),
+      debug: print("debug"),
+      log: print("info"),
+      info: print("info"),
+      warn: print("warn"),
+      error: print("error"),
+    },
+  };
+}
+
+/** Writes one line; above the limit the last one says that the rest is dropped. */
+export function writeLog(
+  realm: Realm,
+  level: TaskLogLevel,
+  message: string,
+  fields: unknown,
+): void {
+  const { logLinesMax, logCharsMax } = realm.settings;
+  if (realm.logLines >= logLinesMax) return;
+  realm.logLines += 1;
+  const last = realm.logLines === logLinesMax;
+  const words = last ? `Further log lines are dropped: ${logLinesMax} were written` : message;
+  let fieldsText = "{}";
+  try {
+    const text = realm.stringify(fields);
+    if (text?.[0] === "{") fieldsText = text;
+    if (fieldsText.length > logCharsMax) fieldsText = `{"fields":"over ${logCharsMax} characters"}`;
+  } catch {
+    fieldsText = `{"fields":"cannot be written as JSON"}`;
+  }
+  const text = realm.stringify(words.slice(0, logCharsMax));
+  realm.send("log", 0, level, `"message":${text},"fields":${fieldsText}`);
+}
+
+/** `job.log`: the methods of a bunyan logger, `log.info([fields | error,] format, ...values)`. */
+export function taskLog(realm: Realm, bound: object): Record<string, unknown> {
+  const write = (level: TaskLogLevel) => (...args: unknown[]) => {
+    if (args.length === 0) return true;
+    const [first, ...rest] = args;
+    const structured = typeof first === "object" && first !== null;
+    const error = first instanceof Error ? { error: `${first.name}: ${first.message}` } : undefined;
+    const fields = structured ? { ...bound, ...(error ?? first) } : bound;
+    const words = structured ? rest : args;
+    writeLog(realm, level, format(words.length > 0 ? words : [error?.error ?? ""]), fields);
+    return undefined;
+  };
+  return {
+    trace: write("debug"),
+    debug: write("debug"),
+    info: write("info"),
+    warn: write("warn"),
+    error: write("error"),
+    fatal: write("error"),
+    child: (fields?: object) => taskLog(realm, { ...bound, ...fields }),
+  };
+}
+
+/** The text of values as consoles print them, with %s, %d, %i, %f, %j, %o and %%. */
+export function format(values: readonly unknown[]): string {
+  const [first, ...rest] = values;
+  if (typeof first !== "string") return values.map(shown).join(" ");
+  const words = first.replace(/%([sdifjoO%])/g, (all, kind: string) => {
+    if (kind === "%") return "%";
+    if (rest.length === 0) return all;
+    const value = rest.shift();
+    if (kind === "s") return shown(value);
+    if (kind === "j" || kind === "o" || kind === "O") return JSON.stringify(value) ?? shown(value);
+    return String(kind === "i" ? Math.trunc(Number(value)) : Number(value));
+  });
+  return [words, ...rest.map(shown)].join(" ");
+}
+
+/** A value as `console` writes it. */
+export function shown(value: unknown): string {
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  if (typeof value !== "object" || value === null) return String(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return Object.prototype.toString.call(value);
+  }
+}

@@ -1,0 +1,190 @@
+// One guest as the agent holds it: the process, its connection, and the word for how it ended. What
+// a guest sends is passed on parsed; whatever cannot be parsed kills it.
+
+import { messageOf } from "../domain/error.ts";
+import type { Log } from "../metrics/log.ts";
+import type { GuestCommand } from "./command.ts";
+import type { GuestOwner } from "./owner.ts";
+import { parseGuestMessage } from "./message.ts";
+import { LargeMessageTurns, MessageMemory } from "./large_message.ts";
+import { openLineWriter } from "./lines.ts";
+import {
+  exitWords,
+  killProcess,
+  OUTPUT_WORDS,
+  type ProcessEnd,
+  ProcessOutput,
+} from "./process_output.ts";
+import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
+import {
+  guestMessageBytesMax,
+  type TaskLimits,
+  taskLimitsWord,
+  unreadCharsMax,
+} from "./task_limits.ts";
+
+/** Takes what becomes of a guest while an execution, or its start, is under way. */
+export interface GuestListener {
+  message(message: GuestMessage): void;
+  /** The guest is gone; nothing follows. Called at once when it was gone already. */
+  lost(end: ProcessEnd): void;
+}
+
+/** Time for a process to be gone after its connection has ended, milliseconds. */
+const EXIT_WAIT_MS = 2000;
+
+/** A running guest. It is opened by starting its process and closed by `kill()`. */
+export class GuestProcess {
+  readonly pid: number;
+  /** Kept when the process has been reaped and its output read to the end. */
+  readonly reaped: Promise<void>;
+  /** Executions so far; numbers the messages of the present one. */
+  runs = 0;
+
+  readonly #child: Deno.ChildProcess;
+  readonly #limits: TaskLimits;
+  readonly #log: Log;
+  readonly #turns: LargeMessageTurns;
+  readonly #memory: MessageMemory;
+  #owner: GuestOwner | undefined;
+  #socket: Deno.Conn | undefined;
+  #write: ((line: string) => void) | undefined;
+  #listener: GuestListener | undefined;
+  #ended: ProcessEnd | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
+
+  /** Starts a guest that will connect to the socket at `path` and show `token` there. */
+  constructor(
+    command: GuestCommand,
+    path: string,
+    token: string,
+    log: Log,
+    turns = new LargeMessageTurns(),
+  ) {
+    this.#child = spawn(command, path);
+    this.#turns = turns;
+    this.#memory = new MessageMemory(turns.budget, (words) => this.kill(words));
+    this.pid = this.#child.pid;
+    this.#limits = command.limits;
+    this.#log = log.with({ guest_pid: this.pid });
+    const said = new ProcessOutput(this.#log, () => this.kill(OUTPUT_WORDS));
+    const output = [said.take(this.#child.stdout), said.take(this.#child.stderr)];
+    const exited = this.#child.status;
+    this.reaped = Promise.all([exited, ...output]).then(() => {});
+    Promise.all([exited, ...output]).then(([status]) =>
+      this.#end(exitWords(status, said.tail, command.memoryMib))
+    );
+    this.#giveToken(token);
+  }
+
+  /** Whether the guest may still be given work. */
+  get alive(): boolean {
+    return this.#ended === undefined;
+  }
+
+  /** The workflow that it serves, from its first task to its end; undefined for a spare. */
+  get owner(): GuestOwner | undefined {
+    return this.#owner;
+  }
+
+  /**
+   * Makes it the guest of a workflow, for good.
+   * @throws {Error} when it is the guest of another one: a defect of the agent
+   */
+  serve(owner: GuestOwner): void {
+    this.#owner ??= owner;
+    if (this.#owner !== owner) throw new Error("Cannot use a guest: it serves another workflow");
+  }
+
+  /** Bytes of one message that it may send. */
+  get messageBytesMax(): number {
+    return guestMessageBytesMax(this.#limits);
+  }
+
+  /** Memory for a message of which so much has arrived; nothing more is read until it is there. */
+  hold(arrivedBytes: number): Promise<void> | undefined {
+    return this.#memory.hold(arrivedBytes, this.messageBytesMax);
+  }
+
+  /** Takes over the connection on which the guest has shown its token. */
+  connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
+    if (!this.alive) return socket.close();
+    this.#socket = socket;
+    const charsMax = unreadCharsMax(this.#limits);
+    this.#write = openLineWriter(socket, {
+      charsMax,
+      exceeded: () => this.kill(`left over ${charsMax} characters unread`),
+    });
+    this.#pump(lines);
+  }
+
+  /** Hears the guest until the next listener takes over; undefined hears nothing. */
+  listen(listener: GuestListener | undefined): void {
+    this.#listener = listener;
+    if (this.#ended !== undefined) listener?.lost(this.#ended);
+  }
+
+  /** Sends one message after those before it. A guest that is gone is told of by the listener. */
+  send(message: AgentMessage): void {
+    this.#write?.(agentLine(message));
+  }
+
+  /** Ends the process at once; `why` finishes the sentence "its process ...". */
+  kill(why: string, outOfMemory = false): void {
+    this.#end({ words: why, outOfMemory });
+    killProcess(this.#child);
+  }
+
+  #end(end: ProcessEnd): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = end;
+    clearTimeout(this.#silence);
+    this.#memory.close();
+    this.#socket?.close();
+    this.#socket = undefined;
+    this.#write = undefined;
+    this.#listener?.lost(end);
+  }
+
+  async #giveToken(token: string): Promise<void> {
+    const writer = this.#child.stdin.getWriter();
+    // A guest that dies first closes the pipe; the listener is told.
+    await writer.write(new TextEncoder().encode(`${token}\n`)).catch(() => {});
+    await writer.close().catch(() => {});
+  }
+
+  async #pump(lines: AsyncGenerator<string>): Promise<void> {
+    try {
+      for await (const line of lines) {
+        this.#memory.arrived(line);
+        const turn = this.#turns.of(line);
+        if (turn !== undefined) await turn;
+        if (!this.alive) return;
+        const message = parseGuestMessage(line, this.#limits);
+        this.#listener?.message(message);
+        this.#memory.release();
+      }
+    } catch (error) {
+      if (this.alive) this.kill(`broke the protocol: ${messageOf(error)}`);
+      return;
+    }
+    // Most often the process has just died: its exit tells more than the end of the connection.
+    if (!this.alive) return;
+    this.#silence = setTimeout(() => this.kill("closed its connection"), EXIT_WAIT_MS);
+  }
+}
+
+function spawn(command: GuestCommand, path: string): Deno.ChildProcess {
+  const { program, args, env, uid, gid, limits } = command;
+  return new Deno.Command(program, {
+    args: [...args, path, taskLimitsWord(limits)],
+    clearEnv: true,
+    env: { ...env },
+    cwd: "/",
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    ...(uid === undefined ? {} : { uid }),
+    ...(gid === undefined ? {} : { gid }),
+  }).spawn();
+}

@@ -1,0 +1,116 @@
+// What the kernel says of a guest's process: whether the outer wall stands. Read from /proc, which
+// Deno opens only to programs with all permissions; `cat` reads it.
+
+import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./command.ts";
+import type { GuestCheck } from "./protocol.ts";
+
+/** The program that says which namespace a process is in: `cat` reads no links. */
+const READLINK = "/usr/bin/readlink";
+/** An address of the host that a process with a network of its own does not have. */
+const LOOPBACK = /\b127\.0\.0\.1$/m;
+
+/**
+ * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a running guest
+ * or decoder. A wall that this host or this agent cannot have is a check that fails: it tells what is
+ * missing.
+ */
+export async function processChecks(pid: number, place: GuestPlace): Promise<GuestCheck[]> {
+  const { cat } = place.tools;
+  if (cat === undefined) {
+    const detail = "cannot be looked at: that takes Linux and /usr/bin/cat";
+    return [{ check: "process", ok: false, detail }];
+  }
+  const read = async (name: string) => await readProcess(cat, pid, name);
+  const status = await read("status");
+  const field = (name: string) => new RegExp(`^${name}:\\s*(\\S+)`, "m").exec(status)?.[1] ?? "?";
+  const uid = field("Uid");
+  const capabilities = ["CapEff", "CapPrm", "CapBnd"].map((name) => `${name} ${field(name)}`);
+  return [
+    {
+      check: "user",
+      ok: uid !== "0" && uid !== "?",
+      detail: uid === "0" ? "it is root" : `it is user ${uid}`,
+    },
+    {
+      check: "privileges",
+      ok: field("NoNewPrivs") === "1",
+      detail: field("NoNewPrivs") === "1"
+        ? "no program can give it more than it has"
+        : `NoNewPrivs is ${field("NoNewPrivs")}`,
+    },
+    {
+      check: "capabilities",
+      // The bounding set of a process that was never root means nothing without a way to gain.
+      ok: ["CapEff", "CapPrm"].every((name) => /^0+$/.test(field(name))),
+      detail: capabilities.join(", "),
+    },
+    limitsCheck(await read("limits")),
+    networkCheck(await read("net/fib_trie")),
+    await namespaceCheck("ipc", pid, "System V IPC"),
+    await namespaceCheck("uts", pid, "host name"),
+  ];
+}
+
+async function namespaceCheck(
+  check: "ipc" | "uts",
+  pid: number,
+  what: string,
+): Promise<GuestCheck> {
+  const [own, ours] =
+    (await runText(READLINK, [`/proc/${pid}/ns/${check}`, `/proc/self/ns/${check}`]))
+      .trim().split("\n");
+  if (!own?.startsWith(`${check}:`) || !ours?.startsWith(`${check}:`)) {
+    return { check, ok: false, detail: `its ${what} cannot be looked at` };
+  }
+  const ok = own !== ours;
+  return { check, ok, detail: ok ? `a ${what} of its own` : `it shares the ${what} of the agent` };
+}
+
+function limitsCheck(limits: string): GuestCheck {
+  const wanted: readonly (readonly [name: string, value: number])[] = [
+    ["Max data size", DATA_BYTES_MAX],
+    ["Max open files", FILES_MAX],
+    ["Max core file size", 0],
+  ];
+  const missing = wanted.filter(([name, value]) =>
+    !new RegExp(`^${name} +${value} +${value} `, "m").test(limits)
+  ).map(([name]) => name);
+  const ok = missing.length === 0;
+  return {
+    check: "limits",
+    ok,
+    detail: ok ? "of data, open files and core files are set" : `without ${missing.join(", ")}`,
+  };
+}
+
+function networkCheck(table: string): GuestCheck {
+  const ok = !LOOPBACK.test(table);
+  return {
+    check: "network",
+    ok,
+    detail: ok
+      ? "a network of its own, with nothing in it"
+      : "it shares the networks of the host, closed to it by Deno alone",
+  };
+}
+
+async function readProcess(cat: string, pid: number, name: string): Promise<string> {
+  return await runText(cat, [`/proc/${pid}/${name}`]);
+}
+
+/** What a program writes; nothing where it is missing. */
+async function runText(program: string, args: string[]): Promise<string> {
+  const command = new Deno.Command(program, {
+    args,
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+    stderr: "null",
+  });
+  try {
+    return new TextDecoder().decode((await command.output()).stdout);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
+  }
+}

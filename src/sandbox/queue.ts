@@ -1,0 +1,77 @@
+// The tasks that wait for a guest: first come, first served, as far as guests of their workflows and
+// spares allow.
+
+import { AgentError } from "../domain/error.ts";
+import type { GuestOwner } from "./owner.ts";
+import type { GuestProcess } from "./process.ts";
+
+interface Waiter {
+  readonly owner: GuestOwner;
+  readonly give: (guest: GuestProcess) => void;
+  readonly refuse: (error: AgentError) => void;
+}
+
+/** The line in which tasks stand. */
+export class GuestQueue {
+  readonly #waiters: Waiter[] = [];
+
+  get size(): number {
+    return this.#waiters.length;
+  }
+
+  /**
+   * Waits for one's turn.
+   * @throws {AgentError} `aborted` when the signal ends the wait, or what `refuse` was given
+   */
+  wait(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {
+    if (signal.aborted) return Promise.reject(abortedError());
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        const at = this.#waiters.indexOf(waiter);
+        if (at !== -1) this.#waiters.splice(at, 1);
+        reject(abortedError());
+      };
+      const waiter: Waiter = {
+        owner,
+        give: (guest) => {
+          signal.removeEventListener("abort", leave);
+          resolve(guest);
+        },
+        refuse: (error) => {
+          signal.removeEventListener("abort", leave);
+          reject(error);
+        },
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      this.#waiters.push(waiter);
+    });
+  }
+
+  /**
+   * Serves those in line from the guests that `take` finds for their workflows. One for whom there is
+   * none is passed over only while a guest is being started for it: nobody is overtaken for ever.
+   * @param passedMax how many may be passed over
+   */
+  serve(take: (owner: GuestOwner) => GuestProcess | undefined, passedMax: number): void {
+    let passed = 0;
+    while (passed <= passedMax) {
+      const waiter = this.#waiters[passed];
+      if (waiter === undefined) return;
+      const guest = take(waiter.owner);
+      if (guest === undefined) passed += 1;
+      else {
+        this.#waiters.splice(passed, 1);
+        waiter.give(guest);
+      }
+    }
+  }
+
+  /** Sends everybody away. */
+  refuse(error: AgentError): void {
+    for (const waiter of this.#waiters.splice(0)) waiter.refuse(error);
+  }
+}
+
+function abortedError(): AgentError {
+  return new AgentError("aborted", "Cannot get a guest: the task was given up");
+}

@@ -1,0 +1,110 @@
+// Which user guests run as, from the setting guest_user. When the agent is root that is nobody, who
+// owns no file and may signal no process of another, unless the operator has made a user for it.
+
+import { dirname } from "@std/path";
+import { AgentError } from "../domain/error.ts";
+import type { SelfCommand } from "../program/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import type { GuestUser, HostSystem } from "./command.ts";
+
+/** The users and groups without rights where the list of users does not name one. */
+const NOBODY_ON_LINUX: GuestUser = { uid: 65_534, gid: 65_534 };
+const NOBODY_ON_ILLUMOS: GuestUser = { uid: 60_001, gid: 60_001 };
+const NOBODY = "nobody";
+const USERS_FILE = "/etc/passwd";
+
+/** Bits of a mode for others; for the group and the owner they stand three and six further left. */
+const READ_AND_RUN = 0o5;
+const ENTER = 0o1;
+
+/** What the choice depends on. */
+export interface GuestUserPlace {
+  readonly self: SelfCommand;
+  readonly os: HostSystem;
+  /** Whether the agent is root. */
+  readonly root: boolean;
+  readonly log: Log;
+  /** The list of users, in the form of passwd(5). */
+  readonly usersFile?: string;
+}
+
+/**
+ * The user for guests, or undefined for the agent's own. `setting` is `auto`, `none`, the name of a
+ * user, or `uid:gid`. With `auto`, guests stay with the agent's own user where another one could not
+ * run the program, and that is logged; a user that is named must be able to.
+ * @throws {AgentError} `invalid_argument` for a named user that guests cannot run as
+ */
+export async function findGuestUser(
+  setting: string,
+  place: GuestUserPlace,
+): Promise<GuestUser | undefined> {
+  if (setting === "none") return undefined;
+  if (setting === "auto") return await automaticUser(place);
+  const user = await namedUser(setting, place);
+  const refuse = (why: string) =>
+    new AgentError("invalid_argument", `Cannot run guests as user ${setting}: ${why}`);
+  if (user === undefined) throw refuse(`${place.usersFile ?? USERS_FILE} does not name it`);
+  if (user.uid === 0) throw refuse("it is root");
+  if (!place.root) throw refuse("the agent is not root");
+  if (place.self.compiled && !await mayRun(place.self.program, user)) {
+    throw refuse(`it cannot reach the program ${place.self.program}`);
+  }
+  return user;
+}
+
+async function automaticUser(place: GuestUserPlace): Promise<GuestUser | undefined> {
+  const { self, os, root, log } = place;
+  if (!root) return undefined;
+  const onIllumos = os === "illumos" || os === "solaris";
+  const user = await userOfName(NOBODY, place) ?? (onIllumos ? NOBODY_ON_ILLUMOS : NOBODY_ON_LINUX);
+  if (self.compiled && await mayRun(self.program, user)) return user;
+  log.warn("guests run as the agent's own user", {
+    program: self.program,
+    reason: self.compiled ? "others cannot reach the program" : "the agent runs from source",
+  });
+  return undefined;
+}
+
+async function namedUser(setting: string, place: GuestUserPlace): Promise<GuestUser | undefined> {
+  const [, uid, gid] = /^(\d+):(\d+)$/.exec(setting) ?? [];
+  const user = uid === undefined
+    ? await userOfName(setting, place)
+    : { uid: Number(uid), gid: Number(gid) };
+  const nobody = await userOfName(NOBODY, place);
+  const shared = [nobody, NOBODY_ON_LINUX, NOBODY_ON_ILLUMOS].some((one) => one?.uid === user?.uid);
+  return user === undefined ? undefined : { ...user, alone: !shared };
+}
+
+/** @see passwd(5) */
+async function userOfName(
+  wanted: string,
+  { usersFile = USERS_FILE }: GuestUserPlace,
+): Promise<GuestUser | undefined> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(usersFile);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+  for (const line of text.split("\n")) {
+    const [name, , uid = "", gid = ""] = line.split(":");
+    if (name !== wanted || !/^\d+$/.test(uid) || !/^\d+$/.test(gid)) continue;
+    return { uid: Number(uid), gid: Number(gid) };
+  }
+  return undefined;
+}
+
+/** Whether a user may read and run a program, and enter every folder on the way to it. */
+async function mayRun(program: string, user: GuestUser): Promise<boolean> {
+  if (!may(user, await Deno.stat(program), READ_AND_RUN)) return false;
+  for (let folder = dirname(program); folder !== "/"; folder = dirname(folder)) {
+    if (!may(user, await Deno.stat(folder), ENTER)) return false;
+  }
+  return true;
+}
+
+function may(user: GuestUser, { mode, uid, gid }: Deno.FileInfo, bits: number): boolean {
+  const shift = user.uid === uid ? 6 : user.gid === gid ? 3 : 0;
+  return ((mode ?? 0) >> shift & bits) === bits;
+}

@@ -1,0 +1,189 @@
+// Who may call: the tokens, the certificate and the audit file, as the configuration names them.
+
+import { dirname } from "@std/path";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { Now } from "../../domain/instant.ts";
+import type { Token } from "../../domain/token.ts";
+import { covers, readChain } from "./certificate.ts";
+import { type Check, type Finding, ok, skipped } from "./check.ts";
+import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
+
+const GROUP_AND_OTHERS = 0o077;
+const MS_PER_DAY = 86_400_000;
+/** A certificate that ends sooner should have been renewed. Days. */
+const DAYS_LEFT_MIN = 30;
+
+/** The tokens at rest. */
+export interface TokenPlace {
+  readonly path: string;
+  /** Whether callers are asked for one. */
+  readonly wanted: boolean;
+  /** Reads them as the agent does. @throws {AgentError} */
+  readonly read: (path: string) => Promise<readonly Token[]>;
+}
+
+/** The file of the tokens: closed to others, whole, and with somebody in it where that is needed. */
+export function tokensCheck({ path, wanted, read }: TokenPlace): Check {
+  return {
+    name: "tokens",
+    about: "the tokens are whole and closed to others, and there is one where one is wanted",
+    async examine(): Promise<Finding> {
+      const found = await lstatOf(path);
+      if (found?.isFile && isOpen(found)) return openToOthers(path, found);
+      const fix = "zonewright token create --name NAME --scope admin";
+      let tokens: readonly Token[];
+      try {
+        tokens = await read(path);
+      } catch (error) {
+        const again = `move ${path} away, then ${fix}: every caller needs a new one`;
+        return { outcome: "fail", detail: wordsOf(error), fix: again };
+      }
+      if (await statOf(`${path}.new`) !== undefined) {
+        const detail = `${path}.new is there: a command is at work, or was killed`;
+        return { outcome: "warn", detail, fix: `rm ${path}.new` };
+      }
+      const admins = tokens.filter(({ scope }) => scope === "admin").length;
+      const detail = `${tokens.length} tokens, ${admins} of them admin`;
+      if (tokens.length > 0) return ok(detail);
+      if (!wanted) return skipped("there are none, and none is wanted");
+      return { outcome: "fail", detail: "a token is wanted, and there is none", fix };
+    },
+  };
+}
+
+/** The certificate and where it is served. */
+export interface TlsPlace {
+  readonly certPath: string | null;
+  readonly keyPath: string | null;
+  /** Names and addresses by which callers come. */
+  readonly hosts: readonly string[];
+  readonly now: Now;
+  /** Proves that both can be served with. @throws {AgentError} */
+  readonly prove: (files: { certPath: string; keyPath: string }) => Promise<unknown>;
+}
+
+/** The certificate: readable, with its key, not soon to end, and good for the names in use. */
+export function tlsCheck({ certPath, keyPath, hosts, now, prove }: TlsPlace): Check {
+  return {
+    name: "tls",
+    about: "the certificate fits its key, is good for a month, and names what is listened on",
+    async examine(): Promise<Finding> {
+      if (certPath === null || keyPath === null) return skipped("no certificate is configured");
+      const key = await statOf(keyPath);
+      if (key !== undefined && isOpen(key)) {
+        const detail = `${keyPath} has mode ${modeOf(key)}, expected 600`;
+        return { outcome: "fail", detail, fix: `chmod 600 ${keyPath}` };
+      }
+      try {
+        await prove({ certPath, keyPath });
+        const chain = await readChain(await Deno.readTextFile(certPath));
+        return judged(certPath, chain, hosts, Date.parse(now()));
+      } catch (error) {
+        const fix = "name a certificate (PEM, its chain behind it) and its key, then reload";
+        return { outcome: "fail", detail: wordsOf(error), fix };
+      }
+    },
+  };
+}
+
+function judged(
+  path: string,
+  chain: Awaited<ReturnType<typeof readChain>>,
+  hosts: readonly string[],
+  atMs: number,
+): Finding {
+  const fix = "renew tls_cert and tls_key, then reload the service";
+  const untilMs = Math.min(...chain.map((one) => one.untilMs));
+  const ending = chain.find((one) => one.untilMs === untilMs);
+  const until = new Date(untilMs).toISOString();
+  const whose = chain[0] === ending ? path : `${path}: that of ${ending?.subject}`;
+  if (untilMs <= atMs) return { outcome: "fail", detail: `${whose}: it ended at ${until}`, fix };
+  const early = chain.find((one) => one.fromMs > atMs);
+  if (early !== undefined) {
+    const from = new Date(early.fromMs).toISOString();
+    const clock = "set the clock, or name a certificate that holds";
+    return { outcome: "fail", detail: `${path}: it is good from ${from} only`, fix: clock };
+  }
+  const days = Math.floor((untilMs - atMs) / MS_PER_DAY);
+  if (days < DAYS_LEFT_MIN) {
+    return { outcome: "warn", detail: `${whose}: it ends in ${days} days, at ${until}`, fix };
+  }
+  const names = chain[0]?.names ?? [];
+  const missing = hosts.filter((host) => !covers(names, host));
+  if (missing.length > 0) {
+    const named = names.length === 0 ? "nothing" : names.join(", ");
+    const detail = `${path} names ${named}, and not ${missing.join(", ")}`;
+    return { outcome: "warn", detail, fix: "callers of those names will refuse it: name them too" };
+  }
+  return ok(`${path}, for ${names.join(", ")}, ${days} days left`);
+}
+
+/** The audit file: a plain file that can be written, and that nobody else can read. */
+export function auditFileCheck(path: string | null): Check {
+  return {
+    name: "audit",
+    about: "the audit file can be written, and is closed to others",
+    async examine(): Promise<Finding> {
+      if (path === null) return skipped("no audit_file is configured");
+      const found = await lstatOf(path);
+      if (found === undefined) {
+        const folder = dirname(path);
+        if ((await statOf(folder))?.isDirectory) return ok(`${path} is made by the next start`);
+        const detail = `${folder} is missing, or no folder: the agent will not start`;
+        return { outcome: "fail", detail, fix: `mkdir -p ${folder}` };
+      }
+      if (!found.isFile) return { outcome: "fail", detail: `${path} is no plain file` };
+      if (isOpen(found)) return openToOthers(path, found);
+      try {
+        (await Deno.open(path, { append: true })).close();
+      } catch (error) {
+        return { outcome: "fail", detail: `${path} cannot be written: ${messageOf(error)}` };
+      }
+      return ok(`${path}, ${found.size} bytes`);
+    },
+  };
+}
+
+/** A secret in a file of its own, such as the token of the index. */
+export function secretCheck(
+  name: string,
+  { path, read }: {
+    readonly path: string | null;
+    /** @throws {AgentError} */
+    readonly read: (path: string) => Promise<unknown>;
+  },
+): Check {
+  return {
+    name,
+    about: `the file of the ${name.replace("-", " ")} can be read, and by nobody else`,
+    async examine(): Promise<Finding> {
+      if (path === null) return skipped("none is configured");
+      const found = await statOf(path);
+      if (found?.isFile && isOpen(found)) return openToOthers(path, found);
+      try {
+        await read(path);
+      } catch (error) {
+        return { outcome: "fail", detail: wordsOf(error), fix: `put it into ${path}, mode 0600` };
+      }
+      return ok(path);
+    },
+  };
+}
+
+function isOpen({ mode }: Deno.FileInfo): boolean {
+  return ((mode ?? 0) & GROUP_AND_OTHERS) !== 0;
+}
+
+/** A file of the agent's own, which nobody else needs to read. */
+function openToOthers(path: string, found: Deno.FileInfo): Finding {
+  return {
+    outcome: "fail",
+    detail: `${path} has mode ${modeOf(found)}, expected 600`,
+    fix: `chmod 600 ${path}`,
+    repair: () => closeFile(path),
+  };
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof AgentError ? error.message : messageOf(error);
+}

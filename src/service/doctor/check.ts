@@ -1,0 +1,118 @@
+// What the doctor looks at: one thing after the other, each with a name, what was found, and what to
+// do about it. A check never throws and never changes anything; a repair is asked for on its own.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+
+/** How a thing is. `skipped`: it does not apply here, or what it needs was not found. */
+export type Outcome = "ok" | "warn" | "fail" | "skipped";
+
+/** One of the things that a finding is made of. */
+export interface Part {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+/** What was found. */
+export interface Finding {
+  readonly outcome: Outcome;
+  /** State found, and wanted where it differs. */
+  readonly detail: string;
+  /** What an operator can do: a command line, or a sentence. */
+  readonly fix?: string;
+  /** What it is made of, where that is of interest by itself. */
+  readonly parts?: readonly Part[];
+  /** Does what is safe to do without being asked twice. */
+  readonly repair?: () => Promise<void>;
+}
+
+/** One thing to look at. */
+export interface Check {
+  readonly name: string;
+  /** What is looked at, for `doctor --list`. */
+  readonly about: string;
+  examine(): Promise<Finding>;
+}
+
+/** A finding with its check's name, as it is shown. */
+export interface Diagnosis extends Omit<Finding, "repair"> {
+  readonly name: string;
+  /** Whether it was repaired, and is now as told. */
+  readonly repaired: boolean;
+}
+
+/** Milliseconds for one check: a host that hangs must not hang the doctor. */
+const CHECK_MS = 30_000;
+/** Repairs of one check, each of what the one before has uncovered. */
+const REPAIRS_MAX = 3;
+
+/** A sound thing. */
+export function ok(detail: string): Finding {
+  return { outcome: "ok", detail };
+}
+
+/** A thing that does not apply. */
+export function skipped(detail: string): Finding {
+  return { outcome: "skipped", detail };
+}
+
+/**
+ * Examines, and repairs where that is wished and safe.
+ * @param onDiagnosis told of each as soon as it is there
+ */
+export async function diagnose(
+  checks: readonly Check[],
+  { repair, onDiagnosis }: { repair: boolean; onDiagnosis: (one: Diagnosis) => void },
+): Promise<Diagnosis[]> {
+  const all: Diagnosis[] = [];
+  for (const check of checks) {
+    const diagnosis = await diagnoseOne(check, repair);
+    onDiagnosis(diagnosis);
+    all.push(diagnosis);
+  }
+  return all;
+}
+
+async function diagnoseOne(check: Check, repair: boolean): Promise<Diagnosis> {
+  const { name } = check;
+  let found = await examined(check);
+  let repaired = false;
+  // What was in the way of a second finding is out of it then.
+  for (let turn = 0; repair && found.repair !== undefined && turn < REPAIRS_MAX; turn++) {
+    try {
+      await found.repair();
+    } catch (error) {
+      const detail = `${found.detail}; not repaired: ${messageOf(error)}`;
+      return { name, ...withoutRepair(found), detail, repaired: false };
+    }
+    found = await examined(check);
+    repaired = true;
+  }
+  // Of what can still be repaired, nothing was.
+  return { name, ...withoutRepair(found), repaired: repaired && found.repair === undefined };
+}
+
+function withoutRepair({ repair: _, ...rest }: Finding): Omit<Finding, "repair"> {
+  return rest;
+}
+
+/** A check that throws has found something too. */
+async function examined(check: Check): Promise<Finding> {
+  const late = Promise.withResolvers<Finding>();
+  const detail = `no answer within ${CHECK_MS / 1000} s`;
+  const timer = setTimeout(() => late.resolve({ outcome: "fail", detail }), CHECK_MS);
+  try {
+    return await Promise.race([check.examine(), late.promise]);
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) {
+      const fix = "run the doctor as the user of the agent, or as root";
+      return { outcome: "fail", detail: `not allowed: ${messageOf(error)}`, fix };
+    }
+    const words = error instanceof AgentError
+      ? error.message
+      : `internal error: ${messageOf(error)}`;
+    return { outcome: "fail", detail: words };
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,216 @@
+// The folders of the agent: there, its own, with room, and closed to others.
+
+import { basename, dirname, join } from "@std/path";
+import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
+import { lookAtKeys, readKeyFolder } from "../../mirror/media/key_folder.ts";
+import { messageOf } from "../../domain/error.ts";
+import { type Check, type Finding, ok, skipped } from "./check.ts";
+
+const GROUP_AND_OTHERS = 0o077;
+const OTHERS_WRITE = 0o002;
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+/** Names of files that are told. */
+const NAMES_MAX = 5;
+/** Where others may write, but only remove what is theirs. */
+const STICKY = 0o1000;
+/** Below it downloads and machines will soon be refused. */
+const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
+
+/**
+ * The state folder: closed to others, as the database in it holds what jobs know.
+ * @param isOurs whether an agent may have the folder: one like /etc must not be closed to others
+ */
+export function stateFolderCheck(
+  path: string,
+  isOurs: (path: string) => Promise<boolean>,
+): Check {
+  return {
+    name: "state",
+    about: "the state folder is there, a folder, and closed to others",
+    async examine() {
+      const found = await statOf(path);
+      if (found === undefined) return skipped(`${path} is made by the first start`);
+      if (!found.isDirectory) return { outcome: "fail", detail: `${path} is no folder` };
+      const mode = (found.mode ?? 0) & 0o777;
+      const owner = Deno.uid();
+      if (owner !== null && found.uid !== owner && owner !== 0) {
+        return { outcome: "fail", detail: `${path} belongs to user ${found.uid}, not to ${owner}` };
+      }
+      if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
+      if (!await isOurs(path)) {
+        const detail = `${path} holds other things than an agent's state`;
+        return { outcome: "fail", detail, fix: "name a folder of the agent's own as state_dir" };
+      }
+      return {
+        outcome: "fail",
+        detail: `${path} has mode ${mode.toString(8)}, expected 700: others can read the database`,
+        fix: `chmod 700 ${path}`,
+        repair: () => Deno.chmod(path, FOLDER_MODE),
+      };
+    },
+  };
+}
+
+/** The files in the state folder, which would be open as soon as they are moved or copied elsewhere. */
+async function ownFiles(folder: string): Promise<Finding> {
+  const open: string[] = [];
+  for await (const { name, isFile } of Deno.readDir(folder)) {
+    if (!isFile) continue;
+    const found = await statOf(join(folder, name));
+    if (((found?.mode ?? 0) & GROUP_AND_OTHERS) !== 0) open.push(join(folder, name));
+  }
+  if (open.length === 0) return ok(folder);
+  const names = open.slice(0, NAMES_MAX).map((path) => JSON.stringify(basename(path))).join(", ");
+  const more = open.length > NAMES_MAX ? ` and ${open.length - NAMES_MAX} more` : "";
+  return {
+    outcome: "warn",
+    detail: `others may read or write ${names}${more} in ${folder}`,
+    // No command line is made of names that others may have chosen.
+    fix: "zonewright doctor --run state --fix",
+    repair: async () => {
+      for (const path of open) await closeFile(path);
+    },
+  };
+}
+
+/** Room on the disk of the state folder. */
+export function diskCheck(path: string, freeBytes: FreeBytes): Check {
+  return {
+    name: "disk",
+    about: "the disk of the state folder has room for the database and downloads",
+    async examine() {
+      if (await statOf(path) === undefined) return skipped(`${path} is not there yet`);
+      const free = await freeBytes(path);
+      const detail = `${(free / 1e9).toFixed(1)} GB free below ${path}`;
+      if (free >= FREE_BYTES_FINE) return ok(detail);
+      const fix = "zonewright media list, zonewright db prune --older-than 30d";
+      return { outcome: free < FREE_BYTES_MIN ? "fail" : "warn", detail, fix };
+    },
+  };
+}
+
+/** The folders from which media may be taken. */
+export function mediaFoldersCheck(folders: readonly string[]): Check {
+  return {
+    name: "media",
+    about: "the media folders are there, and only their owners can change them",
+    async examine() {
+      if (folders.length === 0) return skipped("no media_dir is configured");
+      const wrong: string[] = [];
+      for (const folder of folders) {
+        const found = await statOf(folder);
+        if (found === undefined) wrong.push(`${folder} is missing`);
+        else if (!found.isDirectory) wrong.push(`${folder} is no folder`);
+        else if (!await canList(folder)) wrong.push(`${folder} cannot be read`);
+        else if (((found.mode ?? 0) & OTHERS_WRITE) !== 0) {
+          wrong.push(`anybody may write in ${folder}`);
+        }
+      }
+      if (wrong.length === 0) return ok(folders.join(", "));
+      return { outcome: "warn", detail: wrong.join("; "), fix: "mkdir -p, chmod o-w" };
+    },
+  };
+}
+
+/** The keys by which vendors' signatures are believed: as a download with such a check reads them. */
+export function keysCheck(folder: string | null): Check {
+  return {
+    name: "keys",
+    about: "the folder of keys can be read, and only its owner can change it",
+    async examine() {
+      if (folder === null) return skipped("no key_dir is configured");
+      const found: string[] = [];
+      try {
+        const { distros } = await lookAtKeys(folder);
+        for (const distro of [null, ...distros]) {
+          const keys = await readKeyFolder(folder, distro);
+          const whose = distro ?? (distros.length === 0 ? "all distros" : "other distros");
+          found.push(`${keys.length} ${keys.length === 1 ? "file" : "files"} for ${whose}`);
+        }
+      } catch (error) {
+        return { outcome: "fail", detail: messageOf(error) };
+      }
+      if ((((await statOf(folder))?.mode ?? 0) & OTHERS_WRITE) !== 0) {
+        const detail = `anybody may write in ${folder}, and so be trusted`;
+        return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
+      }
+      return ok(`${folder}: ${found.join(", ")}`);
+    },
+  };
+}
+
+async function canList(folder: string): Promise<boolean> {
+  try {
+    for await (const _ of Deno.readDir(folder)) break;
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return false;
+    throw error;
+  }
+}
+
+/** The configuration file decides what the agent runs: only root and the agent's user may change it. */
+export function configFileCheck(path: string, named: boolean): Check {
+  return {
+    name: "config",
+    about: "the configuration can be read, and only its owner can change it",
+    async examine(): Promise<Finding> {
+      const found = await statOf(path);
+      if (found === undefined) {
+        return named
+          ? { outcome: "fail", detail: `${path} is missing` }
+          : ok("defaults: there is no file");
+      }
+      if (found.uid !== null && ![0, Deno.uid()].includes(found.uid)) {
+        const detail = `${path} belongs to user ${found.uid}, who decides what the agent runs`;
+        return { outcome: "fail", detail, fix: `chown root ${path}` };
+      }
+      const folder = dirname(path);
+      const around = (await statOf(folder))?.mode ?? 0;
+      if ((around & OTHERS_WRITE) !== 0 && (around & STICKY) === 0) {
+        const detail = `anybody may put another file in the place of ${path}`;
+        return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
+      }
+      if (((found.mode ?? 0) & 0o022) === 0) return ok(path);
+      return {
+        outcome: "fail",
+        detail: `others than its owner may write ${path}, and so decide what the agent runs`,
+        fix: `chmod go-w ${path}`,
+        repair: () => Deno.chmod(path, (found.mode ?? 0o600) & 0o755),
+      };
+    },
+  };
+}
+
+/** The rights of a file in octal digits. */
+export function modeOf({ mode }: Deno.FileInfo): string {
+  return ((mode ?? 0) & 0o777).toString(8);
+}
+
+/**
+ * Closes a file of the agent's own to others. A second name may be that of a file that others must read:
+ * who can write to the folder could have put it there for root to close.
+ * @throws {Error} for a link, or a file with two names
+ */
+export async function closeFile(path: string): Promise<void> {
+  const { isFile, nlink } = await Deno.lstat(path);
+  if (!isFile || (nlink ?? 1) > 1) throw new Error(`${path} is a link, or has another name`);
+  await Deno.chmod(path, FILE_MODE);
+}
+
+/** @returns undefined when there is nothing */
+export async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
+  return await Deno.stat(path).catch(absent);
+}
+
+/** The same of a link itself. */
+export async function lstatOf(path: string): Promise<Deno.FileInfo | undefined> {
+  return await Deno.lstat(path).catch(absent);
+}
+
+function absent(error: unknown): undefined {
+  const gone = error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.NotADirectory;
+  if (!gone) throw error;
+}

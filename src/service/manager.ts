@@ -1,0 +1,157 @@
+// What is run of systemd and SMF: how a service is started, how it is stopped, and how one asks
+// whether it is known at all.
+
+import { AgentError } from "../domain/error.ts";
+import type { CommandOptions, CommandResult } from "../host/command.ts";
+import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager, type ServicePaths } from "./paths.ts";
+
+/** Runs a program, as host/command.ts does. */
+export type Run = (
+  program: string,
+  args: readonly string[],
+  options: CommandOptions,
+) => Promise<CommandResult>;
+
+/** What a service manager knows of the service. */
+export type Known =
+  | { readonly kind: "nothing" }
+  /** `running`: there may be a process to stop. */
+  | { readonly kind: "service"; readonly running: boolean }
+  /** It has the service from a file that is not ours. */
+  | { readonly kind: "foreign"; readonly definition: string };
+
+/** A service manager waits for the agent, which stops within a minute. */
+const RUN_MS = 90_000;
+
+const ID = "/usr/bin/id";
+const GETENT = "/usr/bin/getent";
+const CHOWN = "/usr/bin/chown";
+const SYSTEMCTL = "/usr/bin/systemctl";
+const SVCCFG = "/usr/sbin/svccfg";
+const SVCADM = "/usr/sbin/svcadm";
+const SVCS = "/usr/bin/svcs";
+
+/** The service without its instance, which is what SMF deletes. */
+const SMF_SERVICE = "svc:/application/zonewright";
+/** What svcs(1) says of a service that was never imported. */
+const NO_INSTANCE = /doesn't match any instances/;
+
+/** Fail for a user or a group that is not there: nothing is replaced by what could not run. */
+export function knownUserCommands(user: string): string[][] {
+  return [[ID, "-u", user], [GETENT, "group", user]];
+}
+
+/**
+ * The configuration stays root's, and the user's group may read it. The state becomes the user's when
+ * the service starts: systemd hands over all of it, but nothing below a folder that is the user's already.
+ * @see systemd.exec(5): StateDirectory
+ */
+export function ownCommands(user: string, { config }: ServicePaths): string[][] {
+  return [[CHOWN, `:${user}`, config]];
+}
+
+/** Makes the service known; then starts it, now and at every boot, or not at all. */
+export function startCommands(manager: ServiceManager, start: boolean): string[][] {
+  const { definition } = SERVICE_PATHS[manager];
+  const name = SERVICE_NAME[manager];
+  if (manager === "smf") {
+    return [
+      [SVCCFG, "validate", definition],
+      [SVCCFG, "import", definition],
+      // Enabling what runs already would leave it the older binary.
+      ...(start
+        ? [[SVCADM, "disable", "-s", name], [SVCADM, "enable", "-s", name]]
+        : [[SVCADM, "disable", name]]),
+    ];
+  }
+  return [
+    [SYSTEMCTL, "daemon-reload"],
+    // A restart also brings a newer binary in.
+    ...(start ? [[SYSTEMCTL, "enable", name], [SYSTEMCTL, "restart", name]] : []),
+  ];
+}
+
+/**
+ * Stops a service that is known and makes it forgotten.
+ * @param hasDefinition without its file systemd cannot disable it, only stop what runs of it
+ */
+export function stopCommands(
+  manager: ServiceManager,
+  { running, hasDefinition }: { readonly running: boolean; readonly hasDefinition: boolean },
+): string[][] {
+  const name = SERVICE_NAME[manager];
+  if (manager === "smf") return [[SVCADM, "disable", "-s", name], [SVCCFG, "delete", SMF_SERVICE]];
+  if (hasDefinition) return [[SYSTEMCTL, "disable", "--now", name]];
+  return running ? [[SYSTEMCTL, "stop", name]] : [];
+}
+
+/** Makes the service manager notice that the definition is gone. */
+export function forgetCommands(manager: ServiceManager): string[][] {
+  return manager === "systemd" ? [[SYSTEMCTL, "daemon-reload"]] : [];
+}
+
+/**
+ * Asks what the service manager knows of the service.
+ * @throws {AgentError} `host` when it does not answer
+ */
+export async function askKnown(run: Run, manager: ServiceManager): Promise<Known> {
+  return manager === "smf" ? await askSmf(run) : await askSystemd(run);
+}
+
+async function askSmf(run: Run): Promise<Known> {
+  const command = [SVCS, "-H", "-o", "state", SERVICE_NAME.smf];
+  const result = await runOne(run, command);
+  if (result.code === 0) {
+    return { kind: "service", running: result.stdout.trim() !== "disabled" };
+  }
+  if (NO_INSTANCE.test(result.stderr)) return { kind: "nothing" };
+  throw refused(command, result);
+}
+
+async function askSystemd(run: Run): Promise<Known> {
+  const name = SERVICE_NAME.systemd;
+  const properties = "--property=LoadState,ActiveState,FragmentPath";
+  const command = [SYSTEMCTL, "show", properties, name];
+  const result = await runOne(run, command);
+  if (result.code !== 0) throw refused(command, result);
+  const value = (property: string) =>
+    new RegExp(`^${property}=(.*)$`, "m").exec(result.stdout)?.[1] ?? "";
+  const definition = value("FragmentPath");
+  if (definition !== "" && definition !== SERVICE_PATHS.systemd.definition) {
+    return { kind: "foreign", definition };
+  }
+  const running = !["inactive", "failed", ""].includes(value("ActiveState"));
+  const known = running || value("LoadState") === "loaded";
+  return known ? { kind: "service", running } : { kind: "nothing" };
+}
+
+/**
+ * Runs commands one after the other.
+ * @returns each as a line
+ * @throws {AgentError} `host` at the first that fails
+ */
+export async function runAll(run: Run, commands: readonly string[][]): Promise<string[]> {
+  const ran: string[] = [];
+  for (const command of commands) {
+    const result = await runOne(run, command);
+    if (result.code !== 0) throw refused(command, result);
+    ran.push(command.join(" "));
+  }
+  return ran;
+}
+
+async function runOne(
+  run: Run,
+  [program = "", ...args]: readonly string[],
+): Promise<CommandResult> {
+  return await run(program, args, { deadlineMs: RUN_MS });
+}
+
+function refused(
+  command: readonly string[],
+  { code, stdout, stderr }: CommandResult,
+): AgentError {
+  const words = (stderr.trim() || stdout.trim()).split("\n").at(-1) ?? "";
+  const line = command.join(" ");
+  return new AgentError("host", `Cannot finish: ${line} ended with code ${code}: ${words}`);
+}

@@ -1,0 +1,92 @@
+// What the agent tells systemd, as sd_notify(3) does: that it is ready, that it is alive, that it
+// stops. A datagram to the socket that systemd names; SMF wants no such thing.
+
+import { join } from "@std/path";
+import { messageOf } from "../domain/error.ts";
+import type { Log } from "../metrics/log.ts";
+
+/** Tells the service manager of the agent's life. */
+export interface ServiceNotice {
+  /** It answers. From now on signs of life are sent where systemd watches for them. */
+  ready(urls: readonly string[]): Promise<void>;
+  /** It takes no more work. */
+  stopping(): Promise<void>;
+  close(): void;
+}
+
+/** Signs of life in the time after which systemd would miss one. */
+const SIGNS_PER_WATCHDOG = 3;
+
+/**
+ * Opens the way to systemd; without one, everything is silence.
+ * @param env where NOTIFY_SOCKET and WATCHDOG_USEC stand
+ * @see sd_notify(3), sd_watchdog_enabled(3); an abstract socket (`@name`) cannot be written to
+ */
+export function openServiceNotice(
+  env: Readonly<Record<string, string>>,
+  { log }: { readonly log: Log },
+): ServiceNotice {
+  const path = env.NOTIFY_SOCKET;
+  if (path === undefined || path === "") return SILENCE;
+  const socket = openSender(path, log);
+  if (socket === undefined) return SILENCE;
+  const watchdogMs = watchdogOf(env);
+  let timer: ReturnType<typeof setInterval> | undefined;
+  // From the loop that answers requests: a loop that hangs sends no sign.
+  const sign = () => socket.send("WATCHDOG=1");
+  return {
+    async ready(urls) {
+      await socket.send(`READY=1\nSTATUS=Listening on ${urls.join(" ")}`);
+      if (watchdogMs === undefined) return;
+      timer = setInterval(sign, watchdogMs / SIGNS_PER_WATCHDOG);
+      Deno.unrefTimer(timer);
+    },
+    stopping: () => socket.send("STOPPING=1\nSTATUS=Letting running tasks finish"),
+    close() {
+      clearInterval(timer);
+      socket.close();
+    },
+  };
+}
+
+const SILENCE: ServiceNotice = {
+  ready: async () => {},
+  stopping: async () => {},
+  close: () => {},
+};
+
+/** Milliseconds; undefined when systemd does not watch this process. */
+function watchdogOf(
+  { WATCHDOG_USEC, WATCHDOG_PID }: Readonly<Record<string, string>>,
+): number | undefined {
+  if (WATCHDOG_PID !== undefined && WATCHDOG_PID !== `${Deno.pid}`) return undefined;
+  const microseconds = Number(WATCHDOG_USEC);
+  return Number.isSafeInteger(microseconds) && microseconds > 0 ? microseconds / 1000 : undefined;
+}
+
+/** A socket of this process: systemd reads from its credentials who wrote. */
+function openSender(
+  path: string,
+  log: Log,
+): { send(text: string): Promise<void>; close(): void } | undefined {
+  const folder = Deno.makeTempDirSync({ prefix: "zonewright-notice-" });
+  try {
+    const socket = Deno.listenDatagram({ transport: "unixpacket", path: join(folder, "socket") });
+    return {
+      async send(text) {
+        try {
+          await socket.send(new TextEncoder().encode(text), { transport: "unixpacket", path });
+        } catch (error) {
+          log.warn("service manager not told", { error: messageOf(error) });
+        }
+      },
+      close: () => socket.close(),
+    };
+  } catch (error) {
+    log.warn("service manager not told", { error: messageOf(error) });
+    return undefined;
+  } finally {
+    // Only its name was needed, to open it.
+    Deno.removeSync(folder, { recursive: true });
+  }
+}

@@ -1,0 +1,95 @@
+// The VNC listener of one running machine: the proxy of the host, with its faults. The VNC server
+// behind it is the engine's.
+
+import type { VncClient } from "../engine/engine.ts";
+import { sleep } from "../state.ts";
+
+/** Clients at one time; more are closed at once. */
+const CLIENTS_MAX = 32;
+/** What a silent listener reads at once, bytes. */
+const IGNORED_BYTES = 4096;
+
+/** How a listener treats the next client. */
+export interface Behaviour {
+  /** Accepts and says nothing, as a proxy whose hypervisor has no socket. */
+  readonly silent: boolean;
+  /** Accepts and closes. */
+  readonly closes: boolean;
+  /** Speaks version 3.3 only. */
+  readonly old: boolean;
+  /** Waits before its first byte. */
+  readonly delayMs: number;
+}
+
+/** What the console of one machine is made from. */
+export interface VncOptions {
+  readonly hostname: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  readonly behaviour: () => Promise<Behaviour>;
+  /** Serves a client until one side ends; the connection is then closed. */
+  readonly serve: (conn: Deno.Conn, client: VncClient) => Promise<void>;
+}
+
+/** A console that listens. */
+export interface VncListener {
+  readonly port: number;
+  /** Accepts nobody any more; open sessions stay. */
+  stopListening(): void;
+  /** Ends the open sessions as well. */
+  close(): void;
+}
+
+/** Opens a listener. */
+export function listenVnc(options: VncOptions): VncListener {
+  const listener = Deno.listen({ hostname: options.hostname, port: options.port });
+  const clients = new Set<Deno.Conn>();
+  let listening = true;
+  const accept = async () => {
+    for await (const conn of listener) {
+      if (clients.size >= CLIENTS_MAX) {
+        conn.close();
+        continue;
+      }
+      clients.add(conn);
+      serve(conn, options).catch(() => {}).finally(() => {
+        clients.delete(conn);
+        closeQuietly(conn);
+      });
+    }
+  };
+  // The loop ends with an error when the listener is closed.
+  accept().catch(() => {});
+  const stopListening = () => {
+    if (listening) listener.close();
+    listening = false;
+  };
+  return {
+    port: listener.addr.port,
+    stopListening,
+    close: () => {
+      stopListening();
+      for (const conn of clients) closeQuietly(conn);
+    },
+  };
+}
+
+async function serve(conn: Deno.Conn, options: VncOptions): Promise<void> {
+  const behaviour = await options.behaviour();
+  if (behaviour.closes) return;
+  if (behaviour.silent) {
+    const ignored = new Uint8Array(IGNORED_BYTES);
+    while (await conn.read(ignored) !== null);
+    return;
+  }
+  await sleep(behaviour.delayMs);
+  await options.serve(conn, { old: behaviour.old });
+}
+
+function closeQuietly(conn: Deno.Conn): void {
+  try {
+    conn.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
+}

@@ -1,0 +1,70 @@
+// What stands behind a running machine: `fake` draws a picture of what was booted, `qemu` is an
+// emulator that boots it. Which of them a host uses is a fact in host.json; every call reads it.
+
+import { join } from "@std/path";
+import { AgentError } from "../../domain/error.ts";
+import type { Machine } from "../machine.ts";
+import { changeHost, type State } from "../state.ts";
+
+/** The hypervisor of one machine, from its start to its end. */
+export interface Engine {
+  /** The exit status, once the guest or the hypervisor has ended without being asked from here. */
+  readonly ended: Promise<number>;
+  /** Starts the guest. @throws when the hypervisor cannot run this machine */
+  boot(machine: Machine): Promise<void>;
+  /** The guest starts again with the drives that it has; what was for once is spent. */
+  reset(): Promise<void>;
+  /** Presses the power button; a guest that cares ends by itself. */
+  pressPowerButton(): Promise<void>;
+  /** Serves a VNC client until one side ends. */
+  serve(conn: Deno.Conn, client: VncClient): Promise<void>;
+  /** Ends the guest at once. */
+  close(): Promise<void>;
+}
+
+/** What is special about a client. */
+export interface VncClient {
+  /** It is spoken to in RFB 3.3 only. */
+  readonly old: boolean;
+}
+
+/** Engines by name. */
+export const ENGINES = ["fake", "qemu"] as const;
+/** One of the engines. @see docs/simulator.md, Engines */
+export type EngineName = typeof ENGINES[number];
+
+const EMULATOR = "qemu-system-x86_64";
+
+/**
+ * Chooses the engine of a host for the machines that start from now on.
+ * @param path Folders in which the emulator is looked for, as in PATH
+ * @returns the name that was chosen; `auto` is qemu where it is installed
+ * @throws {AgentError} `invalid_argument` for another word, `not_found` without the emulator
+ */
+export async function chooseEngine(
+  state: State,
+  word: string,
+  path: string,
+): Promise<EngineName> {
+  if (word !== "fake" && word !== "qemu" && word !== "auto") {
+    const message = `Cannot choose engine "${word}": expected fake, qemu or auto`;
+    throw new AgentError("invalid_argument", message);
+  }
+  const emulator = word === "fake" ? null : await findProgram(EMULATOR, path);
+  if (word === "qemu" && emulator === null) {
+    throw new AgentError("not_found", `Cannot choose engine "qemu": no ${EMULATOR} on PATH`);
+  }
+  const engine: EngineName = emulator === null ? "fake" : "qemu";
+  // Callers of vmadm clear the environment, so the path is kept.
+  await changeHost(state, { engine, emulator: emulator ?? state.host.emulator });
+  return engine;
+}
+
+async function findProgram(name: string, path: string): Promise<string | null> {
+  for (const folder of path.split(":").filter((folder) => folder.startsWith("/"))) {
+    const file = join(folder, name);
+    const found = await Deno.stat(file).catch(() => null);
+    if (found?.isFile && ((found.mode ?? 0) & 0o111) !== 0) return file;
+  }
+  return null;
+}

@@ -1,0 +1,100 @@
+// What a guest does and shows, decided without doing anything: which device it boots from, and the
+// lines on its screen. A fresh disk is empty; typing `install` at a CD puts a system on it.
+
+import { join } from "@std/path";
+import { objectsIn } from "../../domain/json.ts";
+import { bootOrder } from "../vmadm/boot_words.ts";
+import { type BootedFrom, type Machine, zonepath } from "../machine.ts";
+import { exists, type State } from "../state.ts";
+
+/** Decides the device from the machine, the words of its start, and the files that are there. */
+export async function bootDevice(
+  state: State,
+  machine: Machine,
+  onceSpent: boolean,
+): Promise<BootedFrom> {
+  const disk = await bootableDisk(state, machine);
+  const cd = await firstFile(state, machine, "cdrom");
+  // bhyve's firmware goes from the disk to the CD and knows no order.
+  const order = machine.brand === "kvm" ? bootOrder(machine.boot?.order ?? null, onceSpent) : "cd";
+  for (const letter of order) {
+    if (letter === "c" && disk !== null) return { kind: "disk", path: disk };
+    if (letter === "d" && cd !== null) return { kind: "cd", path: cd };
+  }
+  return { kind: "nothing" };
+}
+
+/** The machine's own boot disk when something is installed on it, else an image file given at boot. */
+async function bootableDisk(state: State, machine: Machine): Promise<string | null> {
+  if (machine.installed) {
+    const disks = objectsIn(machine.vm.disks).filter(({ media }) => media !== "cdrom");
+    const own = disks.find(({ boot }) => boot === true) ?? disks[0];
+    if (own !== undefined) return String(own.path);
+  }
+  return await firstFile(state, machine, "disk");
+}
+
+/** The first file of a kind that is in the zone root: of the start's words, then of the disks. */
+async function firstFile(
+  state: State,
+  machine: Machine,
+  media: "cdrom" | "disk",
+): Promise<string | null> {
+  const given = (machine.boot?.files ?? []).filter((file) => file.media === media);
+  const own = objectsIn(machine.vm.disks).filter((disk) =>
+    disk.media === media && disk.zfs_filesystem === undefined
+  );
+  for (const { path } of [...given, ...own]) {
+    if (typeof path !== "string") continue;
+    if (await exists(join(zonepath(state, machine.uuid), "root") + path)) return path;
+  }
+  return null;
+}
+
+/** Places for IDE drives; qemu ends at once when it is given more. */
+const IDE_DRIVES_MAX = 4;
+
+/** Whether a machine has more IDE drives than there are places, those of its start included. */
+export function hasTooManyDrives(machine: Machine): boolean {
+  const drives = [...objectsIn(machine.vm.disks), ...machine.boot?.files ?? []];
+  return drives.filter(({ model }) => model === "ide").length > IDE_DRIVES_MAX;
+}
+
+/** Whether the screen of a machine stays empty: bhyve's CSM firmware draws nothing. */
+export function isBlind(machine: Machine): boolean {
+  return machine.brand === "bhyve" && machine.vm.bootrom === "bios";
+}
+
+/** Lines of the screen after booting. */
+export function greeting(machine: Machine, from: BootedFrom): string[] {
+  const order = machine.boot?.order ?? null;
+  const words = order === null ? "" : ` ${order.replaceAll(",", " ")}`;
+  const title = String(machine.vm.alias ?? machine.vm.hostname ?? machine.uuid);
+  const facts = [
+    `machine  ${title}`,
+    `uuid     ${machine.uuid}`,
+    `brand    ${machine.brand}, ${machine.vm.vcpus} vcpus, ${machine.vm.ram} MiB`,
+    ...objectsIn(machine.vm.nics).map((nic) => `nic      ${nic.model} ${nic.mac}`),
+    "",
+  ];
+  switch (from.kind) {
+    case "cd":
+      return [
+        `Booted from CD ${from.path}${words}`,
+        "",
+        ...facts,
+        "Type install, reboot or poweroff, then Enter.",
+        "> ",
+      ];
+    case "disk":
+      return [
+        `Booted from disk ${from.path}${words}`,
+        "",
+        ...facts,
+        "Type reboot or poweroff, then Enter.",
+        "> ",
+      ];
+    case "nothing":
+      return [`No bootable device${words}`, "", ...facts];
+  }
+}

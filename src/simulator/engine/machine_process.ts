@@ -1,0 +1,173 @@
+// The process of one running machine: it stands for the hypervisor in its zone, owns the VNC
+// listener and the emulator if there is one, and ends when its machine is stopped, deleted, or has no folder any more. It is started
+// in its own session with no streams of its caller. Signals are what the host does to it:
+//
+//   SIGTERM  the power button: shut down, or be ended by the timer
+//   SIGINT   the guest shuts down by itself
+//   SIGHUP   reset: boot again with the same drives; `once` is spent
+//   SIGUSR1  the VNC proxy restarts: the listener moves to another port
+//   SIGKILL  halt
+
+import type { Engine } from "./engine.ts";
+import { FakeEngine } from "./fake.ts";
+import { faultMs, spend, strikes } from "../fault.ts";
+import { hasTooManyDrives } from "./guest.ts";
+import {
+  changeMachine,
+  halted,
+  type Machine,
+  machineFile,
+  processFile,
+  readMachine,
+} from "../machine.ts";
+import { announcePresence } from "./presence.ts";
+import { QemuEngine } from "./qemu.ts";
+import { listenVnc, type VncListener } from "../console/server.ts";
+import { exists, sleep, type State, writeJson } from "../state.ts";
+
+/** Between two looks whether the machine is still there, ms. */
+const WATCH_MS = 250;
+
+/** Runs the machine until it ends. Returns the exit status of the hypervisor. */
+export async function runMachine(state: State, uuid: string, bootId: string): Promise<number> {
+  const machine = await readMachine(state, uuid);
+  // A start that was given up meanwhile, or another start that came first.
+  if (machine?.boot?.id !== bootId || machine.state !== "ready") return 1;
+  if (hasTooManyDrives(machine) || await strikes(state, "start_dies")) {
+    await changeMachine(state, uuid, (it) => halted(it, 1));
+    return 1;
+  }
+  // Never closed: the end of this process closes it, and not a moment before.
+  const presence_port = announcePresence(bootId);
+  await writeJson(processFile(state, uuid), { pid: Deno.pid, boot_id: bootId, presence_port });
+  const hypervisor = new Hypervisor(state, uuid);
+  const status = await hypervisor.run(machine);
+  await changeMachineIfThere(state, uuid, (it) => {
+    // A machine that is being halted by force is marked by the call that does it.
+    if (it.boot?.id === bootId && it.state !== "stopped") halted(it, status);
+  });
+  return status;
+}
+
+/** The folder of the host may be gone while a machine ends; there is then nothing to change. */
+async function changeMachineIfThere(
+  state: State,
+  uuid: string,
+  change: (machine: Machine) => void,
+): Promise<void> {
+  try {
+    await changeMachine(state, uuid, change);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Opened at the start of a machine, closed at its end. */
+class Hypervisor {
+  readonly #state: State;
+  readonly #uuid: string;
+  readonly #engine: Engine;
+  readonly #ended = Promise.withResolvers<number>();
+  #listener: VncListener | null = null;
+
+  constructor(state: State, uuid: string) {
+    this.#state = state;
+    this.#uuid = uuid;
+    this.#engine = state.host.engine === "qemu"
+      ? new QemuEngine(state, uuid)
+      : new FakeEngine(state, uuid);
+  }
+
+  async run(machine: Machine): Promise<number> {
+    Deno.addSignalListener("SIGTERM", () => this.#attempt(this.#powerButton()));
+    Deno.addSignalListener("SIGINT", () => this.#ended.resolve(0));
+    Deno.addSignalListener("SIGHUP", () => this.#attempt(this.#engine.reset()));
+    Deno.addSignalListener("SIGUSR1", () => this.#attempt(this.#relisten()));
+    try {
+      await this.#engine.boot(machine);
+      if (!await this.#announce(machine)) return 1;
+      this.#attempt(this.#engine.ended.then((status) => this.#ended.resolve(status)));
+      this.#attempt(this.#listenLater());
+      const watch = setInterval(() => this.#attempt(this.#watch()), WATCH_MS);
+      const status = await this.#ended.promise;
+      clearInterval(watch);
+      return status;
+    } finally {
+      this.#listener?.close();
+      await this.#engine.close();
+    }
+  }
+
+  /** Says that the machine runs; false when its start was given up meanwhile. */
+  async #announce(machine: Machine): Promise<boolean> {
+    let mine = false;
+    await changeMachine(this.#state, this.#uuid, (it) => {
+      mine = it.boot?.id === machine.boot?.id && it.state === "ready";
+      if (!mine) return;
+      it.state = "running";
+      it.zone_state = "running";
+      it.process = { pid: Deno.pid, port: null };
+      it.boot_timestamp = new Date().toISOString();
+      it.exit_status = null;
+      it.exit_timestamp = null;
+    });
+    return mine;
+  }
+
+  /** A hypervisor that cannot go on ends with 1, as a crash does. */
+  #attempt(work: Promise<void>): void {
+    work.catch(() => this.#ended.resolve(1));
+  }
+
+  async #watch(): Promise<void> {
+    if (!await exists(machineFile(this.#state, this.#uuid))) this.#ended.resolve(0);
+  }
+
+  async #listenLater(): Promise<void> {
+    await spend(this.#state, "vnc");
+    await this.#relisten();
+  }
+
+  /** Opens the listener, or moves it: open sessions stay. vnc_port -1 means none. */
+  async #relisten(): Promise<void> {
+    const machine = await readMachine(this.#state, this.#uuid);
+    if (machine === null) return;
+    this.#listener?.stopListening();
+    this.#listener = null;
+    const wanted = Number(machine.vm.vnc_port ?? 0);
+    const spice = Number(machine.vm.spice_port ?? 0) > 0;
+    let port: number | null = null;
+    if (wanted >= 0 && !spice) {
+      this.#listener = listenVnc({
+        hostname: this.#state.host.admin_ip,
+        port: wanted,
+        behaviour: () => this.#behaviour(),
+        serve: (conn, client) => this.#engine.serve(conn, client),
+      });
+      port = this.#listener.port;
+      // The port stays known, and nobody is behind it.
+      if (await strikes(this.#state, "vnc_refuse")) this.#listener.stopListening();
+    }
+    await changeMachine(this.#state, this.#uuid, (it) => {
+      if (it.process !== null) it.process = { pid: it.process.pid, port };
+    });
+  }
+
+  async #behaviour() {
+    return {
+      silent: await strikes(this.#state, "vnc_silent"),
+      closes: await strikes(this.#state, "vnc_close"),
+      old: await strikes(this.#state, "vnc_old"),
+      delayMs: await faultMs(this.#state, "vnc_slow"),
+    };
+  }
+
+  /** Asks the guest to end. The timer for one that does not care is here on kvm. */
+  async #powerButton(): Promise<void> {
+    if (!await strikes(this.#state, "acpi_ignored")) await this.#engine.pressPowerButton();
+    const machine = await readMachine(this.#state, this.#uuid);
+    if (machine?.brand !== "kvm") return;
+    await sleep(machine.stop_timeout_ms ?? this.#state.host.timeouts.stop);
+    this.#ended.resolve(0);
+  }
+}

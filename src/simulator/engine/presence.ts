@@ -1,0 +1,58 @@
+// How anybody knows that the process of a machine lives: it answers on a port of its own with the id
+// of its start. A pid would not do, since pids are used again and a dead process may keep its own as
+// a zombie; when this process ends, however it ends, nobody answers any more.
+
+import { writeAll } from "../console/byte_reader.ts";
+
+const HOSTNAME = "127.0.0.1";
+/** Longest wait for an answer, ms: a process that is only slow must not be taken for dead. */
+const ANSWER_MS = 10_000;
+/** Bytes of an answer that are read. */
+const ANSWER_BYTES_MAX = 64;
+
+/** Answers everyone with a word for as long as this process lives, and returns the port. */
+export function announcePresence(word: string): number {
+  const listener = Deno.listen({ hostname: HOSTNAME, port: 0 });
+  const answer = async () => {
+    for await (const conn of listener) {
+      await writeAll(conn, new TextEncoder().encode(word)).catch(() => {});
+      conn.close();
+    }
+  };
+  answer().catch(() => {});
+  return listener.addr.port;
+}
+
+/** Whether the process that announced this word on this port lives. */
+export async function isPresent(port: number, word: string): Promise<boolean> {
+  let conn: Deno.TcpConn;
+  try {
+    conn = await Deno.connect({ hostname: HOSTNAME, port });
+  } catch (error) {
+    // Reset: it died between the knock and the answer.
+    const { ConnectionRefused, ConnectionReset } = Deno.errors;
+    if (error instanceof ConnectionRefused || error instanceof ConnectionReset) return false;
+    throw error;
+  }
+  const timer = setTimeout(() => conn.close(), ANSWER_MS);
+  try {
+    const bytes = new Uint8Array(ANSWER_BYTES_MAX);
+    let length = 0;
+    while (length < bytes.length) {
+      const count = await conn.read(bytes.subarray(length));
+      if (count === null) break;
+      length += count;
+    }
+    return new TextDecoder().decode(bytes.subarray(0, length)) === word;
+  } catch (error) {
+    // It died while it was asked, or is silent: only an end of the connection is an end of it.
+    return error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted;
+  } finally {
+    clearTimeout(timer);
+    try {
+      conn.close();
+    } catch {
+      // The timer has closed it.
+    }
+  }
+}

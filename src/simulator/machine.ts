@@ -1,0 +1,210 @@
+// One machine of the simulated host: its record, and the process that stands for its hypervisor.
+//
+//   configured -> incomplete -> provisioning -> stopped <-> ready -> running -> stopping -> stopped
+//                      (create)          \-> failed          (boot)       \-> shutting_down ^
+//
+// A record says "running" only while the machine's process answers (presence.ts), so a hypervisor
+// that dies, however it dies, makes the machine stopped for the next reader; nothing has to notice.
+
+import { join } from "@std/path";
+import type { JsonObject } from "../domain/json.ts";
+import { isPresent } from "./engine/presence.ts";
+import { locked, namesIn, readJson, type State, writeJson } from "./state.ts";
+
+/** The brands that are simulated. */
+export type Brand = "kvm" | "bhyve";
+/** What users see. @see vmadm(8), states */
+export type MachineState =
+  | "configured"
+  | "incomplete"
+  | "provisioning"
+  | "stopped"
+  | "ready"
+  | "running"
+  | "stopping"
+  | "shutting_down"
+  | "failed";
+/** The kernel's word for the zone. */
+export type ZoneState =
+  | "configured"
+  | "incomplete"
+  | "installed"
+  | "ready"
+  | "running"
+  | "shutting_down";
+
+/** A file named at boot, relative to the zone root. */
+export interface BootFile {
+  readonly path: string;
+  readonly model: string;
+  readonly media: "cdrom" | "disk";
+}
+
+/** What the last start was told. */
+export interface Boot {
+  /** New at each start; the process of an older start can be told by it. */
+  readonly id: string;
+  readonly started_ms: number;
+  /** qemu's -boot text, such as `order=cd,once=d`; null when neither word nor property gave one. */
+  readonly order: string | null;
+  readonly files: readonly BootFile[];
+}
+
+/** The device from which a guest came up. */
+export type BootedFrom =
+  | { readonly kind: "cd"; readonly path: string }
+  | { readonly kind: "disk"; readonly path: string }
+  | { readonly kind: "nothing" };
+
+/** The process of a running machine, as far as it has told. */
+export interface Process {
+  readonly pid: number;
+  /** Of the VNC listener; null while there is none. */
+  readonly port: number | null;
+}
+
+/** A machine as its file has it. */
+export interface Machine {
+  readonly uuid: string;
+  readonly brand: Brand;
+  /** Configuration with the names that `get` prints, disks and nics included. */
+  vm: JsonObject;
+  state: MachineState;
+  zone_state: ZoneState;
+  /** While provisioning: when to give up, milliseconds since 1970. */
+  transition_expire: number | null;
+  boot: Boot | null;
+  process: Process | null;
+  /** Of the last start or reset; null before the first. */
+  booted: BootedFrom | null;
+  boot_timestamp: string | null;
+  exit_timestamp: string | null;
+  /** May be negative or above 255. */
+  exit_status: number | null;
+  /** Milliseconds after which a guest that was asked to stop is halted. */
+  stop_timeout_ms: number | null;
+  /** Whether something bootable has been installed on the boot disk. */
+  installed: boolean;
+}
+
+/** How long a start may sit in state `ready` without a process before it counts as dead. */
+const READY_MS_MAX = 10_000;
+/** Exit status that a killed hypervisor leaves: the number of the signal. */
+const KILLED = 9;
+
+/** Where the machine is written down. */
+export function machineFile(state: State, uuid: string): string {
+  return join(state.dir, "machines", `${uuid}.json`);
+}
+
+/** Where the process of a machine says who it is and on which port it answers. */
+export function processFile(state: State, uuid: string): string {
+  return join(state.dir, "processes", `${uuid}.json`);
+}
+
+/** The zonepath of a machine, an absolute path. */
+export function zonepath(state: State, uuid: string): string {
+  return join(state.dir, "zones", uuid);
+}
+
+/** The machine as it is now, or null when there is none. */
+export async function readMachine(state: State, uuid: string): Promise<Machine | null> {
+  const machine = await readRecord(state, uuid);
+  if (machine === null || !await isStale(state, machine)) return machine;
+  return await changeMachine(state, uuid, () => {});
+}
+
+/** All machines, oldest first. */
+export async function readMachines(state: State): Promise<Machine[]> {
+  const machines: Machine[] = [];
+  for (const name of await namesIn(join(state.dir, "machines"))) {
+    if (!name.endsWith(".json")) continue;
+    const machine = await readMachine(state, name.slice(0, -".json".length));
+    if (machine !== null) machines.push(machine);
+  }
+  return machines.sort((a, b) => createdAt(a).localeCompare(createdAt(b)));
+}
+
+function createdAt(machine: Machine): string {
+  return String(machine.vm.create_timestamp);
+}
+
+/** Changes a machine under the host's lock and returns it; null when it is not there any more. */
+export function changeMachine(
+  state: State,
+  uuid: string,
+  change: (machine: Machine) => void,
+): Promise<Machine | null> {
+  return locked(state.dir, async () => {
+    const machine = await readRecord(state, uuid);
+    if (machine === null) return null;
+    if (await isStale(state, machine)) settle(machine);
+    change(machine);
+    await writeJson(machineFile(state, uuid), machine);
+    return machine;
+  });
+}
+
+async function readRecord(state: State, uuid: string): Promise<Machine | null> {
+  const record: object | null = await readJson(machineFile(state, uuid));
+  // Written by this program only, and replaced as a whole.
+  return record as Machine | null;
+}
+
+/** Whether a record has been overtaken by the death of its process or by the clock. */
+async function isStale(state: State, machine: Machine): Promise<boolean> {
+  switch (machine.state) {
+    case "running":
+    case "stopping":
+    case "shutting_down":
+      return !await isAlive(state, machine.uuid);
+    case "ready":
+      return Date.now() - (machine.boot?.started_ms ?? 0) > READY_MS_MAX &&
+        !await isAlive(state, machine.uuid);
+    case "provisioning":
+      return machine.transition_expire !== null && Date.now() > machine.transition_expire;
+    default:
+      return false;
+  }
+}
+
+function settle(machine: Machine): void {
+  if (machine.state === "provisioning") {
+    machine.state = "failed";
+    machine.transition_expire = null;
+    return;
+  }
+  halted(machine, KILLED);
+}
+
+/** Marks a machine as stopped, with the exit status of its hypervisor. */
+export function halted(machine: Machine, exitStatus: number): void {
+  machine.state = "stopped";
+  machine.zone_state = "installed";
+  machine.process = null;
+  machine.stop_timeout_ms = null;
+  machine.exit_status = exitStatus;
+  machine.exit_timestamp = new Date().toISOString();
+}
+
+/** Whether the process of a machine is alive. */
+export async function isAlive(state: State, uuid: string): Promise<boolean> {
+  const process = await readJson(processFile(state, uuid));
+  if (process === null) return false;
+  return await isPresent(Number(process.presence_port), String(process.boot_id));
+}
+
+/** Sends a signal to the process of a machine, if it lives. */
+export async function signalMachine(
+  state: State,
+  machine: Machine,
+  signal: Deno.Signal,
+): Promise<void> {
+  if (machine.process === null || !await isAlive(state, machine.uuid)) return;
+  try {
+    Deno.kill(machine.process.pid, signal);
+  } catch (error) {
+    // It ended between the two lines.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}

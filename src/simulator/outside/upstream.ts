@@ -1,0 +1,229 @@
+// The sample upstream: an index and its files on a loopback address, so that an agent started for
+// development has something to mirror and to boot where there is no internet. It answers as the
+// true upstream's host does: static files with entity tags, an HTML page for what is not there.
+
+import { join } from "@std/path";
+import { messageOf } from "../../domain/error.ts";
+import type { Log } from "../../metrics/log.ts";
+import { parseByteRange } from "./byte_range.ts";
+import { type Content, digestsOf } from "./content.ts";
+import { openKeptFile } from "./kept_file.ts";
+import { SAMPLE_ISO, type SampleFiles, sampleFiles } from "./sample_file.ts";
+import { entityTag, PUBLISHED_AT, sampleIndex } from "./sample_index.ts";
+
+/** Where the sample upstream keeps its file, and how large that is. */
+export interface SampleUpstreamOptions {
+  /** Folder in which the ISO image is kept; made when missing. */
+  readonly cacheDir: string;
+  readonly log: Log;
+  /** Closes the upstream, or gives up starting it. */
+  readonly signal?: AbortSignal;
+  /** Size of the ISO image, bytes: a multiple of 2048 of at least 1 MiB. 8 MiB when left out. */
+  readonly isoBytes?: number;
+}
+
+/** A running upstream with the sample index. */
+export interface SampleUpstream {
+  /** Address of the index, such as `http://127.0.0.1:40123`. */
+  readonly url: string;
+  /** Ends the server and the downloads under way; may be called again. */
+  close(): Promise<void>;
+}
+
+/** Something with an address. */
+interface Resource {
+  readonly type: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly etag: string;
+  readonly lastModified?: string;
+  /** The bytes from `first` to `last`, both included. */
+  body(first: number, last: number): BodyInit;
+}
+
+const HOSTNAME = "127.0.0.1";
+/** Bytes of a file that are handed to the server at a time. */
+const READ_BYTES = 128 << 10; // 128 KiB
+const ISO_NAME = "zonewright-sample.iso";
+const NOT_FOUND_PAGE = "<!DOCTYPE html>\n<title>Not found</title>\n<h1>404</h1>\n" +
+  "<p>There is no file at this address.</p>\n";
+
+/**
+ * Starts the sample upstream on a free port of 127.0.0.1. It answers once this returns, when its
+ * files are made and verified.
+ * @throws {AgentError} `invalid_argument` when `isoBytes` is no size of an image
+ * @throws the reason of `signal` when that is aborted before
+ */
+export async function startSampleUpstream(options: SampleUpstreamOptions): Promise<SampleUpstream> {
+  const { log, signal } = options;
+  const files = await sampleFiles(options);
+  const resources = new Map<string, Resource>();
+  const stop = new AbortController();
+  const server = listen(resources, log, stop.signal);
+  let iso: Deno.FsFile | undefined;
+  let closed: Promise<void> | undefined;
+  const end = async () => {
+    signal?.removeEventListener("abort", close);
+    stop.abort();
+    await server.finished;
+    iso?.close();
+  };
+  const close = () => closed ??= end();
+  try {
+    iso = await openIso(options, files);
+    // The documents name the port: they are made after it is known, and before anyone is told.
+    const url = `http://${HOSTNAME}:${server.addr.port}`;
+    await addDocuments(resources, url, files);
+    addFiles(resources, files, iso);
+    signal?.throwIfAborted();
+    signal?.addEventListener("abort", close);
+    log.info("sample upstream started", { url });
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function listen(
+  resources: ReadonlyMap<string, Resource>,
+  log: Log,
+  signal: AbortSignal,
+): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({
+    hostname: HOSTNAME,
+    port: 0,
+    signal,
+    onListen: () => {}, // it would print the address
+    onError: (error) => {
+      log.error("sample upstream failed to answer", { error: messageOf(error) });
+      return new Response("Internal error\n", { status: 500 });
+    },
+  }, (request) => answer(request, resources));
+}
+
+async function openIso(options: SampleUpstreamOptions, files: SampleFiles): Promise<Deno.FsFile> {
+  const { content, digests } = files[SAMPLE_ISO];
+  const path = join(options.cacheDir, ISO_NAME);
+  const { file, made } = await openKeptFile(path, content, digests.sha256, options.signal);
+  if (made) options.log.info("sample medium made", { path, bytes: content.size });
+  return file;
+}
+
+async function addDocuments(
+  resources: Map<string, Resource>,
+  baseUrl: string,
+  files: SampleFiles,
+): Promise<void> {
+  for (const [path, bytes] of await sampleIndex({ baseUrl, files })) {
+    const { sha256 } = await digestsOf([bytes]);
+    resources.set(path, inMemory("application/json; charset=utf-8", bytes, entityTag(sha256)));
+  }
+}
+
+function addFiles(
+  resources: Map<string, Resource>,
+  files: SampleFiles,
+  iso: Deno.FsFile,
+): void {
+  const lastModified = new Date(PUBLISHED_AT).toUTCString();
+  for (const [path, { content, digests }] of Object.entries(files)) {
+    const etag = entityTag(digests.sha256);
+    const resource: Resource = path === SAMPLE_ISO
+      ? {
+        type: "application/x-iso9660-image",
+        size: content.size,
+        etag,
+        body: (first, last) => fileRange(iso, first, last),
+      }
+      : inMemory("application/gzip", joined(content), etag);
+    resources.set(path, { ...resource, lastModified });
+  }
+}
+
+function inMemory(type: string, bytes: Uint8Array<ArrayBuffer>, etag: string): Resource {
+  return { type, size: bytes.length, etag, body: (first, last) => bytes.subarray(first, last + 1) };
+}
+
+/** Looks the path up as it stands: nothing of a request ever becomes the name of a file. */
+function answer(request: Request, resources: ReadonlyMap<string, Resource>): Response {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return new Response("Method not allowed\n", { status: 405, headers: { allow: "GET, HEAD" } });
+  }
+  const resource = resources.get(new URL(request.url).pathname.slice(1));
+  if (resource === undefined) {
+    return new Response(NOT_FOUND_PAGE, {
+      status: 404,
+      headers: { "content-type": "text/html; charset=utf-8" },
+    });
+  }
+  const headers = new Headers({
+    "content-type": resource.type,
+    "accept-ranges": "bytes",
+    // Compressed on the way, an answer would lose its length and its strong entity tag.
+    "cache-control": "max-age=0, no-transform",
+    etag: resource.etag,
+  });
+  if (resource.lastModified !== undefined) headers.set("last-modified", resource.lastModified);
+  if (namesEntity(request.headers.get("if-none-match"), resource.etag)) {
+    return new Response(null, { status: 304, headers });
+  }
+  return answerBytes(request, resource, headers);
+}
+
+function answerBytes(request: Request, resource: Resource, headers: Headers): Response {
+  // A range of something that has changed since would be joined to the wrong beginning.
+  const condition = request.headers.get("if-range");
+  const applies = request.method === "GET" && (condition === null || condition === resource.etag);
+  const range = parseByteRange(applies ? request.headers.get("range") : null, resource.size);
+  if (range.kind === "unsatisfiable") {
+    headers.set("content-range", `bytes */${resource.size}`);
+    return new Response(null, { status: 416, headers });
+  }
+  const [first, last] = range.kind === "part" ? [range.first, range.last] : [0, resource.size - 1];
+  headers.set("content-length", String(last - first + 1));
+  if (request.method === "HEAD") return new Response(null, { headers });
+  if (range.kind === "whole") return new Response(resource.body(first, last), { headers });
+  headers.set("content-range", `bytes ${first}-${last}/${resource.size}`);
+  return new Response(resource.body(first, last), { status: 206, headers });
+}
+
+/** Whether an If-None-Match names this entity; weak tags count (RFC 9110, section 13.1.2). */
+function namesEntity(header: string | null, etag: string): boolean {
+  if (header === null) return false;
+  const tags = header.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  return tags.includes(etag) || tags.includes("*");
+}
+
+/**
+ * A part of a file as a stream. All streams share one open file: seeking and reading in one turn of
+ * the event loop keeps them apart, and a client that goes away leaves nothing open.
+ */
+function fileRange(
+  file: Deno.FsFile,
+  first: number,
+  last: number,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let at = first;
+  return new ReadableStream({
+    pull(controller) {
+      const buffer = new Uint8Array(Math.min(READ_BYTES, last + 1 - at));
+      file.seekSync(at, Deno.SeekMode.Start);
+      const count = file.readSync(buffer);
+      if (count === null) throw new Error(`Cannot read sample medium: it ends at byte ${at}`);
+      controller.enqueue(buffer.subarray(0, count));
+      at += count;
+      if (at > last) controller.close();
+    },
+  });
+}
+
+function joined(content: Content): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(content.size);
+  let at = 0;
+  for (const chunk of content.chunks()) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}

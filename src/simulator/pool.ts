@@ -1,0 +1,119 @@
+// The storage pool of the simulated host: datasets by name, and what their reservations leave.
+// A volume reserves its whole size; the root of a bhyve zone reserves its quota, that of a kvm zone
+// does not. Sizes are MiB. The bytes that files in a zone root take are not counted here: that they
+// fit the zone's quota is held in ../simulated_files.ts, where the agent writes them.
+
+import { join } from "@std/path";
+import type { JsonObject } from "../domain/json.ts";
+import { refusal } from "./outcome.ts";
+import { locked, readJson, type State, writeJson } from "./state.ts";
+
+/** One dataset, without its children. */
+export interface Dataset {
+  readonly name: string;
+  readonly kind: "filesystem" | "volume";
+  /** MiB that nobody else can use. */
+  readonly reservation: number;
+}
+
+function datasetsFile(state: State): string {
+  return join(state.dir, "datasets.json");
+}
+
+/** All datasets, in the order in which they were made. */
+export async function readDatasets(state: State): Promise<Dataset[]> {
+  const { datasets } = await readJson(datasetsFile(state)) ?? {};
+  // Written by this program only.
+  return (datasets ?? []) as object as Dataset[];
+}
+
+/**
+ * Makes a dataset.
+ * @throws {AgentError} `host` with the words of zfs when it exists or does not fit
+ */
+export async function createDataset(
+  state: State,
+  dataset: Dataset,
+  outOfSpace = false,
+): Promise<void> {
+  await locked(state.dir, async () => {
+    const datasets = await readDatasets(state);
+    // zfs ends its own text with a newline, so these messages end in an empty line.
+    const cannot = `Command failed: cannot create '${dataset.name}'`;
+    if (datasets.some((other) => other.name === dataset.name)) {
+      throw refusal(`${cannot}: dataset already exists\n`);
+    }
+    const reserved = datasets.reduce((sum, other) => sum + other.reservation, 0);
+    if (outOfSpace || reserved + dataset.reservation > state.host.pool.size) {
+      throw refusal(`${cannot}: out of space\n`);
+    }
+    await writeJson(datasetsFile(state), { datasets: [...datasets, dataset] });
+  });
+}
+
+/** MiB of the pool that nobody has reserved. */
+export async function availableMiB(state: State): Promise<number> {
+  const reserved = (await readDatasets(state)).reduce((sum, it) => sum + it.reservation, 0);
+  return Math.max(0, state.host.pool.size - reserved);
+}
+
+/** Destroys datasets by name, whether they are there or not. */
+export async function destroyDatasets(state: State, names: readonly string[]): Promise<void> {
+  await locked(state.dir, async () => {
+    const datasets = (await readDatasets(state)).filter(({ name }) => !names.includes(name));
+    await writeJson(datasetsFile(state), { datasets });
+  });
+  for (const name of names) {
+    await Deno.remove(volumeFile(state, name)).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+}
+
+/** Where the bytes of a volume are, once an emulator has used it. */
+export function volumeFile(state: State, name: string): string {
+  return join(state.dir, "volumes", name.replaceAll("/", "_"));
+}
+
+/** Name of the dataset that is the root of a zone. */
+export function zoneDataset(state: State, uuid: string): string {
+  return `${state.host.pool.name}/${uuid}`;
+}
+
+/** Datasets that belong to a machine: its zone root, and volumes beside it (kvm) or below (bhyve). */
+export async function datasetsOf(state: State, uuid: string): Promise<string[]> {
+  const root = zoneDataset(state, uuid);
+  return (await readDatasets(state)).map(({ name }) => name).filter((name) =>
+    name === root || name.startsWith(`${root}-`) || name.startsWith(`${root}/`)
+  );
+}
+
+/** Name of the volume of one disk. */
+export function volumeName(state: State, brand: string, uuid: string, index: number): string {
+  const root = zoneDataset(state, uuid);
+  return brand === "bhyve" ? `${root}/disk${index}` : `${root}-disk${index}`;
+}
+
+/** The volume that a disk has, or null when it is a file. */
+export function volumeOf(disk: JsonObject): string | null {
+  return typeof disk.zfs_filesystem === "string" ? disk.zfs_filesystem : null;
+}
+
+/**
+ * Changes what a dataset reserves.
+ * @throws {AgentError} `host` with the words of zfs when the pool has no room for it
+ */
+export async function reserve(state: State, name: string, reservation: number): Promise<void> {
+  await locked(state.dir, async () => {
+    const datasets = await readDatasets(state);
+    const others = datasets.filter((dataset) => dataset.name !== name);
+    const reserved = others.reduce((sum, other) => sum + other.reservation, 0);
+    if (reserved + reservation > state.host.pool.size) {
+      throw refusal(
+        `Command failed: cannot set property for '${name}': size is greater than available space\n`,
+      );
+    }
+    const changed = datasets.map((it) => it.name === name ? { ...it, reservation } : it);
+    await writeJson(datasetsFile(state), { datasets: changed });
+  });
+}

@@ -1,0 +1,202 @@
+// The folder in which a simulated host lives: where each file is, how one is replaced so that a
+// reader never sees half of it, and the lock under which parallel vmadm calls change it. The host's
+// own facts and delays are here as well, written with defaults when the folder is first used.
+//
+//   host.json             facts of the host, read by every call, edited by whoever sets up a test
+//   faults.json           faults that are switched on (fault.ts)
+//   datasets.json         what lies in the pool (pool.ts)
+//   machines/U.json       one machine (machine.ts)
+//   processes/U.json      the process of machine U: its pid, and where it answers (presence.ts)
+//   processes/U.input     keys and pointer positions that the guest received, JSON lines
+//   processes/U.emulator  what the emulator of machine U has complained of
+//   volumes/NAME          the bytes of a volume, once an emulator has used it
+//   zones/U/root          the root folder of the zone
+//   lock                  held for each read-modify-write of the files above
+
+import { isAbsolute, join, resolve } from "@std/path";
+import { AgentError } from "../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { closing } from "../program/closing.ts";
+
+/** Milliseconds that the host takes for its parts of the work, before `factor` is applied. */
+export interface Delays {
+  readonly factor: number;
+  /** Making the volumes. */
+  readonly volumes: number;
+  /** zonecfg, seen as state `configured`. */
+  readonly configure: number;
+  /** zoneadm install, seen as state `incomplete`. */
+  readonly install: number;
+  /** Until the provisioning flag is cleared, seen as state `provisioning`. */
+  readonly provision: number;
+  /** Seen as state `ready`. */
+  readonly boot: number;
+  /** Between the start of a machine and its VNC listener. */
+  readonly vnc: number;
+  /** What a guest takes to shut down when its power button is pressed. */
+  readonly shutdown: number;
+  /** Halting a zone, seen as state `shutting_down`. */
+  readonly halt: number;
+  readonly delete: number;
+}
+
+/** Time-outs of the documented tool in milliseconds; a test may shorten them in host.json. */
+export interface Timeouts {
+  /** Waiting for a machine to come up. */
+  readonly start: number;
+  /** Waiting for the provisioning flag with autoboot. */
+  readonly provision: number;
+  /** A graceful stop without `-t`, after which the machine is halted. */
+  readonly stop: number;
+}
+
+/** Facts of the simulated host. Sizes are MiB. */
+export interface Host {
+  readonly uuid: string;
+  /** Where VNC listeners are; a real host has its admin network here. */
+  readonly admin_ip: string;
+  readonly nic_tags: readonly string[];
+  readonly pool: { readonly name: string; readonly size: number };
+  /** Images that are imported, with the size of their volume. */
+  readonly images: readonly { readonly uuid: string; readonly size: number }[];
+  readonly bhyve: boolean;
+  /** What runs the machines that start from now on (engine.ts). */
+  readonly engine: "fake" | "qemu";
+  /** Absolute path of the emulator that the engine qemu runs; empty when none was chosen. */
+  readonly emulator: string;
+  readonly delays: Delays;
+  readonly timeouts: Timeouts;
+}
+
+/** A simulated host on disk. */
+export interface State {
+  /** Absolute path of the folder. */
+  readonly dir: string;
+  readonly host: Host;
+}
+
+const DEFAULT_HOST: Omit<Host, "uuid"> = {
+  admin_ip: "127.0.0.1",
+  nic_tags: ["external", "admin"],
+  pool: { name: "zones", size: 1024 * 1024 },
+  images: [],
+  bhyve: true,
+  engine: "fake",
+  emulator: "",
+  delays: {
+    factor: 1,
+    volumes: 0,
+    configure: 0,
+    install: 0,
+    provision: 0,
+    boot: 0,
+    vnc: 0,
+    shutdown: 0,
+    halt: 0,
+    delete: 0,
+  },
+  timeouts: { start: 300_000, provision: 300_000, stop: 180_000 },
+};
+
+/** Opens the folder of a simulated host, and furnishes it when it is new. */
+export async function openState(dir: string): Promise<State> {
+  const absolute = isAbsolute(dir) ? dir : resolve(dir);
+  for (const part of ["machines", "processes", "zones"]) {
+    await Deno.mkdir(join(absolute, part), { recursive: true });
+  }
+  const file = join(absolute, "host.json");
+  if (await readJson(file) === null) {
+    await locked(absolute, async () => {
+      if (await readJson(file) !== null) return;
+      await writeJson(file, { uuid: crypto.randomUUID(), ...DEFAULT_HOST });
+    });
+  }
+  return { dir: absolute, host: hostOf(await readJson(file) ?? {}) };
+}
+
+/** Fills what an edited host.json leaves out. */
+function hostOf(facts: JsonObject): Host {
+  const delays = isJsonObject(facts.delays) ? facts.delays : {};
+  const timeouts = isJsonObject(facts.timeouts) ? facts.timeouts : {};
+  const pool = isJsonObject(facts.pool) ? facts.pool : {};
+  // The folder belongs to whoever tests: a wrong type here is their own, and shows at once.
+  return {
+    ...DEFAULT_HOST,
+    ...facts,
+    pool: { ...DEFAULT_HOST.pool, ...pool },
+    delays: { ...DEFAULT_HOST.delays, ...delays },
+    timeouts: { ...DEFAULT_HOST.timeouts, ...timeouts },
+  } as Host;
+}
+
+/** Changes facts of a host; the calls that follow go by them. */
+export async function changeHost(state: State, facts: Partial<Host>): Promise<void> {
+  const file = join(state.dir, "host.json");
+  await locked(state.dir, async () => {
+    await writeJson(file, { ...await readJson(file), ...facts });
+  });
+}
+
+/** Runs a function while no other call changes this host. Not reentrant. */
+export async function locked<T>(dir: string, run: () => Promise<T>): Promise<T> {
+  const file = await Deno.open(join(dir, "lock"), { create: true, read: true, write: true });
+  return await closing(file, async () => {
+    await file.lock(true);
+    return await run();
+  });
+}
+
+/** The object in a JSON file, or null when there is no such file. */
+export async function readJson(file: string): Promise<JsonObject | null> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(file);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+  const value: unknown = JSON.parse(text);
+  if (!isJsonObject(value)) {
+    throw new AgentError("internal", `Cannot read ${file}: expected a JSON object`);
+  }
+  return value;
+}
+
+/**
+ * Replaces a JSON file as a whole. It is not flushed to the disk: a simulated host need not survive
+ * the power loss of the real one.
+ */
+export async function writeJson(file: string, value: object): Promise<void> {
+  const temporary = `${file}.${crypto.randomUUID()}.tmp`;
+  await Deno.writeTextFile(temporary, JSON.stringify(value, null, 2) + "\n");
+  await Deno.rename(temporary, file);
+}
+
+/** Whether a file or folder is there, without following a link at its end. */
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.lstat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
+      return false;
+    }
+    throw error;
+  }
+}
+
+/** Names in a folder, sorted; none when the folder is gone. */
+export async function namesIn(folder: string): Promise<string[]> {
+  const names: string[] = [];
+  try {
+    for await (const entry of Deno.readDir(folder)) names.push(entry.name);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return names.sort();
+}
+
+/** Waits some milliseconds; the simulated host is slow where a real one is. */
+export function sleep(ms: number): Promise<void> {
+  return ms <= 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
+}

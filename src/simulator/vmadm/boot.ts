@@ -1,0 +1,149 @@
+// vmadm start: checks the words and the files that they name, starts the process that stands for the
+// hypervisor in a session of its own, and waits until that process has said that it runs.
+
+import { join } from "@std/path";
+import { objectsIn } from "../../domain/json.ts";
+import { selfCommand } from "../../program/executable.ts";
+import { type BootWords, refuseBootModels } from "./boot_words.ts";
+import { spend, strikes } from "../fault.ts";
+import {
+  type Boot,
+  changeMachine,
+  halted,
+  type Machine,
+  readMachine,
+  zonepath,
+} from "../machine.ts";
+import { failed, type Outcome, refusal, said } from "../outcome.ts";
+import { exists, sleep, type State } from "../state.ts";
+
+/** Between two looks at a machine that is coming up or going down, ms. */
+export const LOOK_MS = 10;
+
+/** `vmadm start UUID WORDS`. */
+export async function start(state: State, uuid: string, words: BootWords): Promise<Outcome> {
+  try {
+    await startMachine(state, uuid, words, "stopped");
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    const message = `Unable to start VM ${uuid}: ${text}`;
+    // The one failure of this tool that leaves with 0.
+    return text === alreadyRunning(uuid) ? said(message) : failed(message);
+  }
+  return said(`Successfully started VM ${uuid}`);
+}
+
+function alreadyRunning(uuid: string): string {
+  return `VM ${uuid} is already 'running'`;
+}
+
+/**
+ * Starts a machine that is in state `from`.
+ * @throws {AgentError} `host` with the tool's words, without their prefix
+ */
+export async function startMachine(
+  state: State,
+  uuid: string,
+  words: BootWords,
+  from: "stopped" | "provisioning",
+): Promise<void> {
+  const machine = await readMachine(state, uuid);
+  if (machine === null) throw refusal("bad statusCode: 404");
+  if (machine.state === "running") throw refusal(alreadyRunning(uuid));
+  if (machine.state !== from) {
+    throw refusal(`Cannot start vm from state "${machine.state}", must be "stopped".`);
+  }
+  refuseBootModels(words, machine.brand);
+  await refuseMissingFiles(state, machine, words);
+  const boot: Boot = {
+    id: crypto.randomUUID(),
+    started_ms: Date.now(),
+    // bhyve checks the words and then forgets them.
+    order: machine.brand === "kvm" ? words.order ?? bootProperty(machine) : null,
+    files: machine.brand === "kvm" ? words.files : [],
+  };
+  await changeMachine(state, uuid, (it) => {
+    it.vm.autoboot = true;
+    if (it.state !== from) {
+      throw refusal(`Cannot start vm from state "${it.state}", must be "stopped".`);
+    }
+    it.boot = boot;
+    it.zone_state = "ready";
+    it.state = "ready";
+    it.transition_expire = null;
+  });
+  await spend(state, "boot");
+  await startZone(state, uuid, boot);
+}
+
+function bootProperty(machine: Machine): string | null {
+  return typeof machine.vm.boot === "string" ? machine.vm.boot : null;
+}
+
+/** A file must lie in the zone root, unless a configured disk has that very path. */
+async function refuseMissingFiles(
+  state: State,
+  machine: Machine,
+  words: BootWords,
+): Promise<void> {
+  const configured = objectsIn(machine.vm.disks).map(({ path }) => path);
+  for (const { path } of words.files) {
+    if (configured.includes(path)) continue;
+    if (!await exists(join(zonepath(state, machine.uuid), "root") + path)) {
+      throw refusal(`Cannot find disk: ${path}`);
+    }
+  }
+}
+
+async function startZone(state: State, uuid: string, boot: Boot): Promise<void> {
+  const dead = await strikes(state, "start_failure");
+  if (await strikes(state, "start_timeout")) {
+    await sleep(state.host.timeouts.start);
+    throw await unstarted(
+      state,
+      uuid,
+      `vminfod watchForEvent "VM.js startZone (${uuid})" timeout exceeded`,
+    );
+  }
+  let ended = dead;
+  if (!dead) startProcess(state, uuid, boot.id).then(() => ended = true);
+  const deadline = Date.now() + state.host.timeouts.start;
+  for (; !ended && Date.now() < deadline; await sleep(LOOK_MS)) {
+    const machine = await readMachine(state, uuid);
+    if (machine === null || machine.boot?.id !== boot.id) break;
+    if (machine.state === "running" || machine.state === "stopping") return;
+    if (machine.state !== "ready") break;
+  }
+  throw await unstarted(
+    state,
+    uuid,
+    `Command failed: zone '${uuid}': zone boot failed\nzoneadm: zone '${uuid}': call to zoneadmd failed\n`,
+  );
+}
+
+async function unstarted(state: State, uuid: string, text: string) {
+  await changeMachine(state, uuid, (it) => {
+    if (it.state === "ready") halted(it, 1);
+  });
+  return refusal(text);
+}
+
+/**
+ * Starts the process of a machine so that it outlives this call and holds none of its streams.
+ * The promise is that it has ended while this call was still there.
+ */
+function startProcess(state: State, uuid: string, bootId: string): Promise<unknown> {
+  const self = selfCommand();
+  const child = new Deno.Command(self.program, {
+    args: [...self.args, "simulate", "--state", state.dir, "run-machine", uuid, bootId],
+    clearEnv: true,
+    env: self.env,
+    cwd: "/",
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+  child.unref();
+  return child.status;
+}

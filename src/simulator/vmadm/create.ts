@@ -1,0 +1,211 @@
+// vmadm create and validate. The order of the work is the documented one, and so is what each step
+// leaves behind: nothing is rolled back except volumes when a volume cannot be made, and a create
+// that is killed leaves datasets without a zone, or a zone that is neither running nor stopped.
+
+import { join } from "@std/path";
+import { isUuid } from "../../domain/id.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { startMachine } from "./boot.ts";
+import { configurationOf } from "./defaults.ts";
+import { refuseConflict } from "./device.ts";
+import { die, spend, strikes } from "../fault.ts";
+import {
+  type Brand,
+  changeMachine,
+  type Machine,
+  machineFile,
+  readMachine,
+  readMachines,
+  zonepath,
+} from "../machine.ts";
+import { type Outcome, refusal, said } from "../outcome.ts";
+import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
+import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
+import { exists, locked, type State, writeJson } from "../state.ts";
+
+const MIB_PER_GIB = 1024;
+/** A start of a machine with more memory than this may take longer, MiB. */
+const RAM_STEP = 4096;
+
+/** `vmadm validate create`, or `validate update BRAND`: the payload is judged, nothing is made. */
+export async function validate(
+  state: State,
+  text: string,
+  action: "create" | "update",
+  updateBrand: string | undefined,
+): Promise<Outcome> {
+  const payload = parsePayload(text);
+  if (!isJsonObject(payload)) return await die("SIGABRT");
+  const brand = brandOf(action === "update" ? { brand: updateBrand ?? "" } : payload);
+  const judged = brand === null
+    ? { bad_brand: String(action === "update" ? updateBrand : payload.brand) }
+    : "other" in brand
+    ? { missing_properties: ["image_uuid"] }
+    : await strikes(state, "validate_refuses")
+    ? { bad_values: ["ram"] }
+    : verdictJson(judge(payload, brand.known, action));
+  if (judged !== null) {
+    return { code: 1, stdout: "", stderr: JSON.stringify(judged, null, 2) + "\n" };
+  }
+  const name = brand !== null && "known" in brand ? brand.known : "";
+  return said(`VALID '${action}' payload for ${name} brand VMs.`);
+}
+
+/** `vmadm create` with the text of its payload. */
+export async function create(state: State, text: string): Promise<Outcome> {
+  const payload = parsePayload(text);
+  if (!isJsonObject(payload)) return await die("SIGABRT");
+  const uuid = typeof payload.uuid === "string" ? payload.uuid : crypto.randomUUID();
+  const message = `Successfully created VM ${uuid}`;
+  if (await strikes(state, "create_without_machine")) return said(message);
+  const brand = brandOf(payload);
+  if (brand === null) return await die("SIGABRT");
+  if ("other" in brand) throw refusal("Missing required properties: image_uuid");
+  const machine = await plan(state, payload, uuid, brand.known);
+  await makeVolumes(state, machine);
+  if (await strikes(state, "create_killed_after_datasets")) return await die("SIGKILL");
+  await install(state, machine);
+  if (machine.vm.autoboot === true) await bootProvisioned(state, machine);
+  const silent = await strikes(state, "create_without_message");
+  return silent ? { code: 0, stdout: "", stderr: "" } : said(message);
+}
+
+/** Everything that is refused before anything is made. */
+async function plan(
+  state: State,
+  payload: JsonObject,
+  uuid: string,
+  brand: Brand,
+): Promise<Machine> {
+  if (isUuid(uuid) && await readMachine(state, uuid) !== null) {
+    throw refusal(`VM with UUID ${uuid} already exists`);
+  }
+  refuseBad(judge(payload, brand, "create"));
+  const known = withoutUnknown(payload, brand, "create");
+  const now = new Date();
+  const vm = configurationOf(state, known, { uuid, brand }, now.toISOString());
+  refuseConflict(vm, await readMachines(state), await strikes(state, "conflict"));
+  return {
+    uuid,
+    brand,
+    vm,
+    state: "configured",
+    zone_state: "configured",
+    transition_expire: null,
+    boot: null,
+    process: null,
+    booted: null,
+    boot_timestamp: null,
+    exit_timestamp: null,
+    exit_status: null,
+    stop_timeout_ms: null,
+    // A volume made from an image has a system on it.
+    installed: disksOf(vm).some(({ image_uuid }) => image_uuid !== undefined),
+  };
+}
+
+function disksOf(vm: JsonObject): JsonObject[] {
+  return Array.isArray(vm.disks) ? vm.disks.filter(isJsonObject) : [];
+}
+
+/** Makes the volumes; when one cannot be made, those of this call are destroyed again. */
+async function makeVolumes(state: State, machine: Machine): Promise<void> {
+  const outOfSpace = await strikes(state, "out_of_space");
+  const made: string[] = [];
+  const make = async (name: string, kind: "filesystem" | "volume", reservation: number) => {
+    await createDataset(state, { name, kind, reservation }, outOfSpace && kind === "volume");
+    made.push(name);
+  };
+  try {
+    // The volumes of bhyve lie below the dataset of the zone, those of kvm beside it.
+    if (machine.brand === "bhyve") {
+      const quota = Number(machine.vm.quota) * MIB_PER_GIB;
+      await make(zoneDataset(state, machine.uuid), "filesystem", quota);
+    }
+    for (const disk of disksOf(machine.vm)) {
+      const volume = volumeOf(disk);
+      if (volume !== null) await make(volume, "volume", Number(disk.refreservation));
+    }
+  } catch (error) {
+    await destroyDatasets(state, made);
+    throw error;
+  }
+  await spend(state, "volumes");
+}
+
+/** zonecfg, then zoneadm install, then the flag: configured, incomplete, provisioning, stopped. */
+async function install(state: State, machine: Machine): Promise<void> {
+  const { uuid } = machine;
+  await locked(state.dir, async () => {
+    if (await exists(machineFile(state, uuid))) {
+      throw refusal(`Command failed: ${uuid}: zone already exists`);
+    }
+    await writeJson(machineFile(state, uuid), machine);
+  });
+  await spend(state, "configure");
+  if (await strikes(state, "create_killed_after_zonecfg")) return await die("SIGKILL");
+  await changeMachine(state, uuid, (it) => {
+    it.state = "incomplete";
+    it.zone_state = "incomplete";
+  });
+  if (machine.brand === "kvm") {
+    const name = zoneDataset(state, uuid);
+    await createDataset(state, { name, kind: "filesystem", reservation: 0 });
+  }
+  const flag = await makeZoneRoot(state, uuid);
+  await spend(state, "install");
+  const expire = Date.now() + provisionMs(state, machine);
+  await changeMachine(state, uuid, (it) => {
+    it.state = "provisioning";
+    it.zone_state = "installed";
+    it.transition_expire = expire;
+  });
+  if (await strikes(state, "create_killed_after_install")) return await die("SIGKILL");
+  await spend(state, "provision");
+  if (machine.vm.autoboot === true) return;
+  await Deno.rename(flag, join(zonepath(state, uuid), "root/var/svc/provision_success"));
+  await changeMachine(state, uuid, (it) => {
+    it.state = "stopped";
+    it.transition_expire = null;
+  });
+}
+
+/** The folders of a new zone root, and the flag that says it is being provisioned. */
+async function makeZoneRoot(state: State, uuid: string): Promise<string> {
+  const root = join(zonepath(state, uuid), "root");
+  for (const folder of ["tmp", "var/svc", "etc"]) {
+    await Deno.mkdir(join(root, folder), { recursive: true });
+  }
+  await Deno.chmod(root, 0o755);
+  await Deno.chmod(join(root, "tmp"), 0o1777);
+  const flag = join(root, "var/svc/provisioning");
+  await Deno.writeTextFile(flag, "");
+  return flag;
+}
+
+function provisionMs(state: State, machine: Machine): number {
+  const steps = Math.max(1, Math.ceil(Number(machine.vm.ram) / RAM_STEP));
+  return state.host.timeouts.provision * steps;
+}
+
+/** With autoboot the machine is started at once, and create waits for it to come up. */
+async function bootProvisioned(state: State, machine: Machine): Promise<void> {
+  const { uuid } = machine;
+  const fail = async (text: string) => {
+    await changeMachine(state, uuid, (it) => {
+      it.state = "failed";
+      it.transition_expire = null;
+    });
+    return refusal(text);
+  };
+  if (await strikes(state, "provision_timeout")) {
+    throw await fail(`timed out waiting for /var/svc/provisioning to move for ${uuid}`);
+  }
+  try {
+    await startMachine(state, uuid, { order: null, files: [] }, "provisioning");
+  } catch (error) {
+    throw await fail(error instanceof Error ? error.message : String(error));
+  }
+  const root = join(zonepath(state, uuid), "root/var/svc");
+  await Deno.rename(join(root, "provisioning"), join(root, "provision_success"));
+}

@@ -1,0 +1,138 @@
+// Reads and judges machine descriptions: JSON text, brand, values, missing properties, in the order
+// in which the documented tool judges them. What it says then is built here, so that `validate` and
+// `create` cannot disagree.
+
+import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import type { Brand } from "../machine.ts";
+import { refusal } from "../outcome.ts";
+import { DISK_PROPERTIES, MACHINE_PROPERTIES, NIC_PROPERTIES, type Property } from "./property.ts";
+
+/** What is wrong with a payload, as `validate` prints it. Empty lists are left out there. */
+export interface Verdict {
+  readonly bad_values: readonly string[];
+  readonly bad_properties: readonly string[];
+  readonly missing_properties: readonly string[];
+}
+
+/** Brands of the real tool that the simulator does not run; create asks them for an image. */
+const OTHER_BRANDS = ["joyent", "joyent-minimal", "lx", "sngl", "builder"];
+
+/**
+ * The JSON value in a payload text.
+ * @throws {AgentError} `host` with the words of the tool's old JSON parser
+ */
+export function parsePayload(text: string): JsonValue {
+  try {
+    const value: JsonValue = JSON.parse(text);
+    return value;
+  } catch (error) {
+    throw refusal(`Invalid JSON payload: ${oldWords(text, String(error))}`);
+  }
+}
+
+/** The platform's interpreter is of the node 0.10 line, whose errors read differently. */
+function oldWords(text: string, words: string): string {
+  if (/Unexpected end|Unterminated/.test(words)) return "Unexpected end of input";
+  const position = /at position (\d+)/.exec(words)?.[1];
+  const token = /Unexpected token '(.+?)'/su.exec(words)?.[1] ??
+    (position === undefined ? undefined : text[Number(position)]);
+  return token === undefined ? "Unexpected end of input" : `Unexpected token ${token}`;
+}
+
+/** The brand of a payload; an omitted one means `joyent`. */
+export function brandOf(payload: JsonObject): { known: Brand } | { other: string } | null {
+  const brand = payload.brand ?? "joyent";
+  if (brand === "kvm" || brand === "bhyve") return { known: brand };
+  return typeof brand === "string" && OTHER_BRANDS.includes(brand) ? { other: brand } : null;
+}
+
+/** Judges a payload against the table of properties. */
+export function judge(payload: JsonObject, brand: Brand, action: "create" | "update"): Verdict {
+  const bad_values: string[] = [];
+  const bad_properties: string[] = [];
+  const missing_properties: string[] = [];
+  const look = (object: JsonObject, table: Readonly<Record<string, Property>>, prefix: string) => {
+    for (const [name, value] of Object.entries(object)) {
+      const property = Object.hasOwn(table, name) ? table[name] : undefined;
+      if (property === undefined || !property.brands.includes(brand)) {
+        bad_properties.push(prefix + name);
+      } else if (!property.on.includes(action)) bad_properties.push(prefix + name);
+      else if (!property.valid(value)) bad_values.push(prefix + name);
+    }
+  };
+  look(payload, MACHINE_PROPERTIES, "");
+  const [disks, nics] = action === "create" ? ["disks", "nics"] : ["add_disks", "add_nics"];
+  for (const [index, disk] of entriesOf(payload[disks])) {
+    if (!isJsonObject(disk)) bad_values.push(`${disks}.*`);
+    else {
+      look(disk, DISK_PROPERTIES, `${disks}.*.`);
+      if (!hasSource(disk)) missing_properties.push(`${disks}.${index}.size`);
+    }
+  }
+  for (const [, nic] of entriesOf(payload[nics])) {
+    if (isJsonObject(nic)) look(nic, NIC_PROPERTIES, `${nics}.*.`);
+    else bad_values.push(`${nics}.*`);
+  }
+  return {
+    bad_values: unique(bad_values),
+    bad_properties: unique(bad_properties),
+    missing_properties,
+  };
+}
+
+/** Whether the size of a disk is given, or comes from an image or a file. */
+function hasSource(disk: JsonObject): boolean {
+  return disk.size !== undefined || disk.image_uuid !== undefined || disk.media === "cdrom" ||
+    disk.nocreate === true;
+}
+
+function entriesOf(value: JsonValue | undefined): [number, JsonValue][] {
+  return Array.isArray(value) ? [...value.entries()] : [];
+}
+
+function unique(names: readonly string[]): string[] {
+  return [...new Set(names)];
+}
+
+/** The verdict as `validate` prints it, or null when there is nothing to say. */
+export function verdictJson(verdict: Verdict): JsonObject | null {
+  const lists = Object.entries(verdict).filter(([, names]) => names.length > 0);
+  return lists.length === 0 ? null : Object.fromEntries(lists);
+}
+
+/**
+ * Refuses a payload as create and update do: values first, then what is missing. What is unknown
+ * is dropped without a word.
+ * @throws {AgentError} `host`
+ */
+export function refuseBad(verdict: Verdict): void {
+  if (verdict.bad_values.length > 0) {
+    throw refusal(`Invalid value(s) for: ${verdict.bad_values.join(",")}`);
+  }
+  if (verdict.missing_properties.length > 0) {
+    throw refusal(`Missing required properties: ${verdict.missing_properties.join(",")}`);
+  }
+}
+
+/** The payload without the properties that its brand does not take. */
+export function withoutUnknown(
+  payload: JsonObject,
+  brand: Brand,
+  action: "create" | "update",
+): JsonObject {
+  const keep = (object: JsonObject, table: Readonly<Record<string, Property>>): JsonObject =>
+    Object.fromEntries(
+      Object.entries(object).filter(([name]) => {
+        const property = Object.hasOwn(table, name) ? table[name] : undefined;
+        return property?.brands.includes(brand) === true && property.on.includes(action);
+      }),
+    );
+  const kept = keep(payload, MACHINE_PROPERTIES);
+  const [disks, nics] = action === "create" ? ["disks", "nics"] : ["add_disks", "add_nics"];
+  for (const [name, table] of [[disks, DISK_PROPERTIES], [nics, NIC_PROPERTIES]] as const) {
+    const items = kept[name];
+    if (!Array.isArray(items)) continue;
+    kept[name] = items.filter(isJsonObject).map((item) => keep(item, table));
+  }
+  return kept;
+}

@@ -1,0 +1,150 @@
+// vmadm stop, reboot and delete. A graceful stop presses the guest's power button (SIGTERM to its
+// process). For kvm the timer that ends a guest which does not care belongs to that process, for
+// bhyve it belongs to this call, so it is gone when this call is killed.
+
+import { join } from "@std/path";
+import { LOOK_MS, startMachine } from "./boot.ts";
+import { spend, strikes } from "../fault.ts";
+import {
+  changeMachine,
+  halted,
+  isAlive,
+  type Machine,
+  machineFile,
+  processFile,
+  readMachine,
+  signalMachine,
+  zonepath,
+} from "../machine.ts";
+import { failed, type Outcome, refusal, said } from "../outcome.ts";
+import { datasetsOf, destroyDatasets } from "../pool.ts";
+import { locked, sleep, type State } from "../state.ts";
+
+/** A waiting call gives up this long after the guest should have been halted, ms. */
+const GRACE_MS = 300_000;
+/** What bhyve's guest is given by a reboot before it is halted, ms. */
+const BHYVE_REBOOT_MS = 10_000;
+const KILLED = 9;
+
+/** What `vmadm stop` was given; null leaves the time to the machine. */
+export interface StopArguments {
+  readonly force: boolean;
+  readonly timeoutMs: number | null;
+}
+
+/** `vmadm stop UUID [-F] [-t SECONDS]`. */
+export async function stop(state: State, uuid: string, args: StopArguments): Promise<Outcome> {
+  const machine = await readMachine(state, uuid);
+  if (machine === null) return failed(args.force ? "bad statusCode: 404" : `VM ${uuid} not found`);
+  if (machine.state !== "running" && machine.state !== "stopping") {
+    return said(`VM ${uuid} is already not 'running' (currently: ${machine.state})`);
+  }
+  if (!args.force && await strikes(state, "vmadmd_down")) {
+    throw refusal("connect ECONNREFUSED");
+  }
+  await changeMachine(state, uuid, (it) => it.vm.autoboot = false);
+  if (args.force) await halt(state, uuid);
+  else await powerDown(state, machine, args.timeoutMs ?? state.host.timeouts.stop);
+  return said(`Successfully completed stop for VM ${uuid}`);
+}
+
+/** Asks the guest to end and waits until it has, or halts it when the time is over. */
+async function powerDown(state: State, machine: Machine, timeoutMs: number): Promise<void> {
+  const { uuid } = machine;
+  await changeMachine(state, uuid, (it) => {
+    if (it.state === "running" && it.brand === "kvm") it.state = "stopping";
+    it.stop_timeout_ms = timeoutMs;
+  });
+  await signalMachine(state, machine, "SIGTERM");
+  const mine = machine.brand === "bhyve";
+  const deadline = Date.now() + timeoutMs + (mine ? 0 : GRACE_MS);
+  while (await isAlive(state, uuid)) {
+    if (Date.now() > deadline) {
+      if (mine) return await halt(state, uuid);
+      throw refusal(`timed out waiting for zone to stop`);
+    }
+    await sleep(LOOK_MS);
+  }
+  await readMachine(state, uuid);
+}
+
+/** Ends the process of a machine at once. */
+export async function halt(state: State, uuid: string): Promise<void> {
+  const machine = await changeMachine(state, uuid, (it) => {
+    if (it.state !== "running" && it.state !== "stopping") return;
+    it.state = "shutting_down";
+    it.zone_state = "shutting_down";
+  });
+  if (machine === null) return;
+  await spend(state, "halt");
+  await endProcess(state, machine);
+  await changeMachine(state, uuid, (it) => {
+    if (it.state === "shutting_down") halted(it, KILLED);
+  });
+}
+
+/** Kills the process and waits until the kernel has ended it. */
+export async function endProcess(state: State, machine: Machine): Promise<void> {
+  await signalMachine(state, machine, "SIGKILL");
+  while (machine.process !== null && await isAlive(state, machine.uuid)) await sleep(LOOK_MS);
+}
+
+/** `vmadm reboot UUID [-F]`. A reset of kvm keeps what was given at boot; every other way loses it. */
+export async function reboot(state: State, uuid: string, force: boolean): Promise<Outcome> {
+  const machine = await readMachine(state, uuid);
+  if (machine === null) throw refusal("bad statusCode: 404");
+  if (machine.state !== "running") {
+    const verb = force ? "reset" : "reboot";
+    throw refusal(`Cannot ${verb} vm from state "${machine.state}", must be "running"`);
+  }
+  const done = said(`Successfully completed reboot for VM ${uuid}`);
+  if (force && machine.brand === "kvm") {
+    await signalMachine(state, machine, "SIGHUP");
+    return done;
+  }
+  if (force) await halt(state, uuid);
+  else {
+    const kvmMs = state.host.timeouts.stop;
+    await powerDown(state, machine, machine.brand === "kvm" ? kvmMs : BHYVE_REBOOT_MS);
+  }
+  await startMachine(state, uuid, { order: null, files: [] }, "stopped");
+  return done;
+}
+
+/** `vmadm delete UUID`: the machine with its zone root, its volumes, and whatever lies in them. */
+export async function remove(state: State, uuid: string): Promise<Outcome> {
+  const prefix = `Failed to delete VM ${uuid}: `;
+  const machine = await readMachine(state, uuid);
+  if (machine === null) return failed(`${prefix}VM ${uuid} not found`);
+  if (machine.vm.indestructible_zoneroot === true) {
+    return failed(`${prefix}indestructible_zoneroot is set, cannot delete`);
+  }
+  await halt(state, uuid);
+  const datasets = await datasetsOf(state, uuid);
+  if (await strikes(state, "delete_busy")) {
+    const name = datasets[0] ?? uuid;
+    return failed(
+      `${prefix}Command failed: cannot destroy '${name}': dataset is busy\n`,
+    );
+  }
+  await spend(state, "delete");
+  const leaked = await strikes(state, "delete_leaks") ? datasets[0] : undefined;
+  await destroyDatasets(state, datasets.filter((name) => name !== leaked));
+  await removeIfThere(zonepath(state, uuid));
+  await locked(state.dir, async () => {
+    await removeIfThere(machineFile(state, uuid));
+    await removeIfThere(processFile(state, uuid));
+    for (const kind of ["input", "emulator"]) {
+      await removeIfThere(join(state.dir, "processes", `${uuid}.${kind}`));
+    }
+  });
+  return said(`Successfully deleted VM ${uuid}`);
+}
+
+async function removeIfThere(path: string): Promise<void> {
+  try {
+    await Deno.remove(path, { recursive: true });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}

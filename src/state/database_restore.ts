@@ -1,0 +1,157 @@
+// Putting a backup in the place of the database of a state folder, so that whoever is killed on the way,
+// the process or the host, leaves the old database or the new one, whole:
+//
+//   copy      the backup becomes a file beside the database, whole and synced
+//   settle    the log of the old database is written into it, and is gone
+//   keep      the old one gets a second name, by which it stays
+//   replace   the new one takes the first name, in one step
+//
+// What a restore that was cut off has left is removed by the next restore or start of the agent.
+
+import { basename, dirname, join } from "@std/path";
+import { DATABASE_NAME } from "./database_file.ts";
+import { AgentError } from "../domain/error.ts";
+import type { Now } from "../domain/instant.ts";
+import { randomUuid } from "../domain/id.ts";
+import type { WatchCommits } from "../program/failpoint.ts";
+import { asOwnerOf, ownerOf } from "./own_file.ts";
+import { takeStateDir } from "./state_dir.ts";
+import {
+  copyDatabase,
+  type DatabaseReport,
+  inspectDatabase,
+  syncFile,
+} from "../store/sqlite/database_file.ts";
+import { settleDatabase } from "../store/sqlite/settled_database.ts";
+
+/** What a restore did. */
+export interface RestoreReport {
+  /** The database as it is now. */
+  readonly restored: DatabaseReport;
+  /** Where the one that stood there is kept; null when there was none. */
+  readonly replaced: string | null;
+}
+
+/** What a restore works with. */
+export interface RestoreTools {
+  readonly now: Now;
+  /** Told of each step, for a test that ends the process there. */
+  readonly watch?: WatchCommits;
+}
+
+const RESTORING = ".restoring";
+const KEPT = ".before-restore-";
+
+/**
+ * Puts a backup in the place of the database of a state folder. The one that stood there is kept
+ * beside it. Jobs that were running when the backup was taken are rescued at the agent's next start.
+ * @throws {AgentError} `conflict` while an agent runs or somebody reads the database, for a file that is
+ *   not sound or is newer than this program, and `not_found`
+ */
+export async function restoreState(
+  from: string,
+  stateDir: string,
+  { now, watch = () => {} }: RestoreTools,
+): Promise<RestoreReport> {
+  const asOwner = asOwnerOf(stateDir);
+  const { problems } = await inspectDatabase(from);
+  if (problems.length > 0) {
+    throw new AgentError("conflict", `Cannot restore ${from}: it is damaged: ${problems[0]}`);
+  }
+  const step = async <T>(name: string, run: () => T | Promise<T>): Promise<T> => {
+    watch("before", [name]);
+    const result = await run();
+    watch("after", [name]);
+    return result;
+  };
+  const { uid } = ownerOf(stateDir);
+  const state = await asOwner(() => takeStateDir(stateDir, randomUuid, uid));
+  try {
+    const path = join(state.path, DATABASE_NAME);
+    await asOwner(() => removeUnfinishedRestore(path));
+    const fresh = `${path}${RESTORING}`;
+    const restored = await step(
+      "restore_copy",
+      () => copyDatabase(from, fresh, { writing: asOwner }),
+    );
+    const replaced = await asOwner(async () => {
+      const log = await step("restore_settle", () => settleDatabase(path));
+      const aside = `${path}${KEPT}${now().replaceAll(/[:.]/g, "-")}`;
+      const kept = await step("restore_keep", () => keepAside(path, aside));
+      if (log === "unsettled") await step("restore_part", () => partFromLog(path, aside));
+      await step("restore_replace", async () => {
+        await Deno.rename(fresh, path);
+        await syncFile(state.path);
+      });
+      return kept;
+    });
+    return { restored: { ...restored, path }, replaced };
+  } finally {
+    await asOwner(() => state.release());
+  }
+}
+
+/** The second name is on the disk before the first one is given away. */
+async function keepAside(path: string, aside: string): Promise<string | null> {
+  const kept = await linkIfThere(path, aside);
+  await syncFile(dirname(path));
+  return kept ? aside : null;
+}
+
+/**
+ * The log of a database that is too damaged to take it in. Beside the new database it would be taken
+ * for its own, so it goes before that comes, and is kept with the damaged one.
+ */
+async function partFromLog(path: string, aside: string): Promise<void> {
+  await linkIfThere(`${path}-wal`, `${aside}-wal`);
+  await syncFile(dirname(path));
+  for (const suffix of ["-wal", "-shm", "-journal"]) removeIfThere(`${path}${suffix}`);
+  await syncFile(dirname(path));
+}
+
+async function linkIfThere(path: string, to: string): Promise<boolean> {
+  try {
+    await Deno.link(path, to);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/**
+ * Removes what a restore that was cut off has left beside a database: its copy, and the second name of
+ * the database that was then not replaced. Two names for a file that is written would be two logs.
+ * @param path of the database, whose state folder is held
+ */
+export function removeUnfinishedRestore(path: string): void {
+  for (const suffix of ["", "-journal", ".partial", ".partial-journal"]) {
+    removeIfThere(`${path}${RESTORING}${suffix}`);
+  }
+  const found = statIfThere(path);
+  // A database has one name but after a restore that was cut off: nothing is searched for.
+  if (found === undefined || (found.nlink ?? 1) < 2) return;
+  const folder = dirname(path);
+  for (const { name } of Deno.readDirSync(folder)) {
+    const other = join(folder, name);
+    if (!name.startsWith(`${basename(path)}${KEPT}`)) continue;
+    if (statIfThere(other)?.ino === found.ino) removeIfThere(other);
+  }
+}
+
+function statIfThere(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+function removeIfThere(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}

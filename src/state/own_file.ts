@@ -1,0 +1,167 @@
+// The files that an agent, or a command of root, keeps in the state folder. Each is a plain file of the
+// folder's owner, or it is not touched: no link is followed, no pipe is waited for, and what is written
+// is a new file that gets the name when it is whole.
+//
+// Root does more than look: whatever a command does in the folder of another user, it does as that user.
+// Between a look and the opening by name, a user may lay a link; it then leads only to where the user
+// may write by itself. SQLite, which opens its files by name, is held by the same.
+
+import { dirname, join } from "@std/path";
+import { AgentError } from "../domain/error.ts";
+
+/** What the names of these files begin with; SQLite and restores add their own ends to some. */
+const OWN_FILES = ["agent.lock", "agent.pid", "runner_id", "tokens.json", "zonewright.db"] as const;
+const FILE_MODE = 0o600;
+/** More than the largest of those that are read whole, the tokens. */
+const FILE_BYTES_MAX = 4 * 1024 * 1024;
+const OTHERS_WRITE = 0o022;
+/** In such a folder others may put what is theirs, and change nothing else. */
+const STICKY = 0o1000;
+
+/** To whom a folder, and all that is kept in it, belongs; null where the system knows no users. */
+export interface Owner {
+  readonly uid: number | null;
+  readonly gid: number | null;
+}
+
+/**
+ * Looks at a state folder before anything in it is opened.
+ * @returns its owner
+ * @throws {AgentError} `forbidden` for a file in it that is not what it must be, and where others could put
+ *   another folder in its place; `not_found`
+ */
+export function examineOwnFolder(path: string): Owner {
+  const real = realPathOf(path);
+  const { isDirectory, uid, gid } = Deno.lstatSync(real);
+  if (!isDirectory) throw refused(path, "it is no folder");
+  for (let folder = dirname(real); folder !== dirname(folder); folder = dirname(folder)) {
+    const mode = Deno.lstatSync(folder).mode ?? 0;
+    if ((mode & OTHERS_WRITE) === 0 || (mode & STICKY) !== 0) continue;
+    const shown = (mode & 0o777).toString(8).padStart(4, "0");
+    throw refused(path, `others may write to ${folder}, whose mode is ${shown}, and so replace it`);
+  }
+  for (const { name } of Deno.readDirSync(real)) {
+    if (OWN_FILES.some((one) => name.startsWith(one))) lookAt(join(real, name), uid);
+  }
+  return { uid, gid };
+}
+
+function realPathOf(path: string): string {
+  try {
+    return Deno.realPathSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new AgentError("not_found", `Cannot use ${path}: it is not there`, { cause: error });
+  }
+}
+
+/**
+ * What stands under a name; undefined when nothing does. A file of root with one name is as good as one
+ * of the owner: another user cannot have made it.
+ * @throws {AgentError} `forbidden`
+ */
+function lookAt(path: string, owner: number | null): Deno.FileInfo | undefined {
+  let found: Deno.FileInfo;
+  try {
+    found = Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+  if (!found.isFile) throw refused(path, "it is no plain file");
+  const trusted = found.uid === owner || (found.uid === 0 && found.nlink === 1);
+  if (!trusted) {
+    throw refused(path, `it is a file of user ${found.uid}, and its folder of user ${owner}`);
+  }
+  return found;
+}
+
+function refused(path: string, why: string): AgentError {
+  return new AgentError("forbidden", `Cannot use ${path}: ${why}`);
+}
+
+/**
+ * Reads a file of a state folder; undefined when it is not there.
+ * @returns its text, with what the system says of it
+ * @throws {AgentError} `forbidden` for anything but a plain file of the folder's owner
+ */
+export async function readOwnFile(
+  path: string,
+): Promise<{ readonly text: string; readonly mode: number } | undefined> {
+  const { uid } = Deno.statSync(dirname(path));
+  const seen = lookAt(path, uid);
+  if (seen === undefined) return undefined;
+  if (seen.size > FILE_BYTES_MAX) throw refused(path, `it is over ${FILE_BYTES_MAX} bytes long`);
+  using file = await Deno.open(path);
+  const { dev, ino, mode } = await file.stat();
+  if (dev !== seen.dev || ino !== seen.ino) throw refused(path, "it was replaced meanwhile");
+  return { text: await new Response(file.readable).text(), mode: mode ?? 0 };
+}
+
+/**
+ * Writes a file of a state folder: a new one, on the disk before it has the name. What a kill has left
+ * under the unfinished name is removed and never written to.
+ */
+export async function replaceOwnFile(path: string, text: string): Promise<void> {
+  const unfinished = `${path}.new`;
+  if (lookAt(unfinished, Deno.statSync(dirname(path)).uid) !== undefined) {
+    await Deno.remove(unfinished);
+  }
+  using file = await Deno.open(unfinished, { write: true, createNew: true, mode: FILE_MODE });
+  await writeWhole(file, text);
+  await Deno.rename(unfinished, path);
+}
+
+/** Writes a text into a new file, and brings it to the disk. */
+export async function writeWhole(file: Deno.FsFile, text: string): Promise<void> {
+  const bytes = new TextEncoder().encode(text);
+  for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+  await file.sync();
+}
+
+/** Runs a function as one user or another. */
+export type ActAs = <T>(run: () => T | Promise<T>) => Promise<T>;
+
+/**
+ * How root acts in a state folder: as the folder's owner. Everybody else acts as who they are, and so does
+ * root where the folder is its own, or not there.
+ */
+export function asOwnerOf(path: string): ActAs {
+  return async (run) => {
+    if (Deno.uid() !== 0) return await run();
+    const { uid, gid } = ownerOf(path);
+    if (uid === null || gid === null || uid === 0) return await run();
+    const { default: process } = await import("node:process");
+    // The group first: who is root no more may not change it.
+    process.setegid?.(gid);
+    process.seteuid?.(uid);
+    try {
+      refuseUnreachable(path, uid, process.geteuid?.());
+      return await run();
+    } finally {
+      process.seteuid?.(0);
+      process.setegid?.(Deno.gid() ?? 0);
+    }
+  };
+}
+
+/** @throws {AgentError} `forbidden` unless the owner of a folder, who acts now, comes as far as there */
+function refuseUnreachable(path: string, owner: number, acting: number | undefined): void {
+  if (acting !== owner) throw new Error(`Cannot act as user ${owner}, whose folder ${path} is`);
+  try {
+    Deno.statSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    throw refused(path, `user ${owner}, whose folder it is, may not enter a folder above it`);
+  }
+}
+
+/** To whom a folder belongs; to this process where it is to be made. */
+export function ownerOf(path: string): Owner {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return { uid: Deno.uid(), gid: Deno.gid() };
+  }
+}

@@ -1,0 +1,104 @@
+// The state folder: who may read it, and that one agent at a time works in it.
+
+import { Database } from "@db/sqlite";
+import { join } from "@std/path";
+import { DATABASE_NAME } from "./database_file.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
+import { examineOwnFolder, readOwnFile, replaceOwnFile } from "./own_file.ts";
+import { TOKENS_NAME } from "./token_file.ts";
+
+/** Nothing the agent makes is open to other users. */
+const UMASK = 0o077;
+const FOLDER_MODE = 0o700;
+const LOCK_NAME = "agent.lock";
+const PID_NAME = "agent.pid";
+/** What nobody but an agent, or a command that prepares one, puts into a folder. */
+const OWN_NAMES: readonly string[] = [DATABASE_NAME, LOCK_NAME, TOKENS_NAME];
+
+/** A state folder that this process holds. */
+export interface StateDir {
+  readonly path: string;
+  /** The name of the runner that works here, the same in every life of it. */
+  readonly runner_id: RunnerId;
+  /** Lets another agent have it. */
+  release(): void;
+}
+
+/**
+ * Makes the folder when it is missing, closes it to others, and takes its lock. The lock ends with
+ * the process, however it ends.
+ * @param uid the user whose folder it must be; that of the process unless given
+ * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else;
+ *   `forbidden` for the folder of another user, and as examineOwnFolder()
+ */
+export async function takeStateDir(
+  path: string,
+  newUuid: NewUuid,
+  uid: number | null = Deno.uid(),
+): Promise<StateDir> {
+  Deno.umask(UMASK);
+  await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
+  const { mode } = await Deno.stat(path);
+  if (((mode ?? 0) & UMASK) !== 0) await closeToOthers(path);
+  const owner = examineOwnFolder(path);
+  if (owner.uid !== uid) {
+    const message =
+      `Cannot use ${path} as the state folder: it belongs to user ${owner.uid}, and ` +
+      `this process runs as ${uid}`;
+    throw new AgentError("forbidden", message);
+  }
+  const lock = await takeLock(path);
+  await replaceOwnFile(join(path, PID_NAME), `${Deno.pid}\n`);
+  return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
+}
+
+/** One that others use, such as /tmp, must not be closed to them by a slip of the configuration. */
+async function closeToOthers(path: string): Promise<void> {
+  if (!await mayBeStateDir(path)) {
+    const message =
+      `Cannot use ${path} as the state folder: it holds other things, and is open to ` +
+      "others: expected a folder of the agent's own";
+    throw new AgentError("conflict", message);
+  }
+  await Deno.chmod(path, FOLDER_MODE);
+}
+
+/** Whether a folder is empty, or an agent was in it or is to be. */
+export async function mayBeStateDir(path: string): Promise<boolean> {
+  let empty = true;
+  for await (const { name } of Deno.readDir(path)) {
+    if (OWN_NAMES.includes(name)) return true;
+    empty = false;
+  }
+  return empty;
+}
+
+/** A runner that comes back under its name finds the jobs that it held. */
+async function runnerIdOf(path: string, newUuid: NewUuid): Promise<RunnerId> {
+  const file = join(path, "runner_id");
+  const kept = (await readOwnFile(file))?.text.trim();
+  if (isUuid(kept)) return kept as RunnerId;
+  const runner_id = newUuid<RunnerId>();
+  // Renamed into place: a name that was half written would be another runner's.
+  await replaceOwnFile(file, `${runner_id}\n`);
+  return runner_id;
+}
+
+/**
+ * SQLite's own exclusive lock on an empty database: it is refused at once where the platform's file
+ * lock can only be waited for.
+ */
+async function takeLock(path: string): Promise<Database> {
+  const lock = new Database(join(path, LOCK_NAME));
+  try {
+    lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+    return lock;
+  } catch (error) {
+    lock.close();
+    if (!messageOf(error).includes("locked")) throw error;
+    const holder = (await readOwnFile(join(path, PID_NAME)))?.text ?? "";
+    const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
+    throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
+  }
+}

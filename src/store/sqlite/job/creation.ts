@@ -1,0 +1,160 @@
+// The making of jobs, judged in one transaction: whether the request was here before, whether there
+// is room, whether the target is locked; then the row. What a transaction cannot wait for is made
+// ready before it: the digest of the params, and what every lock says of the target.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { type Idempotency, isUndoing, type Job, type NewJob } from "../../../domain/job/job.ts";
+import { isFinal } from "../../../domain/job/state.ts";
+import type { JsonValue } from "../../../domain/json.ts";
+import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
+import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { nameNextAttempt } from "./changes.ts";
+import { countUnfinished, insertJob } from "./jobs.ts";
+import {
+  countLocks,
+  judgeTarget,
+  type LockAnswer,
+  lockOn,
+  type LockPatterns,
+  type LockVerdicts,
+} from "./locks.ts";
+import { paramsDigest } from "./params_digest.ts";
+
+/** Locks that may be held at a time: each is tried on every new target. */
+const LOCKS_MAX = 256;
+/** Times that a target is judged again because a lock was written meanwhile. */
+const JUDGEMENTS_MAX = 100;
+
+/** What was made ready before the write. */
+interface Ready {
+  /** Digest of the canonical params, when the job has a target. */
+  readonly paramsSha256: string | null;
+  readonly verdicts: LockVerdicts;
+  readonly unfinishedMax: number;
+}
+
+type Unread = Extract<LockAnswer, { kind: "unread" }>;
+type PlaceOutcome =
+  | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
+  | Unread;
+
+/** The methods of the store that make jobs. */
+export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry"> {
+  const patterns: LockPatterns = new Map();
+  const judged = async <T extends { readonly kind: string }>(
+    job: NewJob,
+    unfinishedMax: number,
+    write: (ready: Ready) => Promise<T | Unread>,
+  ): Promise<T> => {
+    const paramsSha256 = await paramsDigest(job);
+    // A lock that cannot be read would stand in the way of every later target.
+    if (typeof job.locks === "string") await parseLockPattern(job.locks);
+    for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
+      const verdicts = job.target === null
+        ? new Map()
+        : await judgeTarget(db, job.target, patterns);
+      const outcome = await write({ paramsSha256, verdicts, unfinishedMax });
+      if (!isUnread(outcome)) return outcome;
+    }
+    throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
+  };
+  return {
+    create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+      judged(
+        job,
+        unfinishedMax,
+        (ready) => db.write("job_create", () => createJob(db, job, ready)),
+      ),
+    retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+      judged(
+        successor,
+        unfinishedMax,
+        (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready)),
+      ),
+  };
+}
+
+function isUnread(outcome: { readonly kind: string }): outcome is Unread {
+  return outcome.kind === "unread";
+}
+
+function createJob(db: Connection, job: NewJob, ready: Ready): CreateJobOutcome | Unread {
+  const { idempotency } = job;
+  const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
+  if (earlier !== undefined) return earlier;
+  const outcome = placeJob(db, job, ready);
+  if (outcome.kind === "created" && idempotency !== undefined) insertKey(db, idempotency, job);
+  return outcome;
+}
+
+function placeJob(db: Connection, job: NewJob, ready: Ready): PlaceOutcome {
+  const { unfinishedMax, verdicts, paramsSha256 } = ready;
+  if (countUnfinished(db) >= unfinishedMax) {
+    return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
+  }
+  if (typeof job.locks === "string" && countLocks(db) >= LOCKS_MAX) {
+    return { kind: "full", what: "locks", limit: LOCKS_MAX };
+  }
+  const lock: LockAnswer = job.target === null ? { kind: "free" } : lockOn(db, verdicts);
+  return lock.kind === "free" ? insertJob(db, job, paramsSha256) : lock;
+}
+
+/** What an earlier request under the key came to. */
+export function earlierJob(
+  db: Connection,
+  { key, request_sha256 }: Idempotency,
+): EarlierOutcome | undefined {
+  const used = db.row<{ request_sha256: string; uuid: JobUuid }>(
+    `SELECT request_sha256, uuid FROM idempotency_keys JOIN jobs ON jobs.id = job_id
+      WHERE key = ?`,
+    key,
+  );
+  if (used === undefined) return undefined;
+  if (used.request_sha256 !== request_sha256) return { kind: "key_reused", job_uuid: used.uuid };
+  return { kind: "repeated", job: { uuid: used.uuid } };
+}
+
+function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: NewJob): void {
+  db.run(
+    `INSERT INTO idempotency_keys (key, request_sha256, job_id, created_at)
+     SELECT ?1, ?2, id, ?4 FROM jobs WHERE uuid = ?3`,
+    key,
+    request_sha256,
+    job.uuid,
+    job.created_at,
+  );
+}
+
+/** What is looked at of a job that is to be made once more. */
+interface FinishedRow extends Pick<Job, "execution" | "runner_id" | "claimable_at"> {
+  readonly id: number;
+  readonly next_attempt: string | null;
+}
+
+/** Makes a finished job anew, once: both jobs name each other. */
+function retryJob(
+  db: Connection,
+  uuid: JobUuid,
+  successor: NewJob,
+  ready: Ready,
+): RetryOutcome | Unread {
+  const row = db.row<FinishedRow>(
+    `SELECT id, execution, runner_id, claimable_at, props -> '$.next_attempt' AS next_attempt
+       FROM jobs WHERE uuid = ?`,
+    uuid,
+  );
+  if (row === undefined) return { kind: "not_found" };
+  const { id, execution, next_attempt } = row;
+  if (!isFinal(execution) || isUndoing(row)) {
+    return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
+  }
+  if (next_attempt !== null) {
+    // The text is JSON of what this store or a task has written there.
+    const named = JSON.parse(next_attempt) as JsonValue;
+    return { kind: "denied", reason: "retried", next_attempt: named };
+  }
+  const outcome = placeJob(db, successor, ready);
+  if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid);
+  return outcome;
+}

@@ -1,0 +1,92 @@
+// The info of jobs: append-only lists of objects.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import type { TextPage } from "../../stored_text.ts";
+import type { Connection } from "../connection.ts";
+import { fitting, textAt } from "../text_parts.ts";
+
+/** Appends an entry, unless the job has as many as it may. */
+export function insertInfo(
+  db: Connection,
+  uuid: JobUuid,
+  entry: JsonObject,
+  now: Instant,
+  entriesMax: number,
+): "appended" | "full" | "not_found" {
+  const job = selectJobId(db, uuid);
+  if (job === undefined) return "not_found";
+  const appended = db.run(
+    `INSERT INTO job_info (job_id, position, entry, created_at)
+     SELECT ?1, position, ?2, ?3 FROM (
+       SELECT coalesce((SELECT max(position) FROM job_info WHERE job_id = ?1) + 1, 0) AS position)
+      WHERE position < ?4`,
+    job,
+    JSON.stringify(entry),
+    now,
+    entriesMax,
+  );
+  return appended > 0 ? "appended" : "full";
+}
+
+function selectJobId(db: Connection, uuid: JobUuid): number | undefined {
+  return db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid)?.id;
+}
+
+/** Oldest first; undefined when there is no such job. */
+export function selectInfo(
+  db: Connection,
+  uuid: JobUuid,
+  after: number,
+  limit: number,
+): JsonObject[] | undefined {
+  const job = selectJobId(db, uuid);
+  if (job === undefined) return undefined;
+  const rows = db.rows<{ entry: string }>(
+    "SELECT entry FROM job_info WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?",
+    job,
+    after,
+    limit,
+  );
+  // The text was made by this store from an object.
+  return rows.map(({ entry }) => JSON.parse(entry) as JsonObject);
+}
+
+/** The next entries of the same list, as many as fit a part; undefined when there is no such job. */
+export function infoTexts(
+  db: Connection,
+  uuid: JobUuid,
+  after: number,
+  limit: number,
+): TextPage | undefined {
+  const job = db.row<{ id: number; secrets: string | null }>(
+    "SELECT id, props -> '$.secret_params' AS secrets FROM jobs WHERE uuid = ?",
+    uuid,
+  );
+  if (job === undefined) return undefined;
+  const rows = db.rows<{ position: number; bytes: number }>(
+    `SELECT position, octet_length(entry) AS bytes FROM job_info
+      WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?`,
+    job.id,
+    after,
+    limit,
+  );
+  const fit = rows.slice(0, fitting(rows));
+  const [first] = fit;
+  const place = fit.at(-1)?.position;
+  const last = rows.length < limit && fit.length === rows.length;
+  if (first === undefined || place === undefined) {
+    return { texts: [], entries: 0, place: undefined, last };
+  }
+  const text = textAt(db, {
+    // Entries never change.
+    row: `info ${job.id}`,
+    sql: "group_concat(entry, ',')",
+    from: `(SELECT entry FROM job_info WHERE job_id = ? AND position BETWEEN ? AND ?
+             ORDER BY position)`,
+    values: [job.id, first.position, place],
+    bytes: fit.reduce((sum, { bytes }) => sum + bytes, fit.length - 1),
+  }, job.secrets);
+  return { texts: [text], entries: fit.length, place, last };
+}

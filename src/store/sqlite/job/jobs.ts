@@ -1,0 +1,181 @@
+// Jobs: written, read and claimed. Lists stand in job_lists.ts, what changes a job afterwards in
+// job_changes.ts.
+
+import type { JobUuid, RunnerId } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { Job, NewJob } from "../../../domain/job/job.ts";
+import type { Execution } from "../../../domain/job/state.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { type Definition, definitionAt, definitionFor } from "./definitions.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { BYTES } from "./texts.ts";
+import { fitting } from "../text_parts.ts";
+import { insertResult } from "./task_results.ts";
+import { nextTurn, readyDelayedJobs } from "./turns.ts";
+import { HOLDS_TARGET } from "./unfinished.ts";
+
+/** Bytes of the jobs of one claim, which are parsed without a pause. */
+const CLAIM_BYTES = 1024 * 1024;
+
+/** What became of the row of a new job. */
+export type InsertOutcome = Extract<CreateJobOutcome, { kind: "created" | "duplicate" }>;
+
+/** Writes a queued job, unless an unfinished one has the same target and params. */
+export function insertJob(
+  db: Connection,
+  job: NewJob,
+  paramsSha256: string | null,
+): InsertOutcome {
+  const definition = definitionFor(db, job.workflow);
+  const ready = job.exec_after <= job.created_at;
+  const inserted = db.run(
+    `INSERT INTO jobs (
+       uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
+       turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
+       elapsed_ms, phases_ms, lease, starts)
+     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+             0, 0, 0, 0)
+     ON CONFLICT (target, params_sha256) WHERE target IS NOT NULL AND ${HOLDS_TARGET} DO NOTHING`,
+    job.uuid,
+    job.workflow.uuid,
+    definition,
+    (job.workflow.oncancel ?? []).length > 0 ? 1 : 0,
+    job.exec_after,
+    ready ? nextTurn(db, job.workflow.uuid) : null,
+    job.target,
+    JSON.stringify(job.params),
+    paramsSha256,
+    job.locks ?? null,
+    job.callback_url ?? null,
+    typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
+    JSON.stringify(propsOf(job)),
+    job.created_at,
+  );
+  if (inserted === 0) {
+    return { kind: "duplicate", job_uuid: holderOf(db, job.target, paramsSha256) };
+  }
+  insertFirstResults(db, job);
+  return { kind: "created", job: { ...queuedJob(job), ...definitionAt(job.workflow) } };
+}
+
+/** The results that a job brings along from an earlier one. */
+function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob): void {
+  if (chain_results.length === 0) return;
+  const id = selectJobRow(db, uuid)?.id;
+  if (id === undefined) throw new Error(`Cannot write results of job ${uuid}: its row is missing`);
+  for (const entry of chain_results) insertResult(db, id, "chain", entry);
+}
+
+/** What the engine keeps on the job: names of secrets too, since a workflow may be changed. */
+function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
+  return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
+}
+
+/** The job as it was written, without what its definition says. */
+function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
+  return {
+    uuid: job.uuid,
+    workflow_uuid: job.workflow.uuid,
+    execution: "queued",
+    phase: "chain",
+    exec_after: job.exec_after,
+    claimable_at: job.exec_after,
+    target: job.target,
+    locks: job.locks ?? null,
+    callback_url: job.callback_url ?? null,
+    params: job.params,
+    props: propsOf(job),
+    chain_results: job.chain_results ?? [],
+    onerror_results: [],
+    oncancel_results: [],
+    created_at: job.created_at,
+    started_at: null,
+    finished_at: null,
+    elapsed_ms: 0,
+    phases_ms: 0,
+    runner_id: null,
+    lease: 0,
+    starts: 0,
+  };
+}
+
+function holderOf(db: Connection, target: string | null, paramsSha256: string | null): JobUuid {
+  const row = db.row<{ uuid: JobUuid }>(
+    `SELECT uuid FROM jobs
+      WHERE target = ? AND params_sha256 = ? AND ${HOLDS_TARGET}`,
+    target,
+    paramsSha256,
+  );
+  if (row === undefined) {
+    throw new Error(`Cannot name the job that holds target ${target}: it is missing`);
+  }
+  return row.uuid;
+}
+
+export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
+  const row = selectJobRow(db, uuid);
+  return row === undefined ? undefined : jobFromRow(db, row);
+}
+
+/** The row itself, for statements that go on with its id. */
+export function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
+  return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
+}
+
+export function selectExecution(db: Connection, uuid: JobUuid): Execution | undefined {
+  const sql = "SELECT execution FROM jobs WHERE uuid = ?";
+  return db.row<{ execution: Execution }>(sql, uuid)?.execution;
+}
+
+/** Takes the jobs whose turn it is: as many as may be read at once, and one at least. */
+export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
+  readyDelayedJobs(db, now);
+  const turns = db.rows<{ id: number; bytes: number }>(
+    `SELECT id, ${BYTES} AS bytes FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
+    limit,
+  );
+  return turns.slice(0, fitting(turns, 0, CLAIM_BYTES)).flatMap(({ id }) =>
+    claimJob(db, id, runner, now) ?? []
+  );
+}
+
+/**
+ * Gives a ready job to a runner. A canceled job whose oncancel chain is due stays canceled; every
+ * other one becomes running.
+ */
+function claimJob(db: Connection, id: number, runner: RunnerId, now: Instant): Job | undefined {
+  const row = db.row<JobRow>(
+    `UPDATE jobs
+        SET execution = CASE execution WHEN 'queued' THEN 'running' ELSE execution END,
+            runner_id = ?2, lease = lease + 1, claimable_at = NULL, turn = NULL,
+            starts = starts + 1, started_at = coalesce(started_at, ?3)
+      WHERE id = ?1 AND turn IS NOT NULL
+     RETURNING ${JOB_COLUMNS}`,
+    id,
+    runner,
+    now,
+  );
+  return row === undefined ? undefined : jobFromRow(db, row);
+}
+
+/** Whether a job is ready, or when the first one will be. */
+export function selectNextDue(db: Connection): NextDue {
+  const ready = db.row("SELECT 1 FROM jobs WHERE turn IS NOT NULL LIMIT 1");
+  if (ready !== undefined) return { kind: "ready" };
+  const row = db.row<{ due: Instant | null }>(
+    "SELECT min(claimable_at) AS due FROM jobs WHERE claimable_at IS NOT NULL AND turn IS NULL",
+  );
+  const instant = row?.due ?? null;
+  return instant === null ? { kind: "none" } : { kind: "at", instant };
+}
+
+/** Jobs that are not final, told by the counters. */
+export function countUnfinished(db: Connection): number {
+  const row = db.row<{ jobs: number | null }>(
+    `SELECT sum(jobs) AS jobs FROM job_counts
+      WHERE minute = '' AND execution IN ('queued', 'running', 'waiting')`,
+  );
+  return row?.jobs ?? 0;
+}

@@ -1,0 +1,156 @@
+// Lists of jobs, newest first, and how many there are. Where no index answers a filter, jobs are
+// looked at in parts of some milliseconds, with other work let through in between: a list of a
+// million jobs, or of jobs with large params, must not hold up the agent.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Job } from "../../../domain/job/job.ts";
+import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { type Bound, type Condition, conditionsOf, isScan, whereOf } from "./job_filter.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { otherWork } from "./other_work.ts";
+
+/** Jobs that are looked at in the first part of a scan, and in any. */
+const PART_FIRST = 100;
+const PART_MAX = 20_000;
+/** Milliseconds that a part should take; the next one is made longer or shorter to that end. */
+const PART_MS = 4;
+
+/** Newest first. */
+export async function listJobs(
+  db: Connection,
+  filter: JobFilter,
+  page: JobPage,
+): Promise<ListedJob[]> {
+  const rows = await listRows<JobRow>(db, JOB_COLUMNS, filter, page);
+  return await db.durably(() => rows.map((row) => ({ job: jobFromRow(db, row), place: row.id })));
+}
+
+/** The same without what the jobs hold. */
+export async function listKeys(
+  db: Connection,
+  filter: JobFilter,
+  page: JobPage,
+): Promise<JobKey[]> {
+  const columns = "id, uuid, props ->> 'next_attempt' IS NOT NULL AS retried";
+  const rows = await listRows<{ id: number; uuid: JobUuid; retried: number }>(
+    db,
+    columns,
+    filter,
+    page,
+  );
+  return await db.durably(() =>
+    rows.map(({ id, uuid, retried }) => ({ uuid, place: id, retried: retried === 1 }))
+  );
+}
+
+/** The newest jobs of one target, found through their index. */
+export function selectJobsOfTarget(db: Connection, target: string, limit: number): Job[] {
+  return selectRows<JobRow>(db, JOB_COLUMNS, conditionsOf({ target }), limit, 0)
+    .map((row) => jobFromRow(db, row));
+}
+
+/** How many jobs fit. */
+export async function countJobs(db: Connection, filter: JobFilter): Promise<number> {
+  const { execution, ...others } = filter;
+  if (Object.values(others).every((value) => value === undefined)) {
+    return await db.durably(() => countByExecution(db, execution ?? null));
+  }
+  const conditions = conditionsOf(filter);
+  if (!isScan(filter)) return await db.durably(() => countRows(db, conditions));
+  let jobs = 0;
+  await scan(db, undefined, (part) => {
+    jobs += countRows(db, [...conditions, ...part]);
+    return "more";
+  });
+  return await db.durably(() => jobs);
+}
+
+export async function listRows<Row extends { readonly id: number }>(
+  db: Connection,
+  columns: string,
+  filter: JobFilter,
+  { limit, offset = 0, before }: JobPage,
+): Promise<Row[]> {
+  const conditions = conditionsOf(filter);
+  if (!isScan(filter)) {
+    const all = before === undefined ? conditions : [...conditions, below(before)];
+    return selectRows<Row>(db, columns, all, limit ?? -1, offset);
+  }
+  const wanted = limit ?? Number.MAX_SAFE_INTEGER;
+  const found: Row[] = [];
+  let skip = offset;
+  await scan(db, before, (part) => {
+    const here = [...conditions, ...part];
+    const skipped = skip > 0 ? Math.min(countRows(db, here), skip) : 0;
+    found.push(...selectRows<Row>(db, columns, here, wanted - found.length, skipped));
+    skip -= skipped;
+    return found.length < wanted ? "more" : "enough";
+  });
+  return found;
+}
+
+/** Goes through all jobs in parts, from the newest to the oldest, until it is enough. */
+async function scan(
+  db: Connection,
+  before: number | undefined,
+  look: (part: readonly Condition[]) => "more" | "enough",
+): Promise<void> {
+  const { first, last } = bordersOf(db);
+  let top = before ?? last + 1;
+  let jobs = PART_FIRST;
+  while (top > first) {
+    const bottom = top - jobs;
+    const beganMs = performance.now();
+    if (look([below(top), { sql: "id >= ?", values: [bottom] }]) === "enough") return;
+    const inTime = performance.now() - beganMs < PART_MS;
+    jobs = inTime ? Math.min(jobs * 2, PART_MAX) : Math.max(Math.floor(jobs / 2), 1);
+    top = bottom;
+    await otherWork();
+  }
+}
+
+function below(place: number): Condition {
+  return { sql: "id < ?", values: [place] };
+}
+
+function selectRows<Row extends object>(
+  db: Connection,
+  columns: string,
+  conditions: readonly Condition[],
+  limit: number,
+  offset: number,
+): Row[] {
+  const where = whereOf(conditions);
+  const bound: Bound[] = [...where.values, limit, offset];
+  return db.rows<Row>(
+    `SELECT ${columns} FROM jobs ${where.sql} ORDER BY id DESC LIMIT ? OFFSET ?`,
+    ...bound,
+  );
+}
+
+function countRows(db: Connection, conditions: readonly Condition[]): number {
+  const where = whereOf(conditions);
+  const row = db.row<{ jobs: number }>(
+    `SELECT count(*) AS jobs FROM jobs ${where.sql}`,
+    ...where.values,
+  );
+  return row?.jobs ?? 0;
+}
+
+/** Told by the counters, which stand for every job there is. */
+function countByExecution(db: Connection, execution: string | null): number {
+  const row = db.row<{ jobs: number | null }>(
+    "SELECT sum(jobs) AS jobs FROM job_counts WHERE minute = '' AND (?1 IS NULL OR execution = ?1)",
+    execution,
+  );
+  return row?.jobs ?? 0;
+}
+
+/** The places of the oldest job and of the newest one. */
+function bordersOf(db: Connection): { first: number; last: number } {
+  const row = db.row<{ first: number | null; last: number | null }>(
+    "SELECT (SELECT min(id) FROM jobs) AS first, (SELECT max(id) FROM jobs) AS last",
+  );
+  return { first: row?.first ?? 0, last: row?.last ?? -1 };
+}

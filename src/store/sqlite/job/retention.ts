@@ -1,0 +1,116 @@
+// What is removed: finished jobs that are old or too many, with their results and callbacks, and
+// after them their info and what nobody refers to any more.
+
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import type { Retention } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { jobRow } from "./texts.ts";
+import { deleteUnusedDefinitions } from "./definitions.ts";
+import { deleteGoneRunners } from "./leases.ts";
+
+/** How long a repeated request is known by its idempotency key, milliseconds: a day. */
+const IDEMPOTENCY_MS = 86_400_000;
+
+/**
+ * Jobs that nothing is waited for any more: one that still undoes something after a cancel, whose
+ * callback has yet to be told, or that answers a repeated request, stays.
+ */
+const AT_REST = `finished_at IS NOT NULL AND runner_id IS NULL AND claimable_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM callbacks WHERE job_id = jobs.id)
+  AND NOT EXISTS (SELECT 1 FROM idempotency_keys WHERE job_id = jobs.id)`;
+
+/** Removes info of the jobs that are gone, which may be much. @returns the entries */
+export function pruneInfo(db: Connection, entries: number): number {
+  let left = entries;
+  for (const id of selectRemovedJobs(db)) {
+    left -= deleteInfo(db, id, left);
+    if (left <= 0) break;
+    db.run("DELETE FROM removed_jobs WHERE job_id = ?", id);
+  }
+  return entries - left;
+}
+
+function selectRemovedJobs(db: Connection): number[] {
+  return db.rows<{ job_id: number }>("SELECT job_id FROM removed_jobs ORDER BY job_id")
+    .map(({ job_id }) => job_id);
+}
+
+/** Removes what may go. @returns the number of jobs */
+export function prune(db: Connection, retention: Retention, now: Instant): number {
+  deleteOldKeys(db, instantAfter(now, -IDEMPOTENCY_MS));
+  const definitions = new Set<number>();
+  const jobs = jobsToGo(db, retention);
+  for (const id of jobs) {
+    db.readers.changing(jobRow(id));
+    definitions.add(deleteJob(db, id));
+  }
+  if (jobs.length === 0) return 0;
+  deleteEmptyCounts(db);
+  deleteUnusedDefinitions(db, definitions);
+  deleteGoneRunners(db, now);
+  return jobs.length;
+}
+
+/** Those that are too old, and then the oldest while there are too many. */
+function jobsToGo(db: Connection, retention: Retention): number[] {
+  const { finished_before, finished_max, limit } = retention;
+  const old = selectOldJobs(db, finished_before, limit);
+  const excess = Math.min(excessOf(db, finished_max), limit);
+  // Both begin with the oldest: the longer list holds the other.
+  return excess > old.length ? selectOldestJobs(db, excess) : old;
+}
+
+function selectOldJobs(db: Connection, before: Instant, limit: number): number[] {
+  return db.rows<{ id: number }>(
+    `SELECT id FROM jobs WHERE ${AT_REST} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
+    before,
+    limit,
+  ).map(({ id }) => id);
+}
+
+function selectOldestJobs(db: Connection, limit: number): number[] {
+  return db.rows<{ id: number }>(
+    `SELECT id FROM jobs WHERE ${AT_REST} ORDER BY finished_at LIMIT ?`,
+    limit,
+  ).map(({ id }) => id);
+}
+
+/** Finished jobs beyond so many. */
+function excessOf(db: Connection, finishedMax: number): number {
+  const row = db.row<{ jobs: number | null }>(
+    `SELECT sum(jobs) AS jobs FROM job_counts
+      WHERE minute = '' AND execution IN ('succeeded', 'failed', 'canceled', 'retried')`,
+  );
+  return Math.max((row?.jobs ?? 0) - finishedMax, 0);
+}
+
+function deleteInfo(db: Connection, job: number, limit: number): number {
+  return db.run(
+    `DELETE FROM job_info WHERE job_id = ?1 AND position IN (
+       SELECT position FROM job_info WHERE job_id = ?1 ORDER BY position LIMIT ?2)`,
+    job,
+    limit,
+  );
+}
+
+/** @returns the definition that the job had */
+function deleteJob(db: Connection, id: number): number {
+  const row = db.row<{ definition_id: number }>(
+    "DELETE FROM jobs WHERE id = ? RETURNING definition_id",
+    id,
+  );
+  if (row === undefined) throw new Error(`Cannot remove job ${id}: its row is missing`);
+  db.run(
+    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_info WHERE job_id = ?1)",
+    id,
+  );
+  return row.definition_id;
+}
+
+function deleteOldKeys(db: Connection, before: Instant): void {
+  db.run("DELETE FROM idempotency_keys WHERE created_at < ?", before);
+}
+
+function deleteEmptyCounts(db: Connection): void {
+  db.run("DELETE FROM job_counts WHERE jobs = 0 AND minute <> ''");
+}

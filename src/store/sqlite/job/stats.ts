@@ -1,0 +1,63 @@
+// Counts of jobs per execution. They are read from job_counts, which triggers keep exact; only the
+// minute in which a window begins is counted job by job.
+
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
+import type { JobStats } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+
+const HOUR_MS = 3_600_000;
+
+type Counts = Record<Execution, number>;
+
+/**
+ * The four disjoint windows by instant of creation: `current` under one hour ago, `past_hour` one to
+ * two hours, `past_24h` two to 24 hours, `all_time` longer.
+ * @see document 2, Stats
+ */
+export function selectStats(db: Connection, now: Instant): JobStats {
+  const hour = countsSince(db, instantAfter(now, -HOUR_MS));
+  const twoHours = countsSince(db, instantAfter(now, -2 * HOUR_MS));
+  const day = countsSince(db, instantAfter(now, -24 * HOUR_MS));
+  return {
+    all_time: difference(countsOfAll(db), day),
+    past_24h: difference(day, twoHours),
+    past_hour: difference(twoHours, hour),
+    current: hour,
+  };
+}
+
+interface CountRow {
+  readonly execution: Execution;
+  readonly jobs: number;
+}
+
+function countsSince(db: Connection, since: Instant): Counts {
+  const minute = since.slice(0, 16);
+  return countsOf(db.rows<CountRow>(
+    `SELECT execution, sum(jobs) AS jobs FROM (
+       SELECT execution, jobs FROM job_counts WHERE minute > ?1
+       UNION ALL
+       SELECT execution, 1 FROM jobs
+        WHERE created_at >= ?2 AND created_at < ?1 || ':60')
+     GROUP BY execution`,
+    minute,
+    since,
+  ));
+}
+
+function countsOfAll(db: Connection): Counts {
+  return countsOf(db.rows<CountRow>("SELECT execution, jobs FROM job_counts WHERE minute = ''"));
+}
+
+function countsOf(rows: readonly CountRow[]): Counts {
+  const counts = Object.fromEntries(EXECUTIONS.map((execution) => [execution, 0])) as Counts;
+  for (const { execution, jobs } of rows) counts[execution] = jobs;
+  return counts;
+}
+
+function difference(from: Counts, less: Counts): Counts {
+  return Object.fromEntries(
+    EXECUTIONS.map((execution) => [execution, from[execution] - less[execution]]),
+  ) as Counts;
+}

@@ -1,0 +1,256 @@
+// Jobs as texts: what jobOnWire() makes of a job, written by SQLite from the texts of its row, its
+// definition and its results. A page of small jobs is one statement that answers one run of bytes; a
+// large job is a row of parts, of which those that are large are read when they are sent.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { type Phase, PHASES } from "../../../domain/job/job.ts";
+import { EXECUTIONS } from "../../../domain/job/state.ts";
+import {
+  ATTEMPT_FIELDS,
+  ENGINE_FIELDS,
+  executionOnWire,
+  type Wording,
+} from "../../../domain/job/wire.ts";
+import type { JobFilter, JobPage } from "../../job_store.ts";
+import {
+  type LazyPart,
+  PART_BYTES,
+  type Showing,
+  type StoredText,
+  type TextPage,
+} from "../../stored_text.ts";
+import type { Connection } from "../connection.ts";
+import { listRows } from "./lists.ts";
+import { fitting, partAt, readText, textOf } from "../text_parts.ts";
+
+const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
+
+/** Members of `props` that a response does not show. */
+const HIDDEN = [...ENGINE_FIELDS].filter((name) => !ATTEMPT_FIELDS.some((shown) => shown === name));
+const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN.map((name) => `'$.${name}'`).join(", ")})`;
+/** What tasks have set, as members with a comma behind them. */
+const PROPS = `CASE WHEN j.props = '{}' OR ${SHOWN_PROPS} = '{}' THEN ''
+  ELSE concat(substr(${SHOWN_PROPS}, 2, length(${SHOWN_PROPS}) - 2), ',') END`;
+
+const results = (phase: Phase) =>
+  `(SELECT group_concat(entry, ',') FROM task_results
+     WHERE job_id = j.id AND phase = '${phase}')`;
+
+/** Bytes of a job, but for its smaller fields; SQLite keeps lengths apart, so that no text is read. */
+export const BYTES =
+  `octet_length(params) + octet_length(props) + coalesce(octet_length(target), 0) +
+  (SELECT octet_length(chain) + octet_length(onerror) + octet_length(oncancel)
+     FROM definitions WHERE id = definition_id) +
+  (SELECT total(octet_length(entry)) FROM task_results WHERE job_id = jobs.id)`;
+
+/** Names of fields of this job that its workflow calls secret. */
+const SECRETS = "j.props -> '$.secret_params'";
+
+/** A column that may be null, with its name: what is null is nothing to concat(). */
+const given = (name: string) => `',"${name}":' || nullif(json_quote(j.${name}), 'null')`;
+/** The same of a column whose texts need no escapes. */
+const plain = (name: string) => `',"${name}":"' || j.${name} || '"'`;
+
+const ELAPSED = `(j.phases_ms + j.elapsed_ms) / 1000,
+  CASE (j.phases_ms + j.elapsed_ms) % 1000 WHEN 0 THEN NULL
+    ELSE rtrim(printf('.%03d', (j.phases_ms + j.elapsed_ms) % 1000), '0') END`;
+
+/** Why an unfinished job does not run; the rules are those of job_wire.ts. */
+const WAIT = `CASE
+  WHEN j.execution = 'waiting' THEN ',"reason":"waiting_for_resume"'
+  WHEN j.execution <> 'queued' OR j.claimable_at IS NULL THEN NULL
+  WHEN j.claimable_at <= ?1 THEN ',"reason":"waiting_for_slot"'
+  ELSE ',"reason":"scheduled","next_run_at":"' || j.claimable_at || '"' END`;
+
+/** The pieces of a job in their order: arguments of concat(), those that may be large by name. */
+function piecesOf(wording: Wording): readonly [sql: string, large?: Large][] {
+  const words = EXECUTIONS.map((word) => `WHEN '${word}' THEN '${executionOnWire(word, wording)}'`);
+  return [
+    ["'{'"],
+    [PROPS, "props"],
+    [`'"uuid":"', j.uuid, '","workflow_uuid":"', j.workflow_uuid, '","name":', json_quote(d.name),
+      ',"execution":"', CASE j.execution ${words.join(" ")} END, '"', ${WAIT}, ',"chain":'`],
+    ["d.chain", "chain"],
+    [`',"onerror":'`],
+    ["d.onerror", "onerror"],
+    [`',"chain_results":['`],
+    [results("chain"), "chain_results"],
+    [`'],"onerror_results":['`],
+    [results("onerror"), "onerror_results"],
+    [`']', CASE d.oncancel WHEN '[]' THEN NULL ELSE ',"oncancel":' END`],
+    ["nullif(d.oncancel, '[]')", "oncancel"],
+    ["CASE d.oncancel WHEN '[]' THEN NULL ELSE ',\"oncancel_results\":[' END"],
+    [`CASE d.oncancel WHEN '[]' THEN NULL ELSE ${results("oncancel")} END`, "oncancel_results"],
+    [`CASE d.oncancel WHEN '[]' THEN NULL ELSE ']' END, ',"timeout":', d.timeout,
+      ',"exec_after":"', j.exec_after, '","params":'`],
+    ["j.params", "params"],
+    [`${given("target")}, ${given("locks")}, ${given("callback_url")}, ${plain("created_at")},
+      ${plain("started_at")}, ${plain("finished_at")}, ${plain("runner_id")},
+      ',"elapsed":', ${ELAPSED}, '}'`],
+  ];
+}
+
+/** Pieces that may be large. */
+type Large = "props" | "chain" | "onerror" | "oncancel" | "params" | `${Phase}_results`;
+
+interface Statements {
+  readonly pieces: ReturnType<typeof piecesOf>;
+  readonly one: string;
+  readonly apart: string;
+  readonly together: string;
+}
+
+/** The rows in the order of a list of ids. */
+const LISTED = "json_each(?2) AS listed CROSS JOIN jobs AS j ON j.id = listed.value " +
+  "JOIN definitions AS d ON d.id = j.definition_id";
+
+function statementsOf(wording: Wording): Statements {
+  const pieces = piecesOf(wording);
+  const whole = `concat(${pieces.map(([sql]) => sql).join(", ")})`;
+  return {
+    pieces,
+    one: `SELECT j.id, ${SECRETS} AS secrets, CAST(${whole} AS BLOB) AS text
+            FROM ${JOBS} WHERE j.id = ?2`,
+    apart: `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`,
+    together: `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets
+                 FROM ${LISTED}`,
+  };
+}
+
+const STATEMENTS: Readonly<Record<Wording, Statements>> = {
+  document: statementsOf("document"),
+  "node-workflow": statementsOf("node-workflow"),
+};
+
+/** One job; undefined when it is not there. */
+export function jobText(
+  db: Connection,
+  uuid: JobUuid,
+  showing: Showing,
+): StoredText | undefined {
+  const found = db.row<{ id: number; bytes: number }>(
+    `SELECT id, ${BYTES} AS bytes FROM jobs WHERE uuid = ?`,
+    uuid,
+  );
+  if (found === undefined) return undefined;
+  if (found.bytes > PART_BYTES) return largeText(db, found.id, showing);
+  const row = db.row<{ text: Uint8Array; secrets: string | null }>(
+    STATEMENTS[showing.wording].one,
+    showing.now,
+    found.id,
+  );
+  return row === undefined ? undefined : readText(row.text, row.secrets);
+}
+
+/** Bytes of a job, about. */
+export function jobBytes(db: Connection, uuid: JobUuid): number | undefined {
+  const sql = `SELECT ${BYTES} AS bytes FROM jobs WHERE uuid = ?`;
+  return db.row<{ bytes: number }>(sql, uuid)?.bytes;
+}
+
+/** What is asked first of the jobs of a list. */
+const SIZED = `id, ${BYTES} AS bytes`;
+
+/** The next jobs of a list, newest first: as many as fit a part, or one that is larger. */
+export async function jobTexts(
+  db: Connection,
+  filter: JobFilter,
+  page: JobPage & { readonly limit: number },
+  showing: Showing,
+): Promise<TextPage> {
+  const rows = await listRows<{ id: number; bytes: number }>(db, SIZED, filter, page);
+  return await db.durably(() => {
+    const fit = rows.slice(0, fitting(rows));
+    const texts = fit.length === 1 && (fit[0]?.bytes ?? 0) > PART_BYTES
+      ? fit.flatMap(({ id }) => largeText(db, id, showing) ?? [])
+      : smallTexts(db, fit.map(({ id }) => id), showing);
+    return {
+      texts,
+      entries: fit.length,
+      place: fit.at(-1)?.id,
+      last: rows.length < page.limit && fit.length === rows.length,
+    };
+  });
+}
+
+function smallTexts(db: Connection, ids: readonly number[], showing: Showing): StoredText[] {
+  if (ids.length === 0) return [];
+  const { apart, together } = STATEMENTS[showing.wording];
+  return db.rows<{ text: Uint8Array | null; secrets: string | null }>(
+    showing.apart ? apart : together,
+    showing.now,
+    JSON.stringify(ids),
+    // Together they are null when all of them were removed since they were found.
+  ).flatMap(({ text, secrets }) => text === null ? [] : [readText(text, secrets)]);
+}
+
+/** A job in parts. The smaller fields are read now, the others when they are sent. */
+function largeText(db: Connection, id: number, showing: Showing): StoredText | undefined {
+  const { pieces } = STATEMENTS[showing.wording];
+  const columns = pieces.map(([sql, large], index) =>
+    large === undefined
+      ? `concat(${sql}) AS p${index}`
+      : `${
+        phaseOf(large) === undefined ? `coalesce(octet_length(${sql}), 0)` : "NULL"
+      } AS p${index}`
+  );
+  const row = db.row<Record<string, string | number | null>>(
+    `SELECT ${columns.join(", ")}, ${SECRETS} AS secrets
+       FROM ${JOBS} WHERE j.id = ?2`,
+    showing.now,
+    id,
+  );
+  // It was removed since it was found.
+  if (row === undefined) return undefined;
+  const parts = pieces.flatMap(([sql, large], index) => {
+    const found = row[`p${index}`];
+    if (large === undefined) return [String(found)];
+    const phase = phaseOf(large);
+    if (phase !== undefined) return resultParts(db, id, phase);
+    const bytes = Number(found);
+    const from = `${JOBS} WHERE j.id = ?`;
+    return [partAt(db, { row: jobRow(id), sql, from, values: [id], bytes })];
+  });
+  return textOf(parts, typeof row.secrets === "string" ? row.secrets : null);
+}
+
+/** The phase whose results a piece holds. */
+function phaseOf(large: Large): Phase | undefined {
+  return PHASES.find((phase) => large === `${phase}_results`);
+}
+
+/** The results of a phase as they are now: few of them together, a large one by itself. */
+function resultParts(db: Connection, id: number, phase: Phase): (LazyPart | string)[] {
+  const rows = db.rows<{ position: number; bytes: number }>(
+    `SELECT position, octet_length(entry) AS bytes FROM task_results
+      WHERE job_id = ? AND phase = ? ORDER BY position`,
+    id,
+    phase,
+  );
+  const parts: (LazyPart | string)[] = [];
+  for (let at = 0; at < rows.length;) {
+    const fit = rows.slice(at, at + fitting(rows, at));
+    if (at > 0) parts.push(",");
+    parts.push(partAt(db, {
+      row: jobRow(id),
+      sql: "group_concat(entry, ',')",
+      from: "task_results WHERE job_id = ? AND phase = ? AND position BETWEEN ? AND ?",
+      values: [id, phase, fit[0]?.position ?? 0, fit.at(-1)?.position ?? 0],
+      bytes: fit.reduce((sum, row) => sum + row.bytes, fit.length - 1),
+    }));
+    at += fit.length;
+  }
+  return parts;
+}
+
+/** A job as a row that is being read. */
+export function jobRow(id: number): string {
+  return `job ${id}`;
+}
+
+/** A job is about to be changed: those who read it are given it as it is. */
+export function changingJob(db: Connection, uuid: JobUuid): void {
+  if (db.readers.idle) return;
+  const row = db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid);
+  if (row !== undefined) db.readers.changing(jobRow(row.id));
+}

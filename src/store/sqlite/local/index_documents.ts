@@ -1,0 +1,99 @@
+// The documents of the image index, as the upstream wrote them, and the reports of the syncs.
+// Bodies are kept compressed: JSON of the index shrinks to a tenth, and with it the file, its log
+// and its backups, which costs less time than writing it out.
+
+import type { IndexDocument, IndexSync } from "../../store.ts";
+import type { Connection } from "../connection.ts";
+
+/** Reports of syncs that are kept. */
+const SYNC_REPORTS_MAX = 100;
+/** Bytes under which a document is not worth compressing. */
+const COMPRESSED_BYTES_MIN = 512;
+
+/** A document as its row has it. */
+export interface StoredBody extends IndexDocument {
+  readonly encoding: "identity" | "gzip";
+}
+
+/** Compresses documents for their rows. */
+export async function packDocuments(documents: readonly IndexDocument[]): Promise<StoredBody[]> {
+  const packed: StoredBody[] = [];
+  for (const document of documents) packed.push(await packDocument(document));
+  return packed;
+}
+
+async function packDocument(document: IndexDocument): Promise<StoredBody> {
+  const { body } = document;
+  if (body.byteLength >= COMPRESSED_BYTES_MIN) {
+    const smaller = await piped(body, new CompressionStream("gzip"));
+    if (smaller.byteLength < body.byteLength) {
+      return { ...document, body: smaller, encoding: "gzip" };
+    }
+  }
+  return { ...document, encoding: "identity" };
+}
+
+/** The document of a row. */
+export async function unpackDocument(row: StoredBody): Promise<IndexDocument> {
+  const { encoding, ...document } = row;
+  if (encoding === "identity") return document;
+  return { ...document, body: await piped(row.body, new DecompressionStream("gzip")) };
+}
+
+async function piped(
+  bytes: Uint8Array,
+  through: TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>,
+): Promise<Uint8Array> {
+  const source = new Blob([new Uint8Array(bytes)]).stream();
+  return new Uint8Array(await new Response(source.pipeThrough(through)).arrayBuffer());
+}
+
+export function selectDocument(db: Connection, path: string): StoredBody | undefined {
+  return db.row<StoredBody>(
+    `SELECT path, body, encoding, sha256, etag, last_modified, fetched_at
+       FROM index_documents WHERE path = ?`,
+    path,
+  );
+}
+
+export function selectDocuments(db: Connection): Omit<IndexDocument, "body">[] {
+  return db.rows<Omit<IndexDocument, "body">>(
+    "SELECT path, sha256, etag, last_modified, fetched_at FROM index_documents ORDER BY path",
+  );
+}
+
+export function upsertDocument(db: Connection, document: StoredBody): void {
+  db.run(
+    `INSERT INTO index_documents (path, body, sha256, etag, last_modified, fetched_at, encoding)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+     ON CONFLICT (path) DO UPDATE
+        SET body = ?2, sha256 = ?3, etag = ?4, last_modified = ?5, fetched_at = ?6, encoding = ?7`,
+    document.path,
+    document.body,
+    document.sha256,
+    document.etag,
+    document.last_modified,
+    document.fetched_at,
+    document.encoding,
+  );
+}
+
+export function deleteDocument(db: Connection, path: string): void {
+  db.run("DELETE FROM index_documents WHERE path = ?", path);
+}
+
+export function insertSync(db: Connection, sync: IndexSync): void {
+  db.run("INSERT INTO index_syncs (report) VALUES (?)", JSON.stringify(sync));
+  db.run(
+    "DELETE FROM index_syncs WHERE id <= (SELECT max(id) FROM index_syncs) - ?",
+    SYNC_REPORTS_MAX,
+  );
+}
+
+export function selectLastSync(db: Connection): IndexSync | undefined {
+  const row = db.row<{ report: string }>(
+    "SELECT report FROM index_syncs ORDER BY id DESC LIMIT 1",
+  );
+  // The text was made by this store from a report.
+  return row === undefined ? undefined : JSON.parse(row.report) as IndexSync;
+}

@@ -1,0 +1,174 @@
+// The verified files of the host, what was downloaded to make them, and which jobs use them.
+
+import { type CheckLevel, reaches } from "../../../domain/index/check_level.ts";
+import type { Digest } from "../../../domain/digest.ts";
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { DownloadedMedia, MediaDownload, MediaFile, MediaStore } from "../../media_store.ts";
+import type { Connection } from "../connection.ts";
+
+const COLUMNS = `f.sha256, f.name, f.path, f.size, f.source, f.origin, f.label, f.level,
+  f.created_at, f.last_used_at, f.verified_at`;
+/** Whether an unfinished job uses the file `f`. */
+const IN_USE = `EXISTS (SELECT 1 FROM media_uses u JOIN jobs j ON j.id = u.job_id
+  WHERE u.sha256 = f.sha256 AND j.finished_at IS NULL)`;
+
+/** The part of the store about verified files. */
+export function openMediaStore(db: Connection): MediaStore {
+  return {
+    keep: (file, download) =>
+      db.write("media_keep", () => {
+        upsertFile(db, file);
+        if (download !== undefined) upsertDownload(db, file.sha256, download);
+      }),
+    find: (digest, packed) => db.durably(() => selectByDownload(db, digest, packed)),
+    get: (sha256) => db.durably(() => selectFile(db, sha256)),
+    list: () => db.durably(() => selectFiles(db)),
+    use: (sha256, now, job) => db.write("media_use", () => useFile(db, sha256, now, job)),
+    raise: (sha256, level) => db.write("media_raise", () => raiseLevel(db, sha256, level)),
+    verified: (sha256, now) => db.write("media_verified", () => updateVerified(db, sha256, now)),
+    users: (sha256) => db.durably(() => selectUsers(db, sha256)),
+    bytes: () => db.durably(() => selectBytes(db)),
+    unused: () => db.durably(() => selectUnused(db)),
+    remove: (sha256, damaged = false) =>
+      db.write("media_remove", () => removeFile(db, sha256, damaged)),
+  };
+}
+
+function upsertFile(db: Connection, file: MediaFile): void {
+  const known = selectFile(db, file.sha256);
+  const level = known !== undefined && reaches(known.level, file.level) ? known.level : file.level;
+  db.run(
+    `INSERT INTO media_files (sha256, name, path, size, source, origin, label, level, created_at,
+                              last_used_at, verified_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+     ON CONFLICT (sha256) DO UPDATE
+        SET name = ?2, path = ?3, size = ?4, source = ?5, origin = ?6, label = ?7, level = ?8,
+            last_used_at = ?10, verified_at = ?11`,
+    file.sha256,
+    file.name,
+    file.path,
+    file.size,
+    file.source,
+    file.origin,
+    file.label,
+    level,
+    file.created_at,
+    file.last_used_at,
+    file.verified_at,
+  );
+}
+
+function upsertDownload(db: Connection, file: string, download: MediaDownload): void {
+  db.run(
+    `INSERT INTO media_downloads (packed, sha256, sha512, file_sha256) VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (packed, sha256) DO UPDATE SET sha512 = coalesce(?3, sha512), file_sha256 = ?4`,
+    download.packed,
+    download.sha256,
+    download.sha512,
+    file,
+  );
+}
+
+interface DownloadRow extends MediaFile {
+  readonly packed: string;
+  readonly download_sha256: string;
+  readonly download_sha512: string | null;
+}
+
+function selectByDownload(
+  db: Connection,
+  { algorithm, value }: Digest,
+  packed: string,
+): DownloadedMedia | undefined {
+  // Two statements, each with an index of its own.
+  const row = algorithm === "sha256"
+    ? db.row<DownloadRow>(
+      `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256, d.sha512 AS download_sha512
+         FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256
+        WHERE d.packed = ? AND d.sha256 = ?`,
+      packed,
+      value,
+    )
+    : db.row<DownloadRow>(
+      `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256, d.sha512 AS download_sha512
+         FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256
+        WHERE d.packed = ? AND d.sha512 = ?`,
+      packed,
+      value,
+    );
+  if (row === undefined) return undefined;
+  const { packed: as, download_sha256, download_sha512, ...file } = row;
+  return { ...file, download: { packed: as, sha256: download_sha256, sha512: download_sha512 } };
+}
+
+function selectFile(db: Connection, sha256: string): MediaFile | undefined {
+  return db.row<MediaFile>(`SELECT ${COLUMNS} FROM media_files f WHERE f.sha256 = ?`, sha256);
+}
+
+function selectFiles(db: Connection): MediaFile[] {
+  return db.rows<MediaFile>(
+    `SELECT ${COLUMNS} FROM media_files f ORDER BY f.last_used_at DESC, f.sha256`,
+  );
+}
+
+function useFile(db: Connection, sha256: string, now: Instant, job: JobUuid | undefined): boolean {
+  const known = db.row(
+    "UPDATE media_files SET last_used_at = ?2 WHERE sha256 = ?1 RETURNING 1 AS known",
+    sha256,
+    now,
+  );
+  if (known === undefined) return false;
+  if (job !== undefined) {
+    db.run(
+      `INSERT INTO media_uses (sha256, job_id) SELECT ?1, id FROM jobs WHERE uuid = ?2
+       ON CONFLICT DO NOTHING`,
+      sha256,
+      job,
+    );
+  }
+  return true;
+}
+
+function raiseLevel(db: Connection, sha256: string, level: CheckLevel): void {
+  const known = selectFile(db, sha256);
+  if (known === undefined || reaches(known.level, level)) return;
+  db.run("UPDATE media_files SET level = ?2 WHERE sha256 = ?1", sha256, level);
+}
+
+function updateVerified(db: Connection, sha256: string, now: Instant): void {
+  db.run("UPDATE media_files SET verified_at = ?2 WHERE sha256 = ?1", sha256, now);
+}
+
+function selectUsers(db: Connection, sha256: string): JobUuid[] {
+  return db.rows<{ uuid: JobUuid }>(
+    `SELECT j.uuid FROM media_uses u JOIN jobs j ON j.id = u.job_id
+      WHERE u.sha256 = ? AND j.finished_at IS NULL ORDER BY j.id`,
+    sha256,
+  ).map(({ uuid }) => uuid);
+}
+
+function selectBytes(db: Connection): number {
+  const row = db.row<{ bytes: number | null }>(
+    "SELECT sum(size) AS bytes FROM media_files WHERE path IS NULL",
+  );
+  return row?.bytes ?? 0;
+}
+
+function selectUnused(db: Connection): MediaFile[] {
+  return db.rows<MediaFile>(
+    `SELECT ${COLUMNS} FROM media_files f WHERE f.path IS NULL AND NOT ${IN_USE}
+      ORDER BY f.last_used_at, f.sha256`,
+  );
+}
+
+function removeFile(
+  db: Connection,
+  sha256: string,
+  damaged: boolean,
+): "removed" | "in_use" | "not_found" {
+  if (selectFile(db, sha256) === undefined) return "not_found";
+  if (!damaged && selectUsers(db, sha256).length > 0) return "in_use";
+  db.run("DELETE FROM media_files WHERE sha256 = ?", sha256);
+  return "removed";
+}

@@ -1,0 +1,226 @@
+// One run of a workflow without an agent: the store is in memory, the host is simulated, and
+// everything else is what an agent runs, its guests and capabilities included. The wiring stands
+// beside that of agent.ts and is made of the same pieces. Nothing is left when it has ended.
+
+import { join } from "@std/path";
+import { type Ground, openRunner } from "../agent/runner.ts";
+import { withDecoders } from "../agent/agent_decoders.ts";
+import { httpLimits } from "../agent/limits.ts";
+import type { Config } from "../config/config.ts";
+import { type FlagValue, readConfig } from "../config/sources.ts";
+import { openMemoryBudget } from "../domain/memory_budget.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import { type JobUuid, randomUuid, type RunnerId } from "../domain/id.ts";
+import { systemNow } from "../domain/instant.ts";
+import type { Job, NewJob } from "../domain/job/job.ts";
+import { parseJobRequest, type Resume } from "../domain/job/request.ts";
+import { isFinal } from "../domain/job/state.ts";
+import { jobOnWire } from "../domain/job/wire.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { Workflow } from "../domain/job/workflow.ts";
+import { selfCommand } from "../program/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import { Bell } from "../program/loop.ts";
+import type { Runner } from "../runner/runner.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
+import type { Store } from "../store/store.ts";
+import { openTrialHost, type TrialHost } from "./host.ts";
+import { openTrialIndex } from "./trial_index.ts";
+
+/** What is tried. */
+export interface TrialOptions {
+  readonly workflow: Workflow;
+  readonly params: JsonObject;
+  readonly target: string | null;
+  /** Settings of an agent that count here too: `media-dir`, `index`, `allow-http-index`. */
+  readonly flags: Readonly<Record<string, FlagValue>>;
+  /** Relative paths in flags are below this folder. */
+  readonly cwd: string;
+  /** Absolute folder of a simulated host that is kept; null for one that is removed. */
+  readonly hostState: string | null;
+  /** Takes what an agent would log, without what tasks log: that is in the info of their job. */
+  readonly log: Log;
+}
+
+/** The job that is tried, as it is now. */
+export interface TrialLook {
+  /** As GET /jobs/:job_uuid answers it. */
+  readonly job: JsonObject;
+  /** `ended` also means that its oncancel tasks, if they run, have ended. */
+  readonly state: "under_way" | "waiting" | "ended";
+}
+
+/** A trial under way. */
+export interface Trial {
+  look(): Promise<TrialLook>;
+  /** Entries of the job's info, oldest first, without so many that were seen before. */
+  info(after: number): Promise<JsonObject[]>;
+  /** Waits until the job may have changed, at most so long. */
+  changed(ms: number, signal: AbortSignal): Promise<void>;
+  /** Reports the outcome of the task that set the job to waiting. */
+  resume(resume: Resume): Promise<void>;
+  /** The machines that stand in the simulated host. */
+  machines(): Promise<JsonObject[]>;
+}
+
+const FOLDER_PREFIX = "zonewright-try-";
+
+/**
+ * Runs a function beside a trial, and takes everything down when it has ended, however it ends.
+ * @throws {AgentError} `invalid_argument` for params, flags or folders that cannot be used;
+ * whatever the function throws, or what failed in taking down
+ */
+export async function withTrial<T>(
+  options: TrialOptions,
+  run: (trial: Trial) => Promise<T>,
+): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: FOLDER_PREFIX });
+  const parts: { name: string; close: () => void | Promise<void> }[] = [];
+  const opened: Ground["opened"] = (name, close) => void parts.push({ name, close });
+  opened("folder", () => Deno.remove(folder, { recursive: true }));
+  let result: T;
+  let left: unknown;
+  try {
+    result = await run(await startTrial(options, folder, opened));
+  } finally {
+    for (const { name, close } of parts.reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        left ??= error;
+        options.log.error("part not closed", { part: name, error });
+      }
+    }
+  }
+  if (left !== undefined) throw left;
+  return result;
+}
+
+async function startTrial(
+  options: TrialOptions,
+  folder: string,
+  opened: Ground["opened"],
+): Promise<Trial> {
+  const config = await configOf(options, folder);
+  const ground = await withDecoders({
+    // It has ended before anybody could change its mind.
+    follow: () => {},
+    config,
+    log: withoutTaskLines(options.log),
+    now: systemNow,
+    newUuid: randomUuid,
+    self: selfCommand(),
+    budget: openMemoryBudget(),
+    opened,
+  });
+  const job = newJob(options, config);
+  const store = await openSqliteStore(":memory:");
+  opened("store", () => store.close());
+  const host = await openTrialHost(ground, folder, options.hostState);
+  const mirror = openTrialIndex(ground, store, folder);
+  const bell = new Bell();
+  const { transport, vmadm } = host;
+  const rooms = { store, transport, vmadm, mirror, changed: () => bell.ring() };
+  const state = { path: folder, runner_id: randomUuid<RunnerId>(), release: () => {} };
+  const runner = await openRunner(ground, rooms, state);
+  opened("runner", () => runner.stop(0));
+  await store.jobs.create(job);
+  runner.wake();
+  return openLooks({ uuid: job.uuid, config, store, host, runner, bell });
+}
+
+/** The settings of a development agent in the folder, whatever file and environment say. */
+async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<Config> {
+  const config = readConfig({
+    flags: { ...flags, dev: true, slots: "1", "state-dir": join(folder, "state") },
+    env: {},
+    cwd,
+    os: Deno.build.os,
+  });
+  for (const path of config.media_dirs.value) {
+    const there = await Deno.stat(path).catch(() => undefined);
+    if (there?.isDirectory) continue;
+    const message = `Cannot use the media folder ${JSON.stringify(path)}: there is no such folder`;
+    throw invalidArgument("media-dir", message);
+  }
+  return config;
+}
+
+/** The job as POST /jobs would make it. The workflow is not stored: `cb("retry")` ends the trial. */
+function newJob({ workflow, params, target }: TrialOptions, config: Config): NewJob {
+  const body = { ...params, workflow: workflow.uuid, ...(target === null ? {} : { target }) };
+  const request = parseJobRequest(body, httpLimits(config));
+  const reserved = Object.keys(params).find((name) => !Object.hasOwn(request.params, name));
+  if (reserved !== undefined) {
+    const message = `Cannot use ${JSON.stringify(reserved)} as a parameter: POST /jobs reads it`;
+    throw invalidArgument(reserved, message);
+  }
+  if (workflow.chain.length === 0) {
+    throw invalidArgument("chain", "Cannot try the workflow: it has no tasks");
+  }
+  const created_at = systemNow();
+  return {
+    uuid: randomUuid<JobUuid>(),
+    workflow,
+    exec_after: created_at,
+    target: request.target,
+    params: request.params,
+    created_at,
+  };
+}
+
+interface Parts {
+  readonly uuid: JobUuid;
+  readonly config: Config;
+  readonly store: Store;
+  readonly host: TrialHost;
+  readonly runner: Runner;
+  readonly bell: Bell;
+}
+
+function openLooks({ uuid, config, store, host, runner, bell }: Parts): Trial {
+  const gone = () => new AgentError("internal", "Cannot look at the job: it is gone");
+  return {
+    async look() {
+      const job = await store.jobs.get(uuid);
+      if (job === undefined) throw gone();
+      return { job: jobOnWire(job, config.compat.value, systemNow()), state: stateOf(job) };
+    },
+    async info(after) {
+      const entries = await store.info.list(uuid, after);
+      if (entries === undefined) throw gone();
+      return entries;
+    },
+    changed: (ms, signal) => bell.wait(ms, signal),
+    async resume(resume) {
+      const outcome = await store.jobs.resume(uuid, resume, systemNow());
+      if (outcome.kind !== "changed") {
+        throw new AgentError("conflict", "Cannot resume the job: it does not wait");
+      }
+      runner.wake();
+    },
+    machines: () => host.machines(),
+  };
+}
+
+function stateOf(job: Job): TrialLook["state"] {
+  if (job.execution === "waiting") return "waiting";
+  // A canceled job is claimed, or to be claimed, while its oncancel tasks run.
+  const rests = job.runner_id === null && job.claimable_at === null;
+  return isFinal(job.execution) && rests ? "ended" : "under_way";
+}
+
+/** What a task logs is in the info of its job too, and is shown from there. */
+function withoutTaskLines(log: Log): Log {
+  const others =
+    (level: "debug" | "info" | "warn" | "error"): Log["error"] => (message, fields) => {
+      if (message !== "task logged") log[level](message, fields);
+    };
+  return {
+    debug: others("debug"),
+    info: others("info"),
+    warn: others("warn"),
+    error: others("error"),
+    with: (fields) => withoutTaskLines(log.with(fields)),
+  };
+}
