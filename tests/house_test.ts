@@ -23,7 +23,7 @@ const ROOMS: Record<string, readonly string[]> = {
     "program",
     "metrics/log.ts",
     "state",
-    "capabilities/capability_limits.ts",
+    "capabilities/capability.ts",
     "sandbox/task_limits.ts",
   ],
   sandbox: ["domain", "program", "metrics"],

@@ -1,20 +1,23 @@
 // Wires the rooms into one agent, and takes it down again in order. The only file that may import
 // all of them; it decides nothing that a room could decide.
 
-import { openAgentCallbacks } from "./agent_callbacks.ts";
+import {
+  type BareGround,
+  type Ground,
+  openAgentCallbacks,
+  openPolicy,
+  openRunner,
+  withDecoders,
+} from "./runner.ts";
 import { openAccess } from "./access.ts";
-import { openTransport, warnOfMissing } from "./host.ts";
-import { withDecoders } from "./agent_decoders.ts";
+import { chooseSimulatedEngine, openTransport, warnOfMissing } from "./host.ts";
 import { openIndex } from "./mirror.ts";
 import { openIndexRoutes } from "./index_routes.ts";
 import { httpLimits } from "./limits.ts";
-import { countedConsoles } from "./meters.ts";
-import { openPolicy } from "./agent_policy.ts";
-import { type BareGround, type Ground, openRunner } from "./runner.ts";
+import { countedConsoles, countedStore } from "./meters.ts";
 import { openStore } from "./store.ts";
 import { openTelemetry } from "./telemetry.ts";
-import { chooseSimulatedEngine } from "./agent_simulator.ts";
-import { watchRoutes } from "./agent_watch.ts";
+import { watchRoutes } from "./readiness.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
 import type { Config } from "../config/config.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
@@ -31,7 +34,6 @@ import { countedShortWay } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Bells } from "../program/loop.ts";
-import { countedStore } from "./counted_store.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";

@@ -2,12 +2,13 @@
 
 import { join } from "@std/path";
 import type { HostSetting } from "../config/values.ts";
-import type { BareGround } from "./runner.ts";
-import { messageOf, unreachable } from "../domain/error.ts";
+import type { BareGround, Ground } from "./runner.ts";
+import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
-import { powerOffSimulator } from "./simulated_host.ts";
 import { sshTransport } from "../host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../host/transport.ts";
+import { runCommand } from "../host/command.ts";
+import type { SelfCommand } from "../program/executable.ts";
 
 /**
  * Warns of what the configuration names and the host lacks: the agent starts without it, since it
@@ -92,4 +93,46 @@ function openSshHost(
     },
   );
   return transport;
+}
+
+// The engine of the simulated host, as the configuration names it. The choice is the simulator's own
+// and stays in its folder; an agent that is told nothing leaves it as it is.
+
+const DEADLINE_MS = 30_000;
+
+/**
+ * Chooses the engine of the simulated host before the first machine of this agent starts.
+ * @throws {AgentError} `invalid_argument` when the engine cannot be had
+ * @see docs/simulator.md, Engines
+ */
+export async function chooseSimulatedEngine(
+  { config, self, log }: Ground,
+  stateDir: string,
+): Promise<void> {
+  const engine = config.simulated_engine.value;
+  if (engine === null || config.host.value.kind !== "simulated") return;
+  const words = ["simulate", "--state", join(stateDir, "simulator"), "engine", engine];
+  const { code, stdout, stderr } = await runCommand(self.program, [...self.args, ...words], {
+    // The emulator is looked for where this agent would find it.
+    env: { ...self.env, PATH: Deno.env.get("PATH") ?? "" },
+    deadlineMs: DEADLINE_MS,
+  });
+  if (code !== 0) throw new AgentError("invalid_argument", stderr.trim());
+  log.info("simulated engine", { engine: JSON.parse(stdout).engine });
+}
+
+// Ends a simulated host. Its machines are processes that outlive the calls that started them, as they
+// do on a real host; when the agent that owns the host ends, they end too, as by a power cut.
+
+const STOP_ALL_MS_MAX = 30_000;
+
+/** @throws {AgentError} `host` when machines may be left running */
+async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<void> {
+  const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
+  const { code, stderr } = await runCommand(self.program, args, {
+    env: { ...self.env },
+    deadlineMs: STOP_ALL_MS_MAX,
+  });
+  if (code === 0) return;
+  throw new AgentError("host", `Cannot end the machines of the simulated host: ${stderr.trim()}`);
 }

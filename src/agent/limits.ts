@@ -1,6 +1,6 @@
 // The configured limits, under the names that the rooms give them.
 
-import type { CapabilityLimits } from "../capabilities/capability_limits.ts";
+import type { CapabilityLimits } from "../capabilities/capability.ts";
 import type { Config } from "../config/config.ts";
 import type { HttpLimits } from "../http/app_deps.ts";
 import type { ConnectionLimits } from "../http/listen/connection_watch.ts";

@@ -8,9 +8,16 @@ import {
   openReadiness,
   type ReadinessCheck,
   type ReadinessReport,
-} from "../http/routes/readiness.ts";
+  readinessRoutes,
+} from "../http/routes/health.ts";
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/free_space.ts";
 import type { Store } from "../store/store.ts";
+import type { Hono } from "hono";
+import { metricsRoutes } from "../http/routes/metrics.ts";
+import { agentFigures } from "./figures.ts";
+import type { Family } from "../metrics/exposition.ts";
+import type { Meters } from "../metrics/meters.ts";
+import { readBuildInfo, VERSION } from "../program/version.ts";
 
 /** A write and its sync; a disk that takes longer keeps every caller waiting. */
 const STORE_DEADLINE_MS = 5_000;
@@ -30,7 +37,7 @@ const BYTES_PER_MB = 1e6;
 const MS_PER_SECOND = 1000;
 
 /** What the looks are made at. */
-export interface ReadinessPlaces {
+interface ReadinessPlaces {
   readonly store: Store;
   readonly vmadm: Vmadm;
   readonly runner_id: RunnerId;
@@ -120,5 +127,41 @@ function indexCheck(
       }
       return { status: "warn", detail: `${detail}, expected every ${interval} s` };
     },
+  };
+}
+
+// How an agent is watched: /metrics and /readyz.
+
+/** The routes by which an agent is watched: /metrics and /readyz. */
+export function watchRoutes(
+  ground: Pick<Ground, "config" | "now">,
+  meters: Meters,
+  places: ReadinessPlaces,
+): Hono[] {
+  return [
+    metricsRoutes(openFigures(ground, places.store, meters)),
+    readinessRoutes(openAgentReadiness(ground, places)),
+  ];
+}
+
+/** What /metrics reads. */
+export function openFigures(
+  { config, now }: Pick<Ground, "config" | "now">,
+  store: Store,
+  meters: Meters,
+): () => Promise<readonly Family[]> {
+  const startedAt = now();
+  // Read with the first figures: it is a file.
+  let build: Promise<Readonly<Record<string, string>>> | undefined;
+  const readBuild = async () => ({
+    version: VERSION,
+    commit: (await readBuildInfo()).commit ?? "unknown",
+    deno: Deno.version.deno,
+    target: Deno.build.target,
+  });
+  return async () => {
+    build ??= readBuild();
+    const slots = config.slots.value;
+    return await agentFigures({ meters, store, slots, build: await build, startedAt, now });
   };
 }

@@ -2,11 +2,10 @@
 
 import { capabilityLimits, taskLimits } from "./limits.ts";
 import { countedPerform } from "./meters.ts";
-import { openPolicy } from "./agent_policy.ts";
 import { openCapabilities } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/config.ts";
-import type { Decoders } from "../decoder/pool.ts";
-import type { SourceChecks } from "../decoder/source_checks.ts";
+import { type Decoders, openDecoders } from "../decoder/pool.ts";
+import { openSourceChecks, type SourceChecks } from "../decoder/source_checks.ts";
 import type { JobUuid, NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
@@ -19,13 +18,18 @@ import type { Meters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Reloads } from "./reload.ts";
 import { Runner } from "../runner/runner.ts";
-import { watchCalls } from "../runner/task_calls.ts";
+import { watchCalls } from "../runner/job_view.ts";
 import type { GuestUser } from "../sandbox/command.ts";
 import { openGuestOwners } from "../sandbox/owner.ts";
 import { openPool } from "../sandbox/pool.ts";
 import { runTask } from "../sandbox/run_task.ts";
 import type { StateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
+import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
+import { VERSION } from "../program/version.ts";
+import { findGuestUser } from "../sandbox/user.ts";
+import { policyOf } from "../config/policy.ts";
+import type { Policy } from "../domain/policy.ts";
 
 /** What every part of the agent is given, before there are processes behind walls. */
 export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
@@ -54,7 +58,7 @@ export interface Ground {
 }
 
 /** What tasks and their ends reach. */
-export interface Rooms {
+interface Rooms {
   readonly store: Store;
   readonly transport: Transport;
   readonly vmadm: Vmadm;
@@ -121,4 +125,70 @@ export async function openRunner(
   }
   await runner.start();
   return runner;
+}
+
+// The telling of callbacks, as the configuration allows it.
+
+/** Starts to tell those who asked for it that their job is final. */
+export function openAgentCallbacks(
+  { config, now, log, opened, budget }: Ground,
+  store: Store,
+): Pick<Callbacks, "wake"> {
+  const hosts = config.callback_hosts.value;
+  const callbacks = openCallbacks({
+    store,
+    hosts,
+    wording: config.compat.value,
+    fetch,
+    userAgent: `zonewright/${VERSION}`,
+    now,
+    log,
+    budget,
+  });
+  opened("callbacks", () => callbacks.stop());
+  // Without a host that may be called there is nothing to hurry for.
+  return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
+}
+
+// The decoders of the agent, and the user that they and the guests run as.
+
+/**
+ * Adds to a ground the decoders and their user. No decoder is started yet.
+ * @param meters where their work is counted, if anywhere
+ * @throws {AgentError} as findGuestUser()
+ */
+export async function withDecoders(
+  ground: BareGround,
+  meters?: Pick<Meters, "decoders" | "now">,
+): Promise<Ground> {
+  const { config, self, log, opened } = ground;
+  const place = { self, os: Deno.build.os, root: Deno.uid() === 0, log };
+  const user = await findGuestUser(config.guest_user.value, place);
+  const shared = user === undefined ? {} : { user };
+  const decoders = openDecoders({
+    self,
+    log,
+    slots: config.slots.value,
+    ...shared,
+    ...(meters === undefined ? {} : { counts: meters.decoders }),
+  });
+  if (meters !== undefined) meters.now.decoders = () => decoders.pids().length;
+  opened("decoders", () => decoders.close());
+  return { ...ground, decoders, sources: openSourceChecks(decoders), ...shared };
+}
+
+// The operator's policy as the agent holds it: one object that requests and tasks are held against,
+// and that follows the configuration when it is read again.
+
+/** What a policy is made of. */
+interface PolicyGround {
+  readonly config: Config;
+  readonly follow: Reloads["follow"];
+}
+
+/** The policy of the configuration; what is refused from then on changes with it. */
+export function openPolicy({ config, follow }: PolicyGround): Policy {
+  const policy = policyOf(config.policy);
+  follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));
+  return policy;
 }

@@ -2,7 +2,7 @@
 // of /metrics. Loaded when there is a collector, and costs nothing else.
 
 import type { Ground } from "./runner.ts";
-import { openFigures } from "./agent_watch.ts";
+import { openFigures } from "./readiness.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { readSecretHeaders } from "../state/secret_file.ts";

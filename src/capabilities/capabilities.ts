@@ -19,18 +19,21 @@ import {
 } from "../sandbox/protocol.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
-import { type CallEnd, openCallRecord } from "./call_record.ts";
-import { argumentCount, CALL_RULES } from "./calls.ts";
-import { type Call, type Capability, type TaskContext, withDeadline } from "./capability.ts";
-import { type CapabilityLimits, DEFAULT_CAPABILITY_LIMITS } from "./capability_limits.ts";
-import { openFoundMedia } from "./found_media.ts";
+import { argumentCount, CALL_RULES, type CallEnd, openCallRecord } from "./calls.ts";
+import {
+  type Call,
+  type Capability,
+  type CapabilityLimits,
+  DEFAULT_CAPABILITY_LIMITS,
+  type TaskContext,
+  withDeadline,
+} from "./capability.ts";
+import { imagesCapabilities, openFoundMedia } from "./images.ts";
 import { openChangeTurns, withReadTurns } from "./host_turns.ts";
-import { imagesCapabilities } from "./images.ts";
 import { infoCapabilities, openNotes, openProgress } from "./info.ts";
 import { logCapabilities } from "./log.ts";
 import { mediaCapabilities } from "./media.ts";
-import { openOwnMachines, type OwnMachines } from "./own_machines.ts";
-import { machineUuid, vmadmCapabilities } from "./vmadm.ts";
+import { machineUuid, openOwnMachines, type OwnMachines, vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
 /** What the capabilities work with; the same for every task. */

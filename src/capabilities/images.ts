@@ -1,7 +1,7 @@
 // What tasks may do with the image index: find an artifact, and have it downloaded and verified.
 
 import { parseDigest } from "../domain/digest.ts";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
   type ArtifactRef,
@@ -11,10 +11,10 @@ import {
 } from "../domain/machine/media.ts";
 import type { DownloadOptions } from "../mirror/media/downloads.ts";
 import type { FoundArtifact } from "../mirror/media/find_artifact.ts";
-import type { Medium } from "../mirror/media/medium.ts";
+import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
-import type { FoundMedia } from "./found_media.ts";
+import type { JobUuid } from "../domain/id.ts";
 
 const FIND_DEADLINE_MS = 60_000;
 /** A download has no largest time of its own, only a least speed. */
@@ -42,7 +42,7 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
 }
 
 /** What a request says of a download besides which file it means. */
-export interface DownloadWishes extends MediaChecks {
+interface DownloadWishes extends MediaChecks {
   readonly digest?: string;
 }
 
@@ -102,4 +102,100 @@ export function mediumJson(medium: Medium): JsonObject {
 function artifactJson(found: FoundArtifact): JsonValue {
   // It was parsed from JSON and holds nothing else; the round trip takes the readonly types off.
   return JSON.parse(JSON.stringify(found)) as JsonValue;
+}
+
+// The media that the tasks of a job have found. A task gets a medium as an object and hands it back
+// for placing, but what it hands back is not believed: only a medium that the agent itself found and
+// verified for this job is placed, and as it was found. The memory is lost with the agent; finding
+// the medium again is then cheap, or done in full.
+
+/** Jobs that are remembered; the one that found something longest ago is forgotten first. */
+const JOBS_MAX = 512;
+/** Media that are remembered for one job. */
+const MEDIA_PER_JOB_MAX = 16;
+
+/** What tells one version of a file from another without reading it. */
+interface FileVersion {
+  readonly size: number;
+  readonly modified_ms: number;
+  readonly inode: number;
+}
+
+interface Entry {
+  readonly medium: Medium;
+  readonly version: FileVersion;
+}
+
+/** The media that each job has found, so that no job can place one that it only names. */
+export interface FoundMedia {
+  remember(job: JobUuid, request: string, medium: Medium): Promise<void>;
+  /** The medium that the same request found before, while its file is the same version. */
+  recall(job: JobUuid, request: string): Promise<Medium | undefined>;
+  /**
+   * The medium that a task hands back.
+   * @throws {AgentError} `invalid_argument` when it is none, `forbidden` when this job did not find it
+   */
+  claim(job: JobUuid, value: JsonValue | undefined): Medium;
+}
+
+/** Opens an empty record; a restart of the agent forgets it. */
+export function openFoundMedia(): FoundMedia {
+  const jobs = new Map<JobUuid, Map<string, Entry>>();
+  return {
+    async remember(job, request, medium) {
+      const version = await fileVersion(medium.path);
+      if (version === undefined) return;
+      const found = jobs.get(job) ?? new Map<string, Entry>();
+      found.delete(request);
+      found.set(request, { medium, version });
+      dropOldest(found, MEDIA_PER_JOB_MAX);
+      jobs.delete(job);
+      jobs.set(job, found);
+      dropOldest(jobs, JOBS_MAX);
+    },
+    async recall(job, request) {
+      const entry = jobs.get(job)?.get(request);
+      if (entry === undefined) return undefined;
+      const version = await fileVersion(entry.medium.path);
+      return sameVersion(entry.version, version) ? entry.medium : undefined;
+    },
+    claim(job, value) {
+      if (!isJsonObject(value) || typeof value.path !== "string") {
+        const message = "Cannot place the medium: expected an object that media.find() returned";
+        throw invalidArgument("medium", message);
+      }
+      const entries = [...jobs.get(job)?.values() ?? []];
+      const entry = entries.find(({ medium }) =>
+        medium.path === value.path && medium.sha256 === value.sha256
+      );
+      if (entry === undefined) {
+        const name = JSON.stringify(typeof value.name === "string" ? value.name.slice(0, 128) : "");
+        const message = `Cannot place medium ${name}: media.find() did not return it to this job`;
+        throw new AgentError("forbidden", message);
+      }
+      return entry.medium;
+    },
+  };
+}
+
+function dropOldest<K, V>(map: Map<K, V>, sizeMax: number): void {
+  for (const key of map.keys()) {
+    if (map.size <= sizeMax) return;
+    map.delete(key);
+  }
+}
+
+async function fileVersion(path: string): Promise<FileVersion | undefined> {
+  try {
+    const { size, mtime, ino } = await Deno.lstat(path);
+    return { size, modified_ms: mtime?.getTime() ?? 0, inode: ino ?? 0 };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+function sameVersion(before: FileVersion, now: FileVersion | undefined): boolean {
+  return now !== undefined && now.size === before.size && now.inode === before.inode &&
+    now.modified_ms === before.modified_ms;
 }

@@ -8,9 +8,8 @@ import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Store } from "../store/store.ts";
-import { forgedName } from "../domain/job/info_entry.ts";
-import type { Call, CapabilitiesOf, ProgressPhase } from "./capability.ts";
-import type { CapabilityLimits } from "./capability_limits.ts";
+import { forgedName } from "../domain/job/job.ts";
+import type { Call, CapabilitiesOf, CapabilityLimits, ProgressPhase } from "./capability.ts";
 
 /** Milliseconds between two entries about the progress of one call; grows with their number. */
 const PROGRESS_INTERVAL_MS = 1000;

@@ -1,22 +1,28 @@
 // What tasks may do with installation media: find one, put it into the root of a zone, take it away.
 
-import { parseDigest } from "../domain/digest.ts";
-import { AgentError, invalidArgument } from "../domain/error.ts";
+import { type Digest, parseDigest, requireDigest } from "../domain/digest.ts";
+import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/machine/media.ts";
-import type { Policy } from "../domain/policy.ts";
+import {
+  type MediaRequest,
+  parseMediaName,
+  parseMediaRequest,
+  safeMediaName,
+} from "../domain/machine/media.ts";
+import { type Policy, POLICY_SETTINGS } from "../domain/policy.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { placeFile, removeFile } from "../host/zone/root.ts";
-import type { Medium } from "../mirror/media/medium.ts";
+import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
-import { parseZoneFile } from "./boot_arguments.ts";
+import { existingMachine, machineUuid, parseZoneFile } from "./vmadm.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
-import type { FoundMedia } from "./found_media.ts";
-import { downloadArtifact, downloadOptions, mediumJson } from "./images.ts";
-import { findFile } from "./media_folder.ts";
-import { raiseQuota } from "./quota.ts";
-import { existingMachine, machineUuid } from "./vmadm.ts";
+import { downloadArtifact, downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
+import type { MachineUuid } from "../domain/id.ts";
+import { join } from "@std/path";
+import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
+import type { Hashes } from "../mirror/media/hash.ts";
+import type { KnownFiles } from "../mirror/media/known_files.ts";
 
 const HOUR_MS = 3_600_000;
 /** A download has no largest time of its own, only a least speed. */
@@ -188,4 +194,168 @@ async function remove(
 function zonepathOf(machine: JsonObject): string {
   if (isJsonObject(machine) && typeof machine.zonepath === "string") return machine.zonepath;
   throw new AgentError("host", "Cannot find the zone's folder: vmadm tells no zonepath");
+}
+
+// Room for a medium in the root of a zone. The quota of a kvm machine is 10 GiB unless it was given
+// another, that of a bhyve machine 1 GiB: most media would not fit.
+
+const GIB = 1024 ** 3;
+/** GiB besides the medium: the zone has files of its own, and a copy needs its name twice. */
+const ROOM_GIB = 1;
+
+/** GiB that a zone's quota must have for a medium of so many bytes. */
+function quotaFor(bytes: number): number {
+  return Math.ceil(bytes / GIB) + ROOM_GIB;
+}
+
+/**
+ * Raises the quota of a machine when a medium would not fit; never lowers it.
+ * @throws {AgentError} `forbidden` when the policy does not allow as much
+ * @see vmadm(8), quota
+ */
+async function raiseQuota(
+  vmadm: Vmadm,
+  policy: Policy,
+  uuid: MachineUuid,
+  { machine, bytes, signal }: { machine: JsonObject; bytes: number; signal: AbortSignal },
+): Promise<void> {
+  const wanted = quotaFor(bytes);
+  const quota = typeof machine.quota === "number" ? machine.quota : 0;
+  // 0 is no quota to kvm; bhyve reads it as its least, 1 GiB.
+  if (quota >= wanted || (quota === 0 && machine.brand === "kvm")) return;
+  if (wanted > policy.quotaGiBMax) {
+    const message =
+      `Cannot place the medium: machine ${uuid} would need a quota of ${wanted} GiB, ` +
+      `the policy allows ${policy.quotaGiBMax} (setting ${POLICY_SETTINGS.quotaGiBMax})`;
+    throw new AgentError("forbidden", message);
+  }
+  await vmadm.update(uuid, { quota: wanted }, { signal });
+}
+
+// Media that are files of the agent's host: found in one of the folders that the operator named,
+// read whole, and known by their digest from then on.
+
+/** How a file is read: until the signal fires, telling bytes done and bytes in total. */
+export interface ReadOptions {
+  readonly hash: KnownFiles["hash"];
+  readonly signal: AbortSignal;
+  readonly onProgress: (done: number, total: number) => void;
+}
+
+/**
+ * Finds a file by its path and reads it for its digests.
+ * @throws {AgentError} `forbidden` when it lies outside the folders, whatever links lead to it;
+ * `not_found`; `invalid_argument` when it is no plain file; `digest_mismatch`; `aborted`
+ */
+async function findFile(
+  mediaDirs: readonly string[],
+  request: { readonly path: string; readonly digest?: Digest; readonly any?: boolean },
+  options: ReadOptions,
+): Promise<Medium> {
+  const path = await resolvedPath(mediaDirs, request.path);
+  const file = await open(path, request.path);
+  try {
+    const found = await hash(file, request, options);
+    if (request.digest !== undefined) {
+      requireDigest(JSON.stringify(request.path), found, request.digest);
+    }
+    // The name of the file that was asked for, not of what a link leads to.
+    const safe = safeMediaName(request.path);
+    const name = request.any === true ? safe : parseMediaName(safe, "media.path");
+    const label = `file ${request.path}`;
+    // The operator put the file there; what it is to be, only a digest tells.
+    const level = request.digest === undefined ? "none" : "index";
+    return { source: "path", path, name, size: file.size, sha256: found.sha256, label, level };
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Where a path leads once every link is followed, which must be inside one of the folders. A name
+ * without a slash is looked for in the folders, in their order.
+ */
+async function resolvedPath(mediaDirs: readonly string[], path: string): Promise<string> {
+  if (path.includes("/")) return await pathWithin(mediaDirs, path);
+  for (const folder of mediaDirs) {
+    if (await realPath(join(folder, path)) !== undefined) {
+      return await pathWithin(mediaDirs, join(folder, path));
+    }
+  }
+  throw new AgentError(
+    "not_found",
+    `Cannot use medium ${JSON.stringify(path)}: it is in no media folder (there are ${
+      mediaDirs.join(", ") || "none"
+    })`,
+  );
+}
+
+async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
+  const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
+  // The answer is the same for a file outside that exists and one that does not: tasks may not
+  // learn what else is on the host.
+  const outside = new AgentError(
+    "forbidden",
+    `${cannot}: it is not in a media folder (there are ${mediaDirs.join(", ") || "none"})`,
+  );
+  const folders = await Promise.all(mediaDirs.map(realPath));
+  const known = folders.filter((folder) => folder !== undefined);
+  if (![...mediaDirs, ...known].some((folder) => isWithin(folder, asked))) throw outside;
+  const path = await realPath(asked);
+  if (path === undefined) throw new AgentError("not_found", `${cannot}: it is not there`);
+  if (!known.some((folder) => isWithin(folder, path))) throw outside;
+  return path;
+}
+
+function isWithin(folder: string, path: string): boolean {
+  return path.startsWith(join(folder, "/")) && path.length > folder.length + 1;
+}
+
+async function realPath(path: string): Promise<string | undefined> {
+  try {
+    return await Deno.realPath(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    const message = `Cannot use medium ${JSON.stringify(path)}: ${messageOf(error)}`;
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
+}
+
+async function open(path: string, asked: string): Promise<PlainFile> {
+  const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
+  let file: PlainFile | null;
+  try {
+    file = await openPlainFile(path);
+  } catch (error) {
+    throw new AgentError("not_found", `${cannot}: ${messageOf(error)}`, { cause: error });
+  }
+  if (file === null) throw new AgentError("invalid_argument", `${cannot}: it is no plain file`);
+  if (file.size > 0) return file;
+  await file.close();
+  throw new AgentError("invalid_argument", `${cannot}: it is empty`);
+}
+
+async function hash(
+  file: PlainFile,
+  { path, digest }: { readonly path: string; readonly digest?: Digest },
+  { signal, onProgress, hash }: ReadOptions,
+): Promise<Hashes> {
+  let done = 0;
+  const read = async function* () {
+    for await (const part of file.parts()) {
+      if (signal.aborted) {
+        throw new AgentError("aborted", `Cannot read medium ${JSON.stringify(path)}: given up`);
+      }
+      yield part;
+      done += part.length;
+      onProgress(done, file.size);
+    }
+  };
+  // SHA-512 costs five times as much as the other one, so it is only computed to be compared.
+  const hashes = await hash(read(), digest === undefined ? [] : [digest.algorithm]);
+  if (done !== file.size) {
+    const message = `Cannot use medium ${JSON.stringify(path)}: it changed while it was read`;
+    throw new AgentError("conflict", message);
+  }
+  return hashes;
 }

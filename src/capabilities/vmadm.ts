@@ -2,22 +2,23 @@
 // side, whatever the body that sent it has checked before.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { flag, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
-import { type MachineUuid, parseUuid } from "../domain/id.ts";
+import { flag, oneOf, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
+import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { checkStop, STOP_CHECKS } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine/changes.ts";
 import { JOB_TAG } from "../domain/machine/metadata.ts";
-import type { Policy } from "../domain/policy.ts";
-import { requireHostRoom } from "../host/zone/host_room.ts";
+import { type Policy, requireOwnMachine } from "../domain/policy.ts";
+import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { StopArguments } from "../host/vmadm/vmadm_power.ts";
+import type { StopArguments } from "../host/vmadm/operations.ts";
 import type { Store } from "../store/store.ts";
-import { parseBootArguments } from "./boot_arguments.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
-import type { OwnMachines } from "./own_machines.ts";
+import type { Now } from "../domain/instant.ts";
+import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
+import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
 
 const MINUTE_MS = 60_000;
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
@@ -32,7 +33,7 @@ const UPDATE_DEADLINE_MS = 10 * MINUTE_MS;
 const DELETE_DEADLINE_MS = 15 * MINUTE_MS;
 
 /** What the capabilities about machines work with. */
-export interface VmadmDeps {
+interface VmadmDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
   readonly policy: Policy;
@@ -187,4 +188,148 @@ function rebootOptions(options: JsonValue | undefined): { force?: boolean } {
   const read = readObject(options ?? {}, "options", shape, findings);
   refuseFindings(findings, "options");
   return read?.force === true ? { force: true } : {};
+}
+
+// Whose machine a call acts on. Where the policy leaves machines alone that no job made, every call
+// that changes one is held against it here, whichever capability it is.
+
+/** Machines that are remembered; the one that was begun first is forgotten first. */
+const BEGUN_MAX = 1000;
+
+/** Makes a machine; `claiming` is called, and waited for, before anything of it is there. */
+type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
+
+/** Tells the agent's machines from those of others. */
+export interface OwnMachines {
+  /**
+   * Makes a machine. Until that has ended the machine may lack the tag that names its job, and whoever
+   * undoes it has to be let; so, too, when something of it was left. A create that made nothing, since
+   * it was refused or failed, gives no right to what has the uuid then or later.
+   * @throws whatever `make` throws
+   */
+  make<T>(
+    machine: { readonly uuid: MachineUuid; readonly job_uuid: JobUuid },
+    signal: AbortSignal,
+    make: MakeMachine<T>,
+  ): Promise<T>;
+  /**
+   * Lets pass what may be changed, and what is not there.
+   * @throws {AgentError} `forbidden` by the setting `policy.foreign_machines`
+   */
+  require(uuid: MachineUuid, job_uuid: JobUuid, signal: AbortSignal): Promise<void>;
+}
+
+/** What is asked whose a machine is. */
+interface OwnMachineDeps {
+  readonly vmadm: Vmadm;
+  readonly transport: Transport;
+  readonly policy: Policy;
+  readonly store: Pick<Store, "machineClaims">;
+  readonly now: Now;
+}
+
+/**
+ * Opens the memory of machines that were begun. The claim of a job outlives it, and the tag of a
+ * finished machine outlives both.
+ */
+export function openOwnMachines(
+  { vmadm, transport, policy, store: { machineClaims }, now }: OwnMachineDeps,
+): OwnMachines {
+  /** Creates that go on or have left something, one entry for each. */
+  const begun = new Map<symbol, MachineUuid>();
+  // Asked at each call: the policy follows the configuration.
+  const anyMachine = () => policy.foreignMachines === "change";
+  const isNothingLeft = async (uuid: MachineUuid) => {
+    try {
+      return await vmadm.get(uuid) === null && (await datasetsOf(transport, uuid)).length === 0;
+    } catch {
+      // What is not known may be there.
+      return false;
+    }
+  };
+  return {
+    async make({ uuid, job_uuid }, signal, make) {
+      const create = Symbol(uuid);
+      let claimed = false;
+      const claiming = async () => {
+        await machineClaims.take(uuid, job_uuid, now());
+        claimed = true;
+      };
+      // A create of a uuid that is taken makes nothing, and gives no right to what has it.
+      if (!anyMachine() && await vmadm.get(uuid, { signal }) === null) begun.set(create, uuid);
+      for (const oldest of begun.keys()) {
+        if (begun.size <= BEGUN_MAX) break;
+        begun.delete(oldest);
+      }
+      try {
+        const made = await make(claiming);
+        begun.delete(create);
+        return made;
+      } catch (error) {
+        const madeNothing = async () => {
+          if (!isRefusal(error) && !await isNothingLeft(uuid)) return;
+          begun.delete(create);
+          if (claimed) await machineClaims.release(uuid, job_uuid);
+        };
+        // A create that its caller gave up goes on: its end is not waited for here.
+        if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
+        else await madeNothing();
+        throw error;
+      }
+    },
+    async require(uuid, job_uuid, signal) {
+      if (anyMachine() || [...begun.values()].includes(uuid)) return;
+      if ((await machineClaims.get(uuid))?.job_uuid === job_uuid) return;
+      const machine = await vmadm.get(uuid, { signal });
+      if (machine !== null) requireOwnMachine(policy, uuid, machine);
+    },
+  };
+}
+
+/** Whether vmadm made nothing, since the uuid or an address is another machine's. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof AgentError && error.code === "conflict";
+}
+
+// The arguments of vmadm.boot() and media.remove() that name files: paths as they are seen from
+// inside the zone. host/boot_words.ts makes the words of the command of them.
+
+/** What one boot is asked for. */
+type BootArguments = Parameters<Vmadm["boot"]>[1];
+
+/**
+ * Reads `{order, once, cdrom, disk}`, all of them optional.
+ * @throws {AgentError} `invalid_argument` naming the field
+ */
+function parseBootArguments(value: JsonValue | undefined): BootArguments {
+  const findings = openFindings();
+  // The first boot looks at one device, then `order` holds.
+  const single = BOOT_DEVICES.filter((word) => word.length === 1);
+  const checks = {
+    order: oneOf(BOOT_DEVICES),
+    once: oneOf(single),
+    cdrom: mediumPath,
+    disk: mediumPath,
+  };
+  const read = readObject(value ?? {}, "boot", { checks, required: [] }, findings) ?? {};
+  refuseFindings(findings, "boot arguments");
+  const args: BootArguments = {};
+  const order = BOOT_DEVICES.find((word) => word === read.order);
+  const once = BOOT_DEVICES.find((word) => word === read.once);
+  if (order !== undefined) args.order = order;
+  if (once !== undefined) args.once = once;
+  if (typeof read.cdrom === "string") args.cdrom = read.cdrom;
+  if (typeof read.disk === "string") args.disk = read.disk;
+  return args;
+}
+
+/**
+ * The name of a medium in the root of a zone, given as `/name` or `name`.
+ * @throws {AgentError} `invalid_argument` naming `field`
+ */
+export function parseZoneFile(value: JsonValue | undefined, field: string): string {
+  if (typeof value !== "string") {
+    throw invalidArgument(field, `Cannot read ${field}: expected the path of a medium in the zone`);
+  }
+  return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
 }

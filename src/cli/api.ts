@@ -4,9 +4,9 @@
 import { answerError } from "./kit/answer.ts";
 import { usageError } from "./kit/arguments.ts";
 import type { Noun } from "./kit/command.ts";
-import { curlLine } from "./kit/curl.ts";
+import { curlLine } from "./kit/client.ts";
 import { EXIT } from "./kit/exit_code.ts";
-import { readJsonArgument } from "./kit/json_text.ts";
+import { readJsonArgument } from "./kit/printer.ts";
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 

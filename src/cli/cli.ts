@@ -5,13 +5,12 @@
 
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 import type { AgentAddress, Credentials } from "./kit/api_call.ts";
-import { parseArguments, usageError } from "./kit/arguments.ts";
+import { hintFor, parseArguments, usageError } from "./kit/arguments.ts";
 import { openClient } from "./kit/client.ts";
 import { type Call, type Command, flagsOf, type Noun } from "./kit/command.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./kit/exit_code.ts";
-import { hintFor } from "./kit/hint.ts";
 import { openPrinter } from "./kit/printer.ts";
 import { printable, processTerminal, type Terminal } from "./kit/terminal.ts";
 

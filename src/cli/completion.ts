@@ -1,10 +1,128 @@
 // `zonewright completion`: the script by which a shell completes our commands.
 
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 import { usageError } from "./kit/arguments.ts";
 import type { Noun } from "./kit/command.ts";
-import { COMPLETION_SCRIPTS } from "./completion_scripts.ts";
 import { EXIT } from "./kit/exit_code.ts";
+
+// What a shell is told so that it asks us. The scripts know nothing of the commands: they hand over
+// the words and show what comes back, so they never grow old.
+
+/**
+ * Bash: `:files` and `:dirs` hand the word back to its own completion, which also quotes what it finds.
+ * Bash parts words at `:` and `=` and leaves them as they were typed, quotes and all; they are joined
+ * as they stand on the line, and what is offered begins where its own word does.
+ */
+const BASH = `# bash completion for zonewright: source <(zonewright completion bash)
+_zonewright_plain() {
+  # What a word means once it is read, though its quotes may be open still.
+  plain=$1
+  case $plain in
+    \\"*) plain=\${plain#\\"} plain=\${plain%\\"} ;;
+    \\'*) plain=\${plain#\\'} plain=\${plain%\\'} ;;
+    *\\\\*) IFS= read plain <<< "$plain" || true ;;
+  esac
+}
+_zonewright() {
+  local line part plain kind found rest=$COMP_LINE before=
+  local -a words=() names=()
+  COMPREPLY=()
+  for part in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    _zonewright_plain "$part"
+    if [[ \${#words[@]} -eq 0 || $rest == [[:space:]]* || -z $rest ]]; then
+      words+=("$plain")
+      before=
+    else
+      before=\${words[\${#words[@]}-1]}
+      words[\${#words[@]}-1]=$before$plain
+    fi
+    rest=\${rest#*"$part"}
+  done
+  case \${COMP_WORDS[COMP_CWORD]} in [:=]*) before=\${words[\${#words[@]}-1]} ;; esac
+  while IFS= read -r line; do
+    case $line in
+      :files* | :dirs*)
+        kind=-f
+        [[ $line == :dirs* ]] && kind=-d
+        part=
+        [[ $line == *$'\\t'* ]] && part=\${line#*$'\\t'}
+        line=\${words[\${#words[@]}-1]}
+        compopt -o filenames 2>/dev/null
+        mapfile -t names < <(compgen $kind -- "\${line#"$part"}")
+        for found in "\${names[@]}"; do
+          found=$part$found
+          COMPREPLY+=("\${found#"$before"}")
+        done
+        ;;
+      *)
+        line=\${line%%$'\\t'*}
+        COMPREPLY+=("\${line#"$before"}")
+        ;;
+    esac
+  done < <("\${words[0]}" __complete "\${words[@]:1}" 2>/dev/null)
+}
+complete -F _zonewright zonewright
+`;
+
+/** Zsh shows the meaning beside the candidate. */
+const ZSH = `#compdef zonewright
+# zsh completion for zonewright: source <(zonewright completion zsh)
+_zonewright() {
+  local -a lines values
+  local line value
+  lines=("\${(@f)$("\${(Q)words[1]}" __complete "\${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in $lines; do
+    [[ -z "$line" ]] && continue
+    case "$line" in
+      :files* | :dirs*)
+        [[ "$line" == *$'\\t'* ]] && compset -P 1 '*='
+        if [[ "$line" == :dirs* ]]; then _files -/; else _files; fi
+        ;;
+      *)
+        value="\${line%%$'\\t'*}"
+        values+=("\${value//:/\\\\:}:\${line#*$'\\t'}")
+        ;;
+    esac
+  done
+  (( \${#values} )) && _describe zonewright values
+}
+compdef _zonewright zonewright
+`;
+
+/** Fish takes value, tab and meaning as they are, and quotes what it takes. */
+const FISH = `# fish completion for zonewright: zonewright completion fish | source
+function __zonewright_complete
+  # What the word means once it is read, though its quotes may be open still.
+  set -l raw (commandline -ct)
+  set -l typed (string unescape -- $raw; or string unescape -- $raw\\"; or string unescape -- $raw\\')
+  set -l words (commandline -opc) "$typed"
+  for line in ($words[1] __complete $words[2..-1] 2>/dev/null)
+    set -l parts (string split \\t -- $line)
+    switch $parts[1]
+      case ':files' ':dirs'
+        set -l before "$parts[2]"
+        set -l start (math (string length -- "$before") + 1)
+        set -l name (string sub -s $start -- "$typed" | string escape --no-quoted)
+        # Of a command that it does not know, fish completes files.
+        set -l found (complete -C "__zonewright_names "(string replace -r '^\\\\\\\\~' '~' -- "$name"))
+        test $parts[1] = ':dirs'; and set found (string match -r '.*/$|.*/\\t.*' -- $found)
+        for one in $found
+          echo "$before$one"
+        end
+      case '*'
+        echo $line
+    end
+  end
+end
+complete -c zonewright -f -a "(__zonewright_complete)"
+`;
+
+/** The script of each shell that there is one for. */
+export const COMPLETION_SCRIPTS: Readonly<Record<string, string>> = {
+  bash: BASH,
+  zsh: ZSH,
+  fish: FISH,
+};
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS);
 

@@ -4,15 +4,13 @@
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
-import { backupState, inspectFile, inspectState } from "../state/database_file.ts";
+import { backupState, inspectFile, inspectState } from "../state/state_dir.ts";
 import { restoreState } from "../state/database_restore.ts";
-import { durationSeconds } from "../domain/duration.ts";
-import { systemNow } from "../domain/instant.ts";
+import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../program/failpoint.ts";
 import { numberIn, readObject } from "./kit/answer.ts";
 import { type Flag, usageError } from "./kit/arguments.ts";
-import type { Call, Command, Noun } from "./kit/command.ts";
-import { confirmed, YES_FLAG } from "./kit/confirm.ts";
+import { type Call, type Command, confirmed, type Noun, YES_FLAG } from "./kit/command.ts";
 import { EXIT } from "./kit/exit_code.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 

@@ -3,7 +3,7 @@
 // left when it ends.
 
 import { join } from "@std/path";
-import { closing } from "../program/closing.ts";
+import { closing } from "../program/loop.ts";
 import type { Config } from "../config/config.ts";
 import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";

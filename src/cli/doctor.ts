@@ -5,7 +5,7 @@ import { resolve } from "@std/path";
 import { defaultConfigPath } from "../config/config.ts";
 import { loadConfig } from "../config/sources.ts";
 import { type Check, diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 import { usageError } from "./kit/arguments.ts";
 import type { Call, Noun } from "./kit/command.ts";
 import { EXIT, type ExitCode } from "./kit/exit_code.ts";

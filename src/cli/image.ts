@@ -1,13 +1,337 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
-import { isJsonObject } from "../domain/json.ts";
-import { readObject } from "./kit/answer.ts";
-import type { Command, Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
-import { FIND } from "./image_find.ts";
-import { LIST, SHOW } from "./image_list.ts";
-import { indexPairs, problemLines } from "./image_status.ts";
-import { SYNC } from "./image_sync.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
+import type { Call, Command, Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
+import { nearest } from "../domain/field_check.ts";
+import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
+import { limitOf } from "./job/list.ts";
+import type { Printer } from "./kit/printer.ts";
+import { sizeText } from "./kit/table.ts";
+import type { Client, Sent } from "./kit/client.ts";
+import { printable } from "./kit/terminal.ts";
+
+// `zonewright image find`: a search over every artifact of the index. `image list` with filters is
+// the same search, below what it names.
+
+/** Artifacts that are shown unless more are asked for. */
+const FIND_LIMIT = 100;
+/** Artifacts that one request answers at the most. */
+const PAGE_MAX = 1000;
+/** Words of a search. */
+const WORDS_MAX = 8;
+
+/** Filters with a value; their names are those of the HTTP interface. */
+const WORD_FLAGS: readonly Flag[] = [
+  { name: "arch", placeholder: "ARCH", help: "only this architecture, such as x86_64, aarch64" },
+  { name: "format", placeholder: "FORMAT", help: "only this disk format, such as qcow2, raw" },
+  { name: "variant", placeholder: "NAME", help: "only this variant" },
+  {
+    name: "compression",
+    placeholder: "NAME",
+    help: "only with this compression; none for without",
+  },
+  { name: "datasource", placeholder: "NAME", help: "only with this datasource, such as nocloud" },
+  {
+    name: "firmware",
+    placeholder: "NAME",
+    words: ["bios", "uefi"],
+    help: "only with this firmware: bios or uefi",
+  },
+];
+const SWITCH_FLAGS: readonly Flag[] = [
+  { name: "newest", help: "only the first build of each release" },
+  { name: "default", help: "only what is taken where no variant is named" },
+  { name: "archived", help: "only what survives in the vendor's vault" },
+];
+const LIMIT_FLAG: Flag = {
+  name: "limit",
+  placeholder: "N",
+  help: `at most so many; ${FIND_LIMIT} when left out`,
+};
+
+/** The filters of a search below a place of the tree. */
+export const FILTER_FLAGS: readonly Flag[] = [...WORD_FLAGS, ...SWITCH_FLAGS, LIMIT_FLAG];
+
+const PLACE_FLAGS: readonly Flag[] = [
+  { name: "distro", placeholder: "DISTRO", help: "only this distro" },
+  { name: "release", placeholder: "RELEASE", help: "only this release: alias or id" },
+  { name: "build", placeholder: "BUILD", help: "only this build" },
+];
+
+/** Whether any filter is given. */
+function hasFilter(args: Arguments): boolean {
+  return FILTER_FLAGS.some(({ name }) => args.given.has(name));
+}
+
+/** The query that the filters of a command line stand for. */
+function filterQuery(args: Arguments): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const { name } of [...PLACE_FLAGS, ...WORD_FLAGS]) {
+    const value = args.text(name);
+    if (value === "") throw usageError(`--${name} wants a value`);
+    if (value !== undefined) query.set(name, value);
+  }
+  for (const { name } of SWITCH_FLAGS) {
+    if (args.has(name)) query.set(name === "default" ? "default_variant" : name, "true");
+  }
+  return query;
+}
+
+/** `zonewright image find`. */
+const FIND: Command = {
+  summary: "search every file of the index",
+  operands: "[WORD...]",
+  operandsMin: 0,
+  operandsMax: WORDS_MAX,
+  examples: [
+    ["image find debian cloud", "whose names hold both words"],
+    [
+      "image find --release latest --arch x86_64 --newest --default",
+      "what clients take of the newest release of each distro",
+    ],
+    ["image find --datasource nocloud --firmware uefi --json", "for another program"],
+  ],
+  flags: [...PLACE_FLAGS, ...FILTER_FLAGS],
+  shared: "agent",
+  run: async (call) => {
+    const query = filterQuery(call.args);
+    if (call.args.operands.length > 0) query.set("q", call.args.operands.join(" "));
+    return await findImages(call, query);
+  },
+};
+
+/** Searches, and shows what was found. */
+async function findImages(call: Call, query: URLSearchParams): Promise<ExitCode> {
+  const { args, client, printer } = call;
+  const limit = limitOf(args) ?? FIND_LIMIT;
+  const images: JsonObject[] = [];
+  let count = 0;
+  let next: string | undefined;
+  do {
+    query.set("limit", String(Math.min(limit - images.length, PAGE_MAX)));
+    if (next !== undefined) query.set("after", next);
+    const sent = await client.send({ method: "GET", path: `/agent/v1/images?${query}` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const page = readObject(sent.body, "the images");
+    images.push(...objectsIn(page, "images"));
+    count = Number(sent.headers.get("x-count"));
+    next = textIn(page, "next");
+  } while (next !== undefined && images.length < limit);
+  if (printer.json) printer.document({ images, next: next ?? null });
+  else imageTable(printer, images);
+  const more = count - images.length;
+  if (more > 0) printer.note(`${more} more are not shown, see --limit`);
+  if (images.length === 0) await noteUnknownDistro(call, query);
+  return EXIT.ok;
+}
+
+function imageTable(printer: Printer, images: readonly JsonObject[]): void {
+  printer.table(
+    [
+      { head: "DISTRO" },
+      { head: "RELEASE" },
+      { head: "BUILD", flexible: true },
+      { head: "VARIANT", flexible: true },
+      { head: "ARCH" },
+      { head: "FORMAT" },
+      { head: "PACKED" },
+      { head: "SIZE", right: true },
+    ],
+    images.map((image) => {
+      const artifact = isJsonObject(image.artifact) ? image.artifact : {};
+      return [
+        textIn(image, "distro") ?? "",
+        textIn(image, "release") ?? "",
+        textIn(image, "build") ?? "",
+        textIn(artifact, "variant") ?? "-",
+        textIn(artifact, "arch") ?? "-",
+        textIn(artifact, "format") ?? "-",
+        textIn(artifact, "compression") ?? "-",
+        sizeText(numberIn(artifact, "size")),
+      ];
+    }),
+  );
+}
+
+/** Where nothing fits: says so when it is because no distro has the name that was typed. */
+async function noteUnknownDistro({ client, printer }: Call, query: URLSearchParams): Promise<void> {
+  const wanted = query.get("distro");
+  if (wanted === null) return;
+  const list = readObject(await client.get("/v1/index.json"), "the distros");
+  const ids = objectsIn(list, "distros").flatMap((distro) => textIn(distro, "id") ?? []);
+  if (ids.includes(wanted)) return;
+  printer.note(`no distro has the id ${JSON.stringify(wanted)}${nearest(wanted, ids)}`);
+}
+
+// `zonewright image list` and `image show`: distros, releases, builds and their files.
+
+/** Aliases have files of their own; every other word is a release. @see document 1, Alias */
+const ALIASES = ["latest", "lts", "dev"];
+
+interface Wanted {
+  readonly distro?: string;
+  readonly release?: string;
+}
+
+function wantedOf(operand: string | undefined): Wanted {
+  if (operand === undefined) return {};
+  const [distro = "", release, more] = operand.split("/");
+  if (distro === "" || release === "" || more !== undefined) {
+    throw usageError(`${JSON.stringify(operand)} is not DISTRO or DISTRO/RELEASE`);
+  }
+  return { distro, ...(release === undefined ? {} : { release }) };
+}
+
+function pathOf({ distro, release }: Wanted): string {
+  if (distro === undefined) return "/v1/index.json";
+  const base = `/v1/distros/${encodeURIComponent(distro)}`;
+  if (release === undefined) return `${base}/index.json`;
+  return ALIASES.includes(release)
+    ? `${base}/aliases/${release}.json`
+    : `${base}/releases/${encodeURIComponent(release)}/index.json`;
+}
+
+async function read(client: Client, wanted: Wanted): Promise<Sent> {
+  return await client.send({ method: "GET", path: pathOf(wanted) });
+}
+
+/** `zonewright image list`. */
+export const LIST: Command = {
+  summary: "list distros, the releases of one, or the files of a release",
+  operands: "[DISTRO[/RELEASE]]",
+  operandsMin: 0,
+  operandsMax: 1,
+  examples: [
+    ["image list", "every distro"],
+    ["image list debian", "its releases, newest first"],
+    ["image list debian/latest", "the files of a release, by name or alias"],
+    ["image list debian/latest --arch aarch64", "those of one architecture, see image find"],
+  ],
+  flags: FILTER_FLAGS,
+  shared: "agent",
+  async run(call) {
+    const { args, client, printer } = call;
+    const wanted = wantedOf(args.operands[0]);
+    if (hasFilter(args)) {
+      const query = filterQuery(args);
+      for (const [name, value] of Object.entries(wanted)) query.set(name, value);
+      return await findImages(call, query);
+    }
+    const sent = await read(client, wanted);
+    if (sent.kind === "printed") return EXIT.ok;
+    const document = readObject(sent.body, "the index");
+    if (printer.json) printer.document(document);
+    else if (wanted.distro === undefined) distroTable(printer, document);
+    else if (wanted.release === undefined) releaseTable(printer, document);
+    else fileTable(printer, document);
+    return EXIT.ok;
+  },
+};
+
+function distroTable(printer: Printer, document: JsonObject): void {
+  printer.table(
+    [{ head: "DISTRO" }, { head: "NAME", flexible: true }, { head: "FAMILY" }],
+    objectsIn(document, "distros").map((distro) => [
+      textIn(distro, "id") ?? "",
+      textIn(distro, "name") ?? "-",
+      textIn(distro, "os_family") ?? "-",
+    ]),
+  );
+}
+
+function releaseTable(printer: Printer, document: JsonObject): void {
+  printer.table(
+    [
+      { head: "RELEASE" },
+      { head: "TITLE", flexible: true },
+      { head: "ALIASES" },
+      { head: "END OF LIFE" },
+    ],
+    objectsIn(document, "releases").map((release) => [
+      textIn(release, "id") ?? "",
+      textIn(release, "title") ?? "-",
+      Array.isArray(release.aliases) ? release.aliases.join(", ") : "",
+      textIn(release, "eol_date") ?? "-",
+    ]),
+  );
+}
+
+function fileTable(printer: Printer, document: JsonObject): void {
+  printer.table(
+    [
+      { head: "BUILD", flexible: true },
+      { head: "VARIANT", flexible: true },
+      { head: "ARCH" },
+      { head: "FORMAT" },
+      { head: "PACKED" },
+      { head: "SIZE", right: true },
+    ],
+    objectsIn(document, "builds").flatMap((build) =>
+      objectsIn(build, "artifacts").map((artifact) => [
+        textIn(build, "build") ?? "",
+        textIn(artifact, "variant") ?? "-",
+        textIn(artifact, "arch") ?? "-",
+        textIn(artifact, "format") ?? "-",
+        textIn(artifact, "compression") ?? "-",
+        sizeText(numberIn(artifact, "size")),
+      ])
+    ),
+  );
+}
+
+/** `zonewright image show`. */
+export const SHOW: Command = {
+  summary: "show where the files of a release are and what they hash to",
+  operands: "DISTRO/RELEASE",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [["image show omnios/latest", "addresses and digests"]],
+  flags: [],
+  shared: "agent",
+  async run({ args, client, printer }) {
+    const wanted = wantedOf(args.operands[0]);
+    if (wanted.release === undefined) {
+      throw usageError(`${JSON.stringify(args.operands[0])} is not DISTRO/RELEASE`);
+    }
+    const sent = await read(client, wanted);
+    if (sent.kind === "printed") return EXIT.ok;
+    const document = readObject(sent.body, "the release");
+    if (printer.json) printer.document(document);
+    else {
+      const release = textIn(document, "release") ?? wanted.release;
+      printer.data(printable(`${textIn(document, "distro") ?? wanted.distro} ${release}`));
+      for (const build of objectsIn(document, "builds")) {
+        for (const artifact of objectsIn(build, "artifacts")) showFile(printer, build, artifact);
+      }
+    }
+    return EXIT.ok;
+  },
+};
+
+function showFile(printer: Printer, build: JsonObject, artifact: JsonObject): void {
+  const integrity = isJsonObject(artifact.integrity) ? artifact.integrity : {};
+  const words = ["variant", "arch", "format", "compression"].flatMap((key) =>
+    textIn(artifact, key) ?? []
+  );
+  printer.data("");
+  printer.pairs([
+    ["build", printable(textIn(build, "build") ?? "-")],
+    ["file", printable(words.join(" "))],
+    ["size", sizeText(numberIn(artifact, "size"))],
+    ...objectsIn(artifact, "locations").map((location) =>
+      [textIn(location, "kind") ?? "url", printable(textIn(location, "url") ?? "-")] as const
+    ),
+    ...objectsIn(integrity, "digests").map((digest) =>
+      [
+        printable(textIn(digest, "algorithm") ?? "-"),
+        printable(textIn(digest, "value") ?? "-"),
+      ] as const
+    ),
+  ]);
+}
 
 const STATUS: Command = {
   summary: "tell how old the mirror is and what was wrong with the last sync",

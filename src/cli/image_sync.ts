@@ -9,9 +9,8 @@ import type { Client, Sent } from "./kit/client.ts";
 import type { Call, Command } from "./kit/command.ts";
 import { EXIT, type ExitCode } from "./kit/exit_code.ts";
 import { timeoutMsOf } from "./follow/follow.ts";
-import { openSyncView, type SyncView } from "./image_sync_view.ts";
-import { problemLines, syncText } from "./image_status.ts";
-import { sizeText } from "./kit/table.ts";
+import { ageText, cut, sizeText } from "./kit/table.ts";
+import { canMove, printable, type Terminal } from "./kit/terminal.ts";
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;
@@ -121,4 +120,126 @@ function previewed(call: Call, preview: JsonObject): ExitCode {
 function ended({ printer }: Call, sync: JsonObject): ExitCode {
   for (const line of problemLines(sync)) printer.note(`zonewright: ${line}`);
   return textIn(sync, "outcome") === "failed" ? EXIT.failure : EXIT.ok;
+}
+
+// How far a sync is: on a terminal one line that moves, elsewhere a line for each phase and for each
+// quarter of the documents.
+
+const BAR_CHARS = 16;
+const COLUMNS_DEFAULT = 80;
+/** To the start of the line, and clear it. */
+const CLEAR_LINE = "\r\x1b[2K";
+const QUARTERS = 4;
+
+/** What the phases are called. */
+const PHASES: Readonly<Record<string, string>> = {
+  list: "reading the list",
+  documents: "reading documents",
+  store: "storing",
+};
+
+/** Shows a sync while it runs. */
+interface SyncView {
+  /** `phase`, `documents`, `total` and `bytes`, as the agent answers them. */
+  update(progress: JsonObject): void;
+  /** Leaves the terminal as it was found. */
+  close(): void;
+}
+
+/** Opens the view that the terminal can show. */
+function openSyncView(terminal: Terminal): SyncView {
+  return canMove(terminal) ? movingView(terminal) : plainView(terminal);
+}
+
+function movingView(terminal: Terminal): SyncView {
+  return {
+    update(progress) {
+      const { done, total } = countsOf(progress);
+      const width = (terminal.columns() ?? COLUMNS_DEFAULT) - 1;
+      const line = `${bar(total === 0 ? 0 : done / total)}  ${textOf(progress)}`;
+      terminal.err(CLEAR_LINE + cut(printable(line), width));
+    },
+    close: () => terminal.err(CLEAR_LINE),
+  };
+}
+
+function plainView(terminal: Terminal): SyncView {
+  let told = "";
+  return {
+    update(progress) {
+      const { done, total } = countsOf(progress);
+      const quarter = total === 0 ? 0 : Math.floor((QUARTERS * done) / total);
+      const key = `${textIn(progress, "phase")} ${quarter}`;
+      if (key === told) return;
+      told = key;
+      terminal.err(`${printable(textOf(progress))}\n`);
+    },
+    close: () => {},
+  };
+}
+
+function countsOf(progress: JsonObject): { done: number; total: number } {
+  return { done: numberIn(progress, "documents") ?? 0, total: numberIn(progress, "total") ?? 0 };
+}
+
+/** `reading documents  412 of 1034  12 MiB`. */
+function textOf(progress: JsonObject): string {
+  const { done, total } = countsOf(progress);
+  const phase = textIn(progress, "phase") ?? "syncing";
+  return [PHASES[phase] ?? phase, `${done} of ${total}`, sizeText(numberIn(progress, "bytes"))]
+    .join("  ");
+}
+
+function bar(share: number): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * BAR_CHARS);
+  return "█".repeat(full) + "░".repeat(BAR_CHARS - full);
+}
+
+// What is known of the index: its upstream, its last sync, and what was wrong with it.
+
+type Pair = readonly [name: string, value: string];
+
+/** The state of the index as names and values. */
+export function indexPairs(index: JsonObject, nowMs: number): Pair[] {
+  const upstream = textIn(index, "upstream");
+  const sync = isJsonObject(index.last_sync) ? index.last_sync : undefined;
+  return [
+    ["index", upstream === undefined ? "no upstream" : printable(upstream)],
+    ["documents", String(numberIn(index, "documents") ?? 0)],
+    ["age", ageText(textIn(index, "compared_at"), nowMs)],
+    ["last sync", sync === undefined ? "never" : syncText(sync, nowMs)],
+    ...(index.syncing === true ? [["syncing", progressText(index)] as const] : []),
+  ];
+}
+
+/** `complete, 3 h ago: 2 added, 1 changed, 0 removed, 61 unchanged`. */
+function syncText(sync: JsonObject, nowMs: number): string {
+  const counts = ["added", "changed", "removed", "unchanged"].map((name) =>
+    `${numberIn(sync, name) ?? 0} ${name}`
+  );
+  const age = ageText(textIn(sync, "finished_at"), nowMs);
+  return `${textIn(sync, "outcome") ?? "-"}, ${age} ago: ${counts.join(", ")}`;
+}
+
+/** `documents, 412 of 1034`; `now` while nothing more is known. */
+function progressText({ progress }: JsonObject): string {
+  if (!isJsonObject(progress)) return "now";
+  const documents = `${numberIn(progress, "documents") ?? 0} of ${
+    numberIn(progress, "total") ?? 0
+  }`;
+  return printable(`${textIn(progress, "phase") ?? "now"}, ${documents}`);
+}
+
+/** One line for each document that was refused or not reached. */
+export function problemLines(sync: JsonObject): string[] {
+  return objectsIn(sync, "problems").map((problem) => printable(problemLine(problem)));
+}
+
+/** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the last good one stays`. */
+function problemLine(problem: JsonObject): string {
+  const place = ["document", "json_path"].flatMap((name) => textIn(problem, name) ?? []).join(" ");
+  const reason = textIn(problem, "reason") ?? textIn(problem, "message") ?? "";
+  const line = `${place === "" ? "-" : place}: ${reason}`;
+  if (typeof problem.kept !== "boolean") return line;
+  return `${line}; ${problem.kept ? "the last good one stays" : "there was none before"}`;
 }

@@ -3,7 +3,7 @@
 
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 import { selfCommand } from "../program/executable.ts";
 import { runCommand } from "../host/command.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";

@@ -5,7 +5,7 @@ import { numberIn, readObject, textIn } from "./kit/answer.ts";
 import { addressText } from "./kit/api_call.ts";
 import type { Call, Noun } from "./kit/command.ts";
 import { EXIT } from "./kit/exit_code.ts";
-import { indexPairs } from "./image_status.ts";
+import { indexPairs } from "./image_sync.ts";
 import { printable } from "./kit/terminal.ts";
 
 const PATHS = { ping: "/ping", stats: "/stats", index: "/agent/v1/index" } as const;

@@ -1,6 +1,6 @@
 // `zonewright version`: what this program is made of.
 
-import { SCHEMA_VERSION } from "../state/database_file.ts";
+import { SCHEMA_VERSION } from "../state/state_dir.ts";
 import { selfCommand } from "../program/executable.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../program/version.ts";
 import type { Noun } from "./kit/command.ts";

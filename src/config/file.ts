@@ -6,7 +6,7 @@ import type { Definition } from "./definition.ts";
 import { duplicatesOf } from "./duplicates.ts";
 import { type FieldError, messageOf } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 
 /** A file that was read. */
 export interface ConfigFile {

@@ -2,7 +2,7 @@
 
 import { define, type Definition } from "./definition.ts";
 import { readInteger } from "./values.ts";
-import { DEFAULT_CAPABILITY_LIMITS as CALLS } from "../capabilities/capability_limits.ts";
+import { DEFAULT_CAPABILITY_LIMITS as CALLS } from "../capabilities/capability.ts";
 import { DEFAULT_TASK_LIMITS as TASK, LARGEST_TASK_LIMITS } from "../sandbox/task_limits.ts";
 
 const MIB = 1_048_576;

@@ -19,7 +19,7 @@ import { LIMITS } from "./limits.ts";
 import { POLICY_TABLE } from "./policy.ts";
 import { AgentError, type FieldError, messageOf } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest } from "../domain/field_check.ts";
 
 /** The value of a flag: a text, a list of texts, or true for a switch. */
 export type FlagValue = string | readonly string[] | boolean;

@@ -3,8 +3,8 @@
 
 import type { Failpoint } from "../program/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
-import { durationSeconds } from "../domain/duration.ts";
-import { nearest } from "../domain/near_word.ts";
+import { durationSeconds } from "../domain/instant.ts";
+import { nearest } from "../domain/field_check.ts";
 
 /** What a reader may know: the folder against which relative paths are resolved. */
 export interface Place {

@@ -6,8 +6,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { parseAnswer, REQUEST_BYTES_MAX } from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { FRAME, frameBytes, jsonFrame, partsOf } from "./frames.ts";
-import { WorkClock } from "./work_clock.ts";
-import { type WorkName, WORKS } from "./work_limits.ts";
+import { type WorkLimits, type WorkName, WORKS } from "./work_limits.ts";
 
 /** What a piece of work is done on. A part may be used again once the next one is asked for. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;
@@ -162,4 +161,65 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
   const frame = jsonFrame(FRAME.work, { work, request });
   if (frame.length <= REQUEST_BYTES_MAX) return frame;
   throw new AgentError("internal", `Cannot ask a decoder: ${frame.length} bytes are no request`);
+}
+
+// The time of one piece of work: it runs while the agent waits for nothing but the decoder, and
+// stands while the decoder's input is not there yet or its output is not taken.
+
+/** Opened with a piece of work, closed with it. */
+class WorkClock {
+  readonly #limits: Pick<WorkLimits, "deadline" | "deadlineMs">;
+  readonly #late: () => void;
+  #leftMs: number;
+  #beganMs = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #standing = 0;
+
+  /** It runs at once. @param late called when the time is up */
+  constructor(limits: Pick<WorkLimits, "deadline" | "deadlineMs">, late: () => void) {
+    this.#limits = limits;
+    this.#late = late;
+    this.#leftMs = limits.deadlineMs;
+    this.#run();
+  }
+
+  /** Stands while the wait lasts. Waits may overlap. */
+  async standing<T>(wait: () => Promise<T>): Promise<T> {
+    this.stand();
+    try {
+      return await wait();
+    } finally {
+      this.goOn();
+    }
+  }
+
+  stand(): void {
+    this.#standing += 1;
+    if (this.#standing > 1) return;
+    clearTimeout(this.#timer);
+    this.#leftMs -= performance.now() - this.#beganMs;
+  }
+
+  goOn(): void {
+    this.#standing -= 1;
+    if (this.#standing === 0) this.#run();
+  }
+
+  /** Bytes have moved: where that counts, the time begins again. */
+  moved(): void {
+    if (this.#limits.deadline !== "progress") return;
+    clearTimeout(this.#timer);
+    this.#leftMs = this.#limits.deadlineMs;
+    if (this.#standing === 0) this.#run();
+  }
+
+  close(): void {
+    this.#standing = Number.POSITIVE_INFINITY;
+    clearTimeout(this.#timer);
+  }
+
+  #run(): void {
+    this.#beganMs = performance.now();
+    this.#timer = setTimeout(this.#late, Math.max(this.#leftMs, 0));
+  }
 }

@@ -16,8 +16,7 @@ import {
   partsOf,
   readFrames,
 } from "./frames.ts";
-import { isWorkName, WORKS } from "./work_limits.ts";
-import { LOAD_WORK } from "./works.ts";
+import { isWorkName, type Work, type WorkName, WORKS } from "./work_limits.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,
@@ -123,3 +122,18 @@ function answerFrame(answer: Answer, bytesMax: number): Uint8Array {
   const message = `Cannot answer: the answer has over ${bytesMax} bytes`;
   return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies Answer);
 }
+
+// What a decoder does, by the name of the work. Each is loaded when the first piece of it comes: a
+// decoder starts with nothing but its framing.
+
+/** Loads a kind of work. */
+const LOAD_WORK: Readonly<Record<WorkName, () => Promise<Work>>> = {
+  hashes: async () => (await import("./works/hashes.ts")).hashesWork,
+  checksums: async () => (await import("./works/checksums.ts")).checksumsWork,
+  signature: async () => (await import("./works/signature.ts")).signatureWork,
+  file_signature: async () => (await import("./works/signature.ts")).fileSignatureWork,
+  index: async () => (await import("./works/index_documents.ts")).indexWork,
+  unpack: async () => (await import("./works/unpack.ts")).unpackWork,
+  hash: async () => (await import("./works/hash.ts")).hashWork,
+  task_sources: async () => (await import("./works/task_sources.ts")).taskSourcesWork,
+};

@@ -4,7 +4,7 @@
 import { AgentError, type FieldError } from "./error.ts";
 import { isUuid } from "./id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "./json.ts";
-import { nearWord } from "./near_word.ts";
+import { closestString } from "@std/text/closest-string";
 
 /** Findings of one reading; what is found beyond this is not listed. */
 const FINDINGS_MAX = 64;
@@ -156,4 +156,40 @@ export function listOf(check: Check, countMax: number, noun: string): Check {
     }
     return value.map((item, index) => check(item, `${field}[${index}]`, findings) ?? null);
   };
+}
+
+// The word that somebody probably meant.
+
+/** Share of a known word's letters that a suggestion must have in common with what was typed. */
+const LETTERS_SHARE_MIN = 0.5;
+/** Characters by which the two may differ in length, or half of the known word. */
+const LENGTH_DIFFERENCE_MAX = 2;
+
+/** `: did you mean "x"?` when one of the known words is near, else the empty text. */
+export function nearest(word: string, known: readonly string[]): string {
+  const near = nearWord(word, known);
+  return near === undefined ? "" : `: did you mean ${JSON.stringify(near)}?`;
+}
+
+/** The known word that was probably meant; undefined when all are far away. */
+export function nearWord(word: string, known: readonly string[]): string | undefined {
+  if (known.length === 0 || word.length === 0) return undefined;
+  const near = closestString(word, known);
+  const head = commonHead(known);
+  const start = word.startsWith(head) ? head.length : 0;
+  // The nearest of words that are all far away would be a guess, not a suggestion.
+  const typed = word.slice(start).toLowerCase();
+  const meant = near.slice(start).toLowerCase();
+  const shared = [...meant].filter((letter) => typed.includes(letter)).length;
+  const difference = Math.abs(meant.length - typed.length);
+  const likely = shared >= meant.length * LETTERS_SHARE_MIN &&
+    difference <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * LETTERS_SHARE_MIN);
+  return likely ? near : undefined;
+}
+
+/** `job `, `--` or `ZONEWRIGHT_`: what all of the words begin with says nothing about which is meant. */
+function commonHead([first = "", ...others]: readonly string[]): string {
+  let length = first.length;
+  while (!others.every((other) => other.startsWith(first.slice(0, length)))) length -= 1;
+  return /^.*[^A-Za-z0-9]/.exec(first.slice(0, length))?.[0] ?? "";
 }

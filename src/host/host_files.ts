@@ -2,15 +2,13 @@
 // followed, nothing that exists is ever opened for writing, and a FIFO is never waited for. What to
 // do with these operations, and in which order, is decided by zone_root.ts.
 
-import type { DigestAlgorithm } from "../domain/digest.ts";
+import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
 import { runCommand } from "./command.ts";
-import type { Digests } from "./digests.ts";
 import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
-import { closing } from "../program/closing.ts";
-import { openSyncAhead } from "./sync_ahead.ts";
+import { closing } from "../program/loop.ts";
 
 /** What stands at a path, a link itself and not what it points to. */
 export interface FileStatus {
@@ -225,4 +223,78 @@ async function removeName(path: string): Promise<boolean> {
 
 async function syncFolder(folder: string): Promise<void> {
   await closing(await Deno.open(folder, { read: true }), (opened) => opened.sync());
+}
+
+// Has a long file written to the disk while more of it is still being made, so that the wait at its end
+// is short. Linux keeps what was written in memory for seconds and begins at the end; the file systems
+// of illumos begin by themselves, and being asked would only cost them a second copy in their log.
+
+/** Bytes after which the disk is asked for the next time, at the earliest. */
+const AHEAD_BYTES = 32 * 1024 * 1024;
+
+/** The syncs of one file that is being written. */
+interface SyncAhead {
+  /**
+   * Takes note of bytes that were written.
+   * @throws what an earlier sync failed with: the system tells it once
+   */
+  wrote(bytes: number): void;
+  /** Waits for the sync that is under way. @throws what one has failed with */
+  ended(): Promise<void>;
+}
+
+/**
+ * Opens the syncs of a file.
+ * @param sync waits until the bytes that were written before are on the disk
+ */
+export function openSyncAhead(
+  sync: () => Promise<void>,
+  os: typeof Deno.build.os = Deno.build.os,
+): SyncAhead {
+  let unsynced = 0;
+  let underWay: Promise<void> | undefined;
+  let failure: { readonly error: unknown } | undefined;
+  const check = () => {
+    if (failure !== undefined) throw failure.error;
+  };
+  const begin = async () => {
+    unsynced = 0;
+    try {
+      await sync();
+    } catch (error) {
+      failure = { error };
+    }
+    underWay = undefined;
+  };
+  return {
+    wrote(bytes) {
+      check();
+      unsynced += bytes;
+      if (os === "linux" && unsynced >= AHEAD_BYTES) underWay ??= begin();
+    },
+    async ended() {
+      await underWay;
+      check();
+    },
+  };
+}
+
+// Digests of files as they are promised and as they are found.
+
+/** Digests that were computed, in lower-case hexadecimal. */
+export type Digests = Readonly<Partial<Record<DigestAlgorithm, string>>>;
+
+/** Digests that a file must have, in hexadecimal; each one that is given counts. */
+export interface PromisedDigests {
+  sha256?: string;
+  sha512?: string;
+}
+
+/** The first promised digest that was not found, or null when every promise is kept. */
+export function brokenPromise(promised: PromisedDigests, found: Digests): DigestAlgorithm | null {
+  const broken = DIGEST_ALGORITHMS.find((algorithm) => {
+    const digest = promised[algorithm];
+    return digest !== undefined && digest.toLowerCase() !== found[algorithm];
+  });
+  return broken ?? null;
 }

@@ -2,11 +2,11 @@
 // file per resource. What is common to all routes is decided here: the shape of errors, unknown
 // paths, and known paths with another method.
 
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { AgentError } from "../domain/error.ts";
 import { openAccessLines } from "./request/access_lines.ts";
 import { admitted } from "./request/access.ts";
-import type { AppDeps, HttpEnv } from "./app_deps.ts";
+import type { AppDeps, HttpEnv, HttpLimits } from "./app_deps.ts";
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
 import { bounded } from "./request/concurrency.ts";
@@ -19,17 +19,14 @@ import { jobPruneRoutes } from "./routes/job_prune.ts";
 import { jobRetryRoutes } from "./routes/job_retry.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { jsonOnly } from "./request/json_body.ts";
-import { leftoverRoutes } from "./routes/leftovers.ts";
+import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
 import { localOnly } from "./request/local_only.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
-import { counted } from "./routes/metrics.ts";
-import { machineRoutes } from "./routes/machines.ts";
+import { counted, statsRoutes } from "./routes/metrics.ts";
 import { mediaRoutes } from "./routes/media.ts";
 import { openapiRoutes } from "./openapi/openapi.ts";
-import { headBounded } from "./request_head.ts";
 import { remembering } from "./request/request_memory.ts";
 import { identified } from "./request/request_id.ts";
-import { statsRoutes } from "./routes/stats.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** Methods that routes are registered with; HEAD is answered wherever GET is. */
@@ -97,4 +94,31 @@ function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
       app.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL")
     )
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
+}
+
+// How large the head of a request may be. The runtime itself takes no more than a hundred fields and
+// some hundred thousand bytes, which it answers with 431 and no body; these bounds are ours, narrower,
+// and answered as every other refusal is, with the same status (RFC 6585, section 5).
+
+/** Refuses a request whose header fields are too many or too long. */
+function headBounded(
+  { headerFieldsMax, headerCharsMax }: Pick<HttpLimits, "headerFieldsMax" | "headerCharsMax">,
+): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    let fields = 0;
+    let chars = 0;
+    for (const [name, value] of c.req.raw.headers) {
+      fields += 1;
+      chars += name.length + value.length;
+    }
+    if (fields > headerFieldsMax) throw headRefused(`it has over ${headerFieldsMax} header fields`);
+    if (chars > headerCharsMax) {
+      throw headRefused(`its header is over ${headerCharsMax} characters`);
+    }
+    await next();
+  };
+}
+
+function headRefused(why: string): AgentError {
+  return new AgentError("head_too_large", `Cannot accept the request: ${why}`);
 }

@@ -18,7 +18,7 @@ import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./request/caller.ts";
 import type { RequestMemory } from "./request/request_memory.ts";
-import type { AuditTrail } from "./request/audit_trail.ts";
+import type { AuditTrail } from "./request/audit_file.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** Everything that the routes need. */

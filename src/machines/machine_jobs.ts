@@ -2,24 +2,28 @@
 // one: a second job with other wishes would undo what the first one does. `target` with equal params
 // is refused by the store; other jobs are refused here, one request at a time.
 
-import { AgentError } from "../domain/error.ts";
-import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import { type JobUuid, type MachineUuid, parseUuid, type WorkflowUuid } from "../domain/id.ts";
 import type { Idempotency, NewJob } from "../domain/job/job.ts";
-import type { JsonObject } from "../domain/json.ts";
+import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
-import { MACHINE_ACTIONS, type MachineAction } from "../domain/machine/action.ts";
+import {
+  MACHINE_ACTIONS,
+  type MachineAction,
+  parseActionOptions,
+  requireActable,
+} from "../domain/machine/action.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
 import type { AppDeps } from "../http/app_deps.ts";
 import { earlierJob } from "../http/request/idempotency.ts";
-import { jobNotFound } from "../http/routes/job_change.ts";
-import { jobRefusal } from "../http/routes/job_refusal.ts";
-import { type ActionWish, claimForAction, prepareAction } from "./machine_action_job.ts";
-import { type Claim, machineTarget } from "./history.ts";
+import { jobNotFound, jobRefusal } from "../http/routes/job_change.ts";
+import { type Claim, historyOf, holderOf, machineTarget, otherJob } from "./history.ts";
 import { claimMachine, jobOfGone, jobToJoin, paramsOf } from "./provision_job.ts";
+import { requireOwnMachine } from "../domain/policy.ts";
 
 /** What a caller who asked for a machine, or for something to be done to one, is told. */
-export interface StartedMachine {
+interface StartedMachine {
   readonly uuid: MachineUuid;
   readonly job_uuid: JobUuid;
 }
@@ -200,4 +204,64 @@ async function builtinWorkflow(uuid: WorkflowUuid, { store }: AppDeps): Promise<
     "not_found",
     `Cannot start the job: its built-in workflow ${uuid} is missing`,
   );
+}
+
+// Jobs that act on a machine: what they ask for, held against the machine and the policy before a row
+// is written.
+
+/** An action that was asked for, with the machine as it was then. */
+interface ActionWish {
+  readonly action: MachineAction;
+  readonly uuid: MachineUuid;
+  readonly options: JsonObject;
+  readonly machine: JsonObject;
+}
+
+/**
+ * Reads the params of a job that acts on a machine, and asks vmadm for the machine.
+ * @throws {AgentError} `invalid_argument`; `not_found`; `host`, `timeout`
+ */
+async function prepareAction(
+  action: MachineAction,
+  { params, target }: NewJob,
+  deps: AppDeps,
+): Promise<ActionWish> {
+  const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
+  const given = parseActionOptions(action, params, ["uuid"]);
+  if (target !== null && target !== machineTarget(uuid)) {
+    const message = `Cannot accept target: a job for machine ${uuid} has target ` +
+      machineTarget(uuid);
+    throw invalidArgument("target", message);
+  }
+  const machine = await deps.machines.vmadm.get(uuid);
+  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  const options = action === "eject" && given.files === undefined
+    ? { files: [...(await historyOf(uuid, machine, deps)).media] }
+    : given;
+  return { action, uuid, options, machine };
+}
+
+/**
+ * Gives a job its machine, unless another job has it. An equal job comes before the machine's state,
+ * which that job is changing.
+ * @throws {AgentError} `conflict`, `forbidden`
+ */
+async function claimForAction(
+  { action, uuid, options, machine }: ActionWish,
+  job: NewJob,
+  deps: AppDeps,
+): Promise<Claim> {
+  const { actionWorkflows, policy } = deps.machines;
+  const target = machineTarget(uuid);
+  const params = { uuid, ...options };
+  const holder = await holderOf(target, deps);
+  if (holder !== undefined) {
+    const same = holder.workflow_uuid === actionWorkflows[action] &&
+      canonicalJson(holder.params) === canonicalJson(params);
+    if (!same) throw otherJob(holder, target);
+    return { kind: "duplicate", job_uuid: holder.uuid };
+  }
+  requireOwnMachine(policy, uuid, machine);
+  requireActable(action, uuid, machine, options);
+  return { kind: "free", job: { ...job, target, params } };
 }

@@ -2,7 +2,6 @@
 // bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
 // error, where journald and SMF collect them.
 
-import { jsonLine } from "./json_line.ts";
 import type { LeftOut, LogBudget } from "./log_budget.ts";
 
 /** Writes events. A child carries fields that every one of its lines has. */
@@ -31,7 +30,7 @@ const BUNYAN_LEVELS = { debug: 20, info: 30, warn: 40, error: 50 } as const;
 const BUNYAN_VERSION = 0;
 
 /** Who writes, as lines for bunyan have it. */
-export interface LogWriter {
+interface LogWriter {
   readonly name: string;
   readonly hostname: string;
   readonly pid: number;
@@ -143,5 +142,28 @@ function bounded(fields: LogFields): Record<string, unknown> {
       const json = jsonLine(value);
       return [key, json.length > FIELD_CHARS_MAX ? json.slice(0, FIELD_CHARS_MAX) : value];
     }),
+  );
+}
+
+// JSON for files and terminals, mostly as one line. JSON itself leaves characters as they are that some
+// terminals obey, some readers take for the end of a line, and that turn the order of what is shown.
+
+const OBEYED = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** The JSON of a value, in which no character can act; it reads back as the same value. */
+export function jsonLine(value: unknown): string {
+  return withoutOrders(JSON.stringify(value));
+}
+
+/** The same over several lines, for people. */
+export function jsonLines(value: unknown): string {
+  return withoutOrders(JSON.stringify(value, null, 2));
+}
+
+/** What JSON has no word for is shown as JavaScript calls it. */
+function withoutOrders(json: string | undefined): string {
+  return String(json).replace(
+    OBEYED,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }

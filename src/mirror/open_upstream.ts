@@ -1,10 +1,11 @@
 // Where the index comes from: a web server or a folder, as the operator's words say.
 
-import { fromFileUrl, resolve } from "@std/path";
-import { AgentError } from "../domain/error.ts";
-import { openFolderUpstream } from "./folder_upstream.ts";
-import type { Upstream } from "./upstream.ts";
+import { fromFileUrl, join, resolve } from "@std/path";
+import { AgentError, messageOf } from "../domain/error.ts";
+import type { Upstream, UpstreamAnswer } from "./upstream.ts";
 import { openWebUpstream, type WebUpstreamOptions } from "./web/upstream.ts";
+import { DOCUMENT_BYTES_MAX } from "../domain/index/index_document.ts";
+import { fileInfo } from "./media/free_space.ts";
 
 /**
  * Opens `https://...`, `http://...` (only where allowed), a `file:` address or a folder. Nothing is
@@ -31,4 +32,57 @@ function folderOf(address: string): string {
     throw new AgentError("invalid_argument", message);
   }
   return fromFileUrl(url);
+}
+
+// The index in a folder, for hosts without a network and for development. Only regular files below
+// the folder are read; symbolic links are refused, since they lead out of what the operator named.
+
+/** A folder that has the tree below it. A change is seen by its bytes, so there are no validators. */
+function openFolderUpstream(address: string, folder: string): Upstream {
+  return {
+    address,
+    async read(path, { signal, onBytes }): Promise<UpstreamAnswer> {
+      signal?.throwIfAborted();
+      try {
+        const body = await readPlainFile(folder, path.split("/"));
+        if (body === undefined) return { kind: "not_found" };
+        onBytes?.(body.byteLength);
+        return { kind: "document", body, etag: null, last_modified: null };
+      } catch (error) {
+        if (error instanceof AgentError) throw error;
+        const message = `Cannot read ${path} in ${folder}: ${messageOf(error)}`;
+        throw new AgentError("upstream", message, { cause: error });
+      }
+    },
+  };
+}
+
+async function readPlainFile(
+  folder: string,
+  names: readonly string[],
+): Promise<Uint8Array | undefined> {
+  // The folder itself may be a link: the operator named it. It must be there, though, or a disk that
+  // is not mounted would look like a tree from which everything was removed.
+  if (!(await Deno.stat(folder)).isDirectory) {
+    throw new AgentError("upstream", `Cannot read the index in ${folder}: it is no folder`);
+  }
+  let path = folder;
+  for (const [index, name] of names.entries()) {
+    if (name === "" || name === "." || name === ".." || name.includes("\0")) {
+      throw new AgentError("upstream", `Cannot read ${names.join("/")}: it leaves its folder`);
+    }
+    path = join(path, name);
+    const info = await fileInfo(path);
+    if (info === undefined) return undefined;
+    const last = index === names.length - 1;
+    if (info.isSymlink || (last ? !info.isFile : !info.isDirectory)) {
+      const wanted = last ? "a regular file" : "a folder";
+      throw new AgentError("upstream", `Cannot read ${path}: expected ${wanted}`);
+    }
+    if (last && info.size > DOCUMENT_BYTES_MAX) {
+      const message = `Cannot read ${path}: it has over ${DOCUMENT_BYTES_MAX} bytes`;
+      throw new AgentError("too_large", message);
+    }
+  }
+  return await Deno.readFile(path);
 }

@@ -66,7 +66,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /** How long the pauses between attempts are, and who is told of failures. */
-export interface BackoffOptions {
+interface BackoffOptions {
   /** Milliseconds before the second attempt; doubled before each further one. */
   readonly firstMs: number;
   readonly longestMs: number;
@@ -95,4 +95,48 @@ export async function untilDone<T>(
     }
   }
   return undefined;
+}
+
+// What is opened for a while.
+
+/**
+ * Runs a function with something open, and closes it whatever happens. `using` would say the same,
+ * but `deno bundle` drops the closing from it: a file lock would be held to the end of the process.
+ */
+export async function closing<T extends Disposable, R>(
+  opened: T,
+  run: (opened: T) => R | Promise<R>,
+): Promise<R> {
+  try {
+    return await run(opened);
+  } finally {
+    opened[Symbol.dispose]();
+  }
+}
+
+// Runs a function over a list, so many at a time.
+
+/**
+ * Calls `run` for every item, at most `limit` of them at once. After a failure no further item is
+ * begun, those under way are waited for, and the first failure is thrown.
+ */
+export async function mapLimited<T>(
+  items: readonly T[],
+  limit: number,
+  run: (item: T) => Promise<void>,
+): Promise<void> {
+  const failures: unknown[] = [];
+  let next = 0;
+  const worker = async () => {
+    while (next < items.length && failures.length === 0) {
+      const item = items[next++] as T;
+      try {
+        await run(item);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  if (failures.length > 0) throw failures[0];
 }

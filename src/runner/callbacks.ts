@@ -6,7 +6,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job/wire.ts";
-import { leadsToNamed } from "../domain/named_host.ts";
+import { leadsToNamed } from "../domain/ip_address.ts";
 import type { Log } from "../metrics/log.ts";
 import { Bell } from "../program/loop.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";

@@ -1,25 +1,32 @@
 // Runs one claimed job: the tasks of its phase, one after the other, each end recorded before the
 // next task starts. Claims nothing; see runner.ts.
 
-import type { JobUuid } from "../domain/id.ts";
+import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import { type Job, phaseOf, type TaskResult } from "../domain/job/job.ts";
 import { isFinal } from "../domain/job/state.ts";
 import type { Task } from "../domain/job/workflow.ts";
 import { untilDone } from "../program/loop.ts";
 import type { Hold, NextStep } from "../store/job_store.ts";
-import type { JobDeps, RunningJob, StopReason } from "./job_deps.ts";
-import { JobMemory } from "./job_memory.ts";
 import type { JobData } from "./job_view.ts";
 import {
+  type AttemptDeps,
   endOfPhase,
   entryOf,
   jobAfter,
   keepsSlot,
   nextStep,
   type RecordedEnd,
+  runAttempts,
+  runFallback,
+  successorOf,
 } from "./next_step.ts";
-import { type AttemptDeps, runAttempts, runFallback } from "./run_attempts.ts";
-import { successorOf } from "./successor.ts";
+import type { Now } from "../domain/instant.ts";
+import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
+import type { Log } from "../metrics/log.ts";
+import type { OwnerOf } from "../sandbox/owner.ts";
+import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { Store } from "../store/store.ts";
+import { valueWeight } from "../domain/json_scan.ts";
 
 /** Starts of a task without a recorded result after which it fails so: no poison pills. */
 const STARTS_MAX = 3;
@@ -270,5 +277,92 @@ class JobRun {
     const { uuid, phase } = this.#job;
     const failed = entry.error === "" ? {} : { error: JSON.stringify(entry.error) };
     this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
+  }
+}
+
+// What a running job is given by the runner, and how the runner reaches it.
+
+/**
+ * Why a running job is told to stop: it was canceled; the agent ends and lets the present task come
+ * to its end; or the time for that is over.
+ */
+type StopReason = "canceled" | "drain" | "shutdown";
+
+/** What runs a job and what it tells. */
+export interface JobDeps {
+  readonly store: Store;
+  readonly runner_id: RunnerId;
+  readonly ownerOf: OwnerOf;
+  /** The accountant of memory that large jobs take. */
+  readonly budget: MemoryBudget;
+  /** Runs one body or fallback behind the wall, with the capabilities of this job and task. */
+  readonly runTask: (
+    run: TaskRun,
+    of: { job_uuid: JobUuid; task: Task },
+    signal: AbortSignal,
+  ) => Promise<TaskOutcome>;
+  readonly now: Now;
+  /** Milliseconds that never go backwards. */
+  readonly monotonicMs: () => number;
+  readonly newUuid: NewUuid;
+  /** Whether `retry` counts the first execution too, as node-workflow does. */
+  readonly retryCountsFirst: boolean;
+  /**
+   * Told that a job leaves its slot, before that is written, so that a claim can share the commit;
+   * or that it stays after all.
+   */
+  readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
+  /** Told that a job has changed; a hint for whoever waits for it. */
+  readonly changed: (uuid: JobUuid) => void;
+  readonly log: Log;
+}
+
+/** The running of one job; `stop` is told from outside. */
+export interface RunningJob {
+  readonly uuid: JobUuid;
+  /** After a cancel the oncancel chain follows, and is not stopped by another. */
+  stop(reason: StopReason): void;
+  /** Settles when the job has left this runner; never rejects. */
+  readonly done: Promise<void>;
+}
+
+// The memory of a running job. What its tasks are given and leave is many times its text, so a large job
+// waits for its part before its next task begins, and never is refused. It holds no other account
+// while it waits; messages of its guests are reserved after it.
+
+/** Bytes from which on a job reserves what it takes; of smaller ones there are no more than slots. */
+const LARGE_BYTES = 1024 * 1024;
+
+/** What one job holds of the account `runs`. */
+class JobMemory {
+  readonly #budget: MemoryBudget;
+  #held: Reservation | undefined;
+
+  constructor(budget: MemoryBudget) {
+    this.#budget = budget;
+  }
+
+  /**
+   * Takes what the next task of the job needs, if it is there.
+   * @returns the bytes to wait for; 0 when the job has its memory, or is too small to need any
+   */
+  take({ chain_results, onerror_results }: Job, { params, props }: JobData): number {
+    let bytes = valueWeight(params) + valueWeight(props);
+    for (const { result } of chain_results) bytes += valueWeight(result);
+    for (const { result } of onerror_results) bytes += valueWeight(result);
+    if (this.#held !== undefined) this.#held.resize(bytes);
+    if (this.#held !== undefined || bytes < LARGE_BYTES) return 0;
+    this.#held = this.#budget.tryReserve("runs", bytes);
+    return this.#held === undefined ? bytes : 0;
+  }
+
+  /** Waits for its turn. @throws {AgentError} `aborted` by the signal */
+  async wait(bytes: number, signal: AbortSignal): Promise<void> {
+    const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
+    this.#held = await this.#budget.reserve("runs", bytes, "run a large job", turn);
+  }
+
+  release(): void {
+    this.#held?.release();
   }
 }

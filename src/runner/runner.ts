@@ -5,8 +5,7 @@ import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import { Bell } from "../program/loop.ts";
-import type { JobDeps, RunningJob } from "./job_deps.ts";
-import { runJob } from "./run_job.ts";
+import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
 
 /** Longest wait without a look at the store: a clock that was set is noticed after it. */
 const LOOK_MS_MAX = 10_000;

@@ -4,7 +4,7 @@
 
 import type { WorkflowUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
-import { sha256Hex } from "../domain/sha256.ts";
+import { sha256Hex } from "../domain/digest.ts";
 
 /** One workflow in one version, as far as guests are concerned. */
 export type GuestOwner = string & { readonly brand: "GuestOwner" };

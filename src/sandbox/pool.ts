@@ -21,14 +21,13 @@ import {
   WARM_BESIDE_SLOTS,
   withoutWords,
 } from "./command.ts";
-import { openWords } from "./guest_checks.ts";
+import { openWords } from "./process_checks.ts";
 import { type GuestDoor, openGuestDoor } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
 import { GuestQueue } from "./queue.ts";
-import { IdleGuests } from "./idle_guests.ts";
-import { IdleRenewal } from "./idle_renewal.ts";
-import { LargeMessageTurns } from "./large_message.ts";
+import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
+import { LargeMessageTurns } from "./message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
 import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
 

@@ -5,8 +5,7 @@ import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import type { GuestCommand } from "./command.ts";
 import type { GuestOwner } from "./owner.ts";
-import { parseGuestMessage } from "./message.ts";
-import { LargeMessageTurns, MessageMemory } from "./large_message.ts";
+import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import { openLineWriter } from "./lines.ts";
 import {
   exitWords,

@@ -2,7 +2,7 @@
 // Deno opens only to programs with all permissions; `cat` reads it.
 
 import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./command.ts";
-import type { GuestCheck } from "./protocol.ts";
+import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 
 /** The program that says which namespace a process is in: `cat` reads no links. */
 const READLINK = "/usr/bin/readlink";
@@ -113,4 +113,22 @@ async function runText(program: string, args: string[]): Promise<string> {
     if (error instanceof Deno.errors.NotFound) return "";
     throw error;
   }
+}
+
+// What a guest or a decoder has proved at its start: whether that is all that is asked for.
+
+/**
+ * Why a process may be given no work, in words, or undefined when it has proved all that is asked for.
+ * What was not tried counts as open.
+ * @param asked the checks that count: all for a guest, the permissions for a decoder
+ */
+export function openWords(
+  checks: readonly GuestCheck[],
+  asked: readonly string[] = GUEST_CHECKS,
+): string | undefined {
+  const failed = checks.filter(({ ok }) => !ok).map(({ detail }) => `it ${detail}`);
+  const untried = asked.filter((name) => !checks.some(({ check }) => check === name))
+    .map((name) => `it did not try "${name}"`);
+  const words = [...failed, ...untried];
+  return words.length === 0 ? undefined : words.join(", ");
 }

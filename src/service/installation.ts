@@ -3,20 +3,8 @@
 // configuration, the state folder) is never overwritten and never removed, and a definition that
 // somebody else has made is left alone.
 
-import { join } from "@std/path";
+import { dirname, join, relative } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { defaultConfig } from "./default_config.ts";
-import {
-  copyProgram,
-  exists,
-  hasOwnDefinition,
-  makeFolder,
-  removeFile,
-  replaceFile,
-  staysBelow,
-  UNFINISHED,
-  writeNew,
-} from "./installed_files.ts";
 import {
   askKnown,
   forgetCommands,
@@ -28,11 +16,10 @@ import {
   stopCommands,
 } from "./manager.ts";
 import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager, type ServicePaths } from "./paths.ts";
-import { smfManifest } from "./smf_manifest.ts";
-import { systemdUnit } from "./units.ts";
+import { smfManifest, systemdUnit } from "./units.ts";
 
 /** What is asked for. */
-export interface InstallRequest {
+interface InstallRequest {
   readonly manager: ServiceManager;
   /** systemd alone: the user instead of root. It must exist. */
   readonly user?: string;
@@ -43,7 +30,7 @@ export interface InstallRequest {
 }
 
 /** What the installation works with. */
-export interface InstallTools {
+interface InstallTools {
   /** This program: a single binary. */
   readonly program: string;
   /** Runs a program of the service manager; without it nothing is run, as for images and packages. */
@@ -51,7 +38,7 @@ export interface InstallTools {
 }
 
 /** What was done: one line each. */
-export interface InstallReport {
+interface InstallReport {
   readonly written: readonly string[];
   /** Files that were there already and stay as they are. */
   readonly kept: readonly string[];
@@ -59,7 +46,7 @@ export interface InstallReport {
 }
 
 /** What was taken away, and what holds data and stays. */
-export interface RemovalReport {
+interface RemovalReport {
   readonly removed: readonly string[];
   readonly kept: readonly string[];
   readonly ran: readonly string[];
@@ -194,5 +181,173 @@ async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
     const message = `Cannot change ${path} and its companions: ${messageOf(error)}` +
       (denied ? ": expected root" : "");
     throw new AgentError(code, message, { cause: error });
+  }
+}
+
+// The configuration file of a new installation: it sets what differs from the defaults and shows what
+// most hosts will want to set.
+
+/** The text of `zonewright.toml`; an existing file is never replaced by it. */
+export function defaultConfig(manager: ServiceManager, { socket, stateDir }: ServicePaths): string {
+  const host = manager === "smf"
+    ? '# host = "local"               # this global zone'
+    : `# host = "ssh://root@smartos"    # the global zone that this agent manages; see docs/ssh.md
+# ssh_identity = "/etc/zonewright/id_ed25519"         # the unit hides the folders of users
+# ssh_known_hosts = "/etc/zonewright/known_hosts"`;
+  return `# zonewright: every setting, its default and its meaning: zonewright serve --help
+# After a change: zonewright config check, and reload or restart the service.
+
+state_dir = ${JSON.stringify(stateDir)}
+socket = ${JSON.stringify(socket)}
+listen = "127.0.0.1:8780"
+${host}
+# index = "https://images.example.org"
+# media_dir = ["/zones/iso"]
+
+[limits]
+`;
+}
+
+// The files of an installed agent: put in their places by a rename, so that none is ever there by
+// half, and told from what somebody else has put there.
+
+const PROGRAM_MODE = 0o755;
+/** Of folders that hold nothing but names. */
+const FOLDER_MODE = 0o755;
+/** By this a definition is told from one that a package or an administrator wrote. */
+const MARK = "Written by zonewright install";
+/** Definitions are short; more of a file is not looked at. */
+const MARK_BYTES = 4096;
+
+/** What a file has until it is whole. */
+export const UNFINISHED = ".new";
+
+/** @returns whether another binary was there, or none */
+async function copyProgram(from: string, to: string): Promise<boolean> {
+  if (await Deno.realPath(from) === await Deno.realPath(to).catch(() => undefined)) return false;
+  // A program that runs cannot be written to, but its name can be given to another.
+  await putInPlace(to, PROGRAM_MODE, async () => (await Deno.open(from)).readable);
+  return true;
+}
+
+/**
+ * Makes a folder with these rights, and those above it that are missing, whatever the umask of the
+ * caller is; one that is there keeps its own.
+ * @throws {AgentError} `conflict` where something else has the name
+ */
+async function makeFolder(path: string, mode: number): Promise<void> {
+  if (await exists(path)) {
+    // A link to a folder is one.
+    if (await Deno.stat(path).then(({ isDirectory }) => isDirectory, () => false)) return;
+    throw new AgentError("conflict", `Cannot use ${path}: it is no folder`);
+  }
+  await makeFolder(dirname(path), FOLDER_MODE);
+  await Deno.mkdir(path, { mode });
+  await Deno.chmod(path, mode);
+}
+
+/** Writes a file where there is none. @returns whether it did */
+async function writeNew(path: string, text: string, mode: number): Promise<boolean> {
+  if (await exists(path)) return false;
+  await replaceFile(path, text, mode);
+  return true;
+}
+
+/** Writes a file, whatever is there. */
+async function replaceFile(path: string, text: string, mode: number): Promise<void> {
+  await putInPlace(path, mode, () => Promise.resolve(new Blob([text]).stream()));
+}
+
+/**
+ * Fills a new file, brings it to the disk and gives it the name. What stands under the unfinished name
+ * is removed and never written to: it may be a link to something else.
+ */
+async function putInPlace(
+  path: string,
+  mode: number,
+  open: () => Promise<ReadableStream<Uint8Array<ArrayBuffer>>>,
+): Promise<void> {
+  await makeFolder(dirname(path), FOLDER_MODE);
+  const unfinished = `${path}${UNFINISHED}`;
+  await removeFile(unfinished);
+  const fresh = await Deno.open(unfinished, { write: true, createNew: true, mode });
+  try {
+    try {
+      for await (const part of await open()) {
+        for (let at = 0; at < part.length;) at += await fresh.write(part.subarray(at));
+      }
+      await fresh.sync();
+    } finally {
+      fresh.close();
+    }
+    await Deno.chmod(unfinished, mode);
+    await Deno.rename(unfinished, path);
+  } catch (error) {
+    await removeFile(unfinished);
+    throw error;
+  }
+}
+
+/**
+ * Asserts that a file is, or would be, below a root: a link in an image that names its place as the image
+ * will see it leads to this machine's own files.
+ * @throws {AgentError} `conflict` for a way that leads elsewhere
+ */
+async function staysBelow(root: string, path: string): Promise<void> {
+  let folder = dirname(path);
+  while (!await exists(folder)) folder = dirname(folder);
+  const real = await Deno.realPath(folder);
+  let base = root;
+  while (!await exists(base)) base = dirname(base);
+  const way = relative(await Deno.realPath(base), real);
+  if (way !== ".." && !way.startsWith("../")) return;
+  throw new AgentError(
+    "conflict",
+    `Cannot touch ${path}: ${folder} leads out of ${root}, to ${real}`,
+  );
+}
+
+/** Removes a file. @returns whether there was one */
+export async function removeFile(path: string): Promise<boolean> {
+  try {
+    if ((await Deno.lstat(path)).isDirectory) throw new Error(`${path} is a folder`);
+    await Deno.remove(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** Whether there is something of this name, a link that leads nowhere included. */
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.lstat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/**
+ * Whether a definition of ours is there. A unit that is masked is a link to a device: no plain file.
+ * @throws {AgentError} `conflict` for one that somebody else has made
+ */
+async function hasOwnDefinition(path: string): Promise<boolean> {
+  if (!await exists(path)) return false;
+  if ((await Deno.lstat(path)).isFile && (await headOf(path)).includes(MARK)) return true;
+  const message =
+    `Cannot touch ${path}: it was not written by zonewright install: remove it yourself`;
+  throw new AgentError("conflict", message);
+}
+
+async function headOf(path: string): Promise<string> {
+  const file = await Deno.open(path);
+  try {
+    const bytes = new Uint8Array(MARK_BYTES);
+    return new TextDecoder().decode(bytes.subarray(0, await file.read(bytes) ?? 0));
+  } finally {
+    file.close();
   }
 }

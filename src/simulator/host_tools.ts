@@ -7,7 +7,7 @@ import { availableMiB, type Dataset, destroyDatasets, readDatasets } from "./poo
 import type { State } from "./state.ts";
 
 const MIB = 1024 ** 2;
-const USAGE = `usage:
+const ZFS_USAGE = `usage:
 \tlist [-Hp] [-o name|available] [-t filesystem,volume] [DATASET]
 \tdestroy DATASET
 `;
@@ -20,7 +20,7 @@ export async function zfs(state: State, args: readonly string[]): Promise<Outcom
   if (subcommand === "destroy" && words.length === 1 && name !== undefined) {
     return await destroy(state, name);
   }
-  return { code: 2, stdout: "", stderr: USAGE };
+  return { code: 2, stdout: "", stderr: ZFS_USAGE };
 }
 
 /** Without a dataset the names of all; of one dataset, the pool's own included, what is asked for. */
@@ -37,7 +37,7 @@ async function list(state: State, words: readonly string[]): Promise<Outcome> {
     return printed(names.map((name) => `${name}\n`).sort().join(""));
   }
   if (dataset === undefined || !["name", "available"].includes(column)) {
-    return { code: 2, stdout: "", stderr: USAGE };
+    return { code: 2, stdout: "", stderr: ZFS_USAGE };
   }
   if (dataset !== state.host.pool.name && !names.includes(dataset)) {
     return failed(`cannot open '${dataset}': dataset does not exist`);
@@ -69,4 +69,32 @@ async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<
   await Deno.remove(zonepath(state, uuid), { recursive: true }).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   });
+}
+
+// nictagadm list: the networks of the host, by which nics name them. Each tag is on a link of its own,
+// whose address follows from its place in the list.
+
+const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
+
+/** Runs one call: the words after `nictagadm`. */
+export function nictagadm(state: State, args: readonly string[]): Outcome {
+  const [subcommand, ...options] = args;
+  if (subcommand !== "list" || options.some((option) => option !== "-p")) {
+    return { code: 2, stdout: "", stderr: NICTAGADM_USAGE };
+  }
+  const rows = state.host.nic_tags.map((tag, index) => [tag, addressOf(index), `net${index}`]);
+  if (options.includes("-p")) {
+    // The separator is escaped where it is part of a value.
+    const lines = rows.map((row) => row.map((value) => value?.replaceAll(":", "\\:")).join(":"));
+    return printed(lines.map((line) => `${line}\n`).join(""));
+  }
+  const table = [["NAME", "MACADDRESS", "LINK"], ...rows];
+  const lines = table.map(([name = "", address = "", link = ""]) =>
+    `${name.padEnd(14)} ${address.padEnd(18)} ${link}`
+  );
+  return printed(lines.map((line) => `${line}\n`).join(""));
+}
+
+function addressOf(index: number): string {
+  return `02:08:20:00:00:${(index % 256).toString(16).padStart(2, "0")}`;
 }

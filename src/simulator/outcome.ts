@@ -3,6 +3,9 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
+import { writeAll } from "./console/byte_reader.ts";
+import { strikesOn } from "./fault.ts";
+import type { State } from "./state.ts";
 
 /** The streams and the exit code of a call that has ended. */
 export interface Outcome {
@@ -39,4 +42,43 @@ export function refusal(text: string): AgentError {
 /** A call that the tool answers with its usage text and exit code 2. */
 export function misuse(text: string): AgentError {
   return new AgentError("invalid_argument", text);
+}
+
+// Writes what a simulated command says, and the faults that spoil it on the way.
+
+/** Bytes of the fault `flood`. */
+const FLOOD_BYTES = 64 << 20;
+const FLOOD_LINE = "x".repeat(1023) + "\n";
+const GARBAGE = '\u0000\u001b[31m{"vnc": [[[ nonsense \ufffd';
+const NOISE_STDOUT = "WARNING: the clock was stepped\n";
+/** A log line of the real tool, as VMADM_DEBUG_LEVEL brings them, and a line from elsewhere. */
+const NOISE_STDERR = '{"name":"vmadm","level":20,"msg":"simulated noise","v":0}\n' +
+  "zoneadm: simulated noise before the message\n";
+
+/** An outcome as a fault leaves it. */
+export async function spoil(
+  state: State,
+  subcommand: string,
+  outcome: Outcome,
+): Promise<Outcome> {
+  const on = (name: "empty" | "garbage" | "flood" | "noise_stdout" | "noise_stderr") =>
+    strikesOn(state, name, subcommand);
+  let { stdout, stderr } = outcome;
+  if (await on("empty")) [stdout, stderr] = ["", ""];
+  if (await on("garbage")) stdout = GARBAGE;
+  if (await on("flood")) stdout = FLOOD_LINE.repeat(FLOOD_BYTES / FLOOD_LINE.length);
+  if (await on("noise_stdout")) stdout = NOISE_STDOUT + stdout;
+  if (await on("noise_stderr")) stderr = NOISE_STDERR + stderr;
+  return { code: outcome.code, stdout, stderr };
+}
+
+/** Writes both streams whole; a reader that has gone is no reason to fail. */
+export async function writeOutcome(outcome: Outcome): Promise<void> {
+  const encoder = new TextEncoder();
+  try {
+    await writeAll(Deno.stdout, encoder.encode(outcome.stdout));
+    await writeAll(Deno.stderr, encoder.encode(outcome.stderr));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+  }
 }

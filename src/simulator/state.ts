@@ -16,7 +16,7 @@
 import { isAbsolute, join, resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { closing } from "../program/closing.ts";
+import { closing } from "../program/loop.ts";
 
 /** Milliseconds that the host takes for its parts of the work, before `factor` is applied. */
 export interface Delays {

@@ -9,20 +9,19 @@
 // What a restore that was cut off has left is removed by the next restore or start of the agent.
 
 import { basename, dirname, join } from "@std/path";
-import { DATABASE_NAME } from "./database_file.ts";
+import { DATABASE_NAME, takeStateDir } from "./state_dir.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { randomUuid } from "../domain/id.ts";
 import type { WatchCommits } from "../program/failpoint.ts";
 import { asOwnerOf, ownerOf } from "./own_file.ts";
-import { takeStateDir } from "./state_dir.ts";
 import {
   copyDatabase,
   type DatabaseReport,
   inspectDatabase,
   syncFile,
 } from "../store/sqlite/database_file.ts";
-import { settleDatabase } from "../store/sqlite/settled_database.ts";
+import { settleDatabase } from "../store/sqlite/older_copy.ts";
 
 /** What a restore did. */
 export interface RestoreReport {

@@ -10,7 +10,6 @@ import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore } from "./job_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
-import type { MeasureStore } from "./measure_store.ts";
 import type { MediaStore } from "./media_store.ts";
 
 export interface Store {
@@ -224,4 +223,22 @@ export interface IndexStore {
   lastSync(): Promise<IndexSync | undefined>;
   /** The pins of artifacts that have left a release, the most recent ones. */
   pins(distro: string, release: string): Promise<IndexPin[]>;
+}
+
+// Figures of the store that no list of jobs tells: for those who watch the agent.
+
+/** What the store measures of itself. */
+export interface StoreMeasures {
+  /** From when on the job has waited that has waited longest; null when none is ready. */
+  readonly oldest_ready_at: Instant | null;
+  /** Size of the database without its log. */
+  readonly file_bytes: number;
+  /** Part of it that is empty. */
+  readonly free_bytes: number;
+}
+
+/** The measuring side of the store. */
+interface MeasureStore {
+  /** Takes a bounded time, however many jobs there are. */
+  read(now: Instant): Promise<StoreMeasures>;
 }

@@ -1,8 +1,7 @@
 // What the timeline of a job tells of the calls of its tasks.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { CALL_ENTRIES_MAX } from "../../src/capabilities/call_record.ts";
-import { argumentCount, CALL_RULES } from "../../src/capabilities/calls.ts";
+import { argumentCount, CALL_ENTRIES_MAX, CALL_RULES } from "../../src/capabilities/calls.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { CAPABILITIES, type CapabilityName } from "../../src/sandbox/protocol.ts";

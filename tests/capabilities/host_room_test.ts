@@ -4,7 +4,7 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { CommandResult } from "../../src/host/command.ts";
-import { requireHostRoom } from "../../src/host/zone/host_room.ts";
+import { requireHostRoom } from "../../src/host/zone/datasets.ts";
 import { localTransport, type Transport } from "../../src/host/transport.ts";
 import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 

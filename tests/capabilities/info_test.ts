@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { DEFAULT_CAPABILITY_LIMITS } from "../../src/capabilities/capability_limits.ts";
+import { DEFAULT_CAPABILITY_LIMITS } from "../../src/capabilities/capability.ts";
 import { openProgress } from "../../src/capabilities/info.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";

@@ -4,9 +4,8 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
-import type { CapabilityLimits } from "../../src/capabilities/capability_limits.ts";
-import { AGENT_PREFIX } from "../../src/domain/job/info_entry.ts";
-import type { TaskContext } from "../../src/capabilities/capability.ts";
+import type { CapabilityLimits, TaskContext } from "../../src/capabilities/capability.ts";
+import { AGENT_PREFIX } from "../../src/domain/job/job.ts";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";

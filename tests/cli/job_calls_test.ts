@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { readInfo } from "../../src/cli/job/answer.ts";
-import { callsText } from "../../src/cli/job/job_calls.ts";
+import { callsText, readInfo } from "../../src/cli/job/answer.ts";
 
 Deno.test("callsText() tells a call with its arguments, its end and the time it took", () => {
   const args = { uuid: "u1", force: true, changes: ["quota"] };

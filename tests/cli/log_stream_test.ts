@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { openLogStream } from "../../src/cli/log_stream.ts";
+import { openLogStream } from "../../src/cli/serve.ts";
 import { sourceProgram } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 

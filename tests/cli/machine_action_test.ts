@@ -2,10 +2,9 @@
 // and viewers that are carried to a console.
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { randomUuid } from "../../src/domain/id.ts";
-import type { JobUuid } from "../../src/domain/id.ts";
+import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { sha256Hex } from "../../src/domain/sha256.ts";
+import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";

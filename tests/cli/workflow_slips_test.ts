@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { nearName } from "../../src/cli/workflow/near_name.ts";
-import { slipsOf } from "../../src/cli/workflow/workflow_slips.ts";
+import { slipsOf } from "../../src/cli/workflow/check.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
 import { workflowOf } from "../trial_run.ts";

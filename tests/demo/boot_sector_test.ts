@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { bootSector } from "../../src/simulator/outside/boot_sector.ts";
+import { bootSector } from "../../src/simulator/outside/sample_file.ts";
 import { AgentError } from "../../src/domain/error.ts";
 
 Deno.test("bootSector() has 512 bytes that begin with a jump and end with the signature", () => {

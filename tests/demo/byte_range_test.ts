@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { parseByteRange } from "../../src/simulator/outside/byte_range.ts";
+import { parseByteRange } from "../../src/simulator/outside/upstream.ts";
 
 Deno.test("parseByteRange() reads one range and bounds it by the size", () => {
   const part = (first: number, last: number) => ({ kind: "part", first, last }) as const;

@@ -5,11 +5,12 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import {
   auditFileCheck,
+  covers,
+  readChain,
   tlsCheck,
   type TlsPlace,
   tokensCheck,
 } from "../../src/service/doctor/access.ts";
-import { covers, readChain } from "../../src/service/doctor/certificate.ts";
 import { type Check, diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { changeTokenFile, readTokenFile } from "../../src/state/token_file.ts";

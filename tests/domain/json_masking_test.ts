@@ -2,8 +2,13 @@
 
 import { assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { JsonMasking, type MaskRules } from "../../src/domain/json_masking.ts";
-import { holdsSecrets, isSecretName, MASK } from "../../src/domain/secret_names.ts";
+import {
+  holdsSecrets,
+  isSecretName,
+  JsonMasking,
+  MASK,
+  type MaskRules,
+} from "../../src/domain/json_masking.ts";
 
 const RULES: MaskRules = { names: new Set(["license_key", 'q"\\ü']), member: "params" };
 

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineChanges, requireFitting } from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { withoutProperties } from "../../src/config/policy_properties.ts";
+import { withoutProperties } from "../../src/config/policy.ts";
 import { fieldsOf } from "./machine_request.ts";
 
 Deno.test("parseMachineChanges() takes sizes and media", () => {

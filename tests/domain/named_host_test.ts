@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { leadsToNamed } from "../../src/domain/named_host.ts";
+import { leadsToNamed } from "../../src/domain/ip_address.ts";
 
 Deno.test("leadsToNamed() takes the scheme's own port for no port, in name and address", () => {
   const cases: [string, string, boolean][] = [

@@ -3,9 +3,8 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { parseMachineChanges } from "../../src/domain/machine/changes.ts";
-import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
-import { requireOwnMachine } from "../../src/domain/policy_check.ts";
-import { withoutProperties } from "../../src/config/policy_properties.ts";
+import { DEFAULT_POLICY, type Policy, requireOwnMachine } from "../../src/domain/policy.ts";
+import { withoutProperties } from "../../src/config/policy.ts";
 import {
   type Reasons,
   REFUSED_DISK_PROPERTIES,

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { bootSector } from "../../src/simulator/outside/boot_sector.ts";
+import { bootSector } from "../../src/simulator/outside/sample_file.ts";
 import { assertNothingLeft, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { findProgram, programTest, requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";

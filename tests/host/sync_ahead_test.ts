@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { openSyncAhead } from "../../src/host/sync_ahead.ts";
+import { openSyncAhead } from "../../src/host/host_files.ts";
 
 const MIB = 1024 * 1024;
 

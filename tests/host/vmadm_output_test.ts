@@ -2,19 +2,20 @@
 
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { parseUuid } from "../../src/domain/id.ts";
-import type { MachineUuid } from "../../src/domain/id.ts";
+import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { CommandResult } from "../../src/host/command.ts";
-import { masked, secretsOf, withoutSecrets } from "../../src/host/vmadm/secret_text.ts";
 import {
   createdUuid,
   describeResult,
+  masked,
   messageOfOutput,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
   says,
+  secretsOf,
+  withoutSecrets,
 } from "../../src/host/vmadm/output.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
-import { mapLimited } from "../../src/program/map_limited.ts";
+import { mapLimited } from "../../src/program/loop.ts";
 import { refused } from "./refused.ts";
 import { digestOf, makeFifo, namesIn, type TestZone, withZone, zoneTest } from "./zone.ts";
 

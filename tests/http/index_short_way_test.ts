@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { AGE_HEADER } from "../../src/http/routes/index_tree.ts";
+import { AGE_HEADER } from "../../src/http/routes/index_short_way.ts";
 import { withIndexAgent } from "./index_agent.ts";
 
 const PATH = "/v1/distros/aurora/releases/24.2/index.json";

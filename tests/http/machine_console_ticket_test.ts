@@ -3,13 +3,12 @@
 
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { Token, TokenScope } from "../../src/domain/token.ts";
-import { TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
+import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
 import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "../../src/http/app_deps.ts";
-import type { AuditEntry } from "../../src/http/request/audit_trail.ts";
+import type { AuditEntry } from "../../src/http/request/audit_file.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
-import { sha256Hex } from "../../src/domain/sha256.ts";
+import { sha256Hex } from "../../src/domain/digest.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/listen/server.ts";

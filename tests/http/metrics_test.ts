@@ -2,11 +2,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
-import { countedConsoles, countedPerform } from "../../src/agent/meters.ts";
+import { countedConsoles, countedPerform, countedStore } from "../../src/agent/meters.ts";
 import { countedShortWay, metricsRoutes } from "../../src/http/routes/metrics.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { agentFigures } from "../../src/agent/figures.ts";
-import { countedStore } from "../../src/agent/counted_store.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { type Meters, openMeters } from "../../src/metrics/meters.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";

@@ -10,7 +10,7 @@ import { BRAND_OF } from "../../src/domain/machine/properties.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { parseSelection } from "../../src/http/routes/job_selection.ts";
+import { parseSelection } from "../../src/http/routes/job_bulk.ts";
 import { OPENAPI } from "../../src/http/openapi/document.ts";
 import { schemaProblems } from "../support/json_schema.ts";
 import { uuidOf } from "../support/job.ts";

@@ -2,12 +2,12 @@ import { assertEquals } from "@std/assert";
 import { randomUuid, type RunnerId } from "../../src/domain/id.ts";
 import { openAgentReadiness } from "../../src/agent/readiness.ts";
 import { readConfig } from "../../src/config/sources.ts";
-import { readinessRoutes } from "../../src/http/routes/health.ts";
 import {
   openReadiness,
   type ReadinessCheck,
   type ReadinessFinding,
-} from "../../src/http/routes/readiness.ts";
+  readinessRoutes,
+} from "../../src/http/routes/health.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { selfCommand } from "../../src/program/executable.ts";

@@ -2,7 +2,7 @@
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
 import type { AppDeps } from "../../src/http/app_deps.ts";
-import type { AuditEntry } from "../../src/http/request/audit_trail.ts";
+import type { AuditEntry } from "../../src/http/request/audit_file.ts";
 import type { Access } from "../../src/http/request/caller.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import type { Signature } from "../../src/domain/index/integrity.ts";
+import type { Signature } from "../../src/domain/index/artifact.ts";
 import { listedHashes } from "../../src/domain/index/checksum_document.ts";
 import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import type { IndexServer } from "./index_server.ts";

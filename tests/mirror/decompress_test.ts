@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import type { PackedAs } from "../../src/domain/machine/media_compression.ts";
-import { openProgress } from "../../src/decoder/unpack/progress.ts";
+import type { PackedAs } from "../../src/domain/machine/media.ts";
+import { openProgress } from "../../src/decoder/unpack/byte_source.ts";
 import { openUnpacker } from "../../src/decoder/works/unpacker.ts";
-import { decompress } from "../../src/mirror/media/decompress.ts";
+import { decompress } from "../../src/mirror/media/obtain_file.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { withFolder } from "../support/until.ts";
 import { gzip, hashed, joined } from "./vendor_file.ts";

@@ -3,12 +3,18 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { createCleartextMessage, createMessage, generateKey, readPrivateKey, sign } from "openpgp";
-import type { PrivateKey } from "openpgp";
+import {
+  createCleartextMessage,
+  createMessage,
+  generateKey,
+  type PrivateKey,
+  readPrivateKey,
+  sign,
+} from "openpgp";
 import { SIGNATURES_MAX } from "../../src/decoder/works/signature.ts";
-import type { Signature } from "../../src/domain/index/integrity.ts";
+import type { Signature } from "../../src/domain/index/artifact.ts";
 import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
-import { VENDOR_BYTES_MAX } from "../../src/mirror/media/vendor_document.ts";
+import { VENDOR_BYTES_MAX } from "../../src/mirror/media/confirm.ts";
 import { withFolder } from "../support/until.ts";
 import { breakingClearText, repeatedSignature, spacedChecksums } from "./hostile_files.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import type { PackedAs } from "../../src/domain/machine/media_compression.ts";
+import type { PackedAs } from "../../src/domain/machine/media.ts";
 import { until } from "../support/until.ts";
 import {
   emptyBzip2Streams,

@@ -6,14 +6,13 @@ import { CHECKSUM_FORMATS, listedHashes } from "../../src/domain/index/checksum_
 import { parseDigest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { isIndexName, placeOf } from "../../src/domain/index/index_path.ts";
-import { mediaKind, safeMediaName } from "../../src/domain/machine/media.ts";
-import { unpackedName } from "../../src/domain/machine/media_compression.ts";
+import { mediaKind, safeMediaName, unpackedName } from "../../src/domain/machine/media.ts";
 import { rangeValidator } from "../../src/mirror/media/partial.ts";
 import { parseRemote } from "../../src/mirror/web/public_address.ts";
 import { retryAfterSeconds } from "../../src/mirror/web/retry.ts";
 import { keptValidator } from "../../src/mirror/upstream.ts";
 import { shown } from "../../src/mirror/web/request.ts";
-import { rowsPlace } from "../../src/store/sqlite/local/artifact_rows.ts";
+import { rowsPlace } from "../../src/store/sqlite/local/artifacts.ts";
 
 const SIZE = 1024 * 1024;
 /** For all readers of one text; a linear one takes milliseconds. */

@@ -14,7 +14,7 @@ import {
   releasePath,
   SERVED_ALIASES,
 } from "../../src/domain/index/index_path.ts";
-import { sha256Hex } from "../../src/domain/sha256.ts";
+import { sha256Hex } from "../../src/domain/digest.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Checks that the tree keeps every rule, that its parts agree, and that nothing else is stored. */

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { successorOf } from "../../src/runner/successor.ts";
+import { successorOf } from "../../src/runner/next_step.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 

@@ -4,12 +4,11 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { GUEST_LAYERS, type GuestLayer, openLayersWord } from "../../src/sandbox/guest/layers.ts";
+import { GUEST_LAYERS, type GuestLayer, openLayersWord } from "../../src/sandbox/guest/guest.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { withFolder } from "../support/until.ts";
-import type { BodyOptions } from "./bodies.ts";
-import { withPool } from "./bodies.ts";
+import { type BodyOptions, withPool } from "./bodies.ts";
 import { assertEnd, errorText, type Escape, LOOP_MS, perform, readEscapes } from "./corpus.ts";
 import { IMPORTS } from "./import_disguises.ts";
 import { type OpenGuest, withOpenGuest } from "./open_pool.ts";

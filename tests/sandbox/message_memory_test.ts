@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { MessageMemory } from "../../src/sandbox/large_message.ts";
+import { MessageMemory } from "../../src/sandbox/message.ts";
 import { until } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
 

@@ -7,7 +7,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestTools, guestCommand } from "../../src/sandbox/command.ts";
 import { openGuestDoor } from "../../src/sandbox/entrance.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
-import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/layers.ts";
+import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import type { GuestCheck } from "../../src/sandbox/protocol.ts";
 import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { readConfig } from "../../src/config/sources.ts";
-import { defaultConfig } from "../../src/service/default_config.ts";
+import { defaultConfig } from "../../src/service/installation.ts";
 import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/paths.ts";
 
 for (const manager of SERVICE_MANAGERS) {

@@ -4,12 +4,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState } from "../../src/state/database_file.ts";
+import { backupState, inspectFile, inspectState, takeStateDir } from "../../src/state/state_dir.ts";
 import { restoreState } from "../../src/state/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
-import { takeStateDir } from "../../src/state/state_dir.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { SCHEMA_1 } from "../../src/store/sqlite/schema_1.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState } from "../../src/state/database_file.ts";
+import { backupState, inspectFile, inspectState } from "../../src/state/state_dir.ts";
 import { removeUnfinishedRestore, restoreState } from "../../src/state/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";

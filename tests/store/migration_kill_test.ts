@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { inspectFile } from "../../src/state/database_file.ts";
+import { inspectFile } from "../../src/state/state_dir.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { SCHEMA_1 } from "../../src/store/sqlite/schema_1.ts";

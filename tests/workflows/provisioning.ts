@@ -3,8 +3,13 @@
 
 import { assertEquals } from "@std/assert";
 import type { CapabilityName } from "../../src/sandbox/protocol.ts";
-import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../src/domain/id.ts";
-import { randomUuid } from "../../src/domain/id.ts";
+import {
+  type JobUuid,
+  type MachineUuid,
+  randomUuid,
+  type RunnerId,
+  type WorkflowUuid,
+} from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
@@ -17,9 +22,8 @@ import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
 import type { SelfCommand } from "../../src/program/executable.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { VmadmDeadlines } from "../../src/host/vmadm/call.ts";
-import type { RunningJob } from "../../src/runner/job_deps.ts";
-import { runJob } from "../../src/runner/run_job.ts";
-import { watchCalls } from "../../src/runner/task_calls.ts";
+import { runJob, type RunningJob } from "../../src/runner/run_job.ts";
+import { watchCalls } from "../../src/runner/job_view.ts";
 import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { openLocks } from "../../src/host/locks.ts";
+import { openLocks } from "../../src/host/turns.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { CapabilityName } from "../../src/sandbox/protocol.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";

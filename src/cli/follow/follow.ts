@@ -2,7 +2,7 @@
 // it, one that moves (follow_live.ts) and one that prints lines (follow_plain.ts); waiting without
 // a word is the third. A job does not stop because somebody stops watching it.
 
-import { durationSeconds } from "../../domain/duration.ts";
+import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
 import { pause } from "../../program/loop.ts";
 import { readObjects } from "../kit/answer.ts";
@@ -11,8 +11,7 @@ import type { Client } from "../kit/client.ts";
 import type { Call } from "../kit/command.ts";
 import { EXIT, type ExitCode } from "../kit/exit_code.ts";
 import { openLiveView } from "./live.ts";
-import { openPlainView } from "./plain.ts";
-import type { FollowView } from "./follow_view.ts";
+import { type FollowView, openPlainView } from "./plain.ts";
 import {
   endOf,
   failedStep,

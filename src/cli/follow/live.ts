@@ -2,7 +2,7 @@
 // bytes, the rate and the time that is left. Only that line is ever written again, so nothing is
 // lost when the window is small, and what scrolled away stays true.
 
-import { type FollowView, progressText, stateText } from "./follow_view.ts";
+import { type FollowView, progressText, stateText } from "./plain.ts";
 import {
   hasEnded,
   type InfoEntry,

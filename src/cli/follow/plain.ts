@@ -1,9 +1,14 @@
 // A followed job where nothing moves: one line per step when it has ended, one per message, and
 // one per quarter of what is copied. A log keeps all of it.
 
-import { type FollowView, progressText, stateText } from "./follow_view.ts";
-import { hasEnded, type Progress, type Step } from "../job/answer.ts";
-import { durationText } from "../kit/table.ts";
+import {
+  hasEnded,
+  type InfoEntry,
+  type JobAnswer,
+  type Progress,
+  type Step,
+} from "../job/answer.ts";
+import { durationText, sizeText } from "../kit/table.ts";
 import { printable } from "../kit/terminal.ts";
 
 const PROGRESS_PERCENT = 25;
@@ -65,4 +70,29 @@ function stepText(step: Step): string {
   return step.error === undefined
     ? `${step.name} ok${took}`
     : `${step.name} failed${took}: ${step.error}`;
+}
+
+// What a view of a followed job must do, and the words that both of them use.
+
+/** Shows a job while it runs. */
+export interface FollowView {
+  /** What the job looks like now, and the info that came since the last call. */
+  update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number): void;
+  /** One line about the watching itself. */
+  note(line: string): void;
+  /** Leaves the terminal as it was found. */
+  close(): void;
+}
+
+/** Why a job stands still; empty while it runs. */
+export function stateText(job: JobAnswer): string {
+  if (job.execution === "waiting") return "waiting for zonewright job resume";
+  if (job.execution !== "queued") return "";
+  if (job.next_run_at !== undefined) return `queued until ${job.next_run_at}`;
+  return job.reason === "waiting_for_slot" ? "queued, waiting for a slot" : "queued";
+}
+
+/** `copy 158 MiB / 631 MiB`. */
+export function progressText({ phase, done, total }: Progress): string {
+  return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
 }

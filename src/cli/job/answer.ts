@@ -3,7 +3,8 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../kit/answer.ts";
-import { callsText } from "./job_calls.ts";
+import { durationText } from "../kit/table.ts";
+import type { Call } from "../kit/command.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {
@@ -20,7 +21,7 @@ export interface JobAnswer {
 }
 
 /** Where a task of a job is, told from its entry and from the job's execution. */
-export type StepState = "pending" | "running" | "waiting" | "done" | "failed";
+type StepState = "pending" | "running" | "waiting" | "done" | "failed";
 
 /** Whether a step has come to its end, good or bad. */
 export function hasEnded({ state }: Step): boolean {
@@ -165,4 +166,54 @@ export function readInfo(entry: JsonObject): InfoEntry {
   if (calls !== undefined) return { kind: "call", task: task ?? "", text: calls };
   if (typeof message === "string") return { kind: "message", task, text: message };
   return { kind: "message", task: undefined, text: JSON.stringify(entry) };
+}
+
+// What the agent tells of the capability calls of a task, as lines for people.
+
+/** Characters of one line about a call. */
+const LINE_CHARS_MAX = 400;
+
+/** The line of an entry about calls; undefined when the entry is about something else. */
+export function callsText(entry: JsonObject): string | undefined {
+  const { zonewright_call: call, zonewright_calls: calls } = entry;
+  if (isJsonObject(call)) return oneCall(call).slice(0, LINE_CHARS_MAX);
+  if (isJsonObject(calls)) return allCalls(calls).slice(0, LINE_CHARS_MAX);
+  return undefined;
+}
+
+/** `vmadm.boot uuid=… order=cd ok 1.2 s`. */
+function oneCall(call: JsonObject): string {
+  const args = isJsonObject(call.args) ? Object.entries(call.args) : [];
+  return [
+    textIn(call, "name") ?? "call",
+    ...args.map(([name, value]) => `${name}=${word(value)}`),
+    textIn(call, "ended") ?? "",
+    took(call),
+  ].join(" ");
+}
+
+/** `calls: vmadm.get 12 (1 failed) 2.1 s, vnc.wait 1 9.8 s`. */
+function allCalls(calls: JsonObject): string {
+  const each = Object.entries(calls).map(([name, told]) => {
+    const count = isJsonObject(told) ? told : {};
+    const failed = numberIn(count, "failed");
+    const part = failed === undefined ? "" : ` (${failed} failed)`;
+    return `${name} ${numberIn(count, "count") ?? 0}${part} ${took(count)}`;
+  });
+  return `calls: ${each.join(", ")}`;
+}
+
+function took(of: JsonObject): string {
+  return durationText((numberIn(of, "ms") ?? 0) / 1000);
+}
+
+function word(value: JsonValue): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+// Paths of the HTTP interface that are made of what somebody typed.
+
+/** `/jobs/` and the first operand; a text that is no uuid stays one segment and is not found. */
+export function jobPath(call: Call): string {
+  return `/jobs/${encodeURIComponent(call.args.operands[0] ?? "")}`;
 }

@@ -1,18 +1,143 @@
 // `zonewright job`: looking at jobs. Running, waiting and changing stand in files of their own.
 
-import { numberIn, textIn } from "../kit/answer.ts";
+import { numberIn, readObject, readObjects, textIn } from "../kit/answer.ts";
 import type { Call, Command, Noun } from "../kit/command.ts";
 import { EXIT } from "../kit/exit_code.ts";
-import { elapsedSeconds, type JobAnswer, readJob } from "./answer.ts";
-import { CANCEL, RESUME } from "./change.ts";
+import { elapsedSeconds, type JobAnswer, jobPath, readJob } from "./answer.ts";
+import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
-import { INFO, STATS } from "./job_numbers.ts";
-import { jobPath } from "./job_path.ts";
-import { RETRY } from "./job_retry.ts";
 import { RUN } from "./run.ts";
-import { TAIL, WAIT } from "./job_watch.ts";
-import { ageText, aheadText, durationText } from "../kit/table.ts";
+import { ageText, aheadText, type Column, durationText } from "../kit/table.ts";
 import { printable } from "../kit/terminal.ts";
+import { EXECUTIONS } from "../../domain/job/state.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { follow, followedExit, viewFor } from "../follow/follow.ts";
+import { openPlainView } from "../follow/plain.ts";
+
+// `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
+
+/** Entries that are read at once; a job may have a hundred thousand. */
+const ENTRIES_MAX = 1000;
+
+/** `zonewright job info`. */
+export const INFO: Command = {
+  summary: "print the info of a job, one JSON object a line",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [['job info "$JOB"', "everything that was told about its progress"]],
+  flags: [],
+  shared: "agent",
+  async run(call) {
+    const { client, printer } = call;
+    const all: JsonObject[] = [];
+    let after = 0;
+    let count = 0;
+    do {
+      const query = new URLSearchParams({ after: String(after), limit: String(ENTRIES_MAX) });
+      const path = `${jobPath(call)}/info${call.args.has("curl") ? "" : `?${query}`}`;
+      const sent = await client.send({ method: "GET", path });
+      if (sent.kind === "printed") return EXIT.ok;
+      const entries = readObjects(sent.body, "the info");
+      if (printer.json) all.push(...entries);
+      else for (const entry of entries) printer.data(JSON.stringify(entry));
+      count = entries.length;
+      after += count;
+    } while (count === ENTRIES_MAX);
+    if (printer.json) printer.document(all);
+    return EXIT.ok;
+  },
+};
+
+const WINDOWS = ["current", "past_hour", "past_24h", "all_time"] as const;
+/** `zonewright job stats`. */
+export const STATS: Command = {
+  summary: "count jobs by state and age",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [["job stats", "every job is counted in one row"]],
+  flags: [],
+  shared: "agent",
+  async run({ client, printer }) {
+    const sent = await client.send({ method: "GET", path: "/stats" });
+    if (sent.kind === "printed") return EXIT.ok;
+    const stats = readObject(sent.body, "the stats");
+    if (printer.json) {
+      printer.document(stats);
+      return EXIT.ok;
+    }
+    printer.table(
+      [
+        { head: "CREATED" },
+        ...EXECUTIONS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
+      ],
+      WINDOWS.map((window) => {
+        const counters = stats[window];
+        const row = isJsonObject(counters) ? counters : {};
+        return [window, ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0))];
+      }),
+    );
+    return EXIT.ok;
+  },
+};
+
+// `zonewright job wait` and `job tail`: staying with a job until it has ended.
+
+const TIMEOUT_FLAG = {
+  name: "timeout",
+  placeholder: "TIME",
+  help: "give up after 90s, 10m, 2h; exits 124",
+} as const;
+
+/** `zonewright job wait`. */
+export const WAIT: Command = {
+  summary: "wait until a job has ended; the exit code tells how",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [[
+    'job wait "$JOB" --timeout 10m || echo "exit $?"',
+    "5 is a failed job, 7 a canceled one, 124 a timeout",
+  ]],
+  flags: [TIMEOUT_FLAG],
+  shared: "agent",
+  async run(call) {
+    const [uuid = ""] = call.args.operands;
+    const sent = await call.client.send({ method: "GET", path: jobPath(call) });
+    if (sent.kind === "printed") return EXIT.ok;
+    const followed = await follow(call, readJob(sent.body).uuid, viewFor(call));
+    if (followed.kind === "ended") {
+      if (call.printer.json) call.printer.document(followed.job.raw);
+      else call.printer.data(followed.job.execution);
+    }
+    return followedExit(call, uuid, followed);
+  },
+};
+
+/** `zonewright job tail`. */
+const TAIL: Command = {
+  summary: "print what a job does, step by step, until it has ended",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [['job tail "$JOB"', "steps, messages, progress and calls; ends with the job"]],
+  flags: [TIMEOUT_FLAG],
+  shared: "agent",
+  async run(call) {
+    const [uuid = ""] = call.args.operands;
+    const path = `${jobPath(call)}/info`;
+    const sent = await call.client.send({ method: "GET", path });
+    if (sent.kind === "printed") return EXIT.ok;
+    // What a job says is the data here; with --json, standard output is for the job itself.
+    const { printer } = call;
+    const write = (line: string) => printer.json ? printer.note(line) : printer.data(line);
+    const view = openPlainView(write, { calls: true });
+    const followed = await follow(call, uuid.toLowerCase(), view);
+    if (followed.kind === "ended" && printer.json) printer.document(followed.job.raw);
+    return followedExit(call, uuid, followed);
+  },
+};
 
 const GET: Command = {
   summary: "show one job with its steps",

@@ -1,19 +1,158 @@
 // `zonewright job list`.
 
-import type { JsonObject } from "../../domain/json.ts";
+import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { readObjects, textIn } from "../kit/answer.ts";
-import { usageError } from "../kit/arguments.ts";
+import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
 import type { Call, Command } from "../kit/command.ts";
 import { EXIT } from "../kit/exit_code.ts";
-import {
-  FILTER_FLAGS,
-  filterOf,
-  hiddenParams,
-  limitOf,
-  noteUnknownWorkflow,
-  queryOf,
-} from "./job_filter.ts";
 import { ageText, aheadText } from "../kit/table.ts";
+import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
+import { isUuid } from "../../domain/id.ts";
+import { nearest } from "../../domain/field_check.ts";
+import { parseJsonText } from "../kit/printer.ts";
+
+// Which jobs are meant, as flags say it. `job list` makes a query of it, and the changes of many jobs
+// send it as it is.
+
+/** A job must fit every key that is there; the words are those of the HTTP interface. */
+export interface JobFilter {
+  readonly execution?: string;
+  readonly workflow_uuid?: string;
+  /** Name of the job's workflow. */
+  readonly name?: string;
+  readonly target?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly params?: Readonly<Record<string, string>>;
+}
+
+/** The flags that make a filter. */
+export const FILTER_FLAGS: readonly Flag[] = [
+  {
+    name: "execution",
+    also: "state",
+    placeholder: "STATE",
+    words: ["queued", "running", "waiting", "succeeded", "failed", "canceled"],
+    help: "only queued, running, waiting, succeeded, failed or canceled; also --state",
+  },
+  { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },
+  { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
+  { name: "since", placeholder: "TIME", help: "only jobs made since an ISO 8601 time, or 2h ago" },
+  { name: "until", placeholder: "TIME", help: "only jobs made before that time, or 10m ago" },
+  {
+    name: "param",
+    short: "p",
+    placeholder: "K=V",
+    many: true,
+    help: "only jobs with this parameter (repeatable)",
+  },
+];
+
+/** The filter of a command line. @throws {AgentError} `invalid_argument` */
+export function filterOf({ args, terminal }: Call): JobFilter {
+  const execution = args.text("execution");
+  const workflow = args.text("workflow");
+  const target = args.text("target");
+  const since = instantOf(args, "since", terminal.nowMs());
+  const until = instantOf(args, "until", terminal.nowMs());
+  const params = Object.entries(readParams(args.texts("param"))).map(([name, value]) =>
+    [name, typeof value === "string" ? value : JSON.stringify(value)] as const
+  );
+  return {
+    ...(execution === undefined ? {} : { execution }),
+    ...(workflow === undefined ? {} : workflowFilter(workflow)),
+    ...(target === undefined ? {} : { target }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+    ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }),
+  };
+}
+
+/** Jobs keep the name of their workflow, so that those of a deleted one are found by it too. */
+function workflowFilter(word: string): JobFilter {
+  const folded = word.toLowerCase();
+  return isUuid(folded) ? { workflow_uuid: folded } : { name: word };
+}
+
+/** A time of the calendar, or one before now such as `2h`. */
+function instantOf(args: Arguments, flag: string, nowMs: number): string | undefined {
+  const text = args.text(flag);
+  if (text === undefined) return undefined;
+  // Digits alone could be a year as well as seconds.
+  const seconds = /\d$/.test(text) ? undefined : durationSeconds(text);
+  if (seconds === undefined) return parseInstant(text, `--${flag}`);
+  return instantAfter(new Date(nowMs).toISOString(), -seconds * 1000);
+}
+
+/** Keys of the list that mean something else than a param of that name. */
+const LIST_KEYS: readonly string[] = [
+  "execution",
+  "limit",
+  "offset",
+  "since",
+  "until",
+  "target",
+  "name",
+  "workflow_uuid",
+];
+
+/** Names of params by which the list of jobs cannot filter, since its own keys have these names. */
+export function hiddenParams({ params = {} }: JobFilter): string[] {
+  return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
+}
+
+/** The query of GET /jobs; params that it cannot tell are left out, see hiddenParams(). */
+export function queryOf({ params = {}, ...filter }: JobFilter): URLSearchParams {
+  const told = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
+  return new URLSearchParams({ ...Object.fromEntries(told), ...filter });
+}
+
+/** A filter as a person reads it: `execution failed, param vm_uuid=…`. */
+export function filterText({ params = {}, ...filter }: JobFilter): string {
+  return [
+    ...Object.entries(filter).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
+    ...Object.entries(params).map(([name, value]) => `param ${name}=${JSON.stringify(value)}`),
+  ].join(", ");
+}
+
+/** Where no job fits: says so when it is because no workflow has the name that was typed. */
+export async function noteUnknownWorkflow(call: Call, { name }: JobFilter): Promise<void> {
+  if (name === undefined) return;
+  const all = readObjects(await call.client.get("/workflows?builtin=true"), "the workflows");
+  const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
+  if (names.includes(name)) return;
+  call.printer.note(`no workflow has the name ${JSON.stringify(name)}${nearest(name, names)}`);
+}
+
+/** An integer that a flag names. @throws {AgentError} `invalid_argument` */
+export function limitOf(args: Arguments): number | undefined {
+  const text = args.text("limit");
+  if (text === undefined) return undefined;
+  if (!/^[1-9]\d{0,8}$/.test(text)) {
+    throw usageError(`--limit ${JSON.stringify(text)} is not a number such as 100`);
+  }
+  return Number(text);
+}
+
+// Params of jobs as they are typed: `k=v` is a text, `k:=v` is JSON.
+
+/**
+ * The params that several `--param` name.
+ * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice
+ */
+export function readParams(texts: readonly string[]): Record<string, JsonValue> {
+  const params = new Map<string, JsonValue>();
+  for (const text of texts) {
+    const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
+    const [, name = "", sign, value = ""] = match ?? [];
+    if (match === null) {
+      throw usageError(`--param ${JSON.stringify(text)} is neither K=V nor K:=JSON`);
+    }
+    if (params.has(name)) throw usageError(`--param ${name} is given twice`);
+    params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
+  }
+  return Object.fromEntries(params);
+}
 
 const LIST_LIMIT = 100;
 

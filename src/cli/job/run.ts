@@ -1,17 +1,22 @@
 // `zonewright job run`: a job of a workflow, by its name or its uuid.
 
-import { durationSeconds } from "../../domain/duration.ts";
-import { instantAfter, parseInstant } from "../../domain/instant.ts";
-import { usageError } from "../kit/arguments.ts";
+import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
+import { otherJobHint, usageError } from "../kit/arguments.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { Call, Command } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
-import { FOLLOW_FLAGS, timeoutMsOf } from "../follow/follow.ts";
-import { otherJobHint } from "../kit/hint.ts";
-import { readJob } from "./answer.ts";
-import { readParams } from "./job_param.ts";
-import { showNewJob } from "./new_job.ts";
-import { workflowUuid } from "../workflow/workflow_name.ts";
+import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import {
+  follow,
+  FOLLOW_FLAGS,
+  followedExit,
+  stays,
+  timeoutMsOf,
+  viewFor,
+} from "../follow/follow.ts";
+import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
+import { readParams } from "./list.ts";
+import { workflowUuid } from "../workflow/file.ts";
+import { durationText } from "../kit/table.ts";
 
 /** `zonewright job run`. */
 export const RUN: Command = {
@@ -124,4 +129,35 @@ function instantOf(text: string, nowMs: number): string {
     throw usageError(`--at ${JSON.stringify(text)} is not a time such as +90s, +10m or +2h`);
   }
   return instantAfter(new Date(nowMs).toISOString(), seconds * 1000);
+}
+
+// A job that a command has just made: its uuid, or its end when the command stays with it.
+
+/** Shows it and stays as the flags say. @returns the exit code of the command */
+export async function showNewJob(call: Call, job: JobAnswer): Promise<ExitCode> {
+  const { printer } = call;
+  if (!stays(call)) {
+    if (printer.json) printer.document(job.raw);
+    else printer.data(job.uuid);
+    printer.next(`job tail ${job.uuid}`, "watch it");
+    return EXIT.ok;
+  }
+  const followed = await follow(call, job.uuid, viewFor(call));
+  if (followed.kind === "ended") showEnd(call, followed.job);
+  else if (!printer.json) printer.data(job.uuid);
+  return followedExit(call, job.uuid, followed);
+}
+
+function showEnd({ printer }: Call, job: JobAnswer): void {
+  if (printer.json) return printer.document(job.raw);
+  const step = failedStep(job);
+  const seconds = elapsedSeconds(job);
+  printer.pairs([
+    ["job", job.uuid],
+    ["state", job.execution],
+    ...(step === undefined
+      ? []
+      : [["task", step.name] as const, ["error", step.error ?? ""] as const]),
+    ["elapsed", seconds === undefined ? "-" : durationText(seconds)],
+  ]);
 }

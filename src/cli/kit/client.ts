@@ -13,8 +13,7 @@ import {
   urlOf,
 } from "./api_call.ts";
 import { usageError } from "./arguments.ts";
-import { openConnection } from "./connection.ts";
-import { curlLine } from "./curl.ts";
+import { isTokenText } from "../../domain/token.ts";
 
 /** What became of the call of a command. */
 export type Sent =
@@ -39,7 +38,7 @@ export interface Client {
 }
 
 /** Which agent is called, and whether calls are printed instead. */
-export interface ClientOptions {
+interface ClientOptions {
   readonly address: AgentAddress;
   readonly credentials?: Credentials;
   /** Takes a curl command; then `send` prints and does not call. */
@@ -147,4 +146,132 @@ function parsed(text: string): unknown {
     // Not JSON: the caller sees the text.
     return undefined;
   }
+}
+
+// The way to an agent and what is shown to it: over a socket or with certificates of one's own, and with
+// a token from a file. Files are read with the first call.
+
+/** What a request or a WebSocket needs besides its URL. */
+interface Connected {
+  readonly headers: Record<string, string>;
+  readonly http: Deno.HttpClient | undefined;
+}
+
+/** A way that is opened when it is first gone. */
+export interface Connection {
+  /** @throws {AgentError} `invalid_argument` for a file that is no good */
+  get(): Promise<Connected>;
+  close(): void;
+}
+
+const LOOPBACK_URL = /^http:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/|$)/;
+
+/** Makes the way; nothing is read or connected yet. */
+function openConnection(address: AgentAddress, credentials: Credentials): Connection {
+  let opened: Promise<Connected> | undefined;
+  let http: Deno.HttpClient | undefined;
+  const open = async () => {
+    const headers = await headersOf(address, credentials.tokenFile);
+    if (address.kind === "socket") {
+      http = Deno.createHttpClient({ proxy: { transport: "unix", path: address.path } });
+    } else if (credentials.caFile !== undefined) {
+      http = trusting(await readFile(credentials.caFile, "--ca"), credentials.caFile);
+    }
+    return { headers, http };
+  };
+  return {
+    get: () => opened ??= open(),
+    close: () => http?.close(),
+  };
+}
+
+function trusting(pem: string, path: string): Deno.HttpClient {
+  try {
+    if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it holds no certificate");
+    return Deno.createHttpClient({ caCerts: [pem] });
+  } catch (error) {
+    throw usageError(`--ca ${path}: ${messageOf(error)}`);
+  }
+}
+
+async function headersOf(
+  address: AgentAddress,
+  tokenFile: string | undefined,
+): Promise<Record<string, string>> {
+  if (tokenFile === undefined) return {};
+  const token = (await readFile(tokenFile, "--token-file")).trim();
+  if (!isTokenText(token)) throw usageError(`--token-file ${tokenFile}: it holds no token`);
+  if (
+    address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
+  ) {
+    const message = `Cannot send a token to ${address.base}: expected https, or this host`;
+    throw new AgentError("forbidden", message);
+  }
+  return { authorization: `Bearer ${token}` };
+}
+
+async function readFile(path: string, flag: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (error) {
+    throw usageError(`${flag} ${path}: ${messageOf(error)}`);
+  }
+}
+
+// The curl command that does what a call does, quoted for a POSIX shell.
+
+/** Characters of a word: Linux takes 128 KiB, and a character may have three bytes. */
+const WORD_CHARS_MAX = 32 * 1024;
+const END = "END_OF_BODY";
+/**
+ * What JSON leaves as it is and a terminal obeys. In JSON these stand in texts alone, where their codes
+ * mean the same; see printable() of terminal.ts, which would write codes that JSON does not know.
+ */
+const SHOWN_AS_CODE = /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * One shell command line, with the lines of its input where the body is too large for a word. A token
+ * is read from its file when the line runs, and is not in it.
+ */
+export function curlLine(
+  address: AgentAddress,
+  call: ApiCall,
+  { tokenFile, caFile }: Credentials = {},
+): string {
+  const words = ["curl", "-sS", "--fail-with-body"];
+  if (address.kind === "socket") words.push("--unix-socket", address.path);
+  if (caFile !== undefined && address.kind === "url") words.push("--cacert", caFile);
+  if (call.method === "HEAD") words.push("--head");
+  else if (call.method !== "GET") words.push("-X", call.method);
+  for (const [name, value] of Object.entries(call.headers ?? {})) {
+    words.push("-H", `${name}: ${value}`);
+  }
+  const body = bodyText(call)?.replace(SHOWN_AS_CODE, jsonCode);
+  const large = body !== undefined && body.length > WORD_CHARS_MAX;
+  if (body !== undefined) {
+    // --data-raw: a text that begins with @ is a text, not a file.
+    words.push("-H", "content-type: application/json");
+    words.push(...(large ? ["--data-binary", "@-"] : ["--data-raw", body]));
+  }
+  const url = urlOf(address, call.path);
+  // curl would read brackets and braces as patterns.
+  if (/[[\]{}]/.test(url)) words.push("--globoff");
+  words.push(url);
+  const line = words.map(shellQuoted);
+  if (tokenFile !== undefined) {
+    const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
+    line.splice(-1, 0, "-H", header);
+  }
+  // JSON has no line break, so that no line of it ends the text.
+  return large ? `${line.join(" ")} <<'${END}'\n${body}\n${END}` : line.join(" ");
+}
+
+function jsonCode(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** A word as a POSIX shell reads it back unchanged. */
+export function shellQuoted(word: string): string {
+  if (/^[A-Za-z0-9_./:@%+=,-]+$/.test(word)) return word;
+  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

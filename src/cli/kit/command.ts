@@ -2,7 +2,7 @@
 // verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
 import type { AgentError } from "../../domain/error.ts";
-import type { Arguments, Flag } from "./arguments.ts";
+import { type Arguments, type Flag, usageError } from "./arguments.ts";
 import type { Client } from "./client.ts";
 import type { ExitCode } from "./exit_code.ts";
 import type { Printer } from "./printer.ts";
@@ -72,4 +72,25 @@ const SHARED_FLAGS = { agent: AGENT_FLAGS, output: OUTPUT_FLAGS, help: [HELP_FLA
 /** Every flag that a command takes. */
 export function flagsOf(command: Command): readonly Flag[] {
   return [...command.flags, ...SHARED_FLAGS[command.shared]];
+}
+
+// Asking before something is done to many things at once: on a terminal by a question, elsewhere by
+// wanting --yes, so that no script does by accident what a person would have been asked about.
+
+/** The flag that answers the question before it is asked. */
+export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };
+
+/**
+ * Whether a person agrees.
+ * @param deed what will be done, such as `cancel 12 jobs`
+ * @throws {AgentError} `invalid_argument` when nobody can be asked
+ */
+export async function confirmed({ args, terminal, printer }: Call, deed: string): Promise<boolean> {
+  if (args.has(YES_FLAG.name)) return true;
+  if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
+    throw usageError(`--yes is missing: there is no terminal to ask on whether to ${deed}`);
+  }
+  printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
+  const answer = (await terminal.readLine()).trim().toLowerCase();
+  return answer === "y" || answer === "yes";
 }

@@ -4,13 +4,12 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
-import { readObject, textIn } from "../kit/answer.ts";
+import { numberIn, readObject, textIn } from "../kit/answer.ts";
 import { usageError } from "../kit/arguments.ts";
 import type { Call, Command } from "../kit/command.ts";
-import { openRelay } from "./console_relay.ts";
 import { EXIT } from "../kit/exit_code.ts";
-import { machinePath } from "./machine_vnc.ts";
 import { printable } from "../kit/terminal.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
 const PORT_MAX = 65_535;
 
@@ -134,3 +133,193 @@ function listenAt({ hostname, port }: Listen): Deno.TcpListener {
     throw new AgentError("conflict", message, { cause });
   }
 }
+
+// Carries VNC viewers to the console of a machine: every connection to a local port becomes a WebSocket
+// to the agent. RFB asks for each picture, so what comes back is never more than a viewer wanted; the
+// bound below only ends one that has stopped to read.
+
+/** Bytes that are read from a viewer at once. */
+const READ_BYTES = 64 * 1024;
+/** Bytes that may wait in a WebSocket before the viewer is read again. */
+const OUTGOING_BYTES_MAX = 256 * 1024;
+/** Bytes for a viewer that it has not taken yet. */
+const INCOMING_BYTES_MAX = 64 * 1024 * 1024;
+const DRAIN_MS = 10;
+const NORMAL = 1000;
+
+/** Where viewers are carried to. */
+interface RelayOptions {
+  readonly url: string;
+  /** What is shown to the agent with each WebSocket: its token, if there is one. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The way to an agent on a unix socket, or with a certificate that only its caller trusts. */
+  readonly http: Deno.HttpClient | undefined;
+  /** Ends everything. */
+  readonly signal: AbortSignal;
+  /** Told of connections that came to nothing. */
+  readonly note: (line: string) => void;
+}
+
+/** A relay that takes connections. */
+interface Relay {
+  readonly port: number;
+  /** Settles once the listener and every connection are closed. */
+  readonly done: Promise<void>;
+}
+
+/** Takes connections until the signal is aborted. */
+function openRelay(listener: Deno.TcpListener, options: RelayOptions): Relay {
+  const carrying = new Set<Promise<void>>();
+  const stop = () => listener.close();
+  if (options.signal.aborted) stop();
+  else options.signal.addEventListener("abort", stop, { once: true });
+  const accept = async () => {
+    for await (const viewer of listener) {
+      const carried: Promise<void> = carry(viewer, options).finally(() => carrying.delete(carried));
+      carrying.add(carried);
+    }
+    await Promise.all(carrying);
+  };
+  return { port: listener.addr.port, done: accept() };
+}
+
+async function carry(viewer: Deno.TcpConn, options: RelayOptions): Promise<void> {
+  const { url, headers, http, signal, note } = options;
+  const socket = new WebSocket(url, {
+    protocols: ["binary"],
+    headers,
+    ...(http === undefined ? {} : { client: http }),
+  });
+  socket.binaryType = "arraybuffer";
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  let open = true;
+  const end = () => {
+    if (open) viewer.close();
+    open = false;
+    if (socket.readyState < WebSocket.CLOSING) socket.close(NORMAL);
+  };
+  const write = openViewerWriter(viewer, end);
+  let answered = false;
+  socket.onopen = () => {
+    answered = true;
+    carryFromViewer(viewer, socket).then(end, end);
+  };
+  socket.onmessage = ({ data }) => {
+    if (data instanceof ArrayBuffer) write(new Uint8Array(data));
+  };
+  // The close event follows, and has the reason where there is one.
+  socket.onerror = () => {};
+  socket.onclose = ({ reason }) => {
+    end();
+    if (!answered) note("The agent has refused a console: zonewright machine get tells the state");
+    else if (reason !== "") note(`A console was closed: ${reason}`);
+    resolve();
+  };
+  signal.addEventListener("abort", end, { once: true });
+  await closed;
+  signal.removeEventListener("abort", end);
+}
+
+async function carryFromViewer(viewer: Deno.TcpConn, socket: WebSocket): Promise<void> {
+  const buffer = new Uint8Array(READ_BYTES);
+  while (socket.readyState === WebSocket.OPEN) {
+    const count = await viewer.read(buffer);
+    if (count === null || socket.readyState !== WebSocket.OPEN) return;
+    socket.send(buffer.slice(0, count));
+    while (socket.readyState === WebSocket.OPEN && socket.bufferedAmount > OUTGOING_BYTES_MAX) {
+      await new Promise((resolve) => setTimeout(resolve, DRAIN_MS));
+    }
+  }
+}
+
+function openViewerWriter(
+  viewer: Deno.TcpConn,
+  end: () => void,
+): (bytes: Uint8Array<ArrayBuffer>) => void {
+  let waiting = 0;
+  let writing: Promise<void> = Promise.resolve();
+  const writeAll = async (bytes: Uint8Array<ArrayBuffer>) => {
+    for (let at = 0; at < bytes.length;) at += await viewer.write(bytes.subarray(at));
+    waiting -= bytes.length;
+  };
+  return (bytes) => {
+    waiting += bytes.length;
+    if (waiting > INCOMING_BYTES_MAX) return end();
+    writing = writing.then(() => writeAll(bytes)).catch(end);
+  };
+}
+
+// `zonewright machine vnc`: where the console of a machine is.
+
+/** A VNC address as the agent tells it. */
+export interface Vnc {
+  readonly host: string;
+  readonly port: number;
+  readonly display: number | undefined;
+}
+
+/** The VNC address of a machine, or undefined while it has none. */
+export function vncOf(machine: JsonObject): Vnc | undefined {
+  const { vnc } = machine;
+  if (!isJsonObject(vnc)) return undefined;
+  const host = textIn(vnc, "host");
+  const port = numberIn(vnc, "port");
+  if (host === undefined || port === undefined) return undefined;
+  return { host, port, display: numberIn(vnc, "display") };
+}
+
+/** `10.99.99.7:45465`, as VNC viewers take it. */
+function vncAddress({ host, port }: Vnc): string {
+  return printable(host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
+}
+
+/** The address, and the display when it is known. */
+export function vncText(vnc: Vnc): string {
+  const display = vnc.display === undefined ? "" : ` (display ${vnc.display})`;
+  return vncAddress(vnc) + display;
+}
+
+/** `/agent/v1/machines/` and a uuid that somebody typed. */
+export function machinePath(uuid: string): string {
+  return `/agent/v1/machines/${encodeURIComponent(uuid)}`;
+}
+
+/** `zonewright machine vnc`. */
+export const VNC: Command = {
+  summary: "print the VNC address of a running machine, or its password",
+  operands: "MACHINE",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [
+    ['machine vnc "$UUID"', "HOST:PORT and nothing else, for vncviewer"],
+    ['machine vnc "$UUID" --password', "what the viewer asks for, and nothing else"],
+  ],
+  flags: [{ name: "password", help: "the password of the console instead of its address" }],
+  shared: "agent",
+  async run({ args, client, printer }) {
+    const [uuid = ""] = args.operands;
+    const sent = await client.send({ method: "GET", path: `${machinePath(uuid)}/vnc` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const info = readObject(sent.body, "the console");
+    const vnc = vncOf(info);
+    if (vnc === undefined) {
+      throw new AgentError(
+        "conflict",
+        `Cannot tell the VNC address of machine ${uuid}: its console does not listen yet`,
+      );
+    }
+    if (args.has("password")) {
+      const password = textIn(readObject(info.vnc, "the console"), "password");
+      if (password === undefined) {
+        throw new AgentError(
+          "conflict",
+          `Cannot tell the password of machine ${uuid}: its console has none`,
+        );
+      }
+      if (printer.json) printer.document({ password });
+      else printer.data(password);
+    } else if (printer.json) printer.document(info.vnc);
+    else printer.data(vncAddress(vnc));
+    return EXIT.ok;
+  },
+};

@@ -8,8 +8,8 @@ import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
 import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job/workflow.ts";
-import { excerptOf, type Place, placeIn } from "./workflow_place.ts";
-import { slipsOf } from "./workflow_slips.ts";
+import { type Expression, type Node, parse, type Pattern } from "acorn";
+import { nearName } from "./near_name.ts";
 
 /** Something wrong with a workflow, or likely to be. */
 export interface Finding {
@@ -130,4 +130,228 @@ function taskAt(field: string, body: JsonObject): JsonObject | undefined {
 /** The value of a setting that nobody has set. */
 function usualValue<T>({ fallback }: Definition<T>): T {
   return fallback({ dev: false, cwd: "/", os: Deno.build.os });
+}
+
+// Places in the source of a task, as its author counts: lines and columns from 1, in the text of the
+// body itself, however the JSON around it is broken into lines.
+
+/** A place in a source; both count from 1. */
+export interface Place {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** Characters of a line that are shown; bodies are often one long line. */
+const EXCERPT_CHARS = 72;
+/** Of these, characters before the place. */
+const BEFORE_CHARS = 40;
+const CUT = "…";
+
+/** The place that a message about a source ends with, if it does. */
+export function placeIn(message: string): Place | undefined {
+  const match = /in line (\d+), column (\d+)$/.exec(message);
+  return match === null ? undefined : { line: Number(match[1]), column: Number(match[2]) };
+}
+
+/** The line of a source, cut around the place, and below it a mark at the place. */
+function excerptOf(source: string, { line, column }: Place): readonly string[] {
+  const text = source.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1] ?? "";
+  const start = column - 1 > EXCERPT_CHARS - CUT.length ? column - 1 - BEFORE_CHARS : 0;
+  const head = start > 0 ? CUT : "";
+  const end = start + EXCERPT_CHARS;
+  const tail = end < text.length ? CUT : "";
+  // One cell for each character, so that the mark stands where it belongs.
+  const shown = text.slice(start, end).replace(/[\t\v\f]/g, " ");
+  const before = " ".repeat(head.length + column - 1 - start);
+  return [`${head}${shown}${tail}`, `${before}^`];
+}
+
+// Likely slips in the source of a task, found by parsing it, never by running it. What keeps a
+// source from being accepted at all is told by domain/task_source.ts.
+
+/** A slip in words that follow the name of the field. */
+interface SourceSlip {
+  readonly words: string;
+  readonly place?: Place;
+}
+
+type FunctionNode = Extract<
+  Expression,
+  { type: "FunctionExpression" | "ArrowFunctionExpression" }
+>;
+
+/** Before the callback: job, and for a fallback the error. */
+const CALLBACK_AT = { body: 1, fallback: 2 } as const;
+
+/** The likely slips of a source; none of one that is not a function. */
+function sourceSlips(source: string, kind: keyof typeof CALLBACK_AT): SourceSlip[] {
+  const task = functionOf(source);
+  if (task === undefined) return [];
+  return callbackSlips(task, CALLBACK_AT[kind]);
+}
+
+function functionOf(source: string): FunctionNode | undefined {
+  try {
+    // As the agent reads it; the line break lets the source end in a line comment.
+    const [statement] = parse(`(${source}\n)`, { ecmaVersion: 2024, locations: true }).body;
+    const expression = statement?.type === "ExpressionStatement" ? statement.expression : undefined;
+    const isFunction = expression?.type === "FunctionExpression" ||
+      expression?.type === "ArrowFunctionExpression";
+    return isFunction ? expression : undefined;
+  } catch {
+    // Told as an error by the parse of the workflow, or too deep for this one, which needs more stack.
+    return undefined;
+  }
+}
+
+/** An async function has to call it too: that it returns means nothing. */
+function callbackSlips(task: FunctionNode, at: number): SourceSlip[] {
+  const { params, body } = task;
+  const name = callbackName(params, at);
+  if (name === undefined) return [];
+  const ownArguments = task.type === "FunctionExpression";
+  for (const node of nodesOf([body, ...params.slice(at + 1)])) {
+    if (node.type !== "Identifier") continue;
+    const { name: found } = node as Node & { name: string };
+    if (found === name || (ownArguments && found === "arguments")) return [];
+  }
+  const what = name === "" ? "takes no callback" : `never mentions its callback ${name}`;
+  return [{ words: `${what}: the task cannot succeed` }];
+}
+
+/** Its name; empty when the function takes none, undefined when that cannot be told. */
+function callbackName(params: readonly Pattern[], at: number): string | undefined {
+  if (params.slice(0, at + 1).some((param) => param.type === "RestElement")) return undefined;
+  const param = params[at];
+  if (param === undefined) return "";
+  const target = param.type === "AssignmentPattern" ? param.left : param;
+  return target.type === "Identifier" ? target.name : undefined;
+}
+
+/** All nodes below these, and they themselves, without recursion. */
+function* nodesOf(roots: readonly Node[]): Generator<Node> {
+  const open: unknown[] = [...roots];
+  while (open.length > 0) {
+    const item = open.pop();
+    if (Array.isArray(item)) open.push(...item);
+    if (!isNode(item)) continue;
+    yield item;
+    open.push(...Object.values(item));
+  }
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && "type" in value && "start" in value;
+}
+
+// Likely slips in a workflow that an agent would accept. The list is short on purpose: each of them
+// is almost never meant, and makes a job fail, or do something else than was written.
+
+/** A likely slip at a field. */
+interface Slip {
+  /** Path of the field, such as `chain[0].timeout`. */
+  readonly field: string;
+  readonly code: "LikelySlip";
+  /** A sentence that begins with the field. */
+  readonly message: string;
+  /** Where in the source of the field. */
+  readonly place?: Place;
+}
+
+/** Chains of a workflow, and their other spelling. */
+const LISTS = ["chain", "onerror", "oncancel"] as const;
+const WORKFLOW_KEYS = [
+  "name",
+  ...LISTS,
+  "timeout",
+  "max_attempts",
+  "initial_delay",
+  "max_delay",
+];
+/** Known keys that are no slips and no suggestions either. */
+const OTHER_WORKFLOW_KEYS = ["uuid", "wf_uuid", "chain[]", "onerror[]"];
+const TASK_KEYS = ["name", "body", "fallback", "retry", "timeout", "retry_delay"];
+const OTHER_TASK_KEYS = ["uuid", "modules"];
+
+const HOUR_SECONDS = 3600;
+const DAY_SECONDS = 86_400;
+const MS_PER_SECOND = 1000;
+
+/** Every likely slip of the body of a workflow, whether or not the rest of it is right. */
+export function slipsOf(body: JsonObject): Slip[] {
+  return [
+    ...unknownKeys(body, "", WORKFLOW_KEYS, OTHER_WORKFLOW_KEYS),
+    ...timeoutSlips(body, "timeout"),
+    ...LISTS.flatMap((list) => listSlips(list, body[list] ?? body[`${list}[]`])),
+  ];
+}
+
+function listSlips(list: string, tasks: unknown): Slip[] {
+  if (!Array.isArray(tasks) || tasks.length === 0) {
+    const empty = list === "chain" && (tasks === undefined || Array.isArray(tasks));
+    return empty ? [slip("chain", "has no tasks: no job can be made of it")] : [];
+  }
+  const seen = new Map<string, number>();
+  return tasks.flatMap((task, index) => {
+    if (!isJsonObject(task)) return [];
+    const field = `${list}[${index}]`;
+    const name = typeof task.name === "string" ? task.name : undefined;
+    const first = name === undefined ? undefined : seen.get(name);
+    if (name !== undefined && first === undefined) seen.set(name, index);
+    return [
+      ...(first === undefined ? [] : [
+        slip(
+          `${field}.name`,
+          `is also that of ${list}[${first}]: no result, log or retry can ` +
+            "tell the two apart",
+        ),
+      ]),
+      ...taskSlips(task, field),
+    ];
+  });
+}
+
+function taskSlips(task: JsonObject, field: string): Slip[] {
+  const sources = (["body", "fallback"] as const).flatMap((kind) => {
+    const source = task[kind];
+    if (typeof source !== "string") return [];
+    return sourceSlips(source, kind).map(({ words, place }) => ({
+      ...slip(`${field}.${kind}`, words),
+      ...(place === undefined ? {} : { place }),
+    }));
+  });
+  return [
+    ...unknownKeys(task, `${field}.`, TASK_KEYS, OTHER_TASK_KEYS),
+    ...timeoutSlips(task, `${field}.timeout`),
+    ...sources,
+  ];
+}
+
+/** Keys that are not known are kept as sent, so only what looks like a known one is told. */
+function unknownKeys(
+  object: JsonObject,
+  prefix: string,
+  known: readonly string[],
+  others: readonly string[],
+): Slip[] {
+  return Object.keys(object).flatMap((key) => {
+    if (known.includes(key) || others.includes(key)) return [];
+    const near = nearName(key, known);
+    const words = `is unknown and means nothing: did you mean ${JSON.stringify(near)}?`;
+    return near === undefined ? [] : [slip(`${prefix}${key}`, words)];
+  });
+}
+
+/** Thousands of seconds that are no round time to people are most often milliseconds. */
+function timeoutSlips({ timeout }: JsonObject, field: string): Slip[] {
+  if (typeof timeout !== "number" || timeout < MS_PER_SECOND) return [];
+  const roundSeconds = timeout % (timeout < 2 * DAY_SECONDS ? HOUR_SECONDS : DAY_SECONDS) === 0;
+  if (roundSeconds || timeout % MS_PER_SECOND !== 0) return [];
+  const meant = timeout / MS_PER_SECOND;
+  const words = `counts seconds: if ${timeout} are milliseconds, write ${meant}`;
+  return [slip(field, words)];
+}
+
+function slip(field: string, words: string): Slip {
+  return { field, code: "LikelySlip", message: `${field} ${words}` };
 }

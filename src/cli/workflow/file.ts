@@ -5,6 +5,12 @@ import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
 import type { Terminal } from "../kit/terminal.ts";
+import { isUuid } from "../../domain/id.ts";
+import { nearest } from "../../domain/field_check.ts";
+import { readObjects, textIn } from "../kit/answer.ts";
+import type { Client } from "../kit/client.ts";
+import type { Command } from "../kit/command.ts";
+import { EXIT } from "../kit/exit_code.ts";
 
 /** Files that one command reads. */
 const FILES_MAX = 1000;
@@ -60,3 +66,54 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
     throw new AgentError(code, message, { cause: error });
   }
 }
+
+// A workflow may be named by its uuid or by its name; the HTTP interface knows uuids.
+
+/**
+ * The uuid of a workflow.
+ * @throws {AgentError} `not_found`; `conflict` when several have that name
+ */
+export async function workflowUuid(client: Client, nameOrUuid: string): Promise<string> {
+  const folded = nameOrUuid.toLowerCase();
+  if (isUuid(folded)) return folded;
+  const query = new URLSearchParams({ name: nameOrUuid });
+  const found = readObjects(await client.get(`/workflows?${query}`), "the workflows");
+  const uuids = found.map((workflow) => textIn(workflow, "uuid") ?? "");
+  const [uuid] = uuids;
+  if (uuid !== undefined && uuids.length === 1) return uuid;
+  const quoted = JSON.stringify(nameOrUuid);
+  if (uuid !== undefined) {
+    const message = `Cannot choose workflow ${quoted}: ${uuids.length} have that name, ` +
+      `name one by its uuid: ${uuids.join(", ")}`;
+    throw new AgentError("conflict", message);
+  }
+  const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
+  const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
+  throw new AgentError("not_found", `Cannot find workflow ${quoted}${nearest(nameOrUuid, names)}`);
+}
+
+// `zonewright workflow types`: what an editor needs to complete and check task bodies.
+
+/** Under which the types are kept beside the workflows. */
+const FILE_NAME = "zonewright.d.ts";
+
+/** `zonewright workflow types`. */
+export const TYPES: Command = {
+  summary: "print the types of task bodies, for an editor",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [[
+    `workflow types > ${FILE_NAME}`,
+    "beside the sources of your workflows, see docs/tasks.md",
+  ]],
+  flags: [],
+  shared: "output",
+  async run({ printer, terminal }) {
+    const { WORKFLOW_TYPES } = await import("./type_text.ts");
+    if (printer.json) printer.document({ file: FILE_NAME, text: WORKFLOW_TYPES });
+    // As it is: every line of it is ours.
+    else terminal.out(WORKFLOW_TYPES);
+    return EXIT.ok;
+  },
+};

@@ -12,16 +12,14 @@ import type { Call, Command } from "../kit/command.ts";
 import { EXIT, type ExitCode } from "../kit/exit_code.ts";
 import { timeoutMsOf } from "../follow/follow.ts";
 import { openLiveView } from "../follow/live.ts";
-import { openPlainView } from "../follow/plain.ts";
-import type { FollowView } from "../follow/follow_view.ts";
+import { type FollowView, openPlainView } from "../follow/plain.ts";
 import type { InfoEntry } from "../job/answer.ts";
-import { readParams } from "../job/job_param.ts";
-import { parseJsonText, readJsonFile } from "../kit/json_text.ts";
+import { readParams } from "../job/list.ts";
+import { parseJsonText, readJsonFile } from "../kit/printer.ts";
 import { configFlags, configSources } from "../serve_flags.ts";
 import { canMove, type Terminal } from "../kit/terminal.ts";
 import { fileFlag, readWorkflowFiles } from "./file.ts";
-import { showTrial, trialExit } from "./workflow_try_end.ts";
-import { type TrialEnd, watchTrial } from "./try_watch.ts";
+import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 import { findingLines } from "./validate.ts";
 
 /** Settings of an agent that a trial takes too, with what differs in their help. */

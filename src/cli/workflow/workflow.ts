@@ -5,13 +5,11 @@ import { numberIn, objectsIn, readObject, readObjects, textIn } from "../kit/ans
 import { usageError } from "../kit/arguments.ts";
 import type { Call, Command, Noun } from "../kit/command.ts";
 import { EXIT, type ExitCode } from "../kit/exit_code.ts";
-import { readJsonFile } from "../kit/json_text.ts";
+import { readJsonFile } from "../kit/printer.ts";
 import { durationText } from "../kit/table.ts";
 import { printable } from "../kit/terminal.ts";
-import { fileFlag } from "./file.ts";
-import { workflowUuid } from "./workflow_name.ts";
+import { fileFlag, TYPES, workflowUuid } from "./file.ts";
 import { TRY } from "./try.ts";
-import { TYPES } from "./workflow_type_file.ts";
 import { VALIDATE } from "./validate.ts";
 
 const LIST: Command = {

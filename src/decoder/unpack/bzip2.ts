@@ -4,7 +4,7 @@
 
 import bzip2 from "unbzip2-stream/lib/bzip2.js";
 import bitIterator from "unbzip2-stream/lib/bit_iterator.js";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "./byte_source.ts";
 
 /** Bytes of a block before compression, times its level from 1 to 9. */
 const BLOCK_BYTES = 100_000;

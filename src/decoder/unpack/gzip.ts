@@ -1,11 +1,30 @@
 // gzip, of several members and with padding at its end, as vendors' files have them.
 // DecompressionStream, which the platform has too, refuses both.
 
-import { throughTransform, TRANSFORM_OPTIONS } from "./node_transform.ts";
-import type { Unpacker } from "./progress.ts";
+import type { Unpacker } from "./byte_source.ts";
 
 /** Loads it. */
 export async function openGzip(): Promise<Unpacker> {
   const { createGunzip } = await import("node:zlib");
   return (parts) => throughTransform(parts, createGunzip(TRANSFORM_OPTIONS));
+}
+
+// A transform stream of Node between parts that come and parts that go.
+
+/** What node:stream calls a Duplex, as far as it matters here. */
+type Transform = NodeJS.ReadWriteStream & AsyncIterable<Uint8Array>;
+
+/** Bytes that come out at a time; the pipe to the agent takes as many. */
+export const TRANSFORM_OPTIONS = { chunkSize: 64 * 1024 } as const;
+
+/** Sends parts through a transform; its errors, and those of the parts, are thrown here. */
+export async function* throughTransform(
+  parts: AsyncIterable<Uint8Array>,
+  transform: Transform,
+): AsyncGenerator<Uint8Array> {
+  // Loaded on first use: each node: module costs milliseconds of start.
+  const { pipeline, Readable } = await import("node:stream");
+  // A failure destroys the transform, and so ends the loop below with it.
+  pipeline(Readable.from(parts), transform, () => {});
+  for await (const part of transform) yield part;
 }

@@ -2,8 +2,7 @@
 // with the checks CRC32 and CRC64: a file with a branch filter or a SHA-256 inside is refused by name.
 
 import { messageOf } from "../../domain/error.ts";
-import { openByteSource } from "./byte_source.ts";
-import type { Unpacker } from "./progress.ts";
+import { openByteSource, type Unpacker } from "./byte_source.ts";
 
 /** What the numbers of the library mean. @see xz-embedded, enum xz_ret */
 const WORDS: Readonly<Record<string, string>> = {

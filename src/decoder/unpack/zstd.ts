@@ -6,9 +6,8 @@
 //
 // See RFC 8878, section 3.1.
 
-import { type ByteSource, openByteSource } from "./byte_source.ts";
-import { throughTransform, TRANSFORM_OPTIONS } from "./node_transform.ts";
-import type { Unpacker } from "./progress.ts";
+import { type ByteSource, openByteSource, type Unpacker } from "./byte_source.ts";
+import { throughTransform, TRANSFORM_OPTIONS } from "./gzip.ts";
 
 const MAGIC = 0xfd2fb528;
 /** Sixteen numbers from here on begin a frame that is to be passed over. */

@@ -3,15 +3,15 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media_compression.ts";
-import type { Progress } from "../unpack/progress.ts";
+import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media.ts";
+import type { Progress } from "../unpack/byte_source.ts";
 import type { Work } from "../work_limits.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: Work = async (request, input, output) => {
   const { createHash } = await import("node:crypto");
   const { openUnpacker } = await import("./unpacker.ts");
-  const { openProgress } = await import("../unpack/progress.ts");
+  const { openProgress } = await import("../unpack/byte_source.ts");
   const unpack = await openUnpacker(compressionOf(request));
   const progress = openProgress();
   const hash = createHash("sha256");

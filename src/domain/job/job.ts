@@ -9,7 +9,7 @@ import { unreachable } from "../error.ts";
 import type { JobUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
 import type { Execution } from "./state.ts";
-import type { JsonObject, JsonValue } from "../json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
@@ -119,4 +119,15 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
     default:
       return unreachable(job.phase);
   }
+}
+
+// Entries of a job's info that nobody but the agent may write, told by the names of their fields.
+
+/** What names of info fields begin with that only the agent writes; as the tag of its machines. */
+export const AGENT_PREFIX = "zonewright_";
+
+/** The name by which an entry of somebody else would pass for the agent's; undefined for none. */
+export function forgedName(entry: JsonValue): string | undefined {
+  if (!isJsonObject(entry)) return undefined;
+  return Object.keys(entry).find((name) => name.startsWith(AGENT_PREFIX));
 }

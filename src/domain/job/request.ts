@@ -4,7 +4,7 @@ import { AgentError, invalidArgument } from "../error.ts";
 import { parseUuid, type WorkflowUuid } from "../id.ts";
 import { type Instant, parseInstant } from "../instant.ts";
 import { isJsonObject, isWholeText, type JsonObject, type JsonValue } from "../json.ts";
-import { leadsToNamed } from "../named_host.ts";
+import { leadsToNamed } from "../ip_address.ts";
 
 /** Characters of `locks`; a longer pattern would cost every later job. */
 const LOCKS_CHARS_MAX = 256;

@@ -19,11 +19,11 @@ import { checkNics, mac, nicChangeCheck, nicCheck, refuseTaken } from "./nic.ts"
 import {
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
+  listAtMost,
   type Policy,
   POLICY_SETTINGS,
   refusedBy,
 } from "../policy.ts";
-import { listAtMost } from "../policy_check.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */

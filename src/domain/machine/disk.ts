@@ -2,8 +2,7 @@
 
 import { type Check, type Findings, flag, oneOf, readObject, uuid } from "../field_check.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import { type Policy, refusedBy } from "../policy.ts";
-import { atMost } from "../policy_check.ts";
+import { atMost, type Policy, refusedBy } from "../policy.ts";
 import { REFUSED_DISK_PROPERTIES } from "./refused_properties.ts";
 
 /** A brand that the policy knows. */

@@ -21,8 +21,7 @@ import { checkMemory, routes, settingChecks } from "./properties.ts";
 import { type MediaKind, type MediaRequest, readMedia, requestedKind } from "./media.ts";
 import { metadata, tags } from "./metadata.ts";
 import { checkNics, nicCheck } from "./nic.ts";
-import { BRANDS, type Policy, refusedBy } from "../policy.ts";
-import { allowedBrand, listAtMost } from "../policy_check.ts";
+import { allowedBrand, BRANDS, listAtMost, type Policy, refusedBy } from "../policy.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */

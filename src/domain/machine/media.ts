@@ -19,8 +19,6 @@ import {
   text,
 } from "../field_check.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import { MEDIA_COMPRESSIONS, type MediaCompression, unpackedName } from "./media_compression.ts";
-import { mediaPath, mediaUrl } from "./media_place.ts";
 
 /** Names one artifact of the image index; `release` may be an alias. @see document 1 */
 export interface ArtifactRef {
@@ -244,3 +242,72 @@ const bootable: Check = (value, field, findings) => {
   }
   return read;
 };
+
+// Where a medium is, as a request says it: a file of a media folder, or an address.
+
+const PATH_CHARS_MAX = 1024;
+const URL_CHARS_MAX = 2048;
+
+/**
+ * A path without steps up, or the name of a file in a media folder.
+ * @param fits whether a name may be that of the medium
+ */
+function mediaPath(fits: (name: string) => boolean): Check {
+  return (value, field, findings) => {
+    const parts = typeof value === "string" ? value.split("/") : [];
+    const plain = typeof value === "string" && /^(\/\P{Cc}+|[^/\p{Cc}]+)$/u.test(value) &&
+      value.length <= PATH_CHARS_MAX && !parts.includes("..") && !parts.includes(".");
+    if (!plain) {
+      const words = 'must be an absolute path without "." and "..", or the name of a file in a ' +
+        `media folder, of at most ${PATH_CHARS_MAX} characters`;
+      findings.add(field, "Invalid", words);
+      return undefined;
+    }
+    if (!fits(value)) {
+      findings.add(field, "Invalid", "must end in .iso, .img or .raw");
+      return undefined;
+    }
+    return value;
+  };
+}
+
+/**
+ * An address of http or https.
+ * @param fits whether a name may be that of the medium, once unpacked
+ * @param compression what the request says of the file
+ */
+function mediaUrl(fits: (name: string) => boolean, compression: unknown): Check {
+  return (value, field, findings) => {
+    const parsed = typeof value === "string" && value.length <= URL_CHARS_MAX && URL.canParse(value)
+      ? new URL(value)
+      : undefined;
+    const words = parsed === undefined || !["https:", "http:"].includes(parsed.protocol)
+      ? `must be an http or https address of at most ${URL_CHARS_MAX} characters`
+      : parsed.username !== "" || parsed.password !== ""
+      ? "must not hold a user name or password"
+      : !fits(unpackedName(parsed.pathname, compression))
+      ? "must have a path that ends in .iso, .img or .raw"
+      : undefined;
+    if (parsed !== undefined && words === undefined) return parsed.href;
+    findings.add(field, "Invalid", words ?? "must be an address");
+    return undefined;
+  };
+}
+
+// How a medium may be packed where it is downloaded from.
+
+/** Compressions that can be undone. @see document 1, Compression */
+export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
+/** One of them. */
+export type PackedAs = typeof COMPRESSIONS[number];
+/** Compressions that a request may name for an address; an artifact's own is known. */
+export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
+/** One of them. */
+export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
+
+/** The name of a file without the ending that tells its compression, such as `.xz`. */
+export function unpackedName(name: string, compression: unknown): string {
+  return compression === undefined || compression === "none"
+    ? name
+    : name.replace(/\.(gz|xz|zst|zstd|bz2)$/i, "");
+}

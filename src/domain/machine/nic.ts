@@ -12,8 +12,7 @@ import {
 } from "../field_check.ts";
 import { isCidr, isIpv4, isIpv6, isNetmask } from "../ip_address.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import { type Policy, refusedBy } from "../policy.ts";
-import { allowedNicTag } from "../policy_check.ts";
+import { allowedNicTag, type Policy, refusedBy } from "../policy.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
 /** @see vmadm(8), nics.*.model */

@@ -14,8 +14,7 @@ import {
 } from "../field_check.ts";
 import { isCidr, isIpv4, isIpv6 } from "../ip_address.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import type { Policy } from "../policy.ts";
-import { atMost } from "../policy_check.ts";
+import { atMost, type Policy } from "../policy.ts";
 
 const RESOLVERS_MAX = 8;
 const ROUTES_MAX = 64;

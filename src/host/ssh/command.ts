@@ -14,7 +14,6 @@ import { checkAborted } from "../abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "../command.ts";
 import { addressOf, SSH, sshWords } from "./client.ts";
 import type { SshConnection } from "./connection.ts";
-import { commandLine } from "./ssh_quote.ts";
 
 /** How much later than here the deadline passes at the far end, seconds. */
 const FAR_DEADLINE_GRACE_SECONDS = 5;
@@ -134,7 +133,7 @@ async function attempt({ connection, newMark, program, args, options }: FarComma
  * @param missing message for a program that is not there
  * @throws {AgentError} `host` when the program is not there
  */
-export function readAttempt(result: CommandResult, mark: string, missing: string): Attempt {
+function readAttempt(result: CommandResult, mark: string, missing: string): Attempt {
   const { stdout, stderr, durationMs } = result;
   const begun = `${mark} begin\n`;
   const at = stderr.indexOf(begun);
@@ -172,4 +171,40 @@ function brokenSession(
     ? "the connection broke while it ran, and it was killed there"
     : "the connection broke while it ran, and it goes on there";
   return new AgentError("host", `${action}: ${what}: ${words}`);
+}
+
+// Words for the shell at the far end of an ssh connection: ssh joins its arguments with spaces and
+// has the login shell of the user read them, so whatever is to arrive as it is must be quoted.
+
+/**
+ * Largest size of one command, bytes. Linux takes at most 128 KiB in one argument of a program, and
+ * the whole command is one argument of the far end's shell.
+ */
+const COMMAND_BYTES_MAX = 100 * 1024;
+
+/**
+ * One word that a POSIX shell reads as exactly this text.
+ * @throws {AgentError} `invalid_argument` for what no argument of a program can hold: a NUL, or half
+ * of a surrogate pair, which has no UTF-8
+ */
+export function quoted(word: string): string {
+  if (word.includes("\0") || !word.isWellFormed()) {
+    const message = `Cannot hand ${JSON.stringify(word.slice(0, 80))} to a program on another ` +
+      "host: expected text without NUL and without half characters";
+    throw new AgentError("invalid_argument", message);
+  }
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/**
+ * A command line of these words.
+ * @throws {AgentError} `invalid_argument` as quoted(); `too_large` beyond COMMAND_BYTES_MAX
+ */
+export function commandLine(words: readonly string[]): string {
+  const line = words.map(quoted).join(" ");
+  const bytes = new TextEncoder().encode(line).length;
+  if (bytes <= COMMAND_BYTES_MAX) return line;
+  const message = `Cannot run a command on another host: it has ${bytes} bytes, ` +
+    `at most ${COMMAND_BYTES_MAX} are possible`;
+  throw new AgentError("too_large", message);
 }

@@ -4,18 +4,28 @@
 // are about the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
-import type { HostFiles } from "../host_files.ts";
+import type { Digests, HostFiles, NewFile } from "../host_files.ts";
 import { moveWithin, removeWithin, type RunProgram } from "../folder_script.ts";
-import { farDigests } from "./remote_digest.ts";
-import { createFarFile } from "./remote_new_file.ts";
-import { OPEN, PACKET } from "./packet.ts";
-import { askIn, closeHandle, freeBytesOf, open, statusOf, syncHandle } from "./remote_request.ts";
-import type { RemoteSession } from "./session.ts";
+import { ATTRIBUTE, attributesOf, OPEN, PACKET } from "./packet.ts";
+import {
+  answered,
+  type Ask,
+  askIn,
+  closeHandle,
+  fileStatus,
+  freeBytesOf,
+  open,
+  type RemoteSession,
+  statusOf,
+  syncHandle,
+  there,
+} from "./session.ts";
+import type { DigestAlgorithm } from "../../domain/digest.ts";
 
 const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];
 
 /** What is needed of the way to the host. */
-export interface RemoteDeps {
+interface RemoteDeps {
   /** Opens a session, or returns the one that is open. */
   session(): Promise<RemoteSession>;
   /** Runs a program there, as runCommand(). */
@@ -63,4 +73,129 @@ async function openedSession({ session }: RemoteDeps): Promise<RemoteSession> {
   if (missing.length === 0) return opened;
   const message = `Cannot use the sftp server of the host: it lacks ${missing.join(", ")}`;
   throw new AgentError("host", message);
+}
+
+// Digests of files on a host that is reached by ssh, computed there.
+
+/** Reading an image of many gigabytes from a slow disk. */
+const DIGEST_MS_MAX = 2 * 3_600_000;
+
+/** What DIGEST_SCRIPT ends with when the name is no plain file's. */
+const NO_FILE_CODE = 4;
+
+/**
+ * Prints digests of one plain file with one name in the order they are asked for. It enters the folder
+ * and makes sure that no link led it elsewhere, so that the name alone is left to be looked at.
+ */
+const DIGEST_SCRIPT = `
+cd -P -- "$1" && [ "$(pwd -P)" = "$1" ] || exit 3
+[ -n "$(find "./$2" -prune -type f -links 1 2>/dev/null)" ] || exit 4
+name=$2
+shift 2
+for algorithm; do
+  if command -v "\${algorithm}sum" >/dev/null; then "\${algorithm}sum" <"./$name"
+  else digest -a "$algorithm" <"./$name"
+  fi || exit 5
+done
+`;
+
+/**
+ * Digests of a plain file that has no other name; null when something else is there.
+ * @throws {AgentError} `host` when they could not be computed; `aborted`
+ */
+async function farDigests(
+  run: RunProgram,
+  path: string,
+  algorithms: readonly DigestAlgorithm[],
+  signal: AbortSignal | undefined,
+): Promise<Digests | null> {
+  const slash = path.lastIndexOf("/");
+  const args = ["-c", DIGEST_SCRIPT, "zonewright", path.slice(0, slash), path.slice(slash + 1)];
+  const { code, stdout, stderr } = await run("/bin/sh", [...args, ...algorithms], {
+    deadlineMs: DIGEST_MS_MAX,
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (code === NO_FILE_CODE) return null;
+  const found = stdout.split("\n").map((line) => /^[0-9a-f]{64,128}(?=\s|$)/.exec(line)?.[0]);
+  const digests = algorithms.map((algorithm, at) => [algorithm, found[at]] as const);
+  if (code === 0 && digests.every(([, digest]) => digest !== undefined)) {
+    return Object.fromEntries(digests);
+  }
+  const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
+  throw new AgentError("host", `Cannot digest ${JSON.stringify(path)} on the host: ${said}`);
+}
+
+// A file that is being written on a host that is reached by ssh.
+
+/** Bytes of one write; every sftp server takes packets of 256 KiB. */
+const WRITE_BYTES = 128 * 1024;
+/** Writes that are under way at once, so that a long way does not slow a copy down. */
+const WRITES_MAX = 16;
+/** A write that failed with less room than this failed for the lack of it, bytes. */
+const FULL_BYTES = 1024 * 1024;
+
+/**
+ * Makes a file where nothing was.
+ * @throws {AgentError} `conflict` when anything is there
+ */
+async function createFarFile(session: RemoteSession, path: string): Promise<NewFile> {
+  const flags = OPEN.write | OPEN.create | OPEN.exclusive;
+  const here = askIn(session);
+  const handle = await open(here, { verb: "create", path, flags }).catch(async (cause) => {
+    if (session.ended || await statusOf(here, path) === null) throw cause;
+    const message = `Cannot create ${JSON.stringify(path)}: something is there already`;
+    throw new AgentError("conflict", message, { cause });
+  });
+  const stat = { verb: "look at", path, kind: PACKET.fstat, fields: [handle] };
+  const status = async () =>
+    fileStatus(attributesOf(await there({ ...stat, answer: PACKET.attributes }, here)));
+  const underWay: Promise<void>[] = [];
+  let written = 0n;
+  const settleOne = async () => {
+    try {
+      await underWay.shift();
+    } catch (cause) {
+      throw session.ended ? cause : await fullOr(here, path, cause);
+    }
+  };
+  return {
+    status: await status(),
+    async write(bytes) {
+      for (let at = 0; at < bytes.length; at += WRITE_BYTES) {
+        if (underWay.length >= WRITES_MAX) await settleOne();
+        const part = bytes.subarray(at, at + WRITE_BYTES);
+        const request = {
+          verb: "write",
+          path,
+          kind: PACKET.write,
+          fields: [handle, written, part],
+        };
+        const { answer } = await session.send(request.kind, request.fields);
+        const write = answer.then((one) => void answered(request, one));
+        write.catch(() => {});
+        underWay.push(write);
+        written += BigInt(part.length);
+      }
+    },
+    async finish(mode) {
+      while (underWay.length > 0) await settleOne();
+      const fields = [handle, ATTRIBUTE.permissions, mode];
+      await there({ verb: "write", path, kind: PACKET.fsetstat, fields }, here);
+      await syncHandle(here, path, handle);
+      return await status();
+    },
+    async close() {
+      // A session that has ended has closed all of its files.
+      if (!session.ended) await closeHandle(here, path, handle);
+    },
+  };
+}
+
+/** The protocol has no word for a full disk: whether it is one, the free space says. */
+async function fullOr(ask: Ask, path: string, cause: unknown): Promise<unknown> {
+  const folder = path.slice(0, path.lastIndexOf("/")) || "/";
+  const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);
+  if (free >= FULL_BYTES) return cause;
+  const message = `Cannot write ${JSON.stringify(path)} on the host: ${free} bytes are free there`;
+  return new AgentError("storage_full", message, { cause });
 }

@@ -4,9 +4,8 @@
 import { AgentError, type ErrorCode } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { CommandResult } from "../command.ts";
-import { secretsOf } from "./secret_text.ts";
+import { describeResult, messageOfOutput, secretsOf } from "./output.ts";
 import type { Transport } from "../transport.ts";
-import { describeResult, messageOfOutput } from "./output.ts";
 
 /** Milliseconds that each operation may take; vmadm's own time-outs are shorter. */
 export const VMADM_DEADLINES_MS = {

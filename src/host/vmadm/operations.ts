@@ -2,11 +2,10 @@
 // its failures are none; vmadm_power.ts has those that start and stop machines. Existence is asked
 // with lookup, since vmadm words "no such machine" differently on every path.
 
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { CommandResult } from "../command.ts";
-import { destroyLeft, destroyOrphans, withoutDatasets } from "./vmadm_leftovers.ts";
 import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
   createdUuid,
@@ -17,6 +16,7 @@ import {
   parseVnc,
   says,
 } from "./output.ts";
+import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 
 type Signal = AbortSignal | undefined;
 
@@ -184,7 +184,7 @@ export async function infoVnc(
 }
 
 /** A failed call as an error: that the machine is not there explains more than vmadm's words. */
-export async function explained(
+async function explained(
   host: VmadmHost,
   uuid: MachineUuid,
   call: VmadmCall,
@@ -209,4 +209,161 @@ export async function explained(
     return new AgentError("conflict", message, { cause: failure });
   }
   return failure;
+}
+
+// What vmadm leaves behind and cannot remove: the volumes of a create that died before it made the
+// zone, which stop the next create, and a dataset that a delete has overlooked.
+
+const LOOKUP_MS_MAX = 60_000;
+
+/**
+ * Makes a create, and removes its datasets when it was killed before it made a zone. They are this
+ * call's: none carried the uuid before, and calls about one machine are made one after another. What
+ * a create refuses by itself it removes by itself.
+ * @param claiming told, and waited for, before anything is made where nothing carries the uuid
+ */
+async function withoutDatasets(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  create: () => Promise<CommandResult>,
+  claiming: () => Promise<void> = () => Promise.resolve(),
+): Promise<CommandResult> {
+  // Where zfs cannot be asked nothing is known, and nothing is removed.
+  const before = await datasetsOf(host.transport, uuid).catch(() => null);
+  if (before !== null && before.length === 0) await claiming();
+  const tidy = async () => {
+    if (before === null || before.length > 0) return "";
+    try {
+      if (await isThere(host, uuid)) return "";
+      await destroyDatasets(host.transport, await datasetsOf(host.transport, uuid));
+      return "";
+    } catch (error) {
+      return `; what it made may be left: ${messageOf(error)}`;
+    }
+  };
+  let result: CommandResult;
+  try {
+    result = await create();
+  } catch (error) {
+    // It was killed at its deadline, or by what it wrote.
+    if (!(error instanceof AgentError) || !["timeout", "host"].includes(error.code)) throw error;
+    const left = await tidy();
+    throw left === "" ? error : new AgentError(error.code, error.message + left, { cause: error });
+  }
+  if (result.signal === null) return result;
+  const left = await tidy();
+  return left === "" ? result : { ...result, stderr: `${result.stderr}${left}\n` };
+}
+
+async function isThere({ transport }: VmadmHost, uuid: MachineUuid): Promise<boolean> {
+  const args = ["lookup", "-j", `uuid=${uuid}`];
+  const { code, stdout } = await transport.vmadm(args, { deadlineMs: LOOKUP_MS_MAX });
+  if (code !== 0) throw new AgentError("host", "vmadm does not tell whether there is a machine");
+  return parseMachine(stdout, uuid) !== null;
+}
+
+/**
+ * Destroys what a create that died has left without a machine. The caller knows that nothing carried
+ * the uuid before that create, and that there is no machine.
+ * @returns names of what was destroyed
+ * @throws {AgentError} `host` when something stays, or zfs does not tell
+ */
+export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid) {
+  try {
+    const orphans = await datasetsOf(transport, uuid);
+    await destroyDatasets(transport, orphans);
+    return orphans;
+  } catch (cause) {
+    const message = `Cannot remove what a create of machine ${uuid} left: ${messageOf(cause)}`;
+    throw new AgentError("host", message, { cause });
+  }
+}
+
+/**
+ * Destroys what a delete that succeeded has left of its machine.
+ * @throws {AgentError} `host` when something stays
+ */
+async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
+  const left = await datasetsOf(transport, uuid).catch(() => []);
+  try {
+    await destroyDatasets(transport, left);
+  } catch (cause) {
+    const message = `Cannot delete machine ${uuid}: vmadm says that it did, but not all is gone: ` +
+      messageOf(cause);
+    throw new AgentError("host", message, { cause });
+  }
+}
+
+// Starting and stopping machines. vmadm words "it is so already" as a failure and exits with 0: that is
+// no failure here.
+
+/** Starts a machine with these boot words; one that runs already is left as it is. */
+export async function boot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  words: readonly string[],
+  signal: Signal,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "boot",
+    action: `Cannot boot machine ${uuid}`,
+    args: ["boot", uuid, ...words],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
+  // vmadm words this as a failure and exits with 0.
+  const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
+  if (result.code === 0 && says(result, running)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** How a machine is stopped: at once, or with so many seconds for its guest. */
+export interface StopArguments {
+  force?: boolean;
+  timeoutSeconds?: number;
+}
+
+/** Stops a machine; one that is stopped already is left as it is. */
+export async function stop(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  { force = false, timeoutSeconds }: StopArguments,
+  signal: Signal,
+): Promise<void> {
+  const given = timeoutSeconds === undefined || force ? [] : ["-t", String(timeoutSeconds)];
+  const call = forceable("stop", uuid, force, signal, given);
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
+  const text = messageOfOutput(result.stderr);
+  if (result.code === 0 && text.includes(`VM ${uuid} is already not 'running'`)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/**
+ * Starts a running machine anew.
+ * @throws {AgentError} `conflict` when it is not running
+ */
+export async function reboot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+): Promise<void> {
+  const call = forceable("reboot", uuid, force, signal);
+  const result = await callVmadm(host, call);
+  if (result.code === 0 && says(result, `Successfully completed reboot for VM ${uuid}`)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** With `-F` the guest is not asked. */
+function forceable(
+  operation: "stop" | "reboot",
+  uuid: MachineUuid,
+  force: boolean,
+  signal: Signal,
+  more: readonly string[] = [],
+): VmadmCall {
+  const args = [operation, uuid, ...(force ? ["-F"] : []), ...more];
+  return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
 }

@@ -3,20 +3,26 @@
 // that change one machine are made one after another, since vmadm takes no lock of its own.
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
-import type { JsonObject } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { orAborted } from "../abort.ts";
 import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
-import { withoutSecrets } from "./secret_text.ts";
+import { withoutSecrets } from "./output.ts";
 import type { Transport } from "../transport.ts";
-import { connectVnc, type VncConnection } from "./vnc_connection.ts";
-import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
+import {
+  connectVnc,
+  type NewPassword,
+  randomPassword,
+  type VncConnection,
+  withPassword,
+} from "./vnc_connection.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
-import { type LeftMachine, removeLeft } from "./vmadm_left_machine.ts";
 import * as operation from "./operations.ts";
-import * as power from "./vmadm_power.ts";
+import * as power from "./operations.ts";
+import { JOB_TAG } from "../../domain/machine/metadata.ts";
+import { destroy, destroyOrphans, lookUp, stop } from "./operations.ts";
 
 /** How one call is made: it ends early when the signal fires. */
-export interface CallOptions {
+interface CallOptions {
   signal?: AbortSignal;
 }
 
@@ -213,4 +219,52 @@ function openCreating(create: Creating["create"]): Creating {
 /** A brand is a promise of the compiler only; vmadm would take a word such as `--help` as an option. */
 function checked(uuid: MachineUuid): MachineUuid {
   return parseUuid<MachineUuid>(uuid, "uuid");
+}
+
+// Removes what a job should have removed before it ended and could not. Nobody waits for it and nobody
+// looks at what it does, so it asks twice: whether the machine is still that job's, and whether it is
+// the machine that the job has made.
+
+/** Whose leftover it is, and how far its removal may go. */
+interface LeftMachine {
+  /** The job that a machine names which it has made. */
+  readonly job_uuid: string;
+  /** Whether a machine goes too; otherwise only datasets that stand for none. */
+  readonly machine: boolean;
+  /**
+   * Whether it is still that job's, asked while no other call about this machine of this agent is
+   * under way.
+   */
+  readonly still: () => Promise<boolean>;
+}
+
+/** States of a machine whose create died: it may not have its tags yet, and nobody can use it. */
+const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
+const UP: readonly unknown[] = ["ready", "running", "stopping"];
+
+/**
+ * Removes a machine of a job with all that is its, or what is left without a machine. What is not of
+ * that job stays, and is no failure.
+ * @throws {AgentError} as Vmadm.stop() and Vmadm.delete()
+ */
+export async function removeLeft(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  { job_uuid, machine: machineToo, still }: LeftMachine,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (!await still()) return;
+  const machine = await lookUp(host, uuid, signal);
+  if (machine === null) {
+    await destroyOrphans(host, uuid);
+    return;
+  }
+  if (!machineToo || !isOf(job_uuid, machine)) return;
+  if (UP.includes(machine.state)) await stop(host, uuid, { force: true }, signal);
+  await destroy(host, uuid, true, signal);
+}
+
+function isOf(job_uuid: string, { tags, state }: JsonObject): boolean {
+  const owner = isJsonObject(tags) ? tags[JOB_TAG] : undefined;
+  return owner === undefined ? HALF_MADE.includes(state) : owner === job_uuid;
 }

@@ -7,6 +7,7 @@ import type { MachineUuid } from "../../domain/id.ts";
 import type { CommandResult } from "../command.ts";
 import type { Transport } from "../transport.ts";
 import { describeResult } from "../vmadm/output.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 
 /** Milliseconds that a call of zfs may take; a pool that is busy may take long to destroy. */
 const ZFS_MS_MAX = 120_000;
@@ -54,4 +55,134 @@ export async function destroyDatasets(
 function failed(action: string, args: readonly string[], result: CommandResult): AgentError {
   const command = JSON.stringify(["zfs", ...args].join(" "));
   return new AgentError("host", `${action}: ${command} ${describeResult(result, [])}`);
+}
+
+// Whether a host has what a new machine asks for: its networks, and room for its disks. vmadm finds out
+// as well, but in the middle of a create, and words it without the field. What the host cannot be asked,
+// because a program is missing or fails, is left to vmadm, and told.
+
+/** Milliseconds that each question may take. */
+const ASK_MS_MAX = 30_000;
+/** The pool in which vmadm makes machines unless a payload says otherwise, which none may here. */
+const POOL = "zones";
+const MIB = 1024 ** 2;
+const MIB_PER_GIB = 1024;
+/** GiB that the zone of a bhyve machine reserves without a quota of its own. */
+const BHYVE_QUOTA_GIB = 1;
+/** Networks that are named in an error. */
+const NAMED_MAX = 32;
+/** Characters of a program's own words that are told. */
+const WORDS_CHARS_MAX = 200;
+
+/** What a program says, or why it said nothing. */
+type Answer = { readonly text: string } | { readonly unasked: string };
+
+/**
+ * Refuses a payload that the host cannot serve.
+ * @param payload one that the policy has let pass
+ * @param field what the payload is called in errors
+ * @returns a sentence for each question that the host did not answer
+ * @throws {AgentError} `invalid_argument` naming each nic on a network that the host does not have;
+ * `storage_full` when the disks do not fit; `aborted`
+ */
+export async function requireHostRoom(
+  transport: Transport,
+  payload: JsonObject,
+  field: string,
+  signal?: AbortSignal,
+): Promise<string[]> {
+  const unasked = await Promise.all([
+    requireNetworks(transport, payload, field, signal),
+    requirePoolRoom(transport, payload, field, signal),
+  ]);
+  return unasked.filter((sentence) => sentence !== undefined);
+}
+
+async function requireNetworks(
+  { nictagadm }: Transport,
+  { nics }: JsonObject,
+  field: string,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  // What is behind a slash is made when it is first used: an overlay, as in `sdc_overlay/123`.
+  const wanted = objectsIn(nics).map(({ nic_tag }, index) => ({ nic_tag, index }))
+    .filter(({ nic_tag }) => typeof nic_tag === "string" && !nic_tag.includes("/"));
+  if (wanted.length === 0) return undefined;
+  const answer = await answerOf(nictagadm, ["list", "-p"], signal);
+  if ("unasked" in answer) return cannotAsk("networks", answer.unasked);
+  const known = answer.text.split("\n").map((line) => line.split(":")[0] ?? "").filter(Boolean);
+  // A host without any network is one that was not asked rightly.
+  if (known.length === 0) return cannotAsk("networks", "it names none");
+  const errors = wanted.filter(({ nic_tag }) => !known.some((tag) => tag === nic_tag))
+    .map(({ index, nic_tag }) => {
+      const path = `${field}.nics[${index}].nic_tag`;
+      const words = `${path} is ${JSON.stringify(nic_tag)}, and the host has no such network: it ` +
+        `has ${known.slice(0, NAMED_MAX).join(", ")}`;
+      return { field: path, code: "Invalid" as const, message: words };
+    });
+  const [first] = errors;
+  if (first === undefined) return undefined;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  const message = `Cannot accept the machine: ${first.message}${more}`;
+  throw new AgentError("invalid_argument", message, { errors });
+}
+
+async function requirePoolRoom(
+  { zfs }: Transport,
+  payload: JsonObject,
+  field: string,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const wanted = reservedMiB(payload);
+  if (wanted === 0) return undefined;
+  const answer = await answerOf(zfs, ["list", "-Hp", "-o", "available", POOL], signal);
+  if ("unasked" in answer) return cannotAsk("room", answer.unasked);
+  if (!/^\d+\n?$/.test(answer.text)) {
+    return cannotAsk("room", `it said ${JSON.stringify(answer.text.slice(0, WORDS_CHARS_MAX))}`);
+  }
+  const free = Math.floor(Number(answer.text) / MIB);
+  if (wanted <= free) return undefined;
+  const message = `Cannot accept the machine: ${field}.disks, and what its zone reserves, need ` +
+    `${wanted} MiB, and the pool ${JSON.stringify(POOL)} of the host has ${free} MiB`;
+  throw new AgentError("storage_full", message);
+}
+
+/** MiB that the machine takes from the pool at once. zfs itself takes a little more. */
+function reservedMiB({ brand, quota, disks }: JsonObject): number {
+  const volumes = objectsIn(disks).reduce(
+    (sum, { refreservation, size }) => sum + numberOr(refreservation, numberOr(size, 0)),
+    0,
+  );
+  // The zone of a kvm machine reserves nothing.
+  const zone = brand === "bhyve" ? numberOr(quota, BHYVE_QUOTA_GIB) * MIB_PER_GIB : 0;
+  return volumes + zone;
+}
+
+function cannotAsk(what: "networks" | "room", why: string): string {
+  return `Cannot ask the host for its ${what}, vmadm judges alone: ${why}`;
+}
+
+async function answerOf(
+  run: Transport["zfs"],
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<Answer> {
+  let result: CommandResult;
+  try {
+    result = await run(args, {
+      deadlineMs: ASK_MS_MAX,
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    const isSilent = error instanceof AgentError && ["host", "timeout"].includes(error.code);
+    if (isSilent) return { unasked: error.message };
+    throw error;
+  }
+  if (result.code === 0) return { text: result.stdout };
+  const words = result.stderr.trim().slice(0, WORDS_CHARS_MAX);
+  return { unasked: `exit code ${result.code}: ${words}` };
+}
+
+function numberOr(value: JsonValue | undefined, other: number): number {
+  return typeof value === "number" ? value : other;
 }

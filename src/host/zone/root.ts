@@ -5,12 +5,18 @@
 // opened.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { brokenPromise } from "../digests.ts";
-import type { FileStatus } from "../host_files.ts";
+import { brokenPromise, type FileStatus } from "../host_files.ts";
 import { isMediaName } from "../../domain/machine/media.ts";
 import type { Transport } from "../transport.ts";
-import { copyFile, MEDIA_MODE, type MediaCopy, temporaryPath } from "./copy.ts";
-import { checkSameFolder, findZoneFolder, type ZoneFolder } from "./zone_folder.ts";
+import {
+  checkSameFolder,
+  copyFile,
+  findZoneFolder,
+  MEDIA_MODE,
+  type MediaCopy,
+  temporaryPath,
+  type ZoneFolder,
+} from "./copy.ts";
 
 /** A file that is to stand in the root of a zone. */
 export interface Placement extends MediaCopy {

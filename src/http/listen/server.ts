@@ -11,7 +11,7 @@ import {
 } from "./connection_watch.ts";
 import { type Answering, type Door, type Origin, type Place, placeText } from "./listener.ts";
 import { errorResponse } from "../request/error_response.ts";
-import { headAnswer } from "../request/head.ts";
+import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import { OWNER_ONLY, type SocketRights } from "./unix_socket.ts";

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { PARAM_KEYS_MAX } from "../routes/job_filter.ts";
 import { PRUNED_OF_A_CALL_MAX } from "../routes/job_prune.ts";
-import { JOBS_OF_A_CALL_MAX } from "../routes/job_selection.ts";
+import { JOBS_OF_A_CALL_MAX } from "../routes/job_bulk.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { FINISHED_JOB, JOB_UUID, RESUMED_JOB } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";

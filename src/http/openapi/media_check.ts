@@ -2,7 +2,7 @@
 
 import { CHECK_LEVELS } from "../../domain/index/check_level.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { MEDIA_COMPRESSIONS } from "../../domain/machine/media_compression.ts";
+import { MEDIA_COMPRESSIONS } from "../../domain/machine/media.ts";
 import { objectOf } from "./operation.ts";
 
 /** A digest as requests write it. */

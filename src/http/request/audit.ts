@@ -8,7 +8,7 @@ import type { Log } from "../../metrics/log.ts";
 import { needsAdmin } from "./access.ts";
 import type { AccessLines } from "./access_lines.ts";
 import type { HttpEnv } from "../app_deps.ts";
-import type { AuditTrail } from "./audit_trail.ts";
+import type { AuditTrail } from "./audit_file.ts";
 import { callerText, peerText } from "./caller.ts";
 
 const PATH_CHARS_MAX = 256;

@@ -3,15 +3,13 @@
 // when the configuration is read again, so that logadm and logrotate can move it away.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { jsonLine } from "../../metrics/json_line.ts";
-import type { Log } from "../../metrics/log.ts";
-import type { AuditEntry, AuditTrail } from "./audit_trail.ts";
+import { jsonLine, type Log } from "../../metrics/log.ts";
 
 const FILE_MODE = 0o600;
 const LINE_END = 0x0a;
 
 /** A trail whose file can be exchanged. */
-export interface AuditFile extends AuditTrail {
+interface AuditFile extends AuditTrail {
   /** Goes on in this file, opened anew; null for none. @throws {AgentError} `invalid_argument` */
   reopen(path: string | null): Promise<void>;
   /** Writes what is left, and closes the file. */
@@ -19,7 +17,7 @@ export interface AuditFile extends AuditTrail {
 }
 
 /** Who hears of entries that were not written. */
-export interface AuditFileOptions {
+interface AuditFileOptions {
   readonly log: Log;
   /** Told of how many. */
   readonly lost: (entries: number) => void;
@@ -136,4 +134,30 @@ async function openAppending(path: string): Promise<Deno.FsFile> {
 
 function absent(error: unknown): undefined {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
+}
+
+// What is recorded of a call that changes something, and where to.
+
+/** One call, as it is recorded. */
+export interface AuditEntry {
+  readonly ts: string;
+  readonly request_id: string;
+  /**
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and who made that ticket, or `refused` for somebody who
+   * was not let in.
+   */
+  readonly who: string;
+  /** The address of the caller, or `socket`. */
+  readonly peer: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** The job that the call has made. */
+  readonly job_uuid?: string;
+}
+
+/** Where entries are kept besides the log. */
+export interface AuditTrail {
+  /** Writes one entry; one that cannot be written is told in the log and does not fail the call. */
+  append(entry: AuditEntry): Promise<void>;
 }

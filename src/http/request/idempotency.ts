@@ -4,7 +4,7 @@
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import type { Idempotency } from "../../domain/job/job.ts";
 import { canonicalJson, type JsonValue } from "../../domain/json.ts";
-import { sha256Hex } from "../../domain/sha256.ts";
+import { sha256Hex } from "../../domain/digest.ts";
 import type { EarlierOutcome, JobStore } from "../../store/job_store.ts";
 
 /** The header of a request that may be repeated. */

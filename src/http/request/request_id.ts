@@ -11,7 +11,6 @@ import type { AccessLines } from "./access_lines.ts";
 import type { HttpEnv } from "../app_deps.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
-import { tellLength } from "./head.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
 const PATH_CHARS_MAX = 256;
@@ -90,4 +89,27 @@ function causes(error: Error): Record<string, unknown> {
   const cause = error.cause === undefined ? {} : { cause: messageOf(error.cause) };
   const known = error instanceof AgentError && error.code !== "internal";
   return { error: error.message, ...cause, ...(known ? {} : { stack: error.stack }) };
+}
+
+// HEAD is answered as GET is, without the body. Hono runs the handler of GET and drops its body; the
+// length of that body is told here before it is lost, and server.ts keeps Deno from telling another.
+
+const LENGTH = "content-length";
+/** Statuses whose answers have no body to GET either. */
+const BODILESS = [204, 304];
+
+/** Tells the length of the body that HEAD leaves out; of a list that is not whole, nobody knows it. */
+async function tellLength(answer: Response): Promise<void> {
+  if (answer.body === null || answer.headers.has(LENGTH)) return;
+  const { byteLength } = await answer.arrayBuffer();
+  answer.headers.set(LENGTH, String(byteLength));
+}
+
+/**
+ * An answer to HEAD as it may be given to Deno, which would add `content-length: 0` to one that has
+ * no body: wrong where GET has one.
+ */
+export function headAnswer(response: Response): Response {
+  if (response.headers.has(LENGTH) || BODILESS.includes(response.status)) return response;
+  return new Response(new Blob().stream(), response);
 }

@@ -11,8 +11,9 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type StoredText } from "../../store/stored_text.ts";
-import type { HttpEnv } from "../app_deps.ts";
-import { ownTurn } from "./own_turn.ts";
+import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import { JsonMasking } from "../../domain/json_masking.ts";
+import { seesSecrets } from "./caller.ts";
 
 /** Bytes of a text that waits for no memory: as many requests as may be under way hold 16 MiB of such. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
@@ -232,4 +233,74 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
     // Closes what was being read; nobody waits for it, and it throws nothing.
     this.#pieces.return().catch(() => {});
   }
+}
+
+// Turns of the event loop for the pieces of large answers. Connections that have room for pieces ask for them
+// all at once; in the same turn, a hundred of them would keep everybody else waiting for many seconds.
+
+/**
+ * Milliseconds after which the runtime looks at its sockets. While there is always something to do, it does
+ * so in every 61st turn only; it does so at once when it has to wait, be it for no time.
+ */
+const DEAF_MS_MAX = 20;
+
+/** The turn that was promised last: there is one event loop, and one order. */
+let lastTurn: Promise<void> = Promise.resolve();
+let lookedAtMs = 0;
+
+/** A turn for one piece, after those that were asked for before. */
+function ownTurn(): Promise<void> {
+  return lastTurn = lastTurn.then(nextTurn);
+}
+
+async function nextTurn(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  if (performance.now() - lookedAtMs < DEAF_MS_MAX) {
+    setImmediate(resolve);
+    return await promise;
+  }
+  setTimeout(resolve, 0);
+  await promise;
+  lookedAtMs = performance.now();
+}
+
+// What a caller may see of stored texts: administrators all of it, others without its secrets.
+
+/** The member of a job of which every value is a secret. */
+const SECRET_MEMBER = { job: "params", other: undefined } as const;
+/** A field of a job that is a secret as a whole: who receives callbacks often wants a token in their address. */
+const SECRET_FIELD = { job: ["callback_url"], other: [] } as const;
+
+/** How texts are shown to the caller of a request. */
+export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): Shown {
+  return seesSecrets(c.get("caller")) ? textBytes : (text) => maskedBytes(text, kind);
+}
+
+/** Answers one job. */
+export function answerJob(
+  c: Context<HttpEnv>,
+  text: StoredText,
+  deps: Pick<AppDeps, "log" | "budget">,
+): Promise<Response> {
+  return answerText(c, text, { ...deps, shown: shownTo(c, "job") });
+}
+
+async function* maskedBytes(
+  text: StoredText,
+  kind: keyof typeof SECRET_MEMBER,
+): AsyncGenerator<Uint8Array, void> {
+  const names = new Set([...SECRET_FIELD[kind], ...namesIn(text.secrets)]);
+  const member = SECRET_MEMBER[kind];
+  const masking = new JsonMasking({ names, ...(member === undefined ? {} : { member }) });
+  for await (const bytes of textBytes(text)) {
+    // Of what is masked little is left: many parts may make one piece.
+    if (text.bytes > PART_BYTES) await ownTurn();
+    yield masking.write(bytes);
+  }
+}
+
+function namesIn(secrets: string | null): string[] {
+  // The text is JSON of this store's making.
+  const names: unknown = secrets === null ? [] : JSON.parse(secrets);
+  return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
 }

@@ -4,7 +4,6 @@
 
 import { type Context, Hono } from "hono";
 import type { HttpEnv } from "../app_deps.ts";
-import type { ReadinessReport } from "./readiness.ts";
 
 const READY = 200;
 const NOT_READY = 503;
@@ -31,4 +30,101 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
     return c.json(known ? { ...verdict, checks } : verdict, ready ? READY : NOT_READY);
   });
   return app;
+}
+
+// Whether the agent can do its work: some looks at what it rests on. Each is bounded in time, is kept
+// for a while, and is never under way twice, so that probes cannot load what they look at.
+
+/** What one look found. A warning does not make the agent unready. */
+export interface ReadinessFinding {
+  readonly status: "ok" | "warn" | "failed";
+  /** For people. */
+  readonly detail: string;
+}
+
+/** One look. */
+export interface ReadinessCheck {
+  /** How long what it found holds, milliseconds. */
+  readonly keepMs: number;
+  /** How long it may take, milliseconds. */
+  readonly deadlineMs: number;
+  /** What it throws is what it found. */
+  look(signal: AbortSignal): Promise<ReadinessFinding>;
+}
+
+/** What all of them found. */
+export interface ReadinessReport {
+  readonly ready: boolean;
+  /** By name. */
+  readonly checks: Readonly<Record<string, ReadinessFinding>>;
+}
+
+/** Opens the looks. @returns asks all of them */
+export function openReadiness(
+  checks: Readonly<Record<string, ReadinessCheck>>,
+  monotonicMs: () => number,
+): () => Promise<ReadinessReport> {
+  const kept = Object.entries(checks).map(([name, check]) =>
+    [name, keptLook(check, monotonicMs)] as const
+  );
+  return async () => {
+    const found = await Promise.all(
+      kept.map(async ([name, look]) => [name, await look()] as const),
+    );
+    return {
+      ready: found.every(([, { status }]) => status !== "failed"),
+      checks: Object.fromEntries(found),
+    };
+  };
+}
+
+function keptLook(
+  check: ReadinessCheck,
+  monotonicMs: () => number,
+): () => Promise<ReadinessFinding> {
+  let last: { readonly atMs: number; readonly finding: ReadinessFinding } | undefined;
+  let underWay: Promise<ReadinessFinding> | undefined;
+  return () => {
+    if (underWay !== undefined) return bounded(underWay, check.deadlineMs);
+    if (last !== undefined && monotonicMs() - last.atMs < check.keepMs) {
+      return Promise.resolve(last.finding);
+    }
+    underWay = lookOnce(check).then((finding) => {
+      last = { atMs: monotonicMs(), finding };
+      underWay = undefined;
+      return finding;
+    });
+    return bounded(underWay, check.deadlineMs);
+  };
+}
+
+/** Never rejects. A look that heeds no signal goes on, and nobody begins another meanwhile. */
+async function lookOnce({ look, deadlineMs }: ReadinessCheck): Promise<ReadinessFinding> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), deadlineMs);
+  try {
+    return await look(late.signal);
+  } catch (error) {
+    return late.signal.aborted ? noAnswer(deadlineMs) : {
+      status: "failed",
+      detail: error instanceof Error ? error.message : String(error),
+    };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function bounded(
+  look: Promise<ReadinessFinding>,
+  deadlineMs: number,
+): Promise<ReadinessFinding> {
+  const { promise, resolve } = Promise.withResolvers<ReadinessFinding>();
+  const timer = setTimeout(() => resolve(noAnswer(deadlineMs)), deadlineMs);
+  const finding = await Promise.race([look, promise]);
+  clearTimeout(timer);
+  return finding;
+}
+
+function noAnswer(deadlineMs: number): ReadinessFinding {
+  return { status: "failed", detail: `no answer within ${deadlineMs} ms` };
 }

@@ -3,18 +3,21 @@
 // answer more than was asked for.
 
 import { invalidArgument } from "../../domain/error.ts";
-import { isWholeText } from "../../domain/json.ts";
-import { nearest } from "../../domain/near_word.ts";
+import { isWholeText, type JsonObject } from "../../domain/json.ts";
+import { nearest } from "../../domain/field_check.ts";
 import {
   type ImageFilter,
   type ImagePage,
   type ImagePlace,
+  type ImageStore,
+  type ListedImage,
   SEARCH_WORDS_MAX,
 } from "../../store/image_store.ts";
 import { integerOf, readQuery } from "../request/query.ts";
+import { Hono } from "hono";
 
 /** Keys whose value an artifact has. */
-export const WORD_KEYS = [
+const WORD_KEYS = [
   "distro",
   "release",
   "build",
@@ -26,7 +29,7 @@ export const WORD_KEYS = [
   "firmware",
 ] as const;
 /** Keys that are true or false. */
-export const SWITCH_KEYS = ["newest", "default_variant", "archived"] as const;
+const SWITCH_KEYS = ["newest", "default_variant", "archived"] as const;
 const KEYS = [...WORD_KEYS, "q", ...SWITCH_KEYS, "limit", "after"] as const;
 
 /** A closed enumeration. @see document 1, Artifact */
@@ -48,13 +51,13 @@ const PLACE = /^\d{1,9}(?:\.\d{1,9}){4}$/;
 const SHOWN_CHARS_MAX = 64;
 
 /** What a query asks for. */
-export interface ImageQuery {
+interface ImageQuery {
   readonly filter: ImageFilter;
   readonly page: ImagePage;
 }
 
 /** @throws {AgentError} `invalid_argument` naming the key, with what was probably meant */
-export function readImageQuery(url: string): ImageQuery {
+function readImageQuery(url: string): ImageQuery {
   refuseUnknown(url);
   const query = readQuery(url, KEYS);
   const filter: Record<string, string | boolean | readonly string[]> = {};
@@ -132,4 +135,31 @@ function placeOf(query: ReadonlyMap<string, string>): ImagePlace | undefined {
   const [distro = 0, release = 0, archived = 0, build = 0, artifact = 0] = text.split(".")
     .map(Number);
   return [distro, release, archived, build, artifact];
+}
+
+// GET /agent/v1/images: every artifact of the image index as one list that can be filtered. An
+// extension of the interface, so it lives under /agent/v1/.
+
+/**
+ * The route of the search. `X-Count` tells how many artifacts fit on all pages; the next page is
+ * what follows `next`, which is null on the last one.
+ */
+export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono {
+  const routes = new Hono();
+  routes.get("/agent/v1/images", async (c) => {
+    const { filter, page } = readImageQuery(c.req.url);
+    const count = await images.count(filter);
+    // One more than is shown tells whether another page follows.
+    const found = await images.search(filter, { ...page, limit: page.limit + 1 });
+    const shown = found.slice(0, page.limit);
+    const last = shown.at(-1);
+    const next = found.length > shown.length && last !== undefined ? placeText(last.place) : null;
+    c.header("x-count", String(count));
+    return c.json({ images: shown.map(imageOnWire), next });
+  });
+  return routes;
+}
+
+function imageOnWire({ place: _, ...image }: ListedImage): JsonObject {
+  return { ...image, aliases: [...image.aliases] };
 }

@@ -3,17 +3,29 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../domain/error.ts";
-import type { JobUuid } from "../../domain/id.ts";
-import type { JsonObject } from "../../domain/json.ts";
-import { mapLimited } from "../../program/map_limited.ts";
-import type { JobKey } from "../../store/job_store.ts";
+import { type JobUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
+import { isJsonObject, isWholeText, type JsonObject } from "../../domain/json.ts";
+import { mapLimited, pause } from "../../program/loop.ts";
+import type { JobFilter, JobKey } from "../../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "../app_deps.ts";
 import { errorWords } from "../request/error_response.ts";
 import { cancelUnseen } from "./job_change.ts";
 import { retryJob } from "./job_retry.ts";
-import { parseSelection, selectJobs } from "./job_selection.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 import type { MachineJobs } from "../../machines/machine_jobs.ts";
+import {
+  type Check,
+  type Findings,
+  integer,
+  oneOf,
+  openFindings,
+  readObject,
+  refuseFindings,
+  type Shape,
+} from "../../domain/field_check.ts";
+import type { Execution } from "../../domain/job/state.ts";
+import { parseExecutionFilter } from "../../domain/job/wire.ts";
+import { isParamKey, PARAM_KEYS_MAX, parseSpanEnd } from "./job_filter.ts";
 
 /** Jobs that are changed at the same time: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
@@ -84,4 +96,140 @@ async function changeMany(
     refused: inOrder(refused),
     more,
   });
+}
+
+// The bodies of the calls on many jobs, and the jobs that they mean.
+
+/** Jobs that one call may change. */
+export const JOBS_OF_A_CALL_MAX = 1000;
+/** Jobs that are read from the store at a time. */
+const JOBS_AT_A_TIME = 100;
+
+/** What a call on many jobs asks for. */
+interface Selection {
+  readonly filter: Omit<JobFilter, "execution">;
+  /** Jobs that are so, and no others. */
+  readonly executions: readonly Execution[];
+  readonly limit: number;
+}
+
+/** The jobs that are meant, and whether there are others beyond the limit. */
+interface Selected {
+  readonly uuids: readonly JobUuid[];
+  readonly more: boolean;
+}
+
+/**
+ * Reads the body of a call on many jobs.
+ * @param words of `filter.execution`; without it jobs of each of them are meant
+ * @throws {AgentError} `invalid_argument` naming every incorrect field
+ */
+export function parseSelection(body: unknown, words: readonly string[]): Selection {
+  const findings = openFindings();
+  const filterShape: Shape = { checks: filterChecks(words), required: [] };
+  const filterCheck: Check = (value, field) => {
+    // A selection of everything is a mistake more often than a wish.
+    refuseEmpty(value, field, findings);
+    return readObject(value, field, filterShape, findings);
+  };
+  const checks = { filter: filterCheck, limit: integer(1, JOBS_OF_A_CALL_MAX) };
+  const read = readObject(body, "", { checks, required: ["filter"] }, findings);
+  refuseFindings(findings, "selection of jobs");
+  const { execution, ...filter } = isJsonObject(read?.filter) ? read.filter : {};
+  const asked = typeof execution === "string" ? [execution] : words;
+  return {
+    // The checks have let through values of these types only.
+    filter: filter as Selection["filter"],
+    executions: [...new Set(asked.map(parseExecutionFilter))],
+    limit: typeof read?.limit === "number" ? read.limit : JOBS_OF_A_CALL_MAX,
+  };
+}
+
+function refuseEmpty(value: unknown, field: string, findings: Findings): void {
+  if (!isJsonObject(value) || Object.keys(value).length > 0) return;
+  findings.add(field, "Missing", "must name at least one key");
+}
+
+function filterChecks(words: readonly string[]): Record<string, Check> {
+  return {
+    execution: oneOf(words),
+    workflow_uuid: readBy((value, field) => parseUuid<WorkflowUuid>(value, field)),
+    name: TEXT,
+    target: TEXT,
+    since: readBy(parseSpanEnd),
+    until: readBy(parseSpanEnd),
+    params: PARAMS,
+  };
+}
+
+const TEXT: Check = (value, field, findings) => {
+  if (typeof value === "string" && isWholeText(value)) return value;
+  findings.add(field, "Invalid", "must be a text");
+  return undefined;
+};
+
+/** A check by a function that throws; its own words name the field already. */
+function readBy(parse: (value: unknown, field: string) => string): Check {
+  return (value, field, findings) => {
+    try {
+      return parse(value, field);
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      findings.add(field, "Invalid", error.message.replace(/^.*?: /, "is not read: "));
+      return undefined;
+    }
+  };
+}
+
+/** Values as texts: one of them fits itself, and any other value by its JSON. */
+const PARAMS: Check = (value, field, findings) => {
+  if (!isJsonObject(value)) {
+    findings.add(field, "Invalid", "must be an object of params by their names");
+    return undefined;
+  }
+  refuseEmpty(value, field, findings);
+  const entries = Object.entries(value);
+  if (entries.length > PARAM_KEYS_MAX) {
+    findings.add(field, "TooLarge", `must name at most ${PARAM_KEYS_MAX} params`);
+  }
+  const texts = entries.map(([name, wanted]): [string, string] => {
+    const place = `${field}.${name.slice(0, 64)}`;
+    if (!isParamKey(name)) findings.add(place, "Invalid", "is no name that jobs are filtered by");
+    if (typeof wanted === "object" && wanted !== null) {
+      findings.add(place, "Invalid", "must be a text, a number, a boolean or null");
+    } else if (typeof wanted === "string" && !isWholeText(wanted)) {
+      findings.add(place, "Invalid", "holds a NUL or half a character");
+    }
+    return [name, typeof wanted === "string" ? wanted : JSON.stringify(wanted)];
+  });
+  return Object.fromEntries(texts);
+};
+
+/**
+ * Finds the jobs that a selection means, newest first within each execution. A job that changes its
+ * execution meanwhile may be missed, as one that is made meanwhile is.
+ * @param fits what else is asked of a job
+ */
+async function selectJobs(
+  { filter, executions, limit }: Selection,
+  fits: (key: JobKey) => boolean,
+  { store, closing }: Pick<AppDeps, "store" | "closing">,
+): Promise<Selected> {
+  const found = new Set<JobUuid>();
+  for (const execution of executions) {
+    let before: { before?: number } = {};
+    let page;
+    do {
+      page = await store.jobs.keys({ ...filter, execution }, { limit: JOBS_AT_A_TIME, ...before });
+      for (const key of page) {
+        before = { before: key.place };
+        if (!fits(key)) continue;
+        if (found.size === limit) return { uuids: [...found], more: true };
+        found.add(key.uuid);
+      }
+      // Lets other requests come in between.
+      await pause(0, closing);
+    } while (page.length === JOBS_AT_A_TIME);
+  }
+  return { uuids: [...found], more: false };
 }

@@ -2,14 +2,15 @@
 // the runner and those who wait are told afterwards are hints.
 
 import type { Context } from "hono";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, unreachable } from "../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../domain/id.ts";
 import type { Resume } from "../../domain/job/request.ts";
 import { executionOnWire } from "../../domain/job/wire.ts";
-import type { ChangeOutcome } from "../../store/job_store.ts";
+import type { ChangeOutcome, CreateJobOutcome } from "../../store/job_store.ts";
 import type { Showing, StoredText } from "../../store/stored_text.ts";
 import type { AppDeps, HttpEnv } from "../app_deps.ts";
 import { seesSecrets } from "../request/caller.ts";
+import { keyReused } from "../request/idempotency.ts";
 
 /** The job that a path names. @throws {AgentError} `not_found` when it is no uuid */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
@@ -91,4 +92,36 @@ function changedText(
   const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";
   const message = `Cannot ${verb} job ${uuid}: execution is "${execution}", expected ${wanted}`;
   throw new AgentError("conflict", message);
+}
+
+// Why a wish for a job came to nothing, in the words of an error.
+
+/** A wish that made no job, and found none that an equal request had made. */
+export type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
+
+/** Why there is no job, as an error that names the key. */
+export function jobRefusal(outcome: RefusedJob): AgentError {
+  switch (outcome.kind) {
+    case "duplicate":
+      return targetTaken(
+        `Cannot create a job: job ${outcome.job_uuid} with the same target and params is not finished`,
+      );
+    case "locked":
+      return targetTaken(`Cannot create a job: job ${outcome.job_uuid} locks the target`);
+    case "full":
+      return new AgentError(
+        "overloaded",
+        `Cannot create a job: there are ${outcome.limit} ${outcome.what}, the most there may be`,
+      );
+    case "key_reused":
+      return keyReused(outcome);
+    default:
+      return unreachable(outcome);
+  }
+}
+
+function targetTaken(message: string): AgentError {
+  return new AgentError("conflict", message, {
+    errors: [{ field: "target", code: "Invalid", message }],
+  });
 }

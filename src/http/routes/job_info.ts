@@ -2,13 +2,13 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { AGENT_PREFIX, forgedName } from "../../domain/job/info_entry.ts";
+import { AGENT_PREFIX, forgedName } from "../../domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import type { AppDeps, HttpEnv, HttpLimits } from "../app_deps.ts";
 import { jobNotFound, jobUuidOf } from "./job_change.ts";
 import { infoBody, readJson } from "../request/json_body.ts";
 import { listResponse, type NextPage } from "../request/json_list.ts";
-import { shownTo } from "../request/shown_text.ts";
+import { shownTo } from "../request/text_answer.ts";
 import { integerOf, PAGE_MAX, readQuery } from "../request/query.ts";
 
 /** @see document 2, Job info entry */

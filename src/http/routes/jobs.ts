@@ -3,27 +3,39 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
-import type { JobUuid } from "../../domain/id.ts";
+import { type JobUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
 import type { NewJob } from "../../domain/job/job.ts";
 import { type JobRequest, parseJobRequest, parseResume } from "../../domain/job/request.ts";
-import { jobOnWire } from "../../domain/job/wire.ts";
+import { jobOnWire, parseExecutionFilter } from "../../domain/job/wire.ts";
 import type { JsonValue } from "../../domain/json.ts";
 import { parseLockPattern } from "../../domain/job/lock_pattern.ts";
 import type { Workflow } from "../../domain/job/workflow.ts";
-import type { CreateJobOutcome } from "../../store/job_store.ts";
+import type { CreateJobOutcome, JobFilter } from "../../store/job_store.ts";
 import type { AppDeps, HttpEnv } from "../app_deps.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import { earlierJob, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/idempotency.ts";
-import { cancelJob, jobText, jobUuidOf, resumeJob, showingOf } from "./job_change.ts";
-import { listJobs } from "./job_list.ts";
-import { jobRefusal } from "./job_refusal.ts";
-import { openJobWait } from "./job_wait.ts";
+import {
+  cancelJob,
+  jobNotFound,
+  jobRefusal,
+  jobText,
+  jobUuidOf,
+  resumeJob,
+  showingOf,
+} from "./job_change.ts";
 import { isLarge, readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import type { MachineJobs } from "../../machines/machine_jobs.ts";
 import { nameAnswer } from "../request/request_id.ts";
 import type { RequestMemory } from "../request/request_memory.ts";
-import { answerJob, shownTo } from "../request/shown_text.ts";
-import { answerText } from "../request/text_answer.ts";
+import { answerJob, answerText, shownTo } from "../request/text_answer.ts";
+import type { Instant } from "../../domain/instant.ts";
+import { seesSecrets } from "../request/caller.ts";
+import type { Showing } from "../../store/stored_text.ts";
+import { isParamKey, limitParams, parseSpanEnd } from "./job_filter.ts";
+import { listResponse, type NextPage } from "../request/json_list.ts";
+import { integerOf, type Page, pageOf, readOpenQuery, readQuery } from "../request/query.ts";
+import { closing } from "../../program/loop.ts";
+import { isFinal } from "../../domain/job/state.ts";
 
 /** @see document 2, Endpoints */
 export function jobRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
@@ -142,4 +154,143 @@ async function postResume(c: Context<HttpEnv>, deps: AppDeps): Promise<Response>
   const body = await readJson(c, wholeBody(deps.limits));
   const resume = parseResume(body, CONVENTIONS[deps.wording].resume);
   return await answerJob(c, await resumeJob(uuid, resume, deps, showingOf(c, deps)), deps);
+}
+
+// GET /jobs: the filter and the page that a query asks for.
+
+const KEYS = [
+  "execution",
+  "limit",
+  "offset",
+  "since",
+  "until",
+  "target",
+  "name",
+  "workflow_uuid",
+] as const;
+
+/**
+ * Newest first; `X-Count` tells how many jobs there are on all pages. Every other key of the query
+ * names one of the params.
+ */
+export async function listJobs(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+  const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
+  if (others.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(others);
+  const filter = filterOf(query, limitParams(others));
+  const page = pageOf(query);
+  c.header("x-count", String(await deps.store.jobs.count(filter)));
+  const showing = () => showingOf(c, deps);
+  const options = { ...deps, shown: shownTo(c, "job") };
+  return await listResponse(c, jobPages(filter, page, showing, deps), options);
+}
+
+/** Jobs that are made meanwhile come before the first page, and are not in the list. */
+function jobPages(
+  filter: JobFilter,
+  page: Page,
+  showing: () => Showing,
+  deps: AppDeps,
+): NextPage {
+  let left = page.limit ?? Number.MAX_SAFE_INTEGER;
+  let place: { offset?: number; before?: number } = { offset: page.offset ?? 0 };
+  return async (size) => {
+    const limit = Math.min(size, left);
+    const listed = await deps.store.jobs.texts(filter, { limit, ...place }, showing());
+    left -= listed.entries;
+    if (listed.place !== undefined) place = { before: listed.place };
+    return { ...listed, last: listed.last || left === 0 };
+  };
+}
+
+/** Who is not shown params may not find out by trial what they are. */
+function hiddenParams(params: ReadonlyMap<string, string>): AgentError {
+  const [name] = params.keys();
+  const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
+    'expected "admin"';
+  return new AgentError("forbidden", message);
+}
+
+/** @throws {AgentError} `invalid_argument` naming the key */
+function filterOf(
+  query: ReadonlyMap<string, string>,
+  params: ReadonlyMap<string, string>,
+): JobFilter {
+  const execution = query.get("execution");
+  const target = query.get("target");
+  const name = query.get("name");
+  const workflow_uuid = query.get("workflow_uuid");
+  const since = spanEndOf(query, "since");
+  const until = spanEndOf(query, "until");
+  return {
+    ...(execution === undefined ? {} : { execution: parseExecutionFilter(execution) }),
+    ...(target === undefined ? {} : { target }),
+    ...(name === undefined ? {} : { name }),
+    ...(workflow_uuid === undefined
+      ? {}
+      : { workflow_uuid: parseUuid<WorkflowUuid>(workflow_uuid, "workflow_uuid") }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+    ...(params.size === 0 ? {} : { params: Object.fromEntries(params) }),
+  };
+}
+
+function spanEndOf(query: ReadonlyMap<string, string>, name: string): Instant | undefined {
+  // In a query an unescaped plus sign is a blank, and no date holds a blank.
+  const text = query.get(name)?.replace(" ", "+");
+  return text === undefined ? undefined : parseSpanEnd(text, name);
+}
+
+// GET /jobs/:job_uuid/wait: answers when a job is final or waiting, or when the time is up, with the
+// job as it is then. It spares clients the polling that node-workflow's had to do.
+
+const TIMEOUT_SECONDS = 30;
+const TIMEOUT_SECONDS_MAX = 60;
+/** The row is read again after this time although nobody told of a change: hints may be lost. */
+const LOOK_MS_MAX = 1_000;
+
+/** Makes the handler, which counts how many requests wait. */
+function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
+  let waiting = 0;
+  return async (c) => {
+    const uuid = jobUuidOf(c);
+    const query = readQuery(c.req.url, ["timeout"]);
+    const seconds = integerOf(query, "timeout", { min: 0, max: TIMEOUT_SECONDS_MAX });
+    if (waiting >= deps.limits.waitsMax) {
+      const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
+      throw new AgentError("overloaded", message);
+    }
+    // From here on the request counts among those that wait, no longer among those that work.
+    c.get("release")();
+    waiting += 1;
+    try {
+      const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
+      await settled(c, deps, uuid, deadlineMs);
+      return await answerJob(c, await jobText(uuid, showingOf(c, deps), deps), deps);
+    } finally {
+      waiting -= 1;
+    }
+  };
+}
+
+/** Waits for the job to be final or waiting, or for the time. @throws {AgentError} `not_found` */
+async function settled(
+  c: Context<HttpEnv>,
+  { store, closing: ending, changes }: AppDeps,
+  uuid: JobUuid,
+  deadlineMs: number,
+): Promise<void> {
+  // Before the first look at the row, so that no change can come in between unheard.
+  await closing(changes.listen(uuid), async (listener) => {
+    let gone: AbortSignal | undefined;
+    for (;;) {
+      const execution = await store.jobs.execution(uuid);
+      if (execution === undefined) throw jobNotFound(uuid);
+      const leftMs = deadlineMs - performance.now();
+      // Ends by the job, by the time, or by the caller or the agent going away.
+      if (isFinal(execution) || execution === "waiting" || leftMs <= 0) return;
+      gone ??= AbortSignal.any([c.req.raw.signal, ending]);
+      if (gone.aborted) return;
+      await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
+    }
+  });
 }

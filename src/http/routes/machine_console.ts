@@ -14,10 +14,14 @@ import {
   shakeHands,
   SwitchedAnswer,
 } from "../console/socket.ts";
-import { TICKET_KEY, wantsSocket } from "../console/tickets.ts";
+import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
 import { hostOf } from "../request/local_only.ts";
 import { consolePath } from "./machine_view.ts";
 import { readQuery } from "../request/query.ts";
+import { openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
+import { instantAfter } from "../../domain/instant.ts";
+import { requireConsole } from "../../domain/machine/action.ts";
+import { readJson, smallBody } from "../request/json_body.ts";
 
 /** The subprotocol that VNC clients in browsers ask for. */
 const PROTOCOL = "binary";
@@ -65,7 +69,7 @@ export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): s
 }
 
 /** Who calls. @throws {AgentError} `internal` for nobody, who must not have come as far as this */
-export function callerOf(c: Context<HttpEnv>): Caller {
+function callerOf(c: Context<HttpEnv>): Caller {
   const caller = c.get("caller");
   if (caller !== undefined) return caller;
   throw new AgentError("internal", "Cannot open a console: nobody has said who calls");
@@ -172,4 +176,32 @@ function openSeats(
       };
     },
   };
+}
+
+// POST /agent/v1/machines/:uuid/console-tickets: lets one viewer that cannot send a token, such as a page
+// in a browser, open the console of a machine once.
+
+/** Answers a ticket, and the address in which it stands. A page could not show why it was refused later. */
+export async function postTicket(
+  c: Context<HttpEnv>,
+  { machines, limits, now }: AppDeps,
+  tickets: ConsoleTickets,
+): Promise<Response> {
+  const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
+  const findings = openFindings();
+  readObject(
+    await readJson(c, smallBody(limits)),
+    "",
+    { checks: {}, required: [] },
+    findings,
+  );
+  refuseFindings(findings, "request for a ticket");
+  const machine = await machines.vmadm.get(uuid);
+  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  requireConsole(uuid, machine);
+  const expires_at = instantAfter(now(), limits.consoleTicketSeconds * 1000);
+  const ticket = await tickets.issue(uuid, callerOf(c));
+  const url = `${consoleUrl(c, uuid)}?${TICKET_KEY}=${ticket}`;
+  c.header("cache-control", "no-store");
+  return c.json({ ticket, url, expires_at }, 201);
 }

@@ -6,7 +6,7 @@ import type { Job } from "../../domain/job/job.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { MASK } from "../../domain/secret_names.ts";
+import { MASK } from "../../domain/json_masking.ts";
 import { MACHINE_TARGET, type MachineHistory } from "../../machines/history.ts";
 
 /** The state of a machine that only a job knows of. */

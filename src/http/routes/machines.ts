@@ -18,8 +18,7 @@ import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/idempotency.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
-import { openConsoles } from "./machine_console.ts";
-import { postTicket } from "./machine_console_ticket.ts";
+import { openConsoles, postTicket } from "./machine_console.ts";
 import { historyOf } from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import {
@@ -32,6 +31,8 @@ import {
   withoutParams,
 } from "./machine_view.ts";
 import { PAGE_MAX, pageOf, readQuery } from "../request/query.ts";
+import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
+import type { Leftover } from "../../store/machine_claim_store.ts";
 
 /** @see design, part 4, Machines */
 export function machineRoutes(
@@ -188,4 +189,23 @@ async function findMachines({ machines, store }: AppDeps): Promise<FoundMachine[
     }
   }
   return [...found.values()];
+}
+
+// /agent/v1/leftovers: what jobs should have removed from the host and could not. It is removed by the
+// agent, who tries again and again; here is seen what is owed.
+
+/** @see docs/machines.md, When the undoing fails */
+export function leftoverRoutes({ store, wording }: AppDeps): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/agent/v1/leftovers", async (c) => {
+    const left = await store.machineClaims.left(PAGE_MAX);
+    return c.json(left.map((leftover) => leftoverOnWire(leftover, wording)));
+  });
+  return app;
+}
+
+function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
+  const { uuid, job_uuid, execution, claimed_at, tries, next_try_at, error } = leftover;
+  const job_execution = executionOnWire(execution, wording);
+  return { uuid, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }

@@ -10,7 +10,7 @@ import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { parseMediaRequest } from "../../domain/machine/media.ts";
 import type { KnownFile } from "../../mirror/media/known_files.ts";
 import type { AppDeps, HttpEnv } from "../app_deps.ts";
-import { jobRefusal } from "./job_refusal.ts";
+import { jobRefusal } from "./job_change.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
 
 /** Target of the jobs: of two equal requests, the second joins the first one's job. */

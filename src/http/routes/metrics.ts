@@ -6,8 +6,10 @@ import { routePath } from "hono/route";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
 import type { RequestCount } from "../../metrics/meters.ts";
 import { NO_ROUTE } from "../../metrics/request_meter.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { AppDeps, HttpEnv } from "../app_deps.ts";
 import type { App } from "../listen/server.ts";
+import type { Execution } from "../../domain/job/state.ts";
+import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
 
 /** The documents of the index that go past the application; see index_short_way.ts. */
 const SHORT_WAY_ROUTE = "/v1/*";
@@ -74,4 +76,33 @@ export function countedShortWay(
       return answer;
     },
   };
+}
+
+// /stats: how many jobs are in each execution, by the age of the jobs.
+
+/** The counters of each window, in the order of document 2. */
+const COUNTERS: readonly Execution[] = [
+  "queued",
+  "failed",
+  "succeeded",
+  "canceled",
+  "running",
+  "retried",
+  "waiting",
+];
+
+/** @see document 2, Stats */
+export function statsRoutes({ store, now }: AppDeps): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/stats", async (c) => c.json(statsOnWire(await store.jobs.stats(now()))));
+  return app;
+}
+
+function statsOnWire(stats: JobStats): Record<string, Record<string, number>> {
+  return Object.fromEntries(
+    STATS_WINDOWS.map((window) => [
+      window,
+      Object.fromEntries(COUNTERS.map((counter) => [counter, stats[window][counter]])),
+    ]),
+  );
 }

@@ -13,8 +13,7 @@ import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
 import { listResponse, type NextPage } from "../request/json_list.ts";
 import { type Page, pageOf, readQuery } from "../request/query.ts";
 import { nameAnswer } from "../request/request_id.ts";
-import { shownTo } from "../request/shown_text.ts";
-import { answerText } from "../request/text_answer.ts";
+import { answerText, shownTo } from "../request/text_answer.ts";
 
 /** @see document 2, Endpoints */
 export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {

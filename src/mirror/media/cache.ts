@@ -5,18 +5,18 @@
 //   partial/              unfinished downloads, see partial.ts
 
 import { dirname, join } from "@std/path";
-import { closing } from "../../program/closing.ts";
+import { closing } from "../../program/loop.ts";
 import type { CheckLevel } from "../../domain/index/check_level.ts";
 import { requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { MediaFile, MediaStore } from "../../store/media_store.ts";
-import { type CacheRoom, openCacheRoom } from "./cache_room.ts";
-import { fileInfo } from "./file_info.ts";
+import { fileInfo } from "./free_space.ts";
 import type { Hashes } from "./hash.ts";
 import { removeOutputs } from "./partial.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
+import { AgentError } from "../../domain/error.ts";
 
 /** A file of the cache. */
 export interface CachedFile {
@@ -57,7 +57,7 @@ export interface Cache extends CacheRoom {
 }
 
 /** What the cache works with. */
-export interface CacheDependencies {
+interface CacheDependencies {
   readonly folder: string;
   readonly media: MediaStore;
   /** Bytes that the files may have together. */
@@ -182,4 +182,68 @@ async function removeFolder(path: string): Promise<void> {
 /** A rename survives power loss only when its folder has been written too. */
 async function syncFolder(path: string): Promise<void> {
   await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
+}
+
+// The bound on the size of the cache. Room is made by taking away what was used longest ago, never
+// what an unfinished job uses. Downloads under way have their room reserved, so that two that fit one
+// by one do not pass the bound together.
+
+/** Room in the cache. */
+interface CacheRoom {
+  /**
+   * Keeps so many bytes for a file that is on its way. Disposal gives them back.
+   * @throws {AgentError} `storage_full` when so many cannot be had
+   */
+  reserve(bytes: number, what: string): Promise<Disposable>;
+}
+
+/** What the room is made in. */
+interface CacheRoomDependencies {
+  readonly media: MediaStore;
+  /** Infinite for no bound. */
+  readonly bytesMax: number;
+  /** Removes the bytes of a file that is no longer known. */
+  readonly evict: (file: MediaFile) => Promise<void>;
+}
+
+/** Opens it. */
+function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): CacheRoom {
+  let reserved = 0;
+  let last: Promise<unknown> = Promise.resolve();
+  const makeRoom = async (bytes: number, what: string) => {
+    if (bytes > bytesMax) {
+      const message = `Cannot ${what}: it has ${bytes} bytes, the cache may have ${bytesMax}`;
+      throw new AgentError("storage_full", message);
+    }
+    let held = await media.bytes();
+    const fits = () => held + reserved + bytes <= bytesMax;
+    if (fits()) return;
+    for (const file of await media.unused()) {
+      // A job may have begun to use it since it was listed.
+      if (await media.remove(file.sha256) !== "removed") continue;
+      await evict(file);
+      held -= file.size;
+      if (fits()) return;
+    }
+    const message = `Cannot ${what}: ${held + reserved} bytes of the cache are in use, ` +
+      `${bytes} more would be over its ${bytesMax}`;
+    throw new AgentError("storage_full", message);
+  };
+  return {
+    async reserve(bytes, what) {
+      const mine = last.then(async () => {
+        await makeRoom(bytes, what);
+        reserved += bytes;
+      });
+      last = mine.catch(() => {});
+      await mine;
+      let given = false;
+      return {
+        [Symbol.dispose]() {
+          if (!given) reserved -= bytes;
+          given = true;
+        },
+      };
+    },
+  };
 }

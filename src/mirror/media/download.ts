@@ -4,16 +4,21 @@
 import { dirname } from "@std/path";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
-import type { MediaCompression } from "../../domain/machine/media_compression.ts";
-import type { Bandwidth } from "./bandwidth.ts";
+import type { MediaCompression } from "../../domain/machine/media.ts";
 import { openFileWriter } from "./file_writer.ts";
 import { type FreeBytes, requireRoom } from "./free_space.ts";
 import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
 import { transientError } from "../web/retry.ts";
-import { type Deadline, openDeadline, STALL_BYTES, type TimeLimits } from "../web/time_limits.ts";
+import {
+  type Deadline,
+  openDeadline,
+  STALL_BYTES,
+  type TimeLimits,
+  type Wait,
+} from "../web/time_limits.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { closing } from "../../program/closing.ts";
+import { closing } from "../../program/loop.ts";
 
 /** Largest file, bytes as downloaded. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
@@ -30,7 +35,7 @@ export interface DownloadDependencies {
 }
 
 /** What is downloaded, and whereto. */
-export interface DownloadRequest {
+interface DownloadRequest {
   readonly url: string;
   readonly partial: Partial;
   /** Bytes that the file must have, where that is known. */
@@ -190,4 +195,43 @@ async function receive(
     await response.body?.cancel().catch(() => {});
     throw failure(error, deadline.signal, what);
   }
+}
+
+// A bound on what all downloads together take from the network, in bytes a second. A part that was
+// received is paid for before the next one is asked for; the server is slowed by not being read.
+
+/** Milliseconds of unused bandwidth that may be made up for. */
+const BURST_MS = 1_000;
+
+/** The bandwidth of the downloads. */
+interface Bandwidth {
+  /**
+   * Pays for bytes that were received.
+   * @param onWait told before that takes a wait
+   * @returns whether it took one
+   */
+  take(bytes: number, signal: AbortSignal, onWait: () => void): Promise<boolean>;
+}
+
+/**
+ * Opens it.
+ * @param bytesPerSecond 0 for no bound
+ */
+export function openBandwidth(
+  bytesPerSecond: number,
+  { wait, monotonicMs }: { readonly wait: Wait; readonly monotonicMs: () => number },
+): Bandwidth {
+  /** When everything taken so far is paid for. */
+  let paidMs = monotonicMs() - BURST_MS;
+  return {
+    async take(bytes, signal, onWait) {
+      if (bytesPerSecond === 0) return false;
+      const nowMs = monotonicMs();
+      paidMs = Math.max(paidMs, nowMs - BURST_MS) + bytes * 1000 / bytesPerSecond;
+      if (paidMs <= nowMs) return false;
+      onWait();
+      await wait(paidMs - nowMs, signal);
+      return true;
+    },
+  };
 }

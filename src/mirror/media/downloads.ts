@@ -7,18 +7,17 @@ import type { Digest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Now } from "../../domain/instant.ts";
-import type { MediaCompression } from "../../domain/machine/media_compression.ts";
+import type { MediaCompression } from "../../domain/machine/media.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { MediaStore } from "../../store/media_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
 import type { KnownHosts } from "../web/known_hosts.ts";
-import type { Medium } from "./medium.ts";
+import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
 import { type ObtainDependencies, obtainFile, type Progress } from "./obtain_file.ts";
 import { sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
-import { wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
 
 /** How one download is made. */
 export interface DownloadOptions {

@@ -1,18 +1,19 @@
 // From a reference to an artifact: alias or release, build, and the one file that is meant. What
 // does not lead to exactly one file is answered with the choices that there are.
 
-import type { Artifact, Build } from "../../domain/index/artifact.ts";
+import { type Artifact, type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { type Distro, type DistroSummary, holderOf } from "../../domain/index/image_index.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH, distroPath } from "../../domain/index/index_path.ts";
 import { type ArtifactRef, safeMediaName } from "../../domain/machine/media.ts";
 import type { IndexStore } from "../../store/store.ts";
-import { heldLists } from "../sync/held_builds.ts";
+import { heldLists } from "../sync/plan.ts";
 import type { IndexReading } from "../sync/index_reading.ts";
+import type { ImageStore } from "../../store/image_store.ts";
 
 /** The architecture of a reference that names none, in the words of the OS information database. */
-export const ARCH_DEFAULT = "x86_64";
+const ARCH_DEFAULT = "x86_64";
 /** Choices that an error names. */
 const CHOICES_MAX = 20;
 
@@ -30,7 +31,7 @@ export interface FoundArtifact {
 }
 
 /** The index that is here, and who reads its documents. */
-export interface KnownIndex {
+interface KnownIndex {
   readonly index: IndexStore;
   readonly reading: IndexReading;
 }
@@ -53,7 +54,7 @@ export async function findArtifact(known: KnownIndex, ref: ArtifactRef): Promise
 }
 
 /** An artifact with the names that are made of its identity. */
-export function foundArtifact(
+function foundArtifact(
   distro: string,
   release: string,
   build: string,
@@ -139,4 +140,39 @@ function noneOf(what: string, choices: readonly string[]): AgentError {
   const named = choices.slice(0, CHOICES_MAX).join(", ");
   const more = choices.length > CHOICES_MAX ? ` and ${choices.length - CHOICES_MAX} more` : "";
   return new AgentError("not_found", `Cannot find ${what}: there are ${named || "none"}${more}`);
+}
+
+// The artifact that a reference means, by the search of the index: one query over its rows instead of
+// three documents that are read and parsed. The rules are those of findArtifact(), which answers for
+// everything that does not lead to exactly one file.
+
+/** Artifacts of one build that fit a reference; more are left to findArtifact(). */
+const FITTING_MAX = 100;
+
+/** @returns undefined when not exactly one artifact fits */
+export async function findImage(
+  images: ImageStore,
+  ref: ArtifactRef,
+): Promise<FoundArtifact | undefined> {
+  const { build, variant, arch = ARCH_DEFAULT, ...place } = ref;
+  const wanted = { ...place, arch, ...(build === undefined ? { newest: true } : { build }) };
+  const found = await images.search(wanted, { limit: FITTING_MAX + 1 });
+  if (found.length > FITTING_MAX) return undefined;
+  // A build that is also in the archive comes first as it is now.
+  const fitting = found.filter(({ archived }) => archived === found[0]?.archived);
+  const marked = fitting.filter(({ artifact }) => artifact.default_variant === true);
+  const chosen = variant !== undefined
+    ? fitting.filter(({ artifact }) => artifact.variant === variant)
+    : marked.length > 0
+    ? marked
+    : fitting.filter(({ artifact }) => (artifact.variant ?? null) === null);
+  const [only] = chosen;
+  if (only === undefined || chosen.length > 1) return undefined;
+  const { distro, release, archived } = only;
+  const list = { distro, release, builds: [{ build: only.build, artifacts: [only.artifact] }] };
+  const document = `the search for ${distro} ${release} ${only.build}`;
+  const kind = archived ? "archived" : "current";
+  const artifact = parseBuildList(list, { document, distro, release, kind }).builds[0]
+    ?.artifacts[0];
+  return artifact && foundArtifact(distro, release, only.build, artifact);
 }

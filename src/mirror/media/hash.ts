@@ -2,7 +2,7 @@
 // in parts, so that the size of a file does not matter. One decoder hashes for all downloads: each may
 // last for hours, and waits for its server most of that time.
 
-import { closing } from "../../program/closing.ts";
+import { closing } from "../../program/loop.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { PART_BYTES_MAX } from "../../decoder/frames.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/works/hashes.ts";

@@ -1,7 +1,7 @@
 // The files that are known by their own digests: reading one again, removing one, and noting one of the
 // operator. What is found damaged is forgotten; a file of the operator is never removed itself.
 
-import { closing } from "../../program/closing.ts";
+import { closing } from "../../program/loop.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
@@ -10,7 +10,7 @@ import type { Log } from "../../metrics/log.ts";
 import type { MediaFile, MediaStore } from "../../store/media_store.ts";
 import type { Cache } from "./cache.ts";
 import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
-import type { Medium } from "./medium.ts";
+import type { Medium } from "./wanted_file.ts";
 
 /** How a file is read again. */
 export interface VerifyOptions extends HashFileOptions {

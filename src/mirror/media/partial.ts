@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { isJsonObject } from "../../domain/json.ts";
-import { fileInfo } from "./file_info.ts";
+import { fileInfo } from "./free_space.ts";
 import { keptValidator } from "../upstream.ts";
 
 /** Unfinished downloads that are kept for another try. */

@@ -1,20 +1,19 @@
 // What exactly is to be downloaded, whether it is named by the index or by an address.
 
-import type { Artifact } from "../../domain/index/artifact.ts";
-import { type Digest, digestText } from "../../domain/digest.ts";
+import type { Artifact, PublishedDigest, Signature } from "../../domain/index/artifact.ts";
+import { type Digest, digestText, sha256Hex } from "../../domain/digest.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
-import type { PublishedDigest, Signature } from "../../domain/index/integrity.ts";
-import { safeMediaName } from "../../domain/machine/media.ts";
 import {
   MEDIA_COMPRESSIONS,
   type MediaCompression,
+  safeMediaName,
   unpackedName,
-} from "../../domain/machine/media_compression.ts";
-import { sha256Hex } from "../../domain/sha256.ts";
+} from "../../domain/machine/media.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
 import { parseRemote } from "../web/public_address.ts";
 import { shown } from "../web/request.ts";
+import type { CheckLevel } from "../../domain/index/check_level.ts";
 
 /** A file as it is wanted. */
 export interface WantedFile {
@@ -40,7 +39,7 @@ export interface WantedFile {
 }
 
 /** What a caller says of a file that it names by its address. */
-export interface UrlWish {
+interface UrlWish {
   readonly url: string;
   readonly digests: readonly Digest[];
   readonly compression: MediaCompression;
@@ -145,4 +144,21 @@ function orderedUrls(artifact: Artifact): string[] {
   const primary = locations.filter((location) => location.kind === "primary");
   const others = locations.filter((location) => location.kind !== "primary");
   return [...primary, ...others].map((location) => location.url);
+}
+
+// What the mirror hands out: a file that was verified and may be placed.
+
+/** A verified local file. */
+export interface Medium {
+  readonly source: "path" | "artifact" | "url";
+  readonly path: string;
+  /** Safe file name, the one to place it under; the path may end otherwise. */
+  readonly name: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Lower-case hex, of the file as it is used. */
+  readonly sha256: string;
+  readonly label: string;
+  /** How much was done to make sure that it is the vendor's. */
+  readonly level: CheckLevel;
 }

@@ -11,12 +11,17 @@ import {
   releasePath,
   SERVED_ALIASES,
 } from "../../domain/index/index_path.ts";
-import { mapLimited } from "../../program/map_limited.ts";
+import { mapLimited } from "../../program/loop.ts";
 import type { IndexPin, IndexPinChanges, IndexProblem, IndexStore } from "../../store/store.ts";
-import { heldLists, leavingPins, pinsOfRelease } from "./held_builds.ts";
+import { heldLists, leavingPins, pinsOfRelease } from "./plan.ts";
 import type { IndexReading, ReadDocument, ReleaseDocument } from "./index_reading.ts";
-import { Contradiction, isProblem, problemOf } from "./sync_problem.ts";
-import type { SyncReader, TakenDocument } from "./reader.ts";
+import {
+  Contradiction,
+  isProblem,
+  problemOf,
+  type SyncReader,
+  type TakenDocument,
+} from "./reader.ts";
 import type { Wait } from "../web/time_limits.ts";
 
 /** Releases of one distro that are read at the same time. */

@@ -11,14 +11,13 @@ import {
   placeOf,
 } from "../../domain/index/index_path.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
-import { sha256Hex } from "../../domain/sha256.ts";
-import { mapLimited } from "../../program/map_limited.ts";
+import { sha256Hex } from "../../domain/digest.ts";
+import { mapLimited } from "../../program/loop.ts";
 import type { IndexDocument } from "../../store/store.ts";
 import type { ListedState } from "./index_reading.ts";
 import { type DistroOutcome, syncDistro, type SyncDistroOptions } from "./distro.ts";
 import { addComposed, addPins, addTaken, emptyPlan, planRemovals, type SyncPlan } from "./plan.ts";
-import { isProblem, problemOf } from "./sync_problem.ts";
-import type { TakenDocument } from "./reader.ts";
+import { isProblem, problemOf, type TakenDocument } from "./reader.ts";
 
 /** Distros that are read at the same time. */
 const DISTROS_AT_ONCE = 4;

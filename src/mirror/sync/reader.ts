@@ -1,13 +1,12 @@
 // Reads documents for one sync: conditionally, so many at a time, within a budget, and with an end to
 // patience. What it hands out says whether the store already has the same bytes.
 
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import { RefusedDocument } from "../../domain/index/index_document.ts";
 import type { Now } from "../../domain/instant.ts";
-import { sha256Hex } from "../../domain/sha256.ts";
-import type { IndexDocument, IndexStore } from "../../store/store.ts";
+import { sha256Hex } from "../../domain/digest.ts";
+import type { IndexDocument, IndexProblem, IndexStore } from "../../store/store.ts";
 import { BACKOFF_MS_MAX, isTransient } from "../web/retry.ts";
-import { UnreadDocument } from "./sync_problem.ts";
 import type { Upstream } from "../upstream.ts";
 
 /** Documents that are asked for at the same time. */
@@ -15,7 +14,7 @@ const REQUESTS_AT_ONCE = 8;
 /** Documents of one tree. The largest known one has 103. */
 const TREE_DOCUMENTS_MAX = 20_000;
 /** Bytes that one sync may bring, all together: they are in memory until the exchange. */
-export const TREE_BYTES_MAX = 64 * 1024 * 1024;
+const TREE_BYTES_MAX = 64 * 1024 * 1024;
 /** New artifacts of one sync: the rows of all are written in one transaction. The known tree has 830. */
 export const TREE_ARTIFACTS_MAX = 50_000;
 /** Failures in a row after which the upstream is not asked again in the same sync. */
@@ -56,7 +55,7 @@ export interface SyncReader {
 }
 
 /** How far a reader is. */
-export interface ReadProgress {
+interface ReadProgress {
   readonly documents: number;
   /** Of those that are known so far; more may turn up. */
   readonly total: number;
@@ -65,7 +64,7 @@ export interface ReadProgress {
 }
 
 /** What the documents of a sync are read from and compared with. */
-export interface SyncReaderOptions {
+interface SyncReaderOptions {
   readonly index: IndexStore;
   readonly upstream: Upstream;
   readonly stored: ReadonlyMap<string, StoredDocument>;
@@ -210,4 +209,39 @@ function refuseOlder(path: string, known: StoredDocument | undefined, found: str
   const reason = `is of ${found}, older than the one of ${held} that is held, which the operator ` +
     "must allow";
   throw new RefusedDocument({ document: path, path: "$" }, reason);
+}
+
+// Why a document was not taken, as reports and the log tell it.
+
+/**
+ * A document that is sound by itself and contradicts another one of its tree. It may be one that was
+ * being written while it was read, so it is worth a second look.
+ */
+export class Contradiction extends RefusedDocument {}
+
+/** A document that could not be read. */
+class UnreadDocument extends AgentError {
+  readonly document: string;
+
+  constructor(document: string, error: AgentError) {
+    super(error.code, error.message, { cause: error });
+    this.document = document;
+  }
+}
+
+/**
+ * What went wrong with a document.
+ * @param parent the document to name when the error names none
+ */
+export function problemOf(error: AgentError, parent: string): IndexProblem {
+  const message = messageOf(error);
+  if (error instanceof UnreadDocument) return { document: error.document, message };
+  if (!(error instanceof RefusedDocument)) return { document: parent, message };
+  const { place, reason } = error;
+  return { document: place.document, message, json_path: place.path, reason };
+}
+
+/** Whether an error tells of the upstream; every other one is the caller's or a defect. */
+export function isProblem(error: unknown, signal: AbortSignal | undefined): error is AgentError {
+  return error instanceof AgentError && signal?.aborted !== true;
 }

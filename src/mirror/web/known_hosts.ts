@@ -5,7 +5,7 @@
 import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError } from "../../domain/error.ts";
 import { placeOf } from "../../domain/index/index_path.ts";
-import { leadsToNamed } from "../../domain/named_host.ts";
+import { leadsToNamed } from "../../domain/ip_address.ts";
 import type { IndexStore } from "../../store/store.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
 

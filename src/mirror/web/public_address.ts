@@ -7,8 +7,7 @@
 // since without the operator's leave only https is spoken. Whoever allows http gives that up for it.
 
 import { AgentError } from "../../domain/error.ts";
-import { ipv6Groups, isIpv4 } from "../../domain/ip_address.ts";
-import { leadsToNamed } from "../../domain/named_host.ts";
+import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
 import { transientError } from "./retry.ts";
 
 /** Every address of a host name, as the system resolves it. */

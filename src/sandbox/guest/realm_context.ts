@@ -5,9 +5,11 @@ import { type Context, createContext, Script } from "node:vm";
 import { runScript } from "./realm_script.ts";
 import type { Language } from "./language.ts";
 import * as protocol from "../protocol.ts";
-import { realmSource } from "./realm_source.ts";
 import type { RealmHost, RealmPort, RealmSettings } from "./realm_state.ts";
 import type { TaskLimits } from "../task_limits.ts";
+import * as realm from "./realm.ts";
+import * as realmError from "./realm_error.ts";
+import * as realmGlobals from "./realm_globals.ts";
 
 const FIXED = {
   capabilities: capabilityGroups(),
@@ -32,7 +34,7 @@ function settingsOf(limits: TaskLimits, rules: boolean): RealmSettings {
 }
 
 /** A realm in which no task has run. */
-export interface FreshRealm {
+interface FreshRealm {
   readonly context: Context;
   readonly port: RealmPort;
   /** From now on the realm's requests go to `host`; before, it has none. */
@@ -113,4 +115,18 @@ function capabilityGroups(): Record<string, string[]> {
     if (verb !== undefined) verbs.push(verb);
   }
   return groups;
+}
+
+// The program that opens a realm, as text: the functions of realm.ts, realm_globals.ts and
+// realm_error.ts, side by side in one strict function of the realm. They are written as functions
+// so that the compiler, the linter and the formatter read them like everything else.
+
+/**
+ * The source of an expression whose value takes the guest's function and opens the realm in which it
+ * is run. The settings are a part of it: an object of the realm's own, made without parsing.
+ */
+function realmSource(settings: RealmSettings): string {
+  const functions = [realm, realmGlobals, realmError].flatMap((part) => Object.values(part));
+  return `(function () {\n"use strict";\n${functions.map(String).join("\n")}\n` +
+    `return (host) => ${realm.openRealm.name}(host, ${JSON.stringify(settings)});\n})()`;
 }

@@ -5,9 +5,9 @@ import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
 import type { BareGround } from "../../agent/runner.ts";
 import type { Config } from "../../config/config.ts";
-import { DATABASE_NAME } from "../../state/database_file.ts";
+import { DATABASE_NAME, mayBeStateDir } from "../../state/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
-import { agentCheck } from "./agent.ts";
+import { agentCheck, clockCheck, indexCheck, storeCheck } from "./agent.ts";
 import type { Check } from "./check.ts";
 import { leftoversCheck, vmadmCheck, zonesCheck } from "./host.ts";
 import {
@@ -19,7 +19,6 @@ import {
   statOf,
 } from "./place.ts";
 import { decodersCheck, guestsCheck } from "./walls.ts";
-import { clockCheck, indexCheck, storeCheck } from "./records.ts";
 import { openMemoryBudget } from "../../domain/memory_budget.ts";
 import { randomUuid } from "../../domain/id.ts";
 import { systemNow } from "../../domain/instant.ts";
@@ -31,7 +30,6 @@ import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/free_space.ts";
 import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state/own_file.ts";
 import { readSecretFile, readSecretHeaders } from "../../state/secret_file.ts";
-import { mayBeStateDir } from "../../state/state_dir.ts";
 import { readTokenFile, tokenFilePath } from "../../state/token_file.ts";
 
 /** The checks of one host, and what takes down what they opened. */

@@ -5,7 +5,7 @@ import { isJsonObject } from "../../domain/json.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { Transport } from "../../host/transport.ts";
 import type { Vmadm } from "../../host/vmadm/vmadm.ts";
-import { mapLimited } from "../../program/map_limited.ts";
+import { mapLimited } from "../../program/loop.ts";
 import { readExecutions, readLeft } from "../../store/sqlite/database_file.ts";
 import type { ActAs } from "../../state/own_file.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";

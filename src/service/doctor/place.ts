@@ -2,7 +2,7 @@
 
 import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
-import { lookAtKeys, readKeyFolder } from "../../mirror/media/key_folder.ts";
+import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
 import { type Check, type Finding, ok, skipped } from "./check.ts";
 

@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";
-import { bootOrder } from "../vmadm/boot_words.ts";
+import { bootOrder } from "../vmadm/boot.ts";
 import { type BootedFrom, type Machine, zonepath } from "../machine.ts";
 import { exists, type State } from "../state.ts";
 

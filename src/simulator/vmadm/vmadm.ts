@@ -2,15 +2,13 @@
 // a whole. What each subcommand does is in the file of its name.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { start } from "./boot.ts";
-import { parseBootWords } from "./boot_words.ts";
+import { parseBootWords, start } from "./boot.ts";
 import { type Call, canonicalSubcommand, fieldsOf, parseCall } from "../call.ts";
 import { create, validate } from "./create.ts";
 import { die, faultMs, strikes, strikesOn } from "../fault.ts";
-import { info } from "./info.ts";
+import { get, info, list, lookup } from "./query.ts";
 import { failed, misuse, type Outcome, printed, refusal } from "../outcome.ts";
 import { parsePayload } from "./payload.ts";
-import { get, list, lookup } from "./query.ts";
 import { sleep, type State } from "../state.ts";
 import { reboot, remove, stop } from "./stop.ts";
 import { changesIn, update } from "./update.ts";

@@ -12,8 +12,6 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { storageFailure } from "./storage_failure.ts";
-import type { WriteAheadLog } from "./write_ahead_log.ts";
 
 /** Writes that wait for one commit at the most; more are refused as overload. */
 const PENDING_WRITES_MAX = 10_000;
@@ -180,3 +178,60 @@ export class GroupCommit {
     return failure;
   }
 }
+
+// Which errors of SQLite are not those of a statement, but of its file.
+
+/** SQLite's result codes (sqlite.org/rescode.html) of a disk that cannot take a write. */
+const SQLITE_IOERR = 10;
+const SQLITE_FULL = 13;
+/**
+ * Kinds of SQLITE_IOERR that only say that there is no room: for the file of the shared index, of
+ * the rollback journal or of a temporary table.
+ */
+const NO_ROOM = new Set([
+  4618, // SQLITE_IOERR_SHMOPEN
+  4874, // SQLITE_IOERR_SHMSIZE
+  6410, // SQLITE_IOERR_GETTEMPPATH
+]);
+
+/** Another process holds the file, as an operator's own look into it may. */
+const SQLITE_BUSY = 5;
+const SQLITE_LOCKED = 6;
+
+/** Whether an error is the disk's or of its other users, and what may be done about it. */
+function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined {
+  if (!(error instanceof Error) || !("errcode" in error)) return undefined;
+  const { errcode } = error;
+  if (typeof errcode !== "number") return undefined;
+  const primary = errcode & 0xff;
+  if (primary === SQLITE_BUSY || primary === SQLITE_LOCKED) return "busy";
+  if (primary === SQLITE_FULL || NO_ROOM.has(errcode)) return "full";
+  return primary === SQLITE_IOERR ? "failed" : undefined;
+}
+
+// SQLite's write-ahead log as a file of its own. A commit appends to it; that the commit survives a
+// loss of power takes one more call, which SQLite would make itself with synchronous=FULL, while the
+// whole process waits. Made here, on another thread, it leaves the event loop free, and everything
+// that is written meanwhile shares the next one.
+
+/** What makes commits durable. */
+export interface WriteAheadLog {
+  /** Settles when everything that was committed before the call is on the disk. */
+  sync(): Promise<void>;
+  close(): void;
+}
+
+/** The log of a database file. It is opened with the first sync: only a commit makes it. */
+export function openWriteAheadLog(databasePath: string): WriteAheadLog {
+  let file: Deno.FsFile | undefined;
+  return {
+    sync: async () => {
+      file ??= await Deno.open(`${databasePath}-wal`, { read: true, write: true });
+      await file.syncData();
+    },
+    close: () => file?.close(),
+  };
+}
+
+/** A database in memory has nothing that could outlive the process. */
+export const NO_LOG: WriteAheadLog = { sync: () => Promise.resolve(), close: () => {} };

@@ -2,7 +2,10 @@
 // that are ready get a turn; leases, locks, callbacks and idempotency keys come in.
 
 import { COUNT_TRIGGERS } from "./schema_1.ts";
-import { HOLDS_TARGET } from "./job/unfinished.ts";
+
+/** The condition of the schema's partial indexes, word for word, and of the statements that use them. */
+export const HOLDS_TARGET = `(execution IN ('queued', 'running', 'waiting')
+    OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
 
 /** From schema 1 to schema 2. */
 export const SCHEMA_2 = `

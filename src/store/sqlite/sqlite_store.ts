@@ -15,18 +15,19 @@ import {
 import { Connection, IN_MEMORY } from "./connection.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import {
+  changePins,
   deleteDocument,
   insertSync,
   packDocuments,
   selectDocument,
   selectDocuments,
   selectLastSync,
+  selectPins,
   unpackDocument,
   upsertDocument,
 } from "./local/index_documents.ts";
-import { changePins, selectPins } from "./local/index_pins.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job/changes.ts";
-import { earlierJob, openJobCreation } from "./job/creation.ts";
+import { earlierJob, openJobCreation, paramsDigest } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { selectStats } from "./job/stats.ts";
@@ -35,10 +36,8 @@ import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs
 import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { keepOlder } from "./older_copy.ts";
-import { paramsDigest } from "./job/params_digest.ts";
 import { openMachineClaims } from "./job/machine_claims.ts";
-import { openMediaStore } from "./local/media_files.ts";
-import { selectMeasures } from "./local/measures.ts";
+import { openMediaStore, selectMeasures } from "./local/media_files.ts";
 import { renewLease, rescueJobs } from "./job/leases.ts";
 import { prune, pruneInfo } from "./job/retention.ts";
 import {

@@ -3,8 +3,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { type LazyPart, PART_BYTES, type StoredText, type TextPart } from "../stored_text.ts";
-import type { Connection } from "./connection.ts";
-import type { TextReader } from "./row_readers.ts";
+import type { Connection, TextReader } from "./connection.ts";
 
 const encoder = new TextEncoder();
 

@@ -14,8 +14,8 @@ import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, selectExecution } from "./jobs.ts";
-import { insertResult, updateWaitingResult } from "./task_results.ts";
-import { giveTurn } from "./turns.ts";
+import { insertResult, updateWaitingResult } from "./rows.ts";
+import { giveTurn } from "./leases.ts";
 
 /** Records the end of a task and the job's next state, or nothing when the runner lost the job. */
 export function recordTask(

@@ -5,21 +5,15 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Idempotency, isUndoing, type Job, type NewJob } from "../../../domain/job/job.ts";
 import { isFinal } from "../../../domain/job/state.ts";
-import type { JsonValue } from "../../../domain/json.ts";
-import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
+import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
+import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
+import { HOLDS_TARGET } from "../schema_2.ts";
 import { nameNextAttempt } from "./changes.ts";
 import { countUnfinished, insertJob } from "./jobs.ts";
-import {
-  countLocks,
-  judgeTarget,
-  type LockAnswer,
-  lockOn,
-  type LockPatterns,
-  type LockVerdicts,
-} from "./locks.ts";
-import { paramsDigest } from "./params_digest.ts";
+import { otherWork } from "./lists.ts";
+import { sha256Hex } from "../../../domain/digest.ts";
 
 /** Locks that may be held at a time: each is tried on every new target. */
 const LOCKS_MAX = 256;
@@ -157,4 +151,68 @@ function retryJob(
   const outcome = placeJob(db, successor, ready);
   if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid);
   return outcome;
+}
+
+// Locks: patterns of unfinished jobs on the targets of others. A pattern may take milliseconds on a
+// long target, so that the targets of new jobs are judged before their write, one pattern at a time
+// with other work let through in between; the write itself only looks the verdicts up.
+
+/** Whether patterns, by their texts, match one target. */
+type LockVerdicts = ReadonlyMap<string, boolean>;
+
+/** What locks say of a target: free, held by a job, or not known, since a lock is newer. */
+type LockAnswer =
+  | { readonly kind: "free" }
+  | { readonly kind: "locked"; readonly job_uuid: JobUuid }
+  | { readonly kind: "unread" };
+
+/** Patterns that were read, kept while some job holds them. */
+type LockPatterns = Map<string, LockPattern>;
+
+/** Judges a target by every lock that there is. */
+async function judgeTarget(
+  db: Connection,
+  target: string,
+  patterns: LockPatterns,
+): Promise<LockVerdicts> {
+  const texts = new Set(selectLocks(db).map(({ locks }) => locks));
+  for (const text of patterns.keys()) if (!texts.has(text)) patterns.delete(text);
+  const verdicts = new Map<string, boolean>();
+  for (const text of texts) {
+    const pattern = patterns.get(text) ?? await parseLockPattern(text);
+    patterns.set(text, pattern);
+    verdicts.set(text, pattern.matches(target));
+    await otherWork();
+  }
+  return verdicts;
+}
+
+/** What the locks that there are now say of the target that was judged. */
+function lockOn(db: Connection, verdicts: LockVerdicts): LockAnswer {
+  for (const { locks, uuid } of selectLocks(db)) {
+    const verdict = verdicts.get(locks);
+    if (verdict === undefined) return { kind: "unread" };
+    if (verdict) return { kind: "locked", job_uuid: uuid };
+  }
+  return { kind: "free" };
+}
+
+/** How many jobs hold locks. */
+function countLocks(db: Connection): number {
+  return selectLocks(db).length;
+}
+
+function selectLocks(db: Connection): { locks: string; uuid: JobUuid }[] {
+  return db.rows(
+    `SELECT locks, uuid FROM jobs INDEXED BY jobs_locks
+      WHERE locks IS NOT NULL AND ${HOLDS_TARGET} ORDER BY id`,
+  );
+}
+
+// The digest by which the params of jobs with a target are compared, key order apart.
+
+/** Lower-case hex SHA-256 of the canonical params; null for a job without a target. */
+export async function paramsDigest({ target, params }: NewJob): Promise<string | null> {
+  if (target === null) return null;
+  return await sha256Hex(new TextEncoder().encode(canonicalJson(params)));
 }

@@ -8,13 +8,19 @@ import type { Execution } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { type Definition, definitionAt, definitionFor } from "./definitions.ts";
-import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { HOLDS_TARGET } from "../schema_2.ts";
+import {
+  type Definition,
+  definitionAt,
+  definitionFor,
+  insertResult,
+  JOB_COLUMNS,
+  jobFromRow,
+  type JobRow,
+} from "./rows.ts";
 import { BYTES } from "./texts.ts";
 import { fitting } from "../text_parts.ts";
-import { insertResult } from "./task_results.ts";
-import { nextTurn, readyDelayedJobs } from "./turns.ts";
-import { HOLDS_TARGET } from "./unfinished.ts";
+import { nextTurn, readyDelayedJobs } from "./leases.ts";
 
 /** Bytes of the jobs of one claim, which are parsed without a pause. */
 const CLAIM_BYTES = 1024 * 1024;

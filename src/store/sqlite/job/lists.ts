@@ -6,9 +6,7 @@ import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { type Bound, type Condition, conditionsOf, isScan, whereOf } from "./job_filter.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
-import { otherWork } from "./other_work.ts";
 
 /** Jobs that are looked at in the first part of a scan, and in any. */
 const PART_FIRST = 100;
@@ -153,4 +151,71 @@ function bordersOf(db: Connection): { first: number; last: number } {
     "SELECT (SELECT min(id) FROM jobs) AS first, (SELECT max(id) FROM jobs) AS last",
   );
   return { first: row?.first ?? 0, last: row?.last ?? -1 };
+}
+
+// The filter of a list as conditions of a statement. They are fixed texts: a statement that has only
+// the conditions that count can be answered from their index, where `? IS NULL OR` would read every
+// job.
+
+/** What is bound to a question mark. */
+export type Bound = string | number | null;
+
+/** A condition, and what is bound to its question marks. */
+export interface Condition {
+  readonly sql: string;
+  readonly values: readonly Bound[];
+}
+
+/** The conditions of the keys that are given. */
+export function conditionsOf(filter: JobFilter): Condition[] {
+  const { execution, target, name, workflow_uuid, since, until, params = {} } = filter;
+  const given: (Condition | false)[] = [
+    execution !== undefined && { sql: "execution = ?", values: [execution] },
+    target !== undefined && { sql: "target = ?", values: [target] },
+    name !== undefined && {
+      sql: "definition_id IN (SELECT id FROM definitions WHERE name = ?)",
+      values: [name],
+    },
+    workflow_uuid !== undefined && {
+      sql: "definition_id IN (SELECT id FROM definitions WHERE workflow_uuid = ?)",
+      values: [workflow_uuid],
+    },
+    since !== undefined && { sql: "created_at >= ?", values: [since] },
+    until !== undefined && { sql: "created_at < ?", values: [until] },
+    ...Object.entries(params).map(([key, value]) => paramCondition(key, value)),
+  ];
+  return given.filter((condition) => condition !== false);
+}
+
+/** The JSON of the value is compared: a text stands in it with quotes, all else as it was sent. */
+function paramCondition(key: string, value: string): Condition {
+  const text = JSON.stringify(value);
+  return {
+    sql: "(params -> ?) IN (?, ?)",
+    // A bare key would be read as a path when it begins with `$` or holds a quote. What begins with
+    // a quote is the JSON of a text, never of anything else.
+    values: [`$.${JSON.stringify(key)}`, text, value.startsWith('"') ? text : value],
+  };
+}
+
+/** The conditions as the part of a statement that begins with WHERE, or nothing. */
+export function whereOf(conditions: readonly Condition[]): { sql: string; values: Bound[] } {
+  if (conditions.length === 0) return { sql: "", values: [] };
+  return {
+    sql: `WHERE ${conditions.map(({ sql }) => sql).join(" AND ")}`,
+    values: conditions.flatMap(({ values }) => values),
+  };
+}
+
+/** Whether some condition has no index, so that jobs must be looked at one by one. */
+function isScan({ since, until, params = {}, target }: JobFilter): boolean {
+  if (target !== undefined) return false;
+  return since !== undefined || until !== undefined || Object.keys(params).length > 0;
+}
+
+// What takes long is done in parts, with other work of the process let through in between.
+
+/** One turn of the event loop. */
+export function otherWork(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -5,7 +5,7 @@ import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { jobRow } from "./texts.ts";
-import { deleteUnusedDefinitions } from "./definitions.ts";
+import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
 
 /** How long a repeated request is known by its idempotency key, milliseconds: a day. */

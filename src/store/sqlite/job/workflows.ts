@@ -13,7 +13,7 @@ import type {
 } from "../../store.ts";
 import type { StoredText, TextPage } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-import { type Condition, whereOf } from "./job_filter.ts";
+import { type Condition, whereOf } from "./lists.ts";
 import { fitting, readText, textAt, type TextPlace } from "../text_parts.ts";
 
 interface WorkflowRow {

@@ -13,7 +13,7 @@ import {
   SEARCH_WORDS_MAX,
 } from "../../image_store.ts";
 import type { Connection } from "../connection.ts";
-import type { Bound } from "../job/job_filter.ts";
+import type { Bound } from "../job/lists.ts";
 
 const TABLES = `index_distros AS d
   CROSS JOIN index_releases AS r ON r.distro = d.distro

@@ -2,7 +2,7 @@
 // Bodies are kept compressed: JSON of the index shrinks to a tenth, and with it the file, its log
 // and its backups, which costs less time than writing it out.
 
-import type { IndexDocument, IndexSync } from "../../store.ts";
+import type { IndexDocument, IndexPin, IndexPinChanges, IndexSync } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 
 /** Reports of syncs that are kept. */
@@ -11,7 +11,7 @@ const SYNC_REPORTS_MAX = 100;
 const COMPRESSED_BYTES_MIN = 512;
 
 /** A document as its row has it. */
-export interface StoredBody extends IndexDocument {
+interface StoredBody extends IndexDocument {
   readonly encoding: "identity" | "gzip";
 }
 
@@ -96,4 +96,41 @@ export function selectLastSync(db: Connection): IndexSync | undefined {
   );
   // The text was made by this store from a report.
   return row === undefined ? undefined : JSON.parse(row.report) as IndexSync;
+}
+
+// What was published for checking artifacts that have left the index. The most recent are kept.
+
+/** Pins that are kept; the known trees lose a few hundred artifacts in a month. */
+const PINS_MAX = 100_000;
+
+export function selectPins(db: Connection, distro: string, release: string): IndexPin[] {
+  return db.rows<IndexPin>(
+    "SELECT distro, release, artifact, pin FROM index_pins WHERE distro = ? AND release = ?",
+    distro,
+    release,
+  );
+}
+
+export function changePins(db: Connection, { put, remove }: IndexPinChanges): void {
+  for (const { distro, release, artifact } of remove) {
+    db.run(
+      "DELETE FROM index_pins WHERE distro = ? AND release = ? AND artifact = ?",
+      distro,
+      release,
+      artifact,
+    );
+  }
+  for (const { distro, release, artifact, pin } of put) {
+    db.run(
+      `INSERT INTO index_pins (distro, release, artifact, pin) VALUES (?, ?, ?, ?)
+       ON CONFLICT (distro, release, artifact) DO UPDATE SET pin = excluded.pin`,
+      distro,
+      release,
+      artifact,
+      pin,
+    );
+  }
+  if (put.length > 0) {
+    db.run("DELETE FROM index_pins WHERE id <= (SELECT max(id) FROM index_pins) - ?", PINS_MAX);
+  }
 }
