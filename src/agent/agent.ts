@@ -42,9 +42,9 @@ import { takeStateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
 import { openReloads, type ReloadReport } from "./reload.ts";
-import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../machines/workflows/machine_life/workflows.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium/workflow.ts";
-import { PROVISION_MACHINE } from "../machines/workflows/provision_machine/workflow.ts";
+import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium.ts";
+import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Milliseconds that running tasks get to end by themselves when the agent stops. */
 const DRAIN_MS = 10_000;

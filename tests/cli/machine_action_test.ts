@@ -11,7 +11,7 @@ import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
 import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";
-import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life/workflows.ts";
+import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import {
   claimAll,
   endTask,

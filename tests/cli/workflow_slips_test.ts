@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { nearName } from "../../src/cli/workflow/near_name.ts";
 import { slipsOf } from "../../src/cli/workflow/check.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { workflowOf } from "../trial_run.ts";
 
 /** The messages for a workflow of one task. */

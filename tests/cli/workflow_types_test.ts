@@ -7,7 +7,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { parseMachinePayload } from "../../src/domain/machine/machine.ts";
 import { parseMachineChanges } from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { withFolder } from "../support/until.ts";
 import { resultOf } from "../trial_run.ts";
 import { openScreen } from "./screen.ts";

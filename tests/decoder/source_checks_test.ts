@@ -11,12 +11,9 @@ import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { readWorkflow } from "../../src/domain/job/workflow.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import {
-  ACTION_WORKFLOWS,
-  MACHINE_LIFE,
-} from "../../src/machines/workflows/machine_life/workflows.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium/workflow.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { eachProgram } from "../sandbox/programs.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

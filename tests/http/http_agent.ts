@@ -19,7 +19,7 @@ import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_fi
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Hold, NextStep } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { ACTION_WORKFLOWS } from "../../src/machines/workflows/machine_life/workflows.ts";
+import { ACTION_WORKFLOWS } from "../../src/machines/workflows/machine_life.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

@@ -9,10 +9,7 @@ import { MACHINE_ACTIONS } from "../../src/domain/machine/action.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import {
-  ACTION_WORKFLOWS,
-  MACHINE_LIFE,
-} from "../../src/machines/workflows/machine_life/workflows.ts";
+import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { T0 } from "../support/job.ts";
 import {
   type Answer,

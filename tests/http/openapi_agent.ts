@@ -31,7 +31,7 @@ import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi/workflows.ts";
 import { MEDIUM_SHA256 } from "../../src/http/openapi/media.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
-import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life/workflows.ts";
+import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import type { NextStep } from "../../src/store/job_store.ts";
 import type { MediaFile } from "../../src/store/media_store.ts";
 import { withMirror } from "../mirror/test_mirror.ts";

@@ -18,7 +18,7 @@ import {
   removeDue,
 } from "../../src/machines/leftovers.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { paramsFor, type Provisioning, withProvisioning } from "./provisioning.ts";

@@ -26,7 +26,7 @@ import { runJob, type RunningJob } from "../../src/runner/run_job.ts";
 import { watchCalls } from "../../src/runner/job_view.ts";
 import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { notesOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 
 /** What may come over a task. */

@@ -12,7 +12,7 @@ import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { CAPABILITIES } from "../../src/sandbox/protocol.ts";
-import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine/workflow.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 import { withFolder } from "../support/until.ts";
 import { typeProblems } from "../cli/type_check.ts";

@@ -1,0 +1,351 @@
+// The built-in workflow that makes a machine, boots it from installation media and waits for its
+// console. Its tasks run in a sandbox like all others. They are texts, not functions: compiling would
+// rewrite functions.
+//
+// Params: `uuid` (optional: the job's own uuid is then the machine's), `machine`, `media`, `boot`.
+// The job records `uuid_was_free`, `machine_uuid`, `medium`, `medium_file` and `vnc` as it goes.
+// Every task may run again after a crash: it finds what is there and does not make it twice.
+
+import type { WorkflowUuid } from "../../domain/id.ts";
+
+/**
+ * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm goes on
+ * when the agent dies, so a machine may still be in the making or about to appear. Returns the machine
+ * once it has settled, or null when none appeared in that many seconds. `UNSETTLED` lists the states of a
+ * machine in the making.
+ */
+const SETTLED_MACHINE = `const UNSETTLED = ["configured", "incomplete", "provisioning"];
+  // A zone is installed without a change to be seen for as long as the pool is slow, and deleting it
+  // meanwhile would leave behind what its vmadm still makes.
+  const QUIET_SECONDS = 60;
+  // Longer than every state may be quiet in its turn.
+  const SETTLE_SECONDS = 300;
+  const settled = async (appear_seconds) => {
+    let machine = await vmadm.get(uuid);
+    let quiet = 0;
+    for (let waited = 0; waited < SETTLE_SECONDS; waited += 1) {
+      if (machine !== null && !UNSETTLED.includes(machine.state)) return machine;
+      if (quiet >= (machine === null ? appear_seconds : QUIET_SECONDS)) return machine;
+      const before = machine && machine.state;
+      await sleep(1000);
+      machine = await vmadm.get(uuid);
+      quiet = (machine && machine.state) === before ? quiet + 1 : 0;
+    }
+    return machine;
+  };`;
+
+/**
+ * Checks all that can be checked before anything is made. It records that the uuid was free; only
+ * then may undo delete.
+ */
+const PREFLIGHT = `async function preflight(job, cb) {
+  const uuid = job.params.uuid || job.uuid;
+  const { machine, media: medium, boot } = job.params;
+  if (typeof machine !== "object" || machine === null) {
+    return cb("Cannot provision a machine: params.machine must be its description");
+  }
+  if (typeof medium !== "object" || medium === null) {
+    return cb("Cannot provision a machine: params.media must name its medium");
+  }
+  if (boot !== undefined && boot !== "cd" && boot !== "disk") {
+    return cb("Cannot provision a machine: params.boot must be cd or disk");
+  }
+  if (boot === "disk" && machine.brand === "bhyve") {
+    return cb("Cannot provision a machine: a bhyve machine boots no image file, only a cd");
+  }
+  await info({ task: "preflight", message: "Checking that machine " + uuid + " can be made" });
+  await vmadm.validate({ ...machine, uuid });
+  const existing = await vmadm.get(uuid);
+  if (existing !== null && job.uuid_was_free !== true) {
+    return cb("Cannot provision machine " + uuid + ": a machine with this uuid is there already");
+  }
+  job.machine_uuid = uuid;
+  job.uuid_was_free = true;
+  cb(null, { uuid });
+}`;
+
+/**
+ * Finds and verifies the medium. An interrupted download resumes, so errors of the upstream are
+ * retried. A refused medium or a wrong digest is not: it would be the same in ten seconds.
+ */
+const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
+  const TRIES = 3;
+  const PAUSE_SECONDS = 10;
+  await info({ task: "fetch_medium", message: "Finding and verifying the installation medium" });
+  let medium;
+  for (let tries = 1; medium === undefined; tries += 1) {
+    try {
+      medium = await media.find(job.params.media);
+    } catch (error) {
+      if (tries >= TRIES || !["upstream", "timeout"].includes(error.code)) throw error;
+      const message = error.message + "; trying again in " + PAUSE_SECONDS + " seconds";
+      await info({ task: "fetch_medium", message });
+      await sleep(PAUSE_SECONDS * 1000);
+    }
+  }
+  if (job.params.machine.brand === "bhyve" && !medium.name.toLowerCase().endsWith(".iso")) {
+    return cb("Cannot boot a bhyve machine from " + medium.name + ": expected an ISO image");
+  }
+  job.medium = medium;
+  const mib = Math.ceil(medium.size / 1048576);
+  await info({
+    task: "fetch_medium",
+    message: "Verified " + medium.label + ": " + mib + " MiB, sha256 " + medium.sha256,
+  });
+  cb(null, medium);
+}`;
+
+/**
+ * Creates the machine. After a crash of the agent during this task a machine may exist already, or its
+ * create may still be running. It is ours: preflight recorded that the uuid was free, and the tag names
+ * this job. A half-made machine cannot be finished, only deleted. When vmadm died with the agent there
+ * may be volumes without a machine; the agent recorded their owner before the create.
+ */
+const CREATE_MACHINE = `async function create_machine(job, cb) {
+  const uuid = job.machine_uuid;
+  const APPEAR_SECONDS = 60;
+  ${SETTLED_MACHINE}
+  const isForeign = (machine) => {
+    const owner = machine.tags && machine.tags.zonewright_job;
+    return owner === undefined ? !UNSETTLED.includes(machine.state) : owner !== job.uuid;
+  };
+  const isMade = (machine) => {
+    return machine !== null && !isForeign(machine) && machine.state === "stopped";
+  };
+  const isTaken = ({ code, message }) => code === "conflict" && message.includes("already exists");
+
+  const found = await settled(0);
+  if (found !== null && isForeign(found)) {
+    return cb("Cannot create machine " + uuid + ": another machine took its uuid");
+  }
+  if (isMade(found)) {
+    await info({ task: "create_machine", message: "Machine " + uuid + " is there already" });
+    return cb(null, { uuid, state: found.state });
+  }
+  if (found !== null) {
+    const message = "Deleting machine " + uuid + ", which was left " + found.state;
+    await info({ task: "create_machine", message });
+    await vmadm.delete(uuid);
+  }
+
+  const payload = { ...job.params.machine, uuid, autoboot: false };
+  // Anyone who reaches the host's address could use a console without one. The agent chooses it, and
+  // no job knows it.
+  if (payload.vnc_password === undefined) payload.vnc_password = true;
+  // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
+  if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
+  // The medium is copied into the zone, whose quota is 10 GiB for kvm and 1 GiB for bhyve.
+  const quota = Math.ceil(job.medium.size / 1073741824) + 1;
+  const usual = payload.brand === "bhyve" ? 1 : 10;
+  if (payload.quota === undefined && quota > usual) payload.quota = quota;
+
+  await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
+  let state;
+  try {
+    ({ state } = await vmadm.create(payload));
+  } catch (error) {
+    // What counts is what is there: an answer may be lost, and a create of a run before this one
+    // may have come first.
+    const begun = isTaken(error);
+    if (begun) {
+      const message = "Waiting for machine " + uuid + ", which was begun before";
+      await info({ task: "create_machine", message });
+    }
+    let made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
+    if (begun && made === null) {
+      await vmadm.delete(uuid);
+      try {
+        await vmadm.create(payload);
+      } catch (again) {
+        if (!isTaken(again)) throw again;
+        return cb(again.message + ": no create of this job made it; remove it with zfs destroy");
+      }
+      made = await vmadm.get(uuid);
+    }
+    if (!isMade(made)) throw error;
+    state = made.state;
+  }
+  if (state !== "stopped") {
+    return cb("Cannot use machine " + uuid + " after its creation: its state is " + state);
+  }
+  await info({ task: "create_machine", message: "Created machine " + uuid });
+  cb(null, { uuid, state });
+}`;
+
+/**
+ * Copies the medium into the root of the zone, where the hypervisor can open it.
+ */
+const PLACE_MEDIUM = `async function place_medium(job, cb) {
+  const uuid = job.machine_uuid;
+  // Answered from memory, unless the agent was restarted since: then the medium is verified again.
+  const medium = await media.find(job.params.media);
+  if (medium.sha256 !== job.medium.sha256) {
+    return cb(
+      "Cannot place " + medium.name + ": it was changed after it had been verified, its sha256 is " +
+        medium.sha256 + ", expected " + job.medium.sha256,
+    );
+  }
+  await info({
+    task: "place_medium",
+    message: "Copying " + medium.name + " into the zone of machine " + uuid,
+  });
+  const placed = await media.place(uuid, medium);
+  job.medium_file = placed.file;
+  await info({ task: "place_medium", message: "The machine sees the medium as " + placed.file });
+  cb(null, placed);
+}`;
+
+/**
+ * Boots the machine from its medium. kvm takes the medium as a boot option; bhyve ignores those, so
+ * there it is attached as a disk first. A boot begun by a crashed agent goes on without it.
+ */
+const BOOT_MACHINE = `async function boot_machine(job, cb) {
+  const uuid = job.machine_uuid;
+  const file = job.medium_file;
+  const READY_SECONDS = 60;
+  const settled = async () => {
+    let machine = await vmadm.get(uuid);
+    for (let waited = 0; waited < READY_SECONDS; waited += 1) {
+      if (machine === null || machine.state !== "ready") return machine;
+      await sleep(1000);
+      machine = await vmadm.get(uuid);
+    }
+    return machine;
+  };
+  const machine = await settled();
+  if (machine === null) return cb("Cannot boot machine " + uuid + ": it is gone");
+  if (machine.state === "running") {
+    await info({ task: "boot_machine", message: "Machine " + uuid + " is running already" });
+    return cb(null, { uuid, state: machine.state });
+  }
+
+  // An ISO may be booted as a disk, the image of a disk never as a CD.
+  const boot = file.toLowerCase().endsWith(".iso") ? job.params.boot : "disk";
+  await info({ task: "boot_machine", message: "Booting machine " + uuid + " from " + file });
+  const start = async () => {
+    if (machine.brand === "bhyve") return await vmadm.boot(uuid, {});
+    if (boot === "disk") return await vmadm.boot(uuid, { disk: file });
+    return await vmadm.boot(uuid, { order: "cd", once: "d", cdrom: file });
+  };
+  if (machine.brand === "bhyve") {
+    const attached = (machine.disks || []).some((disk) => disk.path === file);
+    if (!attached) {
+      await vmadm.update(uuid, { add_disks: [{ path: file, media: "cdrom", model: "ahci" }] });
+    }
+  }
+  try {
+    await start();
+  } catch (error) {
+    const overtaken = error.message.includes("Cannot start vm from state");
+    const now = overtaken ? await settled() : null;
+    if (now === null || now.state !== "running") throw error;
+  }
+  await info({ task: "boot_machine", message: "Booted machine " + uuid });
+  cb(null, { uuid, state: "running" });
+}`;
+
+/**
+ * Waits for the console. Its port changes with each start of the machine: the result says where it was
+ * then, and GET /agent/v1/machines/:uuid asks again.
+ */
+const WAIT_FOR_VNC = `async function wait_for_vnc(job, cb) {
+  const uuid = job.machine_uuid;
+  await info({ task: "wait_for_vnc", message: "Waiting for the console of machine " + uuid });
+  const address = await vnc.wait(uuid, { timeout: job.params.vnc_timeout || 300 });
+  job.vnc = address;
+  await info({
+    task: "wait_for_vnc",
+    message: "The console of machine " + uuid + " is at " + address.host + " port " + address.port,
+  });
+  cb(null, { uuid, vnc: address, console: "/agent/v1/machines/" + uuid + "/console" });
+}`;
+
+/**
+ * Deletes the machine that the job made, with its disks and its copy of the medium. Runs after a
+ * failure and after a cancel, and may run twice. Never touches a machine that was there before, or that
+ * another job made.
+ */
+const UNDO = `async function undo(job, cb) {
+  const uuid = job.machine_uuid;
+  if (job.uuid_was_free !== true) return cb(null, { removed: null });
+  const APPEAR_SECONDS = 20;
+  ${SETTLED_MACHINE}
+  // A create that was begun and has no recorded end may have outlived the agent.
+  const entryOf = (task) => job.chain_results.find(({ name }) => name === task);
+  const fetched = entryOf("fetch_medium");
+  const created = entryOf("create_machine");
+  const under_way = fetched !== undefined && fetched.error === "" &&
+    (created === undefined || created.error === "interrupted");
+  try {
+    let machine = await vmadm.get(uuid);
+    if (under_way && (machine === null || UNSETTLED.includes(machine.state))) {
+      const message = "Waiting for machine " + uuid + ", which may be in the making";
+      await info({ task: "undo", message });
+      machine = await settled(APPEAR_SECONDS);
+    }
+    if (machine === null) {
+      // A create that died with the agent may have left volumes, which no machine shows.
+      if (fetched !== undefined && fetched.error === "") await vmadm.delete(uuid);
+      await info({ task: "undo", message: "Machine " + uuid + " is not there: nothing to remove" });
+      return cb(null, { removed: null });
+    }
+    const half_made = [...UNSETTLED, "failed"];
+    const owner = machine.tags && machine.tags.zonewright_job;
+    const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
+    if (foreign) {
+      await info({ task: "undo", message: "Machine " + uuid + " is not of this job: left alone" });
+      return cb(null, { removed: null });
+    }
+    if (["running", "stopping", "ready"].includes(machine.state)) {
+      await vmadm.stop(uuid, { force: true });
+    }
+    await vmadm.delete(uuid);
+    if (await vmadm.get(uuid) !== null) {
+      return cb("undo_failed: machine " + uuid + " is still there after it was deleted");
+    }
+    await info({
+      task: "undo",
+      message: "Removed machine " + uuid + " with its disks and the copy of its medium",
+    });
+    cb(null, { removed: uuid });
+  } catch (error) {
+    cb("undo_failed: machine " + uuid + " could not be removed: " + error.message);
+  }
+}`;
+
+const MINUTE_SECONDS = 60;
+const HOUR_SECONDS = 3600;
+
+/** Deleting is tried again: a dataset may be busy for a moment. */
+const undo = {
+  name: "undo",
+  body: UNDO,
+  retry: 3,
+  retry_delay: 5,
+  timeout: 20 * MINUTE_SECONDS,
+};
+
+/**
+ * The workflow and its constant uuid, which is the same in every agent; `definition` is a body of
+ * POST /workflows.
+ * @see document 2, Workflow
+ * @see document 3, Endpoints
+ */
+export const PROVISION_MACHINE = {
+  // The text has the form of a uuid, which is what the brand stands for.
+  uuid: "5e8f1d3a-0c47-4b62-9a7e-2f6b8c1d4e90" as WorkflowUuid,
+  definition: {
+    name: "provision-machine",
+    chain: [
+      { name: "preflight", body: PREFLIGHT, timeout: 5 * MINUTE_SECONDS },
+      { name: "fetch_medium", body: FETCH_MEDIUM, timeout: 12 * HOUR_SECONDS },
+      { name: "create_machine", body: CREATE_MACHINE, timeout: 30 * MINUTE_SECONDS },
+      { name: "place_medium", body: PLACE_MEDIUM, timeout: 2 * HOUR_SECONDS },
+      { name: "boot_machine", body: BOOT_MACHINE, timeout: 15 * MINUTE_SECONDS },
+      { name: "wait_for_vnc", body: WAIT_FOR_VNC, timeout: 6 * MINUTE_SECONDS },
+    ],
+    onerror: [undo],
+    oncancel: [undo],
+    timeout: 16 * HOUR_SECONDS,
+  },
+};
