@@ -1,28 +1,62 @@
-// The one error class of zonewright. Whatever fails for a reason that a caller can act on is thrown
-// as an AgentError with a code of this closed set; every other error is a defect and is shown to
-// callers as "internal". Only http/error_response.ts and cli/cli.ts translate codes.
+// The one error class of zonewright. A failure that a caller can act on is thrown as an AgentError with
+// a code of this closed set; every other error is a defect and is shown to callers as "internal".
+// The table says what each code means outside: http/request/error_response.ts and the API description
+// take the status and the word from it, cli/kit/ the exit code.
+
+/**
+ * Every code with its HTTP status, the word that restify gave the status, which clients of document 2's
+ * software know, and the name of the exit code. Where codes share a status, the first one stands for a
+ * status that came without a code.
+ */
+export const ERROR_CODES = {
+  /** The request could not be read: broken JSON, a body that broke off. */
+  malformed: { status: 400, word: "InvalidContent", exit: "failure" },
+  not_found: { status: 404, word: "ResourceNotFound", exit: "not_found" },
+  method_not_allowed: { status: 405, word: "MethodNotAllowedError", exit: "failure" },
+  /** The content type is not JSON. */
+  not_acceptable_type: { status: 415, word: "UnsupportedMediaType", exit: "failure" },
+  /** A named limit was exceeded. */
+  too_large: { status: 413, word: "RequestEntityTooLarge", exit: "failure" },
+  /** The limit of a request's header fields was exceeded. */
+  head_too_large: { status: 431, word: "RequestHeaderFieldsTooLarge", exit: "failure" },
+  /** The state of the resource does not allow it. */
+  conflict: { status: 409, word: "ConflictError", exit: "conflict" },
+  /** A parameter is missing or incorrect, which document 2 calls a conflict; `errors` names it. */
+  invalid_argument: { status: 409, word: "InvalidArgument", exit: "usage" },
+  /** The policy or the origin of the call does not allow it. */
+  forbidden: { status: 403, word: "Forbidden", exit: "failure" },
+  unauthorized: { status: 401, word: "Unauthorized", exit: "failure" },
+  /** Try again later. */
+  overloaded: { status: 503, word: "ServiceUnavailable", exit: "failure" },
+  /** The caller gave up: canceled job, closed connection, shutdown. */
+  aborted: { status: 503, word: "ServiceUnavailable", exit: "interrupted" },
+  /** The agent does not answer; only the command line says so. */
+  unreachable: { status: 503, word: "ServiceUnavailable", exit: "unreachable" },
+  /** No space left for the store, a medium or a zone. */
+  storage_full: { status: 507, word: "InsufficientStorage", exit: "failure" },
+  /** The upstream of the index or a download failed. */
+  upstream: { status: 502, word: "BadGateway", exit: "failure" },
+  /** A host program failed. */
+  host: { status: 502, word: "BadGateway", exit: "failure" },
+  /** Bytes are not those that were promised. */
+  digest_mismatch: { status: 502, word: "BadGateway", exit: "failure" },
+  /** A deadline of ours passed. */
+  timeout: { status: 504, word: "GatewayTimeout", exit: "timeout" },
+  internal: { status: 500, word: "InternalError", exit: "failure" },
+} as const;
 
 /** Why an operation failed, in one word. */
-export type ErrorCode =
-  | "malformed" // the request could not be read at all: broken JSON, broken body
-  | "invalid_argument" // a parameter is missing or incorrect; `errors` names it
-  | "not_found"
-  | "method_not_allowed"
-  | "not_acceptable_type" // the content type is not JSON
-  | "too_large" // a named limit was passed
-  | "head_too_large" // the limit of a request's header fields was passed
-  | "conflict" // the state of the resource does not allow it
-  | "forbidden" // the policy or the origin of the call does not allow it
-  | "unauthorized"
-  | "overloaded" // try again later
-  | "storage_full" // no space left for the store, a medium or a zone
-  | "host" // a host program failed
-  | "upstream" // the index upstream or a download failed
-  | "digest_mismatch" // bytes are not the ones that were promised
-  | "timeout" // a deadline of ours passed
-  | "aborted" // the caller gave up: canceled job, closed connection, shutdown
-  | "unreachable" // the agent does not answer (command line only)
-  | "internal";
+export type ErrorCode = keyof typeof ERROR_CODES;
+/** The status of an error as text, or of certain codes. */
+export type ErrorStatus<Code extends ErrorCode = ErrorCode> =
+  `${typeof ERROR_CODES[Code]["status"]}`;
+
+/** The code that stands for a status; `internal` for one that no code has. */
+export function codeOfStatus(status: number): ErrorCode {
+  // The keys of a constant are exactly those of its type.
+  const codes = Object.keys(ERROR_CODES) as ErrorCode[];
+  return codes.find((code) => ERROR_CODES[code].status === status) ?? "internal";
+}
 
 /** One incorrect parameter, by its path such as `chain[1].timeout`. */
 export interface FieldError {
@@ -31,7 +65,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** What an error may carry besides its code and its message. */
+/** What an error carries besides its code and its message. */
 export interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];
@@ -39,7 +73,7 @@ export interface AgentErrorOptions {
   retryAfterSeconds?: number;
 }
 
-/** A failure with a closed code and a message for people: action, colon, state found and wanted. */
+/** A failure with a closed code and a message: action, colon, state found and expected. */
 export class AgentError extends Error {
   override readonly name = "AgentError";
   readonly code: ErrorCode;

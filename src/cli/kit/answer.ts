@@ -1,7 +1,7 @@
 // Reads what the agent answers. The command line may be older or newer than the agent it talks to:
 // fields it does not know are kept for --json, fields that are missing are missing in the table.
 
-import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
+import { AgentError, codeOfStatus, ERROR_CODES, type FieldError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import type { ApiAnswer, ApiCall } from "./api_call.ts";
 
@@ -35,32 +35,17 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-/** The code of an error, by status; only 409 has two meanings. */
-const CODES: Readonly<Record<number, ErrorCode>> = {
-  400: "malformed",
-  401: "unauthorized",
-  403: "forbidden",
-  404: "not_found",
-  405: "method_not_allowed",
-  409: "conflict",
-  413: "too_large",
-  415: "not_acceptable_type",
-  429: "overloaded",
-  431: "head_too_large",
-  502: "upstream",
-  503: "overloaded",
-  504: "timeout",
-  507: "storage_full",
-};
+/** What a proxy before the agent answers to too many requests. */
+const TOO_MANY_REQUESTS = 429;
 
 /** The error that an answer other than 2xx stands for. */
 export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
   const body = isJsonObject(answer.body) ? answer.body : {};
   const errors = objectsIn(body, "errors").map(fieldError);
-  const status = CODES[answer.status] ?? "internal";
+  const status = answer.status === TOO_MANY_REQUESTS ? "overloaded" : codeOfStatus(answer.status);
   // Document 2 answers 409 to a wrong parameter and to a wrong state alike.
   const argument = (textIn(body, "error_code") ?? textIn(body, "code")) === "invalid_argument" ||
-    textIn(body, "code") === "InvalidArgument";
+    textIn(body, "code") === ERROR_CODES.invalid_argument.word;
   const code = status === "conflict" && argument ? "invalid_argument" : status;
   const message = textIn(body, "message") ??
     `Cannot ${call.method} ${call.path}: the agent answered ${answer.status}`;

@@ -1,6 +1,6 @@
 // The exit codes, a closed table. Scripts depend on it: no code changes its meaning.
 
-import { AgentError, type ErrorCode, unreachable } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 
 /** Every exit code by its meaning; `zonewright --help` prints them. */
 export const EXIT = {
@@ -27,38 +27,5 @@ export type ExitCode = typeof EXIT[keyof typeof EXIT];
 
 /** The exit code for anything that was thrown. */
 export function exitCodeOf(error: unknown): ExitCode {
-  return error instanceof AgentError ? exitCodeFor(error.code) : EXIT.failure;
-}
-
-function exitCodeFor(code: ErrorCode): ExitCode {
-  switch (code) {
-    case "invalid_argument":
-      return EXIT.usage;
-    case "unreachable":
-      return EXIT.unreachable;
-    case "not_found":
-      return EXIT.not_found;
-    case "conflict":
-      return EXIT.conflict;
-    case "timeout":
-      return EXIT.timeout;
-    case "aborted":
-      return EXIT.interrupted;
-    case "malformed":
-    case "method_not_allowed":
-    case "not_acceptable_type":
-    case "too_large":
-    case "head_too_large":
-    case "forbidden":
-    case "unauthorized":
-    case "overloaded":
-    case "storage_full":
-    case "host":
-    case "upstream":
-    case "digest_mismatch":
-    case "internal":
-      return EXIT.failure;
-    default:
-      return unreachable(code);
-  }
+  return error instanceof AgentError ? EXIT[ERROR_CODES[error.code].exit] : EXIT.failure;
 }

@@ -1,6 +1,7 @@
 // The refusals of the description: the one shape of errors, the headers that answers carry, and a
 // response for each status by which a request is refused.
 
+import { ERROR_CODES } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { headerRef, listOf, objectOf, schemaRef, TEXT } from "./operation.ts";
 import { type Refusal, REFUSALS, type RefusalStatus } from "./refusals.ts";
@@ -39,7 +40,8 @@ export const ERROR_RESPONSES: JsonObject = Object.fromEntries(
 
 function withRequestId(examples: Refusal["examples"]): JsonObject {
   return Object.fromEntries(
-    Object.entries(examples).map(([name, { code, message, error_code, errors }]) => {
+    Object.entries(examples).map(([name, { message, error_code, errors }]) => {
+      const { word: code } = ERROR_CODES[error_code];
       const value = { code, message, request_id: REQUEST_ID, error_code };
       return [name, { value: errors === undefined ? value : { ...value, errors } }];
     }),

@@ -1,38 +1,28 @@
 // The refusals of the description as data: for each status by which a request is refused, in which
 // cases, with an example of each.
 
-import type { ErrorCode } from "../../domain/error.ts";
+import type { ErrorCode, ErrorStatus } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 
 /** Statuses of refusals. */
-export type RefusalStatus =
-  | "400"
-  | "401"
-  | "403"
-  | "404"
-  | "405"
-  | "409"
-  | "413"
-  | "415"
-  | "431"
-  | "500"
-  | "502"
-  | "503"
-  | "504"
-  | "507";
+export type RefusalStatus = ErrorStatus;
+
+/** The codes that have a status. */
+type CodeOf<Status extends RefusalStatus> = {
+  [Code in ErrorCode]: ErrorStatus<Code> extends Status ? Code : never;
+}[ErrorCode];
 
 /** A status by which requests are refused. */
-export interface Refusal {
+export interface Refusal<Code extends ErrorCode = ErrorCode> {
   readonly name: string;
   readonly description: string;
-  readonly examples: Readonly<Record<string, RefusalExample>>;
+  readonly examples: Readonly<Record<string, RefusalExample<Code>>>;
   readonly headers?: readonly string[];
 }
 
 /** One case. */
-export interface RefusalExample {
-  readonly code: string;
-  readonly error_code: ErrorCode;
+export interface RefusalExample<Code extends ErrorCode> {
+  readonly error_code: Code;
   readonly message: string;
   readonly errors?: JsonObject[];
 }
@@ -40,13 +30,12 @@ export interface RefusalExample {
 const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
 /** By status. */
-export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
+export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Status>> } = {
   "400": {
     name: "BadRequest",
     description: "The request could not be read: broken JSON, a body that broke off, no Host.",
     examples: {
       json: {
-        code: "InvalidContent",
         error_code: "malformed",
         message: "Cannot read the body: it is not UTF-8",
       },
@@ -58,7 +47,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     headers: ["WWW-Authenticate"],
     examples: {
       token: {
-        code: "Unauthorized",
         error_code: "unauthorized",
         message: "Cannot accept the request: a bearer token is required and none was sent",
       },
@@ -70,20 +58,17 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
       "what is asked for is not allowed, such as a callback to a host that is no configured one.",
     examples: {
       callback: {
-        code: "Forbidden",
         error_code: "forbidden",
         message: 'Cannot call back to "example.com": none is allowed, see the setting ' +
           "callback_host",
       },
       ticket: {
-        code: "Forbidden",
         error_code: "forbidden",
         message:
           "Cannot open the console: the ticket is not known: it was used, has expired, or is " +
           "another machine's",
       },
       host: {
-        code: "Forbidden",
         error_code: "forbidden",
         message: 'Cannot accept the request: Host "example.com" is neither a loopback name nor a ' +
           "configured one",
@@ -95,7 +80,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "There is no such resource; one that was removed is answered the same way.",
     examples: {
       job: {
-        code: "ResourceNotFound",
         error_code: "not_found",
         message: `Cannot find ${JOB}`,
       },
@@ -107,7 +91,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     headers: ["Allow"],
     examples: {
       put: {
-        code: "MethodNotAllowedError",
         error_code: "method_not_allowed",
         message: 'Cannot PUT "/jobs/51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10": expected GET, HEAD',
       },
@@ -120,13 +103,11 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
       "resource does not allow the change.",
     examples: {
       parameter: {
-        code: "InvalidArgument",
         error_code: "invalid_argument",
         message: "Cannot accept the workflow: name is missing",
         errors: [{ field: "name", code: "Missing", message: "name is missing" }],
       },
       state: {
-        code: "ConflictError",
         error_code: "conflict",
         message: `Cannot resume ${JOB}: execution is "running", expected waiting`,
       },
@@ -137,7 +118,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "The body, or what it asks to keep, is over its limit.",
     examples: {
       body: {
-        code: "RequestEntityTooLarge",
         error_code: "too_large",
         message: "Cannot read the body: it is over 2097152 bytes",
       },
@@ -148,7 +128,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "The content type is not JSON in UTF-8, or there is none.",
     examples: {
       type: {
-        code: "UnsupportedMediaType",
         error_code: "not_acceptable_type",
         message: 'Cannot read the body: content type is "text/plain", expected application/json',
       },
@@ -159,7 +138,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "The header fields are too many, or too long.",
     examples: {
       fields: {
-        code: "RequestHeaderFieldsTooLarge",
         error_code: "head_too_large",
         message: "Cannot accept the request: it has over 64 header fields",
       },
@@ -170,7 +148,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "A defect of the agent; its log has the reason under the request id.",
     examples: {
       defect: {
-        code: "InternalError",
         error_code: "internal",
         message: "Cannot answer the request: an internal error, told in the log",
       },
@@ -182,7 +159,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     headers: ["Retry-After"],
     examples: {
       upstream: {
-        code: "BadGateway",
         error_code: "upstream",
         message: "Cannot read v1/index.json: it is not there",
       },
@@ -196,12 +172,10 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     headers: ["Retry-After"],
     examples: {
       overload: {
-        code: "ServiceUnavailable",
         error_code: "overloaded",
         message: "Cannot answer now: 256 requests are under way",
       },
       full: {
-        code: "ServiceUnavailable",
         error_code: "overloaded",
         message: "Cannot create a job: there are 100000 unfinished jobs, the most there may be",
       },
@@ -212,7 +186,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     description: "A program of the host, or the upstream of the index, took too long.",
     examples: {
       host: {
-        code: "GatewayTimeout",
         error_code: "timeout",
         message: 'Cannot run "/usr/sbin/vmadm": it was not done after 60 s and was killed',
       },
@@ -224,7 +197,6 @@ export const REFUSALS: Readonly<Record<RefusalStatus, Refusal>> = {
     headers: ["Retry-After"],
     examples: {
       disk: {
-        code: "InsufficientStorage",
         error_code: "storage_full",
         message: "Cannot write to the store: database or disk is full",
       },

@@ -1,0 +1,16 @@
+import { assertEquals } from "@std/assert";
+import { codeOfStatus, ERROR_CODES } from "../../src/domain/error.ts";
+
+Deno.test("codeOfStatus() answers the general code of a status that several codes share", () => {
+  assertEquals(codeOfStatus(409), "conflict");
+  assertEquals(codeOfStatus(502), "upstream");
+  assertEquals(codeOfStatus(503), "overloaded");
+});
+
+Deno.test("codeOfStatus() answers a code of that status, or internal where none has it", () => {
+  for (const { status } of Object.values(ERROR_CODES)) {
+    assertEquals(ERROR_CODES[codeOfStatus(status)].status, status);
+  }
+  assertEquals(codeOfStatus(418), "internal");
+  assertEquals(codeOfStatus(200), "internal");
+});
