@@ -101,7 +101,7 @@ async function compile(
     "--output",
     binary,
     join(bundle, "main.js"),
-    // A build that was told so would send to a collector whether there is one or not; see otlp.ts.
+    // OTEL_DENO at build time is baked in: such a binary would always try to reach a collector.
   ], { ...env, OTEL_DENO: "false" });
 }
 

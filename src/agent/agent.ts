@@ -16,7 +16,6 @@ import { openIndexRoutes } from "./index_routes.ts";
 import { httpLimits } from "./limits.ts";
 import { countedConsoles, countedStore } from "./meters.ts";
 import { openStore } from "./store.ts";
-import { openTelemetry } from "./telemetry.ts";
 import { watchRoutes } from "./readiness.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
 import type { Config } from "../config/config.ts";
@@ -210,7 +209,7 @@ async function openHost(ground: Ground, path: string): Promise<Transport> {
   return openTransport(ground, path);
 }
 
-/** The store, whose writes are counted and told of, with the built-in workflows in it. */
+/** The store, whose writes are counted, with the built-in workflows in it. */
 async function openWatchedStore(
   ground: Ground,
   path: string,
@@ -218,7 +217,6 @@ async function openWatchedStore(
   broken: (error: unknown) => void,
 ): Promise<Store> {
   const store = countedStore(await openStore(ground, path, broken), meters);
-  await openTelemetry(ground, store, meters);
   await putBuiltinWorkflows(ground, store);
   return store;
 }

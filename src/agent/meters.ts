@@ -68,27 +68,18 @@ export function countedStore(store: Store, meters: Meters): Store {
         const result = owned ? resultOf(record) : undefined;
         if (result !== undefined) meters.jobs[result] += 1;
         if (result === "retried") jobsCreated.count += 1;
-        if (owned && (result !== undefined || record.next.kind === "cancel_done")) {
-          meters.told.jobEnded?.(record.job_uuid);
-        }
         return owned;
       },
       cancel: async (uuid, now, showing) => {
         const outcome = await jobs.cancel(uuid, now, showing);
-        if (outcome.kind === "changed") {
-          meters.jobs.canceled += 1;
-          meters.told.jobEnded?.(uuid);
-        }
+        if (outcome.kind === "changed") meters.jobs.canceled += 1;
         return outcome;
       },
       resume: async (uuid, resume, now, showing) => {
         const outcome = await jobs.resume(uuid, resume, now, showing);
         if (outcome.kind === "changed") {
           const { execution } = outcome.job;
-          if (execution === "succeeded" || execution === "failed") {
-            meters.jobs[execution] += 1;
-            meters.told.jobEnded?.(uuid);
-          }
+          if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;
         }
         return outcome;
       },

@@ -5,7 +5,6 @@
 import { type DefaultsFor, define, type Definition } from "./definition.ts";
 import { ACCESS_SETTINGS } from "./access.ts";
 import { MEDIA_SETTINGS } from "./media.ts";
-import { OTLP_SETTINGS } from "./otlp.ts";
 import type { LIMITS } from "./limits.ts";
 import type { POLICY_TABLE } from "./policy.ts";
 import {
@@ -181,7 +180,6 @@ export const SETTINGS = {
     "WRITE:N:WHEN",
     "with --dev, for tests: die before or after the commit of the n-th write of a name",
   ),
-  ...OTLP_SETTINGS,
   guest_user: define(
     "guest-user",
     "auto",

@@ -16,8 +16,6 @@ export interface Definition<T> {
   readonly flag: string;
   /** The key in the TOML file. */
   readonly key: string;
-  /** A variable of others that means the same, where ours is not set. */
-  readonly also?: string;
   /** What stands for the value in help; none for a switch. */
   readonly placeholder?: string;
   /** May be given several times. */

@@ -157,11 +157,9 @@ function strongest(
     const origin = { kind: "flag", name: `--${definition.flag}` } as const;
     return { raw: flag, origin, folder: cwd };
   }
-  for (const name of [variableOf(definition.flag), definition.also ?? ""]) {
-    const variable = env[name];
-    if (variable === undefined || !Object.hasOwn(env, name)) continue;
-    // Empty, a variable of others is as good as none.
-    if (variable === "" && name === definition.also) continue;
+  const name = variableOf(definition.flag);
+  const variable = env[name];
+  if (variable !== undefined && Object.hasOwn(env, name)) {
     return { raw: variable, origin: { kind: "environment", name }, folder: cwd };
   }
   if (file !== undefined && Object.hasOwn(table, definition.key)) {

@@ -1,11 +1,10 @@
 // What the agent counts while it works, since its start. Everything else that /metrics shows is read
 // from its source when it is asked for: see agent_figures.ts.
 
-import type { JobUuid } from "../domain/id.ts";
 import type { LeftOut } from "./log_budget.ts";
 import type { Family } from "./exposition.ts";
 import { Histogram } from "./histogram.ts";
-import { type Answered, RequestMeter } from "./request_meter.ts";
+import { RequestMeter } from "./request_meter.ts";
 
 /** How jobs end. */
 export const JOB_RESULTS = ["succeeded", "failed", "canceled", "retried"] as const;
@@ -22,13 +21,6 @@ type GuestFigures = Readonly<Record<typeof GUEST_STATES[number] | "started" | "g
 
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
-
-/** Functions that are called at once and must return at once. */
-export interface Told {
-  answered?: (answered: Answered) => void;
-  /** A job has ended; with an oncancel chain, again when that has. */
-  jobEnded?: (uuid: JobUuid) => void;
-}
 
 /** Counters of one agent. */
 export interface Meters {
@@ -52,12 +44,10 @@ export interface Meters {
     decoders: () => number;
     slotsBusy: () => number;
   };
-  /** Who is told of single events, where there is a collector. */
-  readonly told: Told;
 }
 
-/** Where requests are counted, and who is told of each. */
-export type RequestCount = Pick<Meters, "requests" | "told">;
+/** Where requests are counted. */
+export type RequestCount = Pick<Meters, "requests">;
 
 /** Meters that stand at zero. */
 export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): Meters {
@@ -78,7 +68,6 @@ export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): 
     consoles: { open: 0, opened: 0 },
     decoders: { works: 0, deaths: 0 },
     now: { guests: () => undefined, decoders: () => 0, slotsBusy: () => 0 },
-    told: {},
   };
 }
 

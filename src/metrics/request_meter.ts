@@ -27,17 +27,6 @@ interface Series {
   count: number;
 }
 
-/** One answered request. */
-export interface Answered {
-  readonly method: string;
-  readonly route: string;
-  readonly status: number;
-  /** Until the head of the answer was there. */
-  readonly seconds: number;
-  readonly request: Request;
-  readonly request_id: string | null;
-}
-
 /** Requests since the start of the agent. */
 export class RequestMeter {
   readonly #series = new Map<string, Series>();

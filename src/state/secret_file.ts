@@ -8,9 +8,8 @@ const OTHERS = 0o077;
 const SECRET_CHARS_MAX = 4096;
 /** What may stand in a header: no control character can end it, no space can part it. */
 const SECRET = /^[\x21-\x7e]+$/;
-const HEADER = /^([A-Za-z0-9._-]+):\s*([\x21-\x7e][\x20-\x7e]*?)\s*$/;
 
-/** Of a file that holds a secret, such as one among other words. */
+/** A larger file is refused before it is read. */
 const PRIVATE_BYTES_MAX = 64 * 1024;
 
 /**
@@ -23,26 +22,6 @@ export async function readSecretFile(path: string): Promise<string> {
   if (secret.length <= SECRET_CHARS_MAX && SECRET.test(secret)) return secret;
   const message = `Cannot use ${path}: expected one word of at most ${SECRET_CHARS_MAX} characters`;
   throw new AgentError("invalid_argument", message);
-}
-
-/**
- * Reads headers that are secrets, such as `authorization: Bearer ...`: a line each, empty lines and those
- * that begin with `#` left out.
- * @returns values by names in lower case
- * @throws {AgentError} as readPrivateFile(), and `invalid_argument` with the number of a line that is none
- */
-export async function readSecretHeaders(path: string): Promise<Record<string, string>> {
-  const headers: Record<string, string> = {};
-  for (const [at, line] of (await readPrivateFile(path)).split("\n").entries()) {
-    if (line.trim() === "" || line.startsWith("#")) continue;
-    const [, name = "", value = ""] = HEADER.exec(line) ?? [];
-    if (name === "") {
-      const message = `Cannot use the headers in ${path}: line ${at + 1} is no "name: value"`;
-      throw new AgentError("invalid_argument", message);
-    }
-    headers[name.toLowerCase()] = value;
-  }
-  return headers;
 }
 
 /**

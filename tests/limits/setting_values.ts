@@ -92,8 +92,6 @@ export const OTHERS = {
     largest: always("job_record:9999999:after"),
     refused: "job_record:0:after",
   },
-  otlp_endpoint: { smallest: left, largest: always("http://127.0.0.1:9"), refused: "http://a.b" },
-  otlp_headers_file: { smallest: left, largest: below("headers"), refused: "" },
   guest_user: { smallest: always("none"), largest: always("999999999:999999999"), refused: "-1" },
   allow_brand: { smallest: always(["kvm"]), largest: always(["kvm", "bhyve"]), refused: "lx" },
   allow_nic_tag: {

@@ -106,7 +106,6 @@ async function withFiles(run: (files: SettingFiles) => Promise<void>): Promise<v
   await withFolder(async (folder) => {
     const tls = await makeCertificate(folder, "agent");
     await Deno.writeTextFile(`${folder}/secret`, "secret-of-the-index\n", { mode: 0o600 });
-    await Deno.writeTextFile(`${folder}/headers`, "x-one: two\n", { mode: 0o600 });
     await Deno.writeFile(`${folder}/one.iso`, new Uint8Array(4096).fill(7));
     await run({ folder, tls });
   });

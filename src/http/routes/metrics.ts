@@ -26,7 +26,7 @@ export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono {
 }
 
 /** Counts what passes through the application. Comes before everything that may refuse. */
-export function counted({ requests, told }: RequestCount): MiddlewareHandler<HttpEnv> {
+export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const beganMs = performance.now();
     await next();
@@ -37,8 +37,6 @@ export function counted({ requests, told }: RequestCount): MiddlewareHandler<Htt
     const { method } = c.req;
     const { status } = c.res;
     requests.answered(method, route, status, seconds);
-    const request_id = c.get("request_id") ?? null;
-    told.answered?.({ method, route, status, seconds, request: c.req.raw, request_id });
   };
 }
 
@@ -49,7 +47,7 @@ export function counted({ requests, told }: RequestCount): MiddlewareHandler<Htt
 export function countedShortWay(
   before: (app: App) => App,
   app: App,
-  { requests, told }: RequestCount,
+  { requests }: RequestCount,
 ): App {
   let left = false;
   // The short way decides at once, so that nothing comes between a request and its mark.
@@ -66,12 +64,7 @@ export function countedShortWay(
       const answer = whole.fetch(request, env);
       if (!left && answer instanceof Response) {
         const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-        const { method } = request;
-        const { status, headers } = answer;
-        requests.answered(method, SHORT_WAY_ROUTE, status, seconds);
-        const request_id = headers.get("x-request-id");
-        const route = SHORT_WAY_ROUTE;
-        told.answered?.({ method, route, status, seconds, request, request_id });
+        requests.answered(request.method, SHORT_WAY_ROUTE, answer.status, seconds);
       }
       return answer;
     },

@@ -29,7 +29,7 @@ import { readTlsIdentity } from "../../http/listen/tls.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/free_space.ts";
 import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state/own_file.ts";
-import { readSecretFile, readSecretHeaders } from "../../state/secret_file.ts";
+import { readSecretFile } from "../../state/secret_file.ts";
 import { readTokenFile, tokenFilePath } from "../../state/token_file.ts";
 
 /** The checks of one host, and what takes down what they opened. */
@@ -141,6 +141,5 @@ function accessChecks(config: Config, inFolder: (check: Check) => Check): readon
     }),
     auditFileCheck(config.audit_file.value),
     secretCheck("index-token", { path: config.index_token_file.value, read: readSecretFile }),
-    secretCheck("otlp-headers", { path: config.otlp_headers_file.value, read: readSecretHeaders }),
   ];
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { readConfig } from "../src/config/sources.ts";
-import { AgentError } from "../src/domain/error.ts";
+import { readConfig } from "../../src/config/sources.ts";
+import { AgentError } from "../../src/domain/error.ts";
 
 const SOURCES = { flags: {}, env: {}, cwd: "/here", os: "linux" };
 

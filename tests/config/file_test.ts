@@ -1,9 +1,9 @@
 // What stands in the file twice, and what only looks so.
 
 import { assertEquals, assertThrows } from "@std/assert";
-import { duplicatesOf } from "../src/config/duplicates.ts";
-import { readConfig } from "../src/config/sources.ts";
-import { AgentError } from "../src/domain/error.ts";
+import { duplicatesOf } from "../../src/config/duplicates.ts";
+import { readConfig } from "../../src/config/sources.ts";
+import { AgentError } from "../../src/domain/error.ts";
 
 function found(text: string): string[] {
   return duplicatesOf(text).map(({ name, line, first }) => `${name} ${first} ${line}`);

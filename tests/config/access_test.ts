@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type FlagValue, readConfig } from "../src/config/sources.ts";
-import { AgentError } from "../src/domain/error.ts";
+import { type FlagValue, readConfig } from "../../src/config/sources.ts";
+import { AgentError } from "../../src/domain/error.ts";
 
 function problems(flags: Record<string, FlagValue>): string[] {
   const sources = { flags, env: {}, cwd: "/", os: "linux" };

@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { forbiddableProperties, POLICY_TABLE, policyOf } from "../src/config/policy.ts";
-import { type ConfigSources, readConfig } from "../src/config/sources.ts";
-import { AgentError } from "../src/domain/error.ts";
-import { DEFAULT_POLICY, POLICY_SETTINGS } from "../src/domain/policy.ts";
+import { forbiddableProperties, POLICY_TABLE, policyOf } from "../../src/config/policy.ts";
+import { type ConfigSources, readConfig } from "../../src/config/sources.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { DEFAULT_POLICY, POLICY_SETTINGS } from "../../src/domain/policy.ts";
 
 function read(sources: Partial<ConfigSources> = {}) {
   return readConfig({ flags: {}, env: {}, cwd: "/here", os: "linux", ...sources });

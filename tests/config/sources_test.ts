@@ -1,10 +1,15 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type Config, SETTINGS, variableOf } from "../src/config/config.ts";
-import { LIMITS } from "../src/config/limits.ts";
-import { type ConfigSources, loadConfig, originText, readConfig } from "../src/config/sources.ts";
-import { AgentError } from "../src/domain/error.ts";
-import { VERSION } from "../src/program/version.ts";
-import { withFolder } from "./support/until.ts";
+import { type Config, SETTINGS, variableOf } from "../../src/config/config.ts";
+import { LIMITS } from "../../src/config/limits.ts";
+import {
+  type ConfigSources,
+  loadConfig,
+  originText,
+  readConfig,
+} from "../../src/config/sources.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { VERSION } from "../../src/program/version.ts";
+import { withFolder } from "../support/until.ts";
 
 function read(sources: Partial<ConfigSources> = {}): Config {
   return readConfig({ flags: {}, env: {}, cwd: "/here", os: "linux", ...sources });
@@ -222,7 +227,7 @@ Deno.test("loadConfig() refuses a named file that is not there", () =>
   }));
 
 Deno.test("VERSION is the version of deno.json", async () => {
-  const text = await Deno.readTextFile(new URL("../deno.json", import.meta.url));
+  const text = await Deno.readTextFile(new URL("../../deno.json", import.meta.url));
   assertEquals(JSON.parse(text).version, VERSION);
 });
 
