@@ -27,7 +27,7 @@ check: .toolchain/ready ## format, lint, types and the rules of the house
 	@$(DENO) fmt --check --quiet
 	@$(DENO) lint --quiet
 	@$(DENO) check --quiet main.ts src tests vendors bench
-	@$(DENO) test --quiet --cached-only -A tests/house_test.ts
+	@$(DENO) test --quiet --cached-only -A tests/house_test.ts tests/house/
 
 build: dist/zonewright ## make the single binary dist/zonewright
 

@@ -2,9 +2,8 @@
 // words and calls are banned, and that every path named in README.md exists.
 
 import { assertEquals } from "@std/assert";
-import { fromFileUrl, join, normalize } from "@std/path";
-
-const ROOT = fromFileUrl(new URL("..", import.meta.url));
+import { join } from "@std/path";
+import { linesOf, localImports, pages, ROOT, type Source, sources } from "./house/sources.ts";
 
 /** Lines of one source file. */
 const FILE_LINES_MAX = 400;
@@ -137,29 +136,9 @@ const BANNED: readonly {
 const BANNED_NAMES =
   /(^|_|\/)(utils?|helpers?|common|types|misc|services?)\.ts$|\/(index|mod)\.ts$/;
 
-interface Source {
-  /** Below the repository: `src/domain/job/job.ts`. */
-  readonly path: string;
-  readonly text: string;
-}
-
-async function sources(folder: string): Promise<Source[]> {
-  const found: Source[] = [];
-  for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
-    const path = `${folder}/${name}`;
-    if (isDirectory) found.push(...await sources(path));
-    else if (name.endsWith(".ts")) {
-      found.push({ path, text: await Deno.readTextFile(join(ROOT, path)) });
-    }
-  }
-  return found.sort((a, b) => a.path < b.path ? -1 : 1);
-}
-
-/** Local files that a source imports, statically or when needed, as paths below src/. */
-function localImports(source: Source): string[] {
-  const specifiers = source.text.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g);
-  const folder = source.path.slice(0, source.path.lastIndexOf("/"));
-  return Array.from(specifiers, ([, path]) => normalize(`${folder}/${path}`).replace(/^src\//, ""));
+/** Local files that a source imports, as paths below src/. */
+function importedBelowSrc(source: Source): string[] {
+  return localImports(source).map(({ path }) => path.replace(/^src\//, ""));
 }
 
 function roomOf(path: string): string | undefined {
@@ -176,7 +155,7 @@ Deno.test("every room imports only the rooms below it", async () => {
   const wrong: string[] = [];
   for (const source of await sources("src")) {
     const room = roomOf(source.path.replace(/^src\//, ""));
-    for (const target of localImports(source)) {
+    for (const target of importedBelowSrc(source)) {
       if (room === undefined) wrong.push(`${source.path} stands in no room`);
       else if (GUEST_FILES.test(source.path)) {
         if (!GUEST_IMPORTS.test(target)) {
@@ -201,7 +180,7 @@ Deno.test("every room is known to the rules", async () => {
 Deno.test("no source file imports itself through others", async () => {
   const imports = new Map(
     (await sources("src")).map((source) =>
-      [source.path.replace(/^src\//, ""), localImports(source)] as const
+      [source.path.replace(/^src\//, ""), importedBelowSrc(source)] as const
     ),
   );
   const finished = new Set<string>();
@@ -221,7 +200,7 @@ Deno.test("no source file imports itself through others", async () => {
 
 Deno.test(`no file is longer than ${FILE_LINES_MAX} lines`, async () => {
   const long = (await sources("src"))
-    .map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }))
+    .map((source) => ({ path: source.path, lines: linesOf(source) }))
     .filter(({ lines }) => lines > FILE_LINES_MAX);
   assertEquals(long, []);
 });
@@ -262,10 +241,7 @@ Deno.test("banned words, calls and file names do not occur", async () => {
 
 Deno.test("every path that README.md and docs/ name exists", async () => {
   const missing: string[] = [];
-  const pages = ["README.md"];
-  for await (const { name } of Deno.readDir(join(ROOT, "docs"))) pages.push(`docs/${name}`);
-  for (const page of pages) {
-    const text = await Deno.readTextFile(join(ROOT, page));
+  for (const { path: page, text } of await pages()) {
     const named = text.matchAll(/`((?:src|tests|docs|vendors|bench)\/[\w./-]*)`|\]\(([\w./-]+)\)/g);
     for (const [, quoted, linked] of named) {
       const path = quoted ?? join(page, "..", linked ?? "");

@@ -1,0 +1,25 @@
+// What still breaks a rule of the house, by number. A number is only ever lowered.
+
+import { assert } from "@std/assert";
+
+/** Places that a rule still finds. A rule that is not named here finds none. */
+const DEBT: Readonly<Record<string, number>> = {
+  "a small file stands apart": 10,
+  "a file has one importer, its neighbour": 50,
+  "three files share a prefix": 12,
+  "a type's name stands twice": 47,
+  "a pattern stands twice": 16,
+  "a list of words stands twice": 17,
+  "a limit stands twice": 32,
+  "a comment repeats a name": 22,
+  "a word is not plain English": 821,
+};
+
+/** Fails when a rule finds more than is left to be done. */
+export function assertNoneNew(rule: string, found: readonly string[]): void {
+  const left = DEBT[rule] ?? 0;
+  assert(
+    found.length <= left,
+    `${rule}: ${found.length} places, of which ${left} are known\n  ${found.join("\n  ")}`,
+  );
+}

@@ -1,0 +1,94 @@
+// Plain English: words that a native operator would not use, and comments that repeat a name.
+
+import { assertEquals } from "@std/assert";
+import { assertNoneNew } from "./debt.ts";
+import { pages, placeOf, type Source, sources } from "./sources.ts";
+
+/** Words and what to write instead; in names of things and files as well as in sentences. */
+const WORDS: Readonly<Record<string, string>> = {
+  anew: "again",
+  "wish(?:es|ed)?": "request",
+  whoever: "anyone who, or the caller",
+  "slips?": "mistakes",
+  "no good": "the reason",
+  told: "reported",
+  "is wanted": "is required",
+  "doors?": "listener",
+  "bells?": "notifier",
+  "grounds?": "context",
+  owed: "pending",
+  figures: "metrics",
+  "as it stands": "unchanged",
+};
+/** What uses such a word with its own meaning: names on the wire and words of others. */
+const MEANT = /\b(background|ring the bell)\b/i;
+
+/** Words of a comment that may say more than the name below it. */
+const SHORT_COMMENT_WORDS = 4;
+/** Words that carry no meaning of their own. */
+const FILLERS = new Set(["a", "an", "the", "of", "one", "its", "this", "is", "are", "to", "in"]);
+const SHORT_COMMENT =
+  /^ *(?:\/\*\* (.*) \*\/|\/\/ (.*))\n *(?:export |async |readonly |static |private |get |const |let |function\*? |interface |type |class )*([#\w]+)/gm;
+
+function plainWords(file: Source): string[] {
+  return Object.entries(WORDS).flatMap(([word, instead]) => {
+    const inName = word[0]?.toUpperCase() + word.slice(1);
+    const pattern = new RegExp(
+      `(?<![A-Za-z])(?:${word}|${inName})(?![a-z])|${inName}(?![a-z])`,
+      "g",
+    );
+    const found = Array.from(file.text.matchAll(pattern))
+      .filter((match) => !MEANT.test(file.text.slice(match.index - 10, match.index + 20)))
+      .map((match) => `${placeOf(file, match.index)} has "${match[0]}": write ${instead}`);
+    return new RegExp(`(?<![a-z])${word}(?![a-z])`).test(file.path)
+      ? [`${file.path} is named "${word}": write ${instead}`, ...found]
+      : found;
+  });
+}
+
+function repeatedNames(file: Source): string[] {
+  return Array.from(file.text.matchAll(SHORT_COMMENT)).flatMap((match) => {
+    const [, doc, line, name = ""] = match;
+    const comment = doc ?? line ?? "";
+    const words = comment.toLowerCase().match(/[a-z]+/g) ?? [];
+    const stems = (name.match(/[A-Z]?[a-z]+|[A-Z]+(?![a-z])/g) ?? []).map(stemOf);
+    const says = words.filter((word) => !FILLERS.has(word));
+    if (words.length > SHORT_COMMENT_WORDS || says.length === 0) return [];
+    if (!says.every((word) => stems.includes(stemOf(word)))) return [];
+    return [`${placeOf(file, match.index)}: "${comment}" says what ${name} says`];
+  });
+}
+
+/** A word without the ending that differs between a comment and a name. */
+function stemOf(word: string): string {
+  return word.toLowerCase().replace(/(?:es|s|ed|d|ing)$/, "");
+}
+
+Deno.test("sources, docs and README are written in plain English", async () => {
+  const files = [...await sources("src"), ...await pages()];
+  assertNoneNew("a word is not plain English", files.flatMap(plainWords));
+});
+
+Deno.test("no comment only repeats the name that it stands on", async () => {
+  assertNoneNew("a comment repeats a name", (await sources("src")).flatMap(repeatedNames));
+});
+
+Deno.test("the rules of English find what breaks them", () => {
+  const file = {
+    path: "src/door.ts",
+    text: `/** The file names. */
+const fileNames = [];
+/** Names that the caller may use. */
+const names = [];
+// The runner is told anew.
+openGuestDoor();
+`,
+  };
+  assertEquals(repeatedNames(file), ['src/door.ts:1: "The file names." says what fileNames says']);
+  assertEquals(plainWords(file), [
+    'src/door.ts:5 has "anew": write again',
+    'src/door.ts:5 has "told": write reported',
+    'src/door.ts is named "doors?": write listener',
+    'src/door.ts:6 has "Door": write listener',
+  ]);
+});

@@ -1,0 +1,118 @@
+// How the sources are cut into files and folders: nothing too small, nothing split that is read together.
+
+import { assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { assertNoneNew } from "./debt.ts";
+import { folderOf, linesOf, localImports, ROOT, type Source, sources } from "./sources.ts";
+
+/** Lines from which a file may stand alone. */
+const FILE_LINES_MIN = 40;
+/** Lines of the largest file: two that are longer together are not joined. */
+const FILE_LINES_MAX = 400;
+/** Files with one prefix that are a folder instead. */
+const SAME_PREFIX_MAX = 2;
+
+/**
+ * Files that stand apart though they are small or have one importer beside them, with the reason. A
+ * file that is loaded only by `import()` needs none.
+ */
+const APART: readonly { readonly files: RegExp; readonly why: "wall" | "seam" | "text" }[] = [
+  // The other side of the wall: each file is text of a realm, or what runs before tasks do.
+  { files: /^src\/sandbox\/guest\//, why: "wall" },
+];
+
+interface Importers {
+  /** Files that load it at once. */
+  readonly eager: Set<string>;
+  readonly lazy: Set<string>;
+}
+
+function importersOf(files: readonly Source[]): Map<string, Importers> {
+  const found = new Map<string, Importers>();
+  for (const file of files) {
+    for (const { path, lazy } of localImports(file)) {
+      const importers = found.get(path) ?? { eager: new Set(), lazy: new Set() };
+      importers[lazy ? "lazy" : "eager"].add(file.path);
+      found.set(path, importers);
+    }
+  }
+  return found;
+}
+
+function mayStandApart(path: string, importers: Importers | undefined): boolean {
+  return (importers?.lazy.size ?? 0) > 0 || APART.some(({ files }) => files.test(path));
+}
+
+function smallFiles(files: readonly Source[]): string[] {
+  const importers = importersOf(files);
+  return files
+    .filter((file) => file.path !== "main.ts" && linesOf(file) < FILE_LINES_MIN)
+    .filter(({ path }) => !mayStandApart(path, importers.get(path)))
+    .map((file) => `${file.path} has ${linesOf(file)} lines`);
+}
+
+function splitFiles(files: readonly Source[]): string[] {
+  const importers = importersOf(files);
+  const lines = new Map(files.map((file) => [file.path, linesOf(file)]));
+  return files.flatMap((file) => {
+    const by = importers.get(file.path);
+    const [only] = by?.eager ?? [];
+    if (only === undefined || by?.eager.size !== 1 || mayStandApart(file.path, by)) return [];
+    const neighbours = folderOf(only) === folderOf(file.path);
+    const together = linesOf(file) + (lines.get(only) ?? 0);
+    if (!neighbours || together > FILE_LINES_MAX) return [];
+    return [`${file.path} is imported by ${only} alone: ${together} lines together`];
+  });
+}
+
+function crowdedPrefixes(files: readonly Source[]): string[] {
+  const prefixes = new Map<string, string[]>();
+  for (const { path } of files) {
+    const [prefix = ""] = path.slice(folderOf(path).length + 1).replace(/\.ts$/, "").split("_");
+    const key = `${folderOf(path)}/${prefix}`;
+    prefixes.set(key, [...prefixes.get(key) ?? [], path]);
+  }
+  return [...prefixes]
+    .filter(([, paths]) => paths.length > SAME_PREFIX_MAX)
+    .map(([prefix, paths]) => `${prefix}: ${paths.length} files`);
+}
+
+function looseFiles(files: readonly Source[]): string[] {
+  return files.map(({ path }) => path).filter((path) => folderOf(path) === "src");
+}
+
+Deno.test("a small file stands apart only for a reason", async () => {
+  const main = { path: "main.ts", text: await Deno.readTextFile(join(ROOT, "main.ts")) };
+  assertNoneNew("a small file stands apart", smallFiles([...await sources("src"), main]));
+});
+
+Deno.test("a file that only its neighbour imports is joined with it", async () => {
+  assertNoneNew("a file has one importer, its neighbour", splitFiles(await sources("src")));
+});
+
+Deno.test("three files with one prefix are a folder", async () => {
+  assertNoneNew("three files share a prefix", crowdedPrefixes(await sources("src")));
+});
+
+Deno.test("no file lies loose at the top of src/", async () => {
+  assertEquals(looseFiles(await sources("src")), []);
+});
+
+Deno.test("the rules of the layout find what breaks them", () => {
+  const text = "line\n".repeat(50);
+  const files = [
+    { path: "src/loose.ts", text },
+    { path: "src/room/one.ts", text: `import { two } from "./two.ts";\n${text}` },
+    { path: "src/room/two.ts", text },
+    { path: "src/room/lazy.ts", text: 'const it = await import("./slow.ts");\n' + text },
+    { path: "src/room/slow.ts", text: "line\n" },
+    { path: "src/room/small.ts", text: "line\n".repeat(39) },
+    ...["a", "b", "c"].map((end) => ({ path: `src/room/same_${end}.ts`, text })),
+  ];
+  assertEquals(looseFiles(files), ["src/loose.ts"]);
+  assertEquals(smallFiles(files), ["src/room/small.ts has 39 lines"]);
+  assertEquals(splitFiles(files), [
+    "src/room/two.ts is imported by src/room/one.ts alone: 101 lines together",
+  ]);
+  assertEquals(crowdedPrefixes(files), ["src/room/same: 3 files"]);
+});
