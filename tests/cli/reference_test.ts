@@ -1,0 +1,21 @@
+// docs/reference.md against the program.
+
+import { assertEquals } from "@std/assert";
+import { EXIT } from "../../src/cli/kit/exit_code.ts";
+import { referencePage } from "./write_reference.ts";
+
+Deno.test({
+  name: "docs/reference.md has the flags of this version [needs Linux]",
+  // Folders of the defaults are those of the system.
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const { found, required } = await referencePage();
+    assertEquals(found, required, "run tests/cli/write_reference.ts");
+  },
+});
+
+Deno.test("docs/reference.md names every exit code", async () => {
+  const { found } = await referencePage();
+  const codes = Array.from(found.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code));
+  assertEquals(codes, Object.values(EXIT).toSorted((a, b) => a - b));
+});
