@@ -10,10 +10,10 @@ import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
-import { SCHEMA_1 } from "../../src/store/sqlite/schema_1.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
+import { NEWER } from "./newer_schema.ts";
 
 async function withStore(run: (folder: string, add: () => Promise<void>) => Promise<void>) {
   await withFolder(async (folder) => {
@@ -163,13 +163,9 @@ Deno.test("a database that a newer program has written is not opened, and stays 
 Deno.test("an older database is kept as it was before its schema changes", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.db");
-    const db = new Database(path);
-    db.exec(`${SCHEMA_1}; PRAGMA user_version = 1`);
-    db.close();
-    const store = await openSqliteStore(path);
-    await store.close();
-    assertEquals((await inspectFile(`${path}.schema-1`)).schema, 1);
-    assertEquals((await inspectFile(path)).schema, SCHEMA_VERSION);
+    await (await openSqliteStore(path)).close();
+    await (await openSqliteStore(path, {}, NEWER)).close();
+    assertEquals((await inspectFile(`${path}.schema-${SCHEMA_VERSION}`)).schema, SCHEMA_VERSION);
     const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
     assertEquals(names.filter((name) => name.endsWith(".partial")), []);
   }));
@@ -177,13 +173,15 @@ Deno.test("an older database is kept as it was before its schema changes", () =>
 Deno.test("an older database that cannot be kept stays as it is, and no part of a copy is left", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.db");
-    const db = new Database(path);
-    db.exec(`${SCHEMA_1}; PRAGMA user_version = 1`);
-    db.close();
-    await Deno.mkdir(`${path}.schema-1`);
-    const error = await assertRejects(() => openSqliteStore(path), AgentError, "Cannot keep");
+    await (await openSqliteStore(path)).close();
+    await Deno.mkdir(`${path}.schema-${SCHEMA_VERSION}`);
+    const error = await assertRejects(
+      () => openSqliteStore(path, {}, NEWER),
+      AgentError,
+      "Cannot keep",
+    );
     assertEquals(error.code, "internal");
-    assertEquals((await inspectFile(path)).schema, 1);
+    assertEquals((await inspectFile(path)).schema, SCHEMA_VERSION);
     const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
     assertEquals(names.filter((name) => name.includes(".partial")), []);
   }));

@@ -10,7 +10,7 @@ import {
   openWriteAheadLog,
   type WriteAheadLog,
 } from "./group_commit.ts";
-import { migrate } from "./migrations.ts";
+import { migrate, type SchemaSteps } from "./migrations.ts";
 
 /** Bytes that the write-ahead log is cut back to after a checkpoint. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
@@ -35,9 +35,9 @@ export class Connection {
   /**
    * Opens the file, or a database in memory, and brings its schema up to date.
    * @param path a file, or `:memory:`
-   * @throws {AgentError} `internal` when the file holds a newer schema than this program knows
+   * @throws {AgentError} as migrate()
    */
-  constructor(path: string, watch: ConnectionWatch = {}) {
+  constructor(path: string, watch: ConnectionWatch = {}, schema?: SchemaSteps) {
     this.#db = new Database(path);
     try {
       // What FULL adds to NORMAL, the sync after each commit, group_commit.ts does by itself.
@@ -49,7 +49,7 @@ export class Connection {
         PRAGMA busy_timeout = ${BUSY_MS};
         PRAGMA journal_size_limit = ${WAL_BYTES_KEPT};
       `);
-      migrate(this.#db, watch.migrating);
+      migrate(this.#db, watch.migrating, schema);
     } catch (error) {
       this.#db.close();
       throw error;

@@ -9,7 +9,7 @@ import type { Execution } from "../../domain/job/state.ts";
 import type { Leftover } from "../machine_claim_store.ts";
 import type { IndexSync } from "../store.ts";
 import { LEFT_CLAIMS } from "./job/machine_claims.ts";
-import { SCHEMA_VERSION } from "./migrations.ts";
+import { versionProblem } from "./migrations.ts";
 
 /** What a look into a database found. */
 export interface DatabaseReport {
@@ -25,8 +25,6 @@ export interface DatabaseReport {
 
 /** Objections that are told of. */
 const PROBLEMS_MAX = 20;
-/** The first schema that has claims. */
-const SCHEMA_OF_CLAIMS = 6;
 /** Pages that are copied in one step. */
 const PAGES_PER_STEP = 1000;
 /** Milliseconds for the agent to let go of a lock that it holds while it commits. */
@@ -160,7 +158,7 @@ export function readExecutions(
 /** What is left of jobs, as MachineClaimStore.left(). @throws {AgentError} as readLatest() */
 export function readLeft(path: string): Pick<Leftover, "uuid" | "job_uuid" | "execution">[] {
   return reading(path, (db) => {
-    if (schemaOf(db, path) < SCHEMA_OF_CLAIMS) return [];
+    schemaOf(db, path);
     return db.prepare(`SELECT c.uuid, c.job_uuid, j.execution ${LEFT_CLAIMS}`).all();
   });
 }
@@ -225,11 +223,8 @@ function schemaOf(db: Database, path: string): number {
   if (schema === 0 || ours?.n !== 2) {
     throw new AgentError("conflict", `Cannot use ${path}: it is no database of zonewright`);
   }
-  if (schema > SCHEMA_VERSION) {
-    const message =
-      `Cannot use ${path}: it has schema ${schema}, this program knows up to ${SCHEMA_VERSION}`;
-    throw new AgentError("conflict", message);
-  }
+  const problem = versionProblem(schema);
+  if (problem !== undefined) throw new AgentError("conflict", `Cannot use ${path}: ${problem}`);
   return schema;
 }
 

@@ -1,49 +1,65 @@
-// The schema, in numbered steps that only go forward. What the schema can refuse, it refuses: the
-// closed words are CHECKs, an unfinished target is a unique partial index, a second result of one
-// task is a primary key.
+// The schema as numbered steps that only go forward. Before the steps the database is copied, see
+// older_copy.ts; each step is one transaction, so that a kill at any moment loses nothing.
 
 import type { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
-import { SCHEMA_1 } from "./schema_1.ts";
-import { SCHEMA_2 } from "./schema_2.ts";
-import { SCHEMA_3 } from "./schema_3.ts";
-import { SCHEMA_4 } from "./schema_4.ts";
-import { SCHEMA_5 } from "./schema_5.ts";
-import { SCHEMA_6 } from "./schema_6.ts";
+import { SCHEMA } from "./schema.ts";
 
-/** Step n brings `user_version` from n to n + 1. */
-const STEPS: readonly string[] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4, SCHEMA_5, SCHEMA_6];
+/** How a file gets its schema. */
+export interface SchemaSteps {
+  /** The version that the first step gives an empty file. */
+  readonly first: number;
+  /** The first one makes the tables, each other one brings the version before it to its own. */
+  readonly steps: readonly string[];
+}
+
+/** The steps of this program. Versions 1 to 6 were never released. */
+export const SCHEMA_STEPS: SchemaSteps = { first: 7, steps: [SCHEMA] };
 
 /** The schema that this program writes. */
-export const SCHEMA_VERSION = STEPS.length;
+export const SCHEMA_VERSION = latestOf(SCHEMA_STEPS);
+
+/** The version that the last step leads to. */
+export function latestOf({ first, steps }: SchemaSteps): number {
+  return first + steps.length - 1;
+}
+
+/** Why a version cannot be used, in words that follow "Cannot …: "; undefined when it can. */
+export function versionProblem(
+  found: number,
+  schema: SchemaSteps = SCHEMA_STEPS,
+): string | undefined {
+  const latest = latestOf(schema);
+  if (found > latest) return `it has schema ${found}, this program knows up to ${latest}`;
+  if (found >= schema.first || found === 0) return undefined;
+  return `it has schema ${found} of an unreleased version, expected ${schema.first} or later; ` +
+    "move it away to begin with an empty store";
+}
 
 /**
- * Brings a database to the present schema, each step in one transaction. Steps only go forward: an
- * older database is copied before, see older_copy.ts.
- * @param migrating told of each step under the name `migrate`
- * @throws {AgentError} `internal` when the database was written by a newer program
+ * Brings a database to the present schema, each step in one transaction.
+ * @param migrating called for each step under the name `migrate`
+ * @throws {AgentError} `internal` when a newer program or an unreleased one wrote the database
  */
 export function migrate(
   db: Database,
   migrating: ConnectionWatch["migrating"] = () => {},
+  schema: SchemaSteps = SCHEMA_STEPS,
 ): void {
   const row = db.prepare("PRAGMA user_version").get<{ user_version: number }>();
   const found = row?.user_version ?? 0;
-  if (found > SCHEMA_VERSION) {
-    throw new AgentError(
-      "internal",
-      `Cannot open the store: it has schema ${found}, this program knows up to ${SCHEMA_VERSION}`,
-    );
-  }
-  // A table that is made anew would take the rows that refer to it along.
+  const problem = versionProblem(found, schema);
+  if (problem !== undefined) throw new AgentError("internal", `Cannot open the store: ${problem}`);
+  // While a step replaces a table, the rows that refer to it must stay.
   db.exec("PRAGMA foreign_keys = OFF");
-  for (const [version, step] of STEPS.entries()) {
-    if (version < found) continue;
+  for (const [index, step] of schema.steps.entries()) {
+    const version = schema.first + index;
+    if (version <= found) continue;
     migrating("before", ["migrate"]);
     db.transaction(() => {
       db.exec(step);
-      db.exec(`PRAGMA user_version = ${version + 1}`);
+      db.exec(`PRAGMA user_version = ${version}`);
     })();
     migrating("after", ["migrate"]);
   }

@@ -1,31 +1,37 @@
-// The copy of a database that a newer program is about to change. Schemas only go forward: the older
-// program goes on from `zonewright.db.schema-2`.
+// The copy of a database whose schema is about to change. Schemas only go forward: to go back to an
+// older program, use `zonewright.db.schema-7`.
 
 import { Database } from "@db/sqlite";
 import { dirname } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { copyPages, removeDatabase, syncFile } from "./database_file.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
-import { SCHEMA_VERSION } from "./migrations.ts";
+import { latestOf, SCHEMA_STEPS, type SchemaSteps, versionProblem } from "./migrations.ts";
 
 /** Where SQLite keeps `user_version` in the head of a file, four bytes. @see sqlite.org/fileformat */
 const VERSION_OFFSET = 60;
 const HEAD_BYTES = 64;
 
 /**
- * Copies a database of an older schema beside itself; one that is new, or not there, is left alone.
- * A copy that is there was made by a start that did not finish the steps: it is made anew from the
- * same rows.
- * @throws {AgentError} `storage_full`; `internal` when it cannot be copied
- * @param migrating told of the copy under the name `migrate_keep`
+ * Copies a database of an older schema beside itself; one that is new, or not there, is left alone. A
+ * copy that is there comes from a start that did not finish the steps, and is replaced: its rows are
+ * the same.
+ * @param migrating called for the copy under the name `migrate_keep`
+ * @throws {AgentError} `storage_full`; `internal` when it cannot be copied, or cannot be used
  */
 export async function keepOlder(
   path: string,
   migrating: ConnectionWatch["migrating"] = () => {},
+  schema: SchemaSteps = SCHEMA_STEPS,
 ): Promise<void> {
-  if (await versionInHead(path) === SCHEMA_VERSION) return;
+  const latest = latestOf(schema);
+  if (await versionInHead(path) === latest) return;
   const found = await versionOf(path);
-  if (found === 0 || found >= SCHEMA_VERSION) return;
+  const problem = versionProblem(found, schema);
+  if (problem !== undefined) {
+    throw new AgentError("internal", `Cannot open the store ${JSON.stringify(path)}: ${problem}`);
+  }
+  if (found === 0 || found === latest) return;
   migrating("before", ["migrate_keep"]);
   const kept = `${path}.schema-${found}`;
   const partial = `${kept}.partial`;
@@ -46,13 +52,13 @@ export async function keepOlder(
   migrating("after", ["migrate_keep"]);
 }
 
-/** The schema as the file alone tells it, which may be older than what stands in the log. */
+/** The schema in the head of the file, which may be older than the one in its log; 0 for no file. */
 async function versionInHead(path: string): Promise<number> {
   let file: Deno.FsFile;
   try {
     file = await Deno.open(path);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return SCHEMA_VERSION;
+    if (error instanceof Deno.errors.NotFound) return 0;
     throw error;
   }
   try {
@@ -65,7 +71,10 @@ async function versionInHead(path: string): Promise<number> {
 }
 
 async function versionOf(path: string): Promise<number> {
-  const { size } = await Deno.stat(path);
+  const size = await Deno.stat(path).then(({ size }) => size, (error: unknown) => {
+    if (error instanceof Deno.errors.NotFound) return 0;
+    throw error;
+  });
   if (size === 0) return 0;
   const db = new Database(path, { create: false });
   try {

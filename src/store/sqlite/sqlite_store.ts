@@ -35,6 +35,7 @@ import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
+import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./job/machine_claims.ts";
 import { openMediaStore, selectMeasures } from "./local/media_files.ts";
@@ -56,11 +57,16 @@ import {
 /**
  * Opens the store, making file and schema when they are missing.
  * @param path a file, or `:memory:`
- * @throws {AgentError} `internal` when a newer program wrote the file
+ * @param schema the steps of another program than this one
+ * @throws {AgentError} `internal` when a newer program or an unreleased one wrote the file
  */
-export async function openSqliteStore(path: string, watch: ConnectionWatch = {}): Promise<Store> {
-  if (path !== IN_MEMORY) await told(path, () => keepOlder(path, watch.migrating));
-  const db = await told(path, () => new Connection(path, watch));
+export async function openSqliteStore(
+  path: string,
+  watch: ConnectionWatch = {},
+  schema?: SchemaSteps,
+): Promise<Store> {
+  if (path !== IN_MEMORY) await named(path, () => keepOlder(path, watch.migrating, schema));
+  const db = await named(path, () => new Connection(path, watch, schema));
   const index = indexStore(db);
   try {
     await fillRows(db, index);
@@ -82,7 +88,8 @@ export async function openSqliteStore(path: string, watch: ConnectionWatch = {})
   };
 }
 
-async function told<T>(path: string, open: () => T | Promise<T>): Promise<T> {
+/** Names the file in an error of SQLite. */
+async function named<T>(path: string, open: () => T | Promise<T>): Promise<T> {
   try {
     return await open();
   } catch (error) {

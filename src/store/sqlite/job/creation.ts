@@ -9,7 +9,7 @@ import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
 import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema_2.ts";
+import { HOLDS_TARGET } from "../schema.ts";
 import { nameNextAttempt } from "./changes.ts";
 import { countUnfinished, insertJob } from "./jobs.ts";
 import { otherWork } from "./lists.ts";

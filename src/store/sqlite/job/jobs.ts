@@ -8,7 +8,7 @@ import type { Execution } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema_2.ts";
+import { HOLDS_TARGET } from "../schema.ts";
 import {
   type Definition,
   definitionAt,

@@ -1,0 +1,308 @@
+// The tables of the store. What a schema can refuse, it refuses: the closed words are CHECKs, an
+// unfinished target is a unique partial index, a second result of one task is a primary key.
+
+/** The condition of the partial indexes, word for word, and of the statements that use them. */
+export const HOLDS_TARGET = `(execution IN ('queued', 'running', 'waiting')
+    OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
+
+/** Workflows, jobs, and what belongs to jobs. */
+const JOB_TABLES = `
+  CREATE TABLE workflows (
+    -- Never used again, so that a list that is read in parts misses no newer workflow.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    -- The workflow as sent, with uuids; JSON text.
+    body TEXT NOT NULL,
+    builtin INTEGER NOT NULL CHECK (builtin IN (0, 1)),
+    created_at TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX workflows_name ON workflows (name);
+
+  -- What jobs keep of their workflow; jobs of an unchanged workflow share a row.
+  CREATE TABLE definitions (
+    -- Never used again, so that what was read of a row stays true.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    workflow_uuid TEXT NOT NULL,
+    name TEXT NOT NULL,
+    -- Length of the three chains together: tells most definitions of a workflow apart.
+    chars INTEGER NOT NULL,
+    chain TEXT NOT NULL,
+    onerror TEXT NOT NULL,
+    oncancel TEXT NOT NULL,
+    timeout INTEGER NOT NULL CHECK (timeout > 0)
+  ) STRICT;
+  CREATE INDEX definitions_workflow ON definitions (workflow_uuid, chars, id);
+  CREATE INDEX definitions_name ON definitions (name);
+
+  CREATE TABLE jobs (
+    -- Grows with every job: the order of creation, also within one millisecond. Never used again,
+    -- so that a list that is read in parts never meets a newer job behind an older one.
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid TEXT NOT NULL UNIQUE,
+    workflow_uuid TEXT NOT NULL,
+    definition_id INTEGER NOT NULL REFERENCES definitions (id),
+    execution TEXT NOT NULL CHECK (
+      execution IN ('queued', 'running', 'waiting', 'succeeded', 'failed', 'canceled', 'retried')
+    ),
+    phase TEXT NOT NULL CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    -- Whether the definition has an oncancel chain.
+    undoable INTEGER NOT NULL CHECK (undoable IN (0, 1)),
+    exec_after TEXT NOT NULL,
+    -- From when on a runner may claim the job; null when it is not to be claimed.
+    claimable_at TEXT,
+    -- Place among the ready jobs: null until claimable_at has come. See leases.ts.
+    turn INTEGER,
+    target TEXT,
+    -- SHA-256 of the canonical params; only jobs with a target are compared.
+    params_sha256 TEXT CHECK ((params_sha256 IS NULL) = (target IS NULL)),
+    -- Pattern of the targets that no other job may have while this one is unfinished.
+    locks TEXT,
+    callback_url TEXT,
+    callback_host TEXT CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
+    created_at TEXT NOT NULL,
+    started_at TEXT,
+    finished_at TEXT,
+    -- Time spent running the present phase, and the phases before it.
+    elapsed_ms INTEGER NOT NULL CHECK (elapsed_ms >= 0),
+    phases_ms INTEGER NOT NULL CHECK (phases_ms >= 0),
+    runner_id TEXT,
+    -- Number of the claim under which a runner holds the job; a write of an earlier one is refused.
+    lease INTEGER NOT NULL CHECK (lease >= 0),
+    starts INTEGER NOT NULL CHECK (starts >= 0),
+    -- Last, since they may be large: what stands before them is found without reading them.
+    params TEXT NOT NULL,
+    props TEXT NOT NULL,
+    CHECK (turn IS NULL OR claimable_at IS NOT NULL),
+    CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
+    CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
+    CHECK (execution NOT IN ('waiting', 'succeeded', 'failed', 'retried')
+      OR (claimable_at IS NULL AND runner_id IS NULL)),
+    CHECK (execution <> 'canceled' OR phase = 'oncancel'
+      OR (claimable_at IS NULL AND runner_id IS NULL)),
+    CHECK ((finished_at IS NULL) = (execution IN ('queued', 'running', 'waiting')))
+  ) STRICT;
+  CREATE INDEX jobs_definition ON jobs (definition_id);
+  CREATE INDEX jobs_ready ON jobs (turn, id) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_ready_of_workflow ON jobs (workflow_uuid, turn) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_delayed ON jobs (claimable_at, id)
+    WHERE claimable_at IS NOT NULL AND turn IS NULL;
+  CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
+  CREATE INDEX jobs_execution ON jobs (execution, id);
+  CREATE INDEX jobs_created ON jobs (created_at);
+  CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
+  CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;
+  CREATE INDEX jobs_locks ON jobs (id)
+    WHERE locks IS NOT NULL AND ${HOLDS_TARGET};
+  -- Of two equal requests one gets a job, also when they arrive together.
+  CREATE UNIQUE INDEX jobs_unfinished_target ON jobs (target, params_sha256)
+    WHERE target IS NOT NULL AND ${HOLDS_TARGET};
+
+  CREATE TABLE task_results (
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    phase TEXT NOT NULL CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    position INTEGER NOT NULL CHECK (position >= 0),
+    entry TEXT NOT NULL,
+    PRIMARY KEY (job_id, phase, position)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Jobs by minute of creation and execution, kept exact by the triggers below; the minute '' is
+  -- the sum of all. GET /stats reads this instead of counting jobs.
+  CREATE TABLE job_counts (
+    minute TEXT NOT NULL,
+    execution TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (minute, execution)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER job_counts_insert AFTER INSERT ON jobs BEGIN
+    INSERT INTO job_counts (minute, execution, jobs)
+      VALUES (substr(new.created_at, 1, 16), new.execution, 1), ('', new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER job_counts_update AFTER UPDATE OF execution ON jobs
+  WHEN old.execution <> new.execution BEGIN
+    UPDATE job_counts SET jobs = jobs - 1
+      WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
+    INSERT INTO job_counts (minute, execution, jobs)
+      VALUES (substr(new.created_at, 1, 16), new.execution, 1), ('', new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
+    UPDATE job_counts SET jobs = jobs - 1
+      WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
+  END;
+
+  -- Info may outlive its job for a while: it is removed after it, some rows at a time.
+  CREATE TABLE job_info (
+    job_id INTEGER NOT NULL,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    entry TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (job_id, position)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE removed_jobs (job_id INTEGER PRIMARY KEY) STRICT;
+
+  -- Until when the jobs of a runner are its own although nothing is heard of it.
+  CREATE TABLE runners (
+    runner_id TEXT PRIMARY KEY,
+    leased_until TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE idempotency_keys (
+    key TEXT PRIMARY KEY,
+    -- SHA-256 of the canonical request that used the key first.
+    request_sha256 TEXT NOT NULL,
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    created_at TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX idempotency_keys_job ON idempotency_keys (job_id);
+  CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+
+  -- Finished jobs whose callback_url has not been called yet.
+  CREATE TABLE callbacks (
+    job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    host TEXT NOT NULL,
+    due_at TEXT NOT NULL,
+    attempts INTEGER NOT NULL CHECK (attempts >= 0)
+  ) STRICT;
+  CREATE INDEX callbacks_due ON callbacks (due_at);
+
+  -- The machines that jobs have begun to make.
+  CREATE TABLE machine_claims (
+    uuid TEXT PRIMARY KEY,
+    -- No reference: a claim may outlive its job, and is released then.
+    job_uuid TEXT NOT NULL,
+    claimed_at TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    next_try_at TEXT,
+    error TEXT,
+    CHECK ((tries = 0) = (error IS NULL))
+  ) STRICT;
+`;
+
+/** The image index and the verified files: they belong to this host, wherever the jobs are kept. */
+const LOCAL_TABLES = `
+  CREATE TABLE index_documents (
+    path TEXT PRIMARY KEY,
+    body BLOB NOT NULL,
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
+    etag TEXT,
+    last_modified TEXT,
+    fetched_at TEXT NOT NULL,
+    encoding TEXT NOT NULL DEFAULT 'identity' CHECK (encoding IN ('identity', 'gzip'))
+  ) STRICT;
+  CREATE TABLE index_syncs (
+    id INTEGER PRIMARY KEY,
+    -- What the sync did; JSON text.
+    report TEXT NOT NULL
+  ) STRICT;
+  -- What was published of artifacts that have left the index.
+  CREATE TABLE index_pins (
+    -- Counts up: the smallest is the oldest.
+    id INTEGER PRIMARY KEY,
+    distro TEXT NOT NULL,
+    release TEXT NOT NULL,
+    artifact TEXT NOT NULL,
+    -- JSON text.
+    pin TEXT NOT NULL,
+    UNIQUE (distro, release, artifact)
+  ) STRICT;
+
+  -- Documents whose rows are here; those that are missing are read when the store is opened.
+  CREATE TABLE index_searched (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+  -- Places are the numbers in the publisher's lists: the order of the keys is that of the tree.
+  CREATE TABLE index_distros (
+    place INTEGER PRIMARY KEY,
+    distro TEXT NOT NULL UNIQUE,
+    -- What names it, in lower case.
+    words TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE index_releases (
+    distro TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    release TEXT NOT NULL,
+    -- JSON text.
+    aliases TEXT NOT NULL,
+    words TEXT NOT NULL,
+    PRIMARY KEY (distro, place),
+    UNIQUE (distro, release)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE index_aliases (
+    distro TEXT NOT NULL,
+    alias TEXT NOT NULL,
+    release TEXT NOT NULL,
+    PRIMARY KEY (distro, alias)
+  ) STRICT, WITHOUT ROWID;
+  -- Narrow, so that a filter which no index answers reads little.
+  CREATE TABLE index_artifacts (
+    id INTEGER PRIMARY KEY,
+    distro TEXT NOT NULL,
+    release TEXT NOT NULL,
+    archived INTEGER NOT NULL CHECK (archived IN (0, 1)),
+    build_place INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    build TEXT NOT NULL,
+    arch TEXT NOT NULL,
+    format TEXT NOT NULL,
+    compression TEXT NOT NULL,
+    variant TEXT,
+    default_variant INTEGER NOT NULL CHECK (default_variant IN (0, 1)),
+    -- JSON texts of lists.
+    datasources TEXT NOT NULL,
+    firmware TEXT NOT NULL,
+    words TEXT NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX index_artifacts_place
+    ON index_artifacts (distro, release, archived, build_place, place);
+  CREATE TABLE index_artifact_texts (
+    artifact_id INTEGER PRIMARY KEY REFERENCES index_artifacts (id) ON DELETE CASCADE,
+    point_release TEXT,
+    published_at TEXT,
+    url TEXT,
+    -- The artifact as the publisher wrote it; JSON text.
+    artifact TEXT NOT NULL
+  ) STRICT;
+
+  CREATE TABLE media_files (
+    -- Of the file as it is used, lower-case hex.
+    sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
+    name TEXT NOT NULL,
+    -- Where a file of the operator lies; null for one of the cache.
+    path TEXT,
+    size INTEGER NOT NULL CHECK (size >= 0),
+    source TEXT NOT NULL CHECK (source IN ('artifact', 'url', 'path')),
+    origin TEXT NOT NULL,
+    label TEXT NOT NULL,
+    level TEXT NOT NULL CHECK (level IN ('none', 'index', 'vendor', 'signature')),
+    created_at TEXT NOT NULL,
+    last_used_at TEXT NOT NULL,
+    verified_at TEXT NOT NULL,
+    CHECK ((source = 'path') = (path IS NOT NULL))
+  ) STRICT;
+  CREATE INDEX media_files_used ON media_files (last_used_at);
+
+  -- What was downloaded to make a file of the cache: it may have been compressed.
+  CREATE TABLE media_downloads (
+    packed TEXT NOT NULL,
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
+    -- Null where it was not computed.
+    sha512 TEXT CHECK (length(sha512) = 128),
+    file_sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
+    PRIMARY KEY (packed, sha256)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX media_downloads_sha512 ON media_downloads (packed, sha512)
+    WHERE sha512 IS NOT NULL;
+  CREATE INDEX media_downloads_file ON media_downloads (file_sha256);
+
+  -- Jobs that use a file; those that have ended do not count.
+  CREATE TABLE media_uses (
+    sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
+    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    PRIMARY KEY (sha256, job_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX media_uses_job ON media_uses (job_id);
+`;
+
+/** How an empty file gets this schema. */
+export const SCHEMA = `${JOB_TABLES}${LOCAL_TABLES}`;
