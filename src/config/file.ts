@@ -1,10 +1,8 @@
-// The file of the configuration as TOML: what is in it that nobody knows, and what stands there twice.
-// Values are read by config_sources.ts.
+// The configuration file as TOML: its syntax and its keys. sources.ts reads the values.
 
-import { parse as parseToml } from "@std/toml/parse";
+import { parse as parseToml, TomlError } from "smol-toml";
 import type { Definition } from "./definition.ts";
-import { duplicatesOf } from "./duplicates.ts";
-import { type FieldError, messageOf } from "../domain/error.ts";
+import type { FieldError } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/field_check.ts";
 
@@ -27,25 +25,18 @@ export function readConfigFile(
   errors: FieldError[],
 ): Readonly<Record<string, unknown>> {
   if (file === undefined) return {};
-  const twice = duplicatesOf(file.text);
-  for (const { name, line, first } of twice) {
-    const message = `${file.path}: ${name} stands in line ${first} and again in line ${line}`;
-    errors.push({ field: name, code: "Invalid", message });
-  }
   let parsed: Record<string, unknown>;
   try {
     parsed = parseToml(file.text);
   } catch (error) {
-    const [what] = messageOf(error).split("\n");
-    const message = `${file.path}: ${what}`;
-    // Two tables of one name are no TOML for the parser either, and it says so less well.
-    if (twice.length === 0) errors.push({ field: "config", code: "Invalid", message });
+    errors.push({ field: "config", code: "Invalid", message: syntaxText(file.path, error) });
     return {};
   }
   refuseUnknownKeys(parsed, [...top, ...Object.keys(tables)], file.path, errors);
   for (const [name, definitions] of Object.entries(tables)) {
     const table = parsed[name];
-    if (table !== undefined && !isJsonObject(table)) {
+    // A date of TOML is an object as well.
+    if (table !== undefined && (!isJsonObject(table) || table instanceof Date)) {
       const message = `${file.path}: ${name}: expected a table [${name}]`;
       errors.push({ field: name, code: "Invalid", message });
     } else if (isJsonObject(table)) {
@@ -54,6 +45,13 @@ export function readConfigFile(
     }
   }
   return parsed;
+}
+
+/** `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it. */
+function syntaxText(path: string, error: unknown): string {
+  if (!(error instanceof TomlError)) throw error;
+  const [first = ""] = error.message.split("\n");
+  return `${path}:${error.line}:${error.column}: ${first.replace(/^Invalid TOML document: /, "")}`;
 }
 
 function refuseUnknownKeys(

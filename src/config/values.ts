@@ -67,9 +67,10 @@ const SIZE_MAX = 1024 ** 5;
 
 const sizeOf = (raw: unknown) => {
   if (raw === "off") return 0;
-  const [, digits, unit = ""] = /^(\d{1,16})([KMGT]iB)?$/.exec(String(raw)) ?? [];
+  const text = typeof raw === "string" || typeof raw === "number" ? String(raw) : "";
+  const [, digits, unit = ""] = /^(\d{1,16})([KMGT]iB)?$/.exec(text) ?? [];
   const bytes = Number(digits ?? Number.NaN) * (BYTES[unit] ?? Number.NaN);
-  if (typeof raw !== "boolean" && bytes <= SIZE_MAX) return bytes;
+  if (bytes <= SIZE_MAX) return bytes;
   throw wanted(raw, `a size such as 1048576, 20MiB or 64GiB, from 0 to ${SIZE_MAX} bytes, or off`);
 };
 
@@ -147,9 +148,9 @@ export const readHosts: Read<readonly string[]> = (raw) => {
 export function readInterval(minSeconds: number, maxSeconds: number): Read<number> {
   const read = (raw: unknown) => {
     if (raw === "off" || raw === 0 || raw === "0") return 0;
-    const seconds = typeof raw === "number" ? raw : durationSeconds(String(raw));
+    const seconds = typeof raw === "string" ? durationSeconds(raw) : raw;
     if (
-      seconds === undefined || !Number.isInteger(seconds) || seconds < minSeconds ||
+      typeof seconds !== "number" || !Number.isInteger(seconds) || seconds < minSeconds ||
       seconds > maxSeconds
     ) {
       throw wanted(

@@ -1,53 +1,98 @@
-// What stands in the file twice, and what only looks so.
+// What the configuration file may not hold: duplicates, control characters, integers that a number
+// cannot hold, and whatever else is not TOML. Every refusal names the line and the column.
 
-import { assertEquals, assertThrows } from "@std/assert";
-import { duplicatesOf } from "../../src/config/duplicates.ts";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 
-function found(text: string): string[] {
-  return duplicatesOf(text).map(({ name, line, first }) => `${name} ${first} ${line}`);
+function read(text: string): Config {
+  const file = { path: "/z.toml", text };
+  return readConfig({ flags: {}, env: {}, cwd: "/", os: "linux", file });
 }
 
-Deno.test("duplicatesOf() finds keys of one table and tables that stand twice", () => {
-  assertEquals(found("slots = 1\nslots = 2\nslots = 3"), ["slots 1 2", "slots 1 3"]);
-  assertEquals(found('slots = 1\n\n"slots" = 2'), ["slots 1 3"]);
-  assertEquals(found("[limits]\na = 1\n[policy]\na = 1\n[limits]\nb = 1\na = 2"), [
-    "[limits] 1 5",
-    "a 2 7",
-  ]);
-  assertEquals(found("[ limits ]\n['limits'] # again"), ["[limits] 1 2"]);
-  assertEquals(found("limits.a = 1\nlimits . a = 2"), ["limits.a 1 2"]);
-});
+/** The messages of a file that is refused. */
+function problems(text: string): string[] {
+  const error = assertThrows(() => read(text), AgentError);
+  assertEquals(error.code, "invalid_argument");
+  return error.errors.map(({ message }) => message);
+}
 
-Deno.test("duplicatesOf() is not misled by texts, comments and lists", () => {
-  for (
-    const text of [
-      "a = 1\n# a = 2\nb = 3 # a = 4",
-      'a = "x"\nb = "a = 1"\nc = \'a = 2\'',
-      'a = """\na = 1\nb = 2\n"""\nb = 3',
-      'a = """\n\\"""\na = 1\n"""\nb = 3',
-      "a = '''\na = 1\n'''\nb = [\n  \"a = 2\",\n  # a = 3\n]\nc = 4",
-      'a = [1,\n2]\nb = "]"\nc = "["\nd = 1',
-      "[[x]]\na = 1\n[[x]]\na = 1",
-      "not toml\nnot toml",
-      "",
-    ]
-  ) {
-    assertEquals(found(text), [], text);
+const TWICE: readonly [text: string, place: string][] = [
+  ["slots = 3\nslots = 4", "2:1"],
+  ['slots = 1\n\n"slots" = 2', "3:1"],
+  ["[limits]\ntasks_max = 5\n[policy]\nvcpus_max = 5\n[limits]\nretry_max = 3", "5:2"],
+  ["[ limits ]\n['limits'] # again", "2:2"],
+  ["limits.tasks_max = 1\nlimits . tasks_max = 2", "2:1"],
+  ["limits = { tasks_max = 1, tasks_max = 2 }", "1:27"],
+  ["limits = { tasks_max = 1 }\n[limits]\nretry_max = 2", "2:2"],
+];
+
+Deno.test("readConfig() refuses a key or a table that the file defines twice", () => {
+  for (const [text, place] of TWICE) {
+    const [message = "", ...others] = problems(text);
+    assertEquals(others, []);
+    assert(message.startsWith(`/z.toml:${place}: trying to redefine`), message);
   }
 });
 
-Deno.test("readConfig() refuses a file in which a setting or a table stands twice", () => {
-  const read = (text: string) => {
-    const file = { path: "/z.toml", text };
-    const sources = { flags: {}, env: {}, cwd: "/", os: "linux", file };
-    return assertThrows(() => readConfig(sources), AgentError).errors.map(({ message }) => message);
-  };
-  assertEquals(read("slots = 3\nslots = 4"), [
-    "/z.toml: slots stands in line 1 and again in line 2",
+Deno.test("readConfig() refuses control characters in texts and comments", () => {
+  const kinds = ['vmadm = "/a\u0001"', "vmadm = '/a\u007f'", 'vmadm = """/\u0002"""'];
+  for (const [at, text] of kinds.entries()) {
+    const column = [12, 12, 13][at];
+    assertEquals(problems(text), [
+      `/z.toml:1:${column}: control characters are not allowed in strings`,
+    ]);
+  }
+  assertEquals(problems("slots = 1 # \u0000"), [
+    "/z.toml:1:13: control characters are not allowed in comments",
   ]);
-  assertEquals(read("[limits]\ntasks_max = 5\n[limits]\nretry_max = 3"), [
-    "/z.toml: [limits] stands in line 1 and again in line 3",
+});
+
+Deno.test("readConfig() refuses an integer that a number cannot hold", () => {
+  for (const integer of ["9007199254740993", "-9007199254740993", "0x7fffffffffffffff"]) {
+    assertEquals(problems(`[limits]\ntasks_max = ${integer}`), [
+      "/z.toml:2:13: integer value cannot be represented losslessly",
+    ]);
+  }
+});
+
+Deno.test("readConfig() names line and column where the file is not TOML", () => {
+  assertEquals(problems("slots = \n"), ["/z.toml:1:9: invalid value"]);
+  assertEquals(problems("slots = 1\rvmadm = '/a'").length, 1);
+  const [deep = ""] = problems(`media_dir = ${"[".repeat(5000)}`);
+  assert(deep.startsWith("/z.toml:1:"), deep);
+});
+
+Deno.test("readConfig() takes dotted keys and inline tables for the same settings", () => {
+  for (
+    const text of [
+      "[limits]\ntasks_max = 7",
+      "limits.tasks_max = 7",
+      "limits = { tasks_max = 7 }",
+      '["limits"]\r\n"tasks_max" = 0x7 # tasks_max = 8\r\n',
+    ]
+  ) assertEquals(read(text).limits.tasks_max.value, 7);
+});
+
+Deno.test("readConfig() takes no other kind of value for a table or a setting", () => {
+  for (const value of ["3", "[]", "2026-01-01", '"tasks_max"', "[[]]"]) {
+    assertEquals(problems(`limits = ${value}`), ["/z.toml: limits: expected a table [limits]"]);
+  }
+  assertEquals(problems("[[limits]]\ntasks_max = 1"), [
+    "/z.toml: limits: expected a table [limits]",
   ]);
+  for (const value of ["2026-01-01", "{ a = 1 }", "[4]", "nan", "inf", "4.5", "true"]) {
+    for (const key of ["slots", "cache_max", "index_interval"]) {
+      const [message = "", ...others] = problems(`${key} = ${value}`);
+      assertEquals(others, []);
+      assert(message.startsWith(`/z.toml: ${key}: `), message);
+    }
+  }
+});
+
+Deno.test("readConfig() takes no key of the prototype for a setting", () => {
+  for (const text of ["constructor = 1", "__proto__ = 1", "[limits]\nconstructor = 1"]) {
+    assertEquals(problems(text).length, 1, text);
+  }
 });
