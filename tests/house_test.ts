@@ -46,10 +46,6 @@ const ROOMS: Record<string, readonly string[]> = {
     "metrics",
     "store",
     "host",
-    "http/app_deps.ts",
-    "http/request/idempotency.ts",
-    "http/routes/job_change.ts",
-    "http/routes/job_refusal.ts",
   ],
   runner: ["domain", "program", "metrics", "store", "sandbox", "capabilities"],
   http: [

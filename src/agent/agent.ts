@@ -28,7 +28,6 @@ import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import type { MachineDeps, MachineReader } from "../http/app_deps.ts";
 import { countedShortWay } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
@@ -41,7 +40,7 @@ import { takeStateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
 import { openReloads, type ReloadReport } from "./reload.ts";
-import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
+import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
@@ -166,11 +165,11 @@ async function assemble(
     wording: config.compat.value,
     log,
     // Turns of their own: callers hold up no task.
-    machines: machineDeps(
-      ground,
-      countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
-    ),
-    media: { files: mirror.files, workflow: FETCH_MEDIUM_WORKFLOW.uuid },
+    machines: {
+      vmadm: countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
+      policy: openPolicy(ground),
+    },
+    mediaFiles: mirror.files,
     allowedHosts: [...config.allowed_hosts.value, ...gate.ownHosts],
     routes: [
       ...index.routes,
@@ -241,16 +240,6 @@ function beginBackground(ground: Ground, mirror: Mirror): void {
     await syncing.stop();
     syncing = syncRegularly(mirror, next.index_interval.value, log);
   });
-}
-
-/** What the machine routes look at, and the built-in workflows that they start jobs of. */
-function machineDeps(ground: Ground, vmadm: MachineReader): MachineDeps {
-  return {
-    vmadm,
-    policy: openPolicy(ground),
-    provisionWorkflow: PROVISION_MACHINE.uuid,
-    actionWorkflows: ACTION_WORKFLOWS,
-  };
 }
 
 /**

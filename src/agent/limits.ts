@@ -2,7 +2,7 @@
 
 import type { CapabilityLimits } from "../capabilities/capability.ts";
 import type { Config } from "../config/config.ts";
-import type { HttpLimits } from "../http/app_deps.ts";
+import type { HttpLimits } from "../http/context.ts";
 import type { ConnectionLimits } from "../http/listen/connection_watch.ts";
 import type { TaskLimits } from "../sandbox/task_limits.ts";
 

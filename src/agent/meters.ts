@@ -1,7 +1,7 @@
 // The meters of the agent at the places where they turn.
 
 import { isJsonObject } from "../domain/json.ts";
-import type { ConsoleStream, MachineReader } from "../http/app_deps.ts";
+import type { ConsoleStream, MachineReader } from "../http/context.ts";
 import type { JobResult, Meters } from "../metrics/meters.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { TaskRecord } from "../store/job_store.ts";

@@ -1,88 +1,96 @@
-// The jobs of one machine, by their target. Anyone may give a job that target; only jobs of the
-// provisioning workflow make machines, and only those tell how a machine was made.
+// The jobs of one machine, found by their target. Any job may have that target; only jobs of the
+// provisioning workflow make machines, and only they say how a machine was made.
 
 import { AgentError } from "../domain/error.ts";
-import type { JobUuid } from "../domain/id.ts";
+import { isUuid, type JobUuid } from "../domain/id.ts";
 import { isUndoing, type Job, type NewJob } from "../domain/job/job.ts";
 import { EXECUTIONS, isFinal } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";
-import type { AppDeps } from "../http/app_deps.ts";
+import type { Store } from "../store/store.ts";
+import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
+import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 
-/** Newest jobs of a machine that are looked at first; as many again while they tell nothing. */
-const JOBS_LOOKED_AT = 16;
-/** Newest jobs of a machine among which those that make it are looked for at most. */
-const JOBS_LOOKED_AT_MAX = 1024;
+/** Newest jobs of a machine that are read first; more while none of them made the machine. */
+const JOBS_READ = 16;
+/** Newest jobs of a machine that are read at most. */
+const JOBS_READ_MAX = 1024;
 
-/** What begins the target of every job that makes a machine. */
+/** Unfinished jobs of each execution whose machines are listed. */
+const MAKING_MAX = 10_000;
+
+/** The prefix of the target of every job of a machine. */
 export const MACHINE_TARGET = "/machines/";
 
-/** The target of every job that makes this machine. */
+/** The target of every job of this machine. */
 export function machineTarget(uuid: string): string {
   return MACHINE_TARGET + uuid;
 }
 
 /**
- * Newest first, jobs of every workflow; more of them while none of these makes machines. What came
- * before the machine was deleted is of another machine, and is left out.
+ * Jobs of every workflow, newest first, back to the one that made the machine. Jobs before its last
+ * deletion belong to an earlier machine, and are left out.
  */
-export async function jobsOf(target: string, { store, machines }: AppDeps): Promise<Job[]> {
+export async function jobsOf(target: string, { jobs: store }: JobsOnly): Promise<Job[]> {
   const isDeletion = ({ workflow_uuid, execution }: Job) =>
-    workflow_uuid === machines.actionWorkflows.delete && execution === "succeeded";
-  for (let limit = JOBS_LOOKED_AT;; limit = Math.min(limit * 8, JOBS_LOOKED_AT_MAX)) {
-    const jobs = await store.jobs.ofTarget(target, limit);
+    workflow_uuid === ACTION_WORKFLOWS.delete && execution === "succeeded";
+  for (let limit = JOBS_READ;; limit = Math.min(limit * 8, JOBS_READ_MAX)) {
+    const jobs = await store.ofTarget(target, limit);
     const end = jobs.findIndex(isDeletion);
     if (end >= 0) return jobs.slice(0, end);
-    const enough = jobs.some(({ workflow_uuid }) => workflow_uuid === machines.provisionWorkflow);
-    if (enough || jobs.length < limit || limit === JOBS_LOOKED_AT_MAX) return jobs;
+    const enough = jobs.some(isProvisioning);
+    if (enough || jobs.length < limit || limit === JOBS_READ_MAX) return jobs;
   }
 }
 
-/** A job with the target of its machine, which no other job has; or the one that does the same. */
+/** The part of the store that a machine's jobs are read from. */
+export type JobsOnly = Pick<Store, "jobs">;
+
+/** A new job that may have its machine, or the unfinished job that does the same. */
 export type Claim =
   | { readonly kind: "free"; readonly job: NewJob }
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
 
-/** What the jobs of a machine tell of it. */
+/** What is known of a machine from its jobs. */
 export interface MachineHistory {
-  /** The job that stands for the machine. */
+  /** The job that is shown as the machine's. */
   readonly job: Job | undefined;
-  /** Media that were put into its zone and not taken out, as the machine sees them. */
+  /** Media in its zone: placed and not ejected, as paths inside the machine. */
   readonly media: readonly string[];
 }
 
 /**
- * What the jobs of a machine tell of it. The job that stands for it is the newest of the provisioning
- * workflow; requests that failed because the machine is there are passed over while the one that made
- * it is known.
- * @param machine The machine as vmadm describes it; null when there is none
+ * Reads what is known of a machine from its jobs. Its job is the newest of the provisioning workflow;
+ * jobs that failed because the machine exists are skipped while the one that made it is known.
+ * @param machine as vmadm describes it; null when there is none
  */
 export async function historyOf(
   uuid: string,
   machine: JsonObject | null,
-  deps: AppDeps,
+  store: JobsOnly,
 ): Promise<MachineHistory> {
-  const jobs = await jobsOf(machineTarget(uuid), deps);
-  const making = jobs.filter((job) => isProvisioning(job, deps));
+  const jobs = await jobsOf(machineTarget(uuid), store);
+  const making = jobs.filter(isProvisioning);
   const stands = ({ execution }: Job) => execution === "succeeded" || !isFinal(execution);
   const job = (machine === null ? undefined : making.find(stands)) ?? making[0];
   if (machine === null) return { job, media: [] };
   const placed = job === undefined || !stands(job) ? [] : placedBy(job);
-  const ejected = jobs.flatMap((later) => ejectedBy(later, deps));
+  const ejected = jobs.flatMap(ejectedBy);
   const media = [...placed.filter((file) => !ejected.includes(file)), ...attachedMedia(machine)];
   return { job, media: [...new Set(media)] };
 }
 
-function isProvisioning({ workflow_uuid }: Job, { machines }: AppDeps): boolean {
-  return workflow_uuid === machines.provisionWorkflow;
+/** Whether a job makes a machine. */
+export function isProvisioning({ workflow_uuid }: Job): boolean {
+  return workflow_uuid === PROVISION_MACHINE.uuid;
 }
 
 function placedBy({ props }: Job): string[] {
   return typeof props.medium_file === "string" ? [props.medium_file] : [];
 }
 
-function ejectedBy({ workflow_uuid, chain_results }: Job, { machines }: AppDeps): string[] {
-  if (workflow_uuid !== machines.actionWorkflows.eject) return [];
+function ejectedBy({ workflow_uuid, chain_results }: Job): string[] {
+  if (workflow_uuid !== ACTION_WORKFLOWS.eject) return [];
   return chain_results.flatMap(({ error, result }) =>
     error === "" && isJsonObject(result) && Array.isArray(result.files)
       ? result.files.filter((file): file is string => typeof file === "string")
@@ -90,22 +98,55 @@ function ejectedBy({ workflow_uuid, chain_results }: Job, { machines }: AppDeps)
   );
 }
 
-/** The unfinished job that holds a machine; one that makes it comes before those of other workflows. */
-export async function holderOf(target: string, deps: AppDeps): Promise<Job | undefined> {
-  const { jobs } = deps.store;
-  // However many finished jobs are newer than it.
+/** The unfinished job that holds a machine; one that makes the machine comes first. */
+export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job | undefined> {
+  // Asked by execution, since any number of finished jobs may be newer.
   const unfinished = await Promise.all(
     EXECUTIONS.filter((execution) => !isFinal(execution))
-      .map((execution) => jobs.list({ target, execution }, { limit: JOBS_LOOKED_AT })),
+      .map((execution) => jobs.list({ target, execution }, { limit: JOBS_READ })),
   );
-  const newest = await jobs.ofTarget(target, JOBS_LOOKED_AT);
+  const newest = await jobs.ofTarget(target, JOBS_READ);
   const holding = [...unfinished.flat().map(({ job }) => job), ...newest.filter(isUndoing)];
-  return holding.find((job) => isProvisioning(job, deps)) ?? holding[0];
+  return holding.find(isProvisioning) ?? holding[0];
 }
 
-/** That another job holds a machine, as an error that names it. */
+/** The error for a machine that another job holds. */
 export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
   const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
     `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;
   return new AgentError("conflict", message);
+}
+
+/** A machine of the host, or the job that is about to make one. */
+export interface ListedMachine {
+  readonly uuid: string;
+  readonly machine: JsonObject | null;
+  readonly job: Job | undefined;
+}
+
+/** Lists every machine of the host, and those that a job is about to make. */
+export async function listAllMachines(
+  vmadm: { list(): Promise<JsonObject[]> },
+  { jobs }: JobsOnly,
+): Promise<ListedMachine[]> {
+  const listed = new Map<string, ListedMachine>();
+  for (const machine of await vmadm.list()) {
+    const uuid = String(machine.uuid);
+    listed.set(uuid, { uuid, machine, job: undefined });
+  }
+  const workflow_uuid = PROVISION_MACHINE.uuid;
+  for (const execution of EXECUTIONS.filter((execution) => !isFinal(execution))) {
+    const making = await jobs.list({ execution, workflow_uuid }, { limit: MAKING_MAX });
+    for (const { job } of making) {
+      const uuid = machineUuidOf(job);
+      if (uuid !== undefined && !listed.has(uuid)) listed.set(uuid, { uuid, machine: null, job });
+    }
+  }
+  return [...listed.values()];
+}
+
+/** The machine that a provisioning job makes. */
+function machineUuidOf({ target }: Job): string | undefined {
+  const uuid = target?.startsWith(MACHINE_TARGET) ? target.slice(MACHINE_TARGET.length) : undefined;
+  return isUuid(uuid) ? uuid : undefined;
 }

@@ -1,9 +1,15 @@
-// Jobs that make machines and act on them. A machine may have many finished jobs but one unfinished
-// one: a second job with other wishes would undo what the first one does. `target` with equal params
-// is refused by the store; other jobs are refused here, one request at a time.
+// Jobs that make machines and act on them. A machine has at most one unfinished job: a second one would
+// undo what the first does. The store refuses a second job with equal params; this file refuses all
+// others, one request at a time.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { type JobUuid, type MachineUuid, parseUuid, type WorkflowUuid } from "../domain/id.ts";
+import {
+  type JobUuid,
+  type MachineUuid,
+  type NewUuid,
+  parseUuid,
+  type WorkflowUuid,
+} from "../domain/id.ts";
 import type { Idempotency, NewJob } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
@@ -15,14 +21,36 @@ import {
 } from "../domain/machine/action.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
-import type { AppDeps } from "../http/app_deps.ts";
-import { earlierJob } from "../http/request/idempotency.ts";
-import { jobNotFound, jobRefusal } from "../http/routes/job_change.ts";
+import { earlierJob, jobNotFound, jobRefusal } from "../store/job_refusal.ts";
+import type { Store } from "../store/store.ts";
 import { type Claim, historyOf, holderOf, machineTarget, otherJob } from "./history.ts";
-import { claimMachine, jobOfGone, jobToJoin, paramsOf } from "./provision_job.ts";
-import { requireOwnMachine } from "../domain/policy.ts";
+import {
+  claimMachine,
+  jobOfGone,
+  jobToJoin,
+  type MachineLookup,
+  paramsOf,
+} from "./provision_job.ts";
+import { builtinWorkflow } from "./media_jobs.ts";
+import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
+import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
+import { type Policy, requireOwnMachine } from "../domain/policy.ts";
+import type { Now } from "../domain/instant.ts";
 
-/** What a caller who asked for a machine, or for something to be done to one, is told. */
+/** What the jobs of machines are made with. */
+export interface MachineJobsContext {
+  readonly store: Pick<Store, "jobs" | "workflows">;
+  readonly vmadm: MachineLookup;
+  readonly policy: Policy;
+  /** Jobs of all kinds that may be unfinished. */
+  readonly unfinishedJobsMax: number;
+  /** Tells the runner that a job may be due. */
+  readonly wake: () => void;
+  readonly now: Now;
+  readonly newUuid: NewUuid;
+}
+
+/** A machine and the job that works on it. */
 interface StartedMachine {
   readonly uuid: MachineUuid;
   readonly job_uuid: JobUuid;
@@ -31,21 +59,21 @@ interface StartedMachine {
 /** What became of a request for a job of a machine. */
 export interface MachineStart {
   readonly started: StartedMachine;
-  /** Whether an earlier request under the same idempotency key is answered again. */
+  /** Whether this repeats the answer to an earlier request under the same idempotency key. */
   readonly replayed: boolean;
 }
 
 export interface MachineJobs {
-  /** Whether jobs of this workflow are made here, whoever asks for them. */
+  /** Whether jobs of this workflow must be made here. */
   owns(workflow: WorkflowUuid): boolean;
   /**
-   * Starts the making of a machine. An equal request for the same uuid is answered with the job
-   * that there is, while that is unfinished, or when it has made the machine.
+   * Starts to make a machine. An equal request for the same uuid gets the existing job, while that is
+   * unfinished or after it has made the machine.
    * @throws {AgentError} `conflict` naming another unfinished job of the machine; `not_found`
    */
   start(request: MachineRequest, idempotency?: Idempotency): Promise<MachineStart>;
   /**
-   * Starts an action on a machine. An equal one that is unfinished is joined.
+   * Starts an action on a machine, or joins an equal unfinished one.
    * @throws {AgentError} `not_found`; `conflict` for another unfinished job of the machine, and for a
    * state or brand that does not allow the action; `forbidden` by the policy
    */
@@ -56,51 +84,50 @@ export interface MachineJobs {
     idempotency?: Idempotency,
   ): Promise<MachineStart>;
   /**
-   * Writes a job that was asked for by POST /jobs, once its params are known to be a request. Its
-   * target becomes the machine's; without a uuid in its params, a machine that is made gets the job's.
+   * Writes a job of POST /jobs, after the same checks. Its target becomes the machine's; without a uuid
+   * in its params, a new machine gets the job's.
    * @throws {AgentError} `invalid_argument`; else as above
    */
   create(job: NewJob): Promise<CreateJobOutcome>;
   /**
-   * Makes a finished job of a machine anew, under the rules of a new one: a machine that had the uuid
-   * of its job gets that of the new job.
+   * Retries a finished job of a machine, under the rules of a new one. A machine named after its job is
+   * named after the new job.
    * @throws {AgentError} `invalid_argument`; else as above
    */
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
-export function openMachineJobs(deps: AppDeps): MachineJobs {
+export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   let last: Promise<unknown> = Promise.resolve();
-  /** Runs one function after the other, so that nothing comes between its check and its write. */
+  /** Runs functions one after another, so that nothing comes between a check and its write. */
   const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
     const mine = last.then(run);
     last = mine.catch(() => {});
     return mine;
   };
   const actionOf = (workflow: WorkflowUuid) =>
-    MACHINE_ACTIONS.find((action) => deps.machines.actionWorkflows[action] === workflow);
-  /** What a job of anyone's making has to pass; vmadm is asked before its turn comes. */
+    MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
+  /** Prepares the claim of a job; vmadm is asked before the job's turn comes. */
   const claimsOf = async (job: NewJob, replaces?: JobUuid): Promise<() => Promise<Claim>> => {
     const action = actionOf(job.workflow.uuid);
-    if (action === undefined) return () => claimMachine(job, deps, replaces);
-    const wish = await prepareAction(action, job, deps);
-    return () => claimForAction(wish, job, deps);
+    if (action === undefined) return () => claimMachine(job, context, replaces);
+    const request = await prepareAction(action, job, context);
+    return () => claimForAction(request, job, context);
   };
-  const { store, limits } = deps;
+  const { store, unfinishedJobsMax } = context;
   return {
-    owns: (workflow) =>
-      workflow === deps.machines.provisionWorkflow || actionOf(workflow) !== undefined,
+    owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (request, idempotency) => {
-      const gone = request.uuid === undefined ? undefined : await jobOfGone(request.uuid, deps);
-      return await inTurn(() => startMachine(request, gone, idempotency, deps));
+      const gone = request.uuid === undefined ? undefined : await jobOfGone(request.uuid, context);
+      return await inTurn(() => startMachine(request, gone, idempotency, context));
     },
     act: async (action, uuid, options, idempotency) => {
-      const earlier = await replayOf(idempotency, deps);
+      const earlier = await replayOf(idempotency, store);
       if (earlier !== undefined) return earlier;
-      const workflow = await builtinWorkflow(deps.machines.actionWorkflows[action], deps);
-      const job = newJob(workflow, { uuid, ...options }, machineTarget(uuid), idempotency, deps);
-      const wish = await prepareAction(action, job, deps);
-      return await inTurn(() => startAction(wish, job, deps));
+      const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
+      const job = newJob(workflow, { uuid, ...options }, machineTarget(uuid), idempotency, context);
+      const request = await prepareAction(action, job, context);
+      return await inTurn(() => startAction(request, job, context));
     },
     create: async (job) => {
       const claims = await claimsOf(job);
@@ -110,7 +137,7 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
         if (earlier !== undefined) return earlier;
         const claim = await claims();
         if (claim.kind === "duplicate") return claim;
-        return await store.jobs.create(claim.job, limits.unfinishedJobsMax);
+        return await store.jobs.create(claim.job, unfinishedJobsMax);
       });
     },
     retry: async (uuid, successor) => {
@@ -118,7 +145,7 @@ export function openMachineJobs(deps: AppDeps): MachineJobs {
       return await inTurn(async () => {
         const claim = await claims();
         if (claim.kind === "duplicate") return claim;
-        return await store.jobs.retry(uuid, claim.job, limits.unfinishedJobsMax);
+        return await store.jobs.retry(uuid, claim.job, unfinishedJobsMax);
       });
     },
   };
@@ -128,53 +155,62 @@ async function startMachine(
   request: MachineRequest,
   gone: JobUuid | undefined,
   idempotency: Idempotency | undefined,
-  deps: AppDeps,
+  context: MachineJobsContext,
 ): Promise<MachineStart> {
-  const earlier = await replayOf(idempotency, deps);
+  const { store } = context;
+  const earlier = await replayOf(idempotency, store);
   if (earlier !== undefined) return earlier;
-  const uuid = request.uuid ?? deps.newUuid<MachineUuid>();
+  const uuid = request.uuid ?? context.newUuid<MachineUuid>();
   const params = paramsOf(request, uuid);
   const target = machineTarget(uuid);
   if (request.uuid !== undefined) {
-    const job = await jobToJoin(target, params, gone, deps);
+    const job = await jobToJoin(target, params, gone, store);
     if (job !== undefined) return { started: { uuid, job_uuid: job.uuid }, replayed: false };
   }
-  const workflow = await builtinWorkflow(deps.machines.provisionWorkflow, deps);
-  return await written(newJob(workflow, params, target, idempotency, deps), uuid, deps);
+  const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
+  return await written(newJob(workflow, params, target, idempotency, context), uuid, context);
 }
 
-async function startAction(wish: ActionWish, job: NewJob, deps: AppDeps): Promise<MachineStart> {
-  const earlier = await replayOf(job.idempotency, deps);
+async function startAction(
+  request: ActionRequest,
+  job: NewJob,
+  context: MachineJobsContext,
+): Promise<MachineStart> {
+  const earlier = await replayOf(job.idempotency, context.store);
   if (earlier !== undefined) return earlier;
-  const claim = await claimForAction(wish, job, deps);
+  const claim = await claimForAction(request, job, context);
   if (claim.kind === "duplicate") {
-    return { started: { uuid: wish.uuid, job_uuid: claim.job_uuid }, replayed: false };
+    return { started: { uuid: request.uuid, job_uuid: claim.job_uuid }, replayed: false };
   }
-  return await written(claim.job, wish.uuid, deps);
+  return await written(claim.job, request.uuid, context);
 }
 
-/** @throws {AgentError} what the store says against it */
-async function written(job: NewJob, uuid: MachineUuid, deps: AppDeps): Promise<MachineStart> {
-  const outcome = await deps.store.jobs.create(job, deps.limits.unfinishedJobsMax);
+/** @throws {AgentError} see jobRefusal() */
+async function written(
+  job: NewJob,
+  uuid: MachineUuid,
+  { store, unfinishedJobsMax, wake }: MachineJobsContext,
+): Promise<MachineStart> {
+  const outcome = await store.jobs.create(job, unfinishedJobsMax);
   if (outcome.kind === "duplicate") {
     return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };
   }
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  if (outcome.kind === "created") deps.wake();
+  if (outcome.kind === "created") wake();
   return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: outcome.kind === "repeated" };
 }
 
-/** What an earlier request under the key was answered with; undefined when there was none. */
+/** The answer to an earlier request under the key; undefined when there was none. */
 async function replayOf(
   idempotency: Idempotency | undefined,
-  { store }: AppDeps,
+  store: Pick<Store, "jobs">,
 ): Promise<MachineStart | undefined> {
   const earlier = await earlierJob(idempotency, store.jobs);
   if (earlier === undefined) return undefined;
   const job_uuid = earlier.job.uuid;
   const job = await store.jobs.get(job_uuid);
   if (job === undefined) throw jobNotFound(job_uuid);
-  // Every request that ends here has made its job with the machine's uuid in it.
+  // Every such job was made with the machine's uuid in its params.
   return { started: { uuid: job.params.uuid as MachineUuid, job_uuid }, replayed: true };
 }
 
@@ -183,7 +219,7 @@ function newJob(
   params: JsonObject,
   target: string,
   idempotency: Idempotency | undefined,
-  { newUuid, now }: AppDeps,
+  { newUuid, now }: MachineJobsContext,
 ): NewJob {
   const created_at = now();
   return {
@@ -197,20 +233,8 @@ function newJob(
   };
 }
 
-async function builtinWorkflow(uuid: WorkflowUuid, { store }: AppDeps): Promise<Workflow> {
-  const stored = await store.workflows.get(uuid);
-  if (stored !== undefined) return stored.workflow;
-  throw new AgentError(
-    "not_found",
-    `Cannot start the job: its built-in workflow ${uuid} is missing`,
-  );
-}
-
-// Jobs that act on a machine: what they ask for, held against the machine and the policy before a row
-// is written.
-
-/** An action that was asked for, with the machine as it was then. */
-interface ActionWish {
+/** An action on a machine, and the machine as it was when asked. */
+interface ActionRequest {
   readonly action: MachineAction;
   readonly uuid: MachineUuid;
   readonly options: JsonObject;
@@ -224,8 +248,8 @@ interface ActionWish {
 async function prepareAction(
   action: MachineAction,
   { params, target }: NewJob,
-  deps: AppDeps,
-): Promise<ActionWish> {
+  { store, vmadm }: MachineJobsContext,
+): Promise<ActionRequest> {
   const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
   const given = parseActionOptions(action, params, ["uuid"]);
   if (target !== null && target !== machineTarget(uuid)) {
@@ -233,30 +257,29 @@ async function prepareAction(
       machineTarget(uuid);
     throw invalidArgument("target", message);
   }
-  const machine = await deps.machines.vmadm.get(uuid);
+  const machine = await vmadm.get(uuid);
   if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   const options = action === "eject" && given.files === undefined
-    ? { files: [...(await historyOf(uuid, machine, deps)).media] }
+    ? { files: [...(await historyOf(uuid, machine, store)).media] }
     : given;
   return { action, uuid, options, machine };
 }
 
 /**
- * Gives a job its machine, unless another job has it. An equal job comes before the machine's state,
+ * Gives a job its machine, unless another job has it. The holder is checked before the machine's state,
  * which that job is changing.
  * @throws {AgentError} `conflict`, `forbidden`
  */
 async function claimForAction(
-  { action, uuid, options, machine }: ActionWish,
+  { action, uuid, options, machine }: ActionRequest,
   job: NewJob,
-  deps: AppDeps,
+  { store, policy }: MachineJobsContext,
 ): Promise<Claim> {
-  const { actionWorkflows, policy } = deps.machines;
   const target = machineTarget(uuid);
   const params = { uuid, ...options };
-  const holder = await holderOf(target, deps);
+  const holder = await holderOf(target, store);
   if (holder !== undefined) {
-    const same = holder.workflow_uuid === actionWorkflows[action] &&
+    const same = holder.workflow_uuid === ACTION_WORKFLOWS[action] &&
       canonicalJson(holder.params) === canonicalJson(params);
     if (!same) throw otherJob(holder, target);
     return { kind: "duplicate", job_uuid: holder.uuid };

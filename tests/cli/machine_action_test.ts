@@ -8,7 +8,7 @@ import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
-import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type MachineAccess } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
@@ -80,7 +80,7 @@ async function withMachine(
   })();
   const dial = (hostname: string, port: number) => Deno.connect({ hostname, port });
   const machine = { uuid: UUID, brand: "kvm", state: "running" };
-  const machines: MachineDeps = {
+  const machines: MachineAccess = {
     ...MACHINE_DEPS,
     vmadm: {
       ...NO_MACHINES,
@@ -271,10 +271,10 @@ Deno.test("machine console --listen shows the agent its token", () =>
         tokens: () => Promise.resolve([token]),
         nowMs: () => performance.now(),
       };
-      const server = await listen(createApp({ ...agent.deps, access }), {
+      const server = await listen(createApp({ ...agent.context, access }), {
         tcp: { hostname: "127.0.0.1", port: 0 },
         socketPath: null,
-        log: agent.deps.log,
+        log: agent.context.log,
       });
       try {
         await withRelay(
@@ -294,10 +294,10 @@ Deno.test("machine console --listen reaches an agent on a unix socket", () =>
   withMachine((agent) =>
     withFolder(async (folder) => {
       const socketPath = `${folder}/agent.sock`;
-      const server = await listen(createApp(agent.deps), {
+      const server = await listen(createApp(agent.context), {
         tcp: null,
         socketPath,
-        log: agent.deps.log,
+        log: agent.context.log,
       });
       try {
         await withRelay(

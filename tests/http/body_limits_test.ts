@@ -3,8 +3,8 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { until } from "../support/until.ts";
@@ -39,11 +39,11 @@ const SIZES: Readonly<Record<string, number>> = {
 };
 
 Deno.test("a body is held to the length that is claimed beside a transfer encoding", async () => {
-  await withHttpAgent(async ({ deps }) => {
+  await withHttpAgent(async ({ context }) => {
     const headers = { ...JSON_TYPE, host: "localhost", "content-length": "2" };
     const body = new Blob([" ".repeat(98) + "{}"]).stream();
     const request = new Request("http://localhost/jobs", { method: "POST", headers, body });
-    assertEquals((await createApp(deps).fetch(request, {})).status, 413);
+    assertEquals((await createApp(context).fetch(request, {})).status, 413);
   });
 });
 

@@ -2,13 +2,17 @@
 // real store. What a runner would do is done by calling the store.
 
 import { assertEquals } from "@std/assert";
-import { type JobUuid, randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
+import { type JobUuid, randomUuid, type TaskUuid } from "../../src/domain/id.ts";
 import type { TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
-import { type AppDeps, DEFAULT_HTTP_LIMITS, type MachineReader } from "../../src/http/app_deps.ts";
+import {
+  DEFAULT_HTTP_LIMITS,
+  type HttpContext,
+  type MachineReader,
+} from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
 import { Bells } from "../../src/program/loop.ts";
@@ -19,14 +23,15 @@ import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_fi
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Hold, NextStep } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { ACTION_WORKFLOWS } from "../../src/machines/workflows/machine_life.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
+import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
-export const PROVISION = uuidOf<WorkflowUuid>(777);
-export const FETCH_MEDIUM = uuidOf<WorkflowUuid>(776);
+export const PROVISION = PROVISION_MACHINE.uuid;
+export const FETCH_MEDIUM = FETCH_MEDIUM_WORKFLOW.uuid;
 
 /** A response that was read to its end. */
 export interface Answer {
@@ -49,7 +54,7 @@ export interface HttpAgent {
   readonly hints: string[];
   readonly closing: AbortController;
   /** What the application was made of. */
-  readonly deps: AppDeps;
+  readonly context: HttpContext;
   /** Sends a request, with a JSON content type when there is a body; texts are sent as they are. */
   call(method: string, path: string, body?: unknown, headers?: HeadersInit): Promise<Answer>;
 }
@@ -73,16 +78,12 @@ export const NO_MACHINES: MachineReader = {
 };
 
 /** What the machine routes are given besides their host. */
-export const MACHINE_DEPS = {
-  policy: DEFAULT_POLICY,
-  provisionWorkflow: PROVISION,
-  actionWorkflows: ACTION_WORKFLOWS,
-} as const;
+export const MACHINE_DEPS = { policy: DEFAULT_POLICY } as const;
 
 /** Runs a function with an agent that listens, and closes it whatever happens. */
 export async function withHttpAgent(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<AppDeps> = {},
+  changes: Partial<HttpContext> = {},
 ): Promise<void> {
   const store = await openSqliteStore(":memory:");
   const clock = { now: T0 };
@@ -96,12 +97,12 @@ export async function withHttpAgent(
     write: (line) => lines.push(JSON.parse(line) as JsonObject),
     now: () => clock.now,
   });
-  const deps: AppDeps = {
+  const context: HttpContext = {
     store,
     budget: openMemoryBudget(),
     wake: () => hints.push("wake"),
     changes: new Bells(),
-    changed: (uuid) => deps.changes.ring(uuid),
+    changed: (uuid) => context.changes.ring(uuid),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,
@@ -110,20 +111,20 @@ export async function withHttpAgent(
     wording: "document",
     log,
     machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
-    media: { files: filesOf(store, log), workflow: FETCH_MEDIUM },
+    mediaFiles: filesOf(store, log),
     allowedHosts: [],
     routes: [],
     closing: closing.signal,
     ...changes,
   };
   const tcp = { hostname: "127.0.0.1", port: 0 };
-  const server = await listen(createApp(deps), { tcp, socketPath: null, log });
+  const server = await listen(createApp(context), { tcp, socketPath: null, log });
   const port = server.port ?? 0;
   const url = `http://127.0.0.1:${port}`;
   try {
     const call = (method: string, path: string, body?: unknown, headers?: HeadersInit) =>
       callAt(url, method, path, body, headers);
-    await run({ url, port, store, clock, log: lines, hints, closing, deps, call });
+    await run({ url, port, store, clock, log: lines, hints, closing, context, call });
   } finally {
     closing.abort();
     await server.shutdown();

@@ -1,13 +1,13 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
 // together, short way included.
 
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { openDocumentCache } from "../../src/http/request/document_cache.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index_short_way.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short_way.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
@@ -42,15 +42,15 @@ export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>):
       indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
     ];
     await withHttpAgent(async (agent) => {
-      const { log } = agent.deps;
+      const { log } = agent.context;
       const shortWay = {
         cache,
         nowMs: () => Date.parse(now()),
         newId: () => randomUuid<JobUuid>(),
-        limits: agent.deps.limits,
+        limits: agent.context.limits,
         log,
       };
-      const app = withShortWay(createApp(agent.deps), shortWay);
+      const app = withShortWay(createApp(agent.context), shortWay);
       const tcp = { hostname: "127.0.0.1", port: 0 };
       const server = await listen(app, { tcp, socketPath: null, log });
       const port = server.port ?? 0;

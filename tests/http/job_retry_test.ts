@@ -3,7 +3,7 @@
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import type { NextStep } from "../../src/store/job_store.ts";
 import { resultOf } from "../support/job.ts";
 import {

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Hono } from "hono";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import { type AppDeps, DEFAULT_HTTP_LIMITS, type HttpEnv } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpContext, type HttpEnv } from "../../src/http/context.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { bounded } from "../../src/http/request/concurrency.ts";
 import { errorResponse } from "../../src/http/request/error_response.ts";
@@ -30,13 +30,13 @@ async function uuidsOf(agent: HttpAgent, query: string): Promise<unknown[]> {
 
 /** The application without a socket: what it reads is what the test takes. */
 async function withApp(
-  run: (app: ReturnType<typeof createApp>, deps: AppDeps) => Promise<void>,
-  changes: Partial<AppDeps>,
+  run: (app: ReturnType<typeof createApp>, context: HttpContext) => Promise<void>,
+  changes: Partial<HttpContext>,
 ): Promise<void> {
   // An agent that listens is what has all the parts; here only its application is wanted.
   await withHttpAgent(async (agent) => {
-    const app = createApp(agent.deps);
-    await run(app, agent.deps);
+    const app = createApp(agent.context);
+    await run(app, agent.context);
   }, changes);
 }
 
@@ -191,8 +191,8 @@ Deno.test("a failure before the beginning is answered as any other", async () =>
 
 Deno.test("a job that is removed while its info is read breaks the list off", async () => {
   const { store } = await watchedStore();
-  await withApp(async (app, deps) => {
-    const uuid = await finishedJob(deps);
+  await withApp(async (app, context) => {
+    const uuid = await finishedJob(context);
     for (let n = 0; n < 100; n++) await store.info.append(uuid, { n }, T0);
     const list = await get(app, `/jobs/${uuid}/info`);
     const keep = { finished_before: T0, finished_max: 0, limit: 10 };
@@ -203,7 +203,7 @@ Deno.test("a job that is removed while its info is read breaks the list off", as
 });
 
 /** A job that has ended, in the store that the application has. */
-async function finishedJob({ store, now }: AppDeps): Promise<JobUuid> {
+async function finishedJob({ store, now }: HttpContext): Promise<JobUuid> {
   const outcome = await store.jobs.create(jobOf(1));
   assert(outcome.kind === "created");
   await store.jobs.cancel(outcome.job.uuid, now());

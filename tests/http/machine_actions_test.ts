@@ -8,7 +8,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { MACHINE_ACTIONS } from "../../src/domain/machine/action.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpContext } from "../../src/http/context.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { T0 } from "../support/job.ts";
 import {
@@ -24,6 +24,7 @@ import {
   NO_MACHINES,
   NO_UUID,
   objectOf,
+  PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
 import { MACHINE, REQUEST, start } from "./machine_agent.ts";
@@ -36,7 +37,7 @@ const POSTED = MACHINE_ACTIONS.filter((action) => action !== "delete");
 async function withMachine(
   machine: JsonObject,
   run: (agent: HttpAgent, machine: JsonObject) => Promise<void>,
-  changes: Partial<AppDeps["machines"]> = {},
+  changes: Partial<HttpContext["machines"]> = {},
 ): Promise<void> {
   const there: JsonObject = { uuid: MACHINE, brand: "kvm", state: "running", ...machine };
   const vmadm = {
@@ -50,7 +51,7 @@ async function withMachine(
       const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
       await workflows.putBuiltin(life, T0);
     }
-    const uuid = MACHINE_DEPS.provisionWorkflow;
+    const uuid = PROVISION;
     const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
     await workflows.putBuiltin({ uuid, ...provision }, T0);
     await run(agent, there);

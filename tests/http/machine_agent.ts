@@ -8,7 +8,7 @@ import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { AppDeps } from "../../src/http/app_deps.ts";
+import type { HttpContext } from "../../src/http/context.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { T0, taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
@@ -29,7 +29,7 @@ export const DEADLINE_MS = 30_000;
 /** An agent with the provisioning workflow. Its host has no machines unless told otherwise. */
 export async function withMachines(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<AppDeps> = {},
+  changes: Partial<HttpContext> = {},
 ): Promise<void> {
   await withHttpAgent(async (agent) => {
     await putProvision(agent);

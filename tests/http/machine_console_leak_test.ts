@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
-import { DEFAULT_HTTP_LIMITS, type MachineDeps } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type MachineAccess } from "../../src/http/context.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";
@@ -49,7 +49,7 @@ async function withConsoles(
   })();
   const dial = (hostname: string, port: number, signal?: AbortSignal) =>
     Deno.connect({ hostname, port, ...(signal === undefined ? {} : { signal }) });
-  const machines: MachineDeps = {
+  const machines: MachineAccess = {
     ...MACHINE_DEPS,
     vmadm: {
       ...NO_MACHINES,

@@ -6,7 +6,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { createApp } from "../../src/http/app.ts";
-import { type ConsoleStream, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { type ConsoleStream, DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { machine as description } from "../domain/machine_request.ts";
 import { until } from "../support/until.ts";
 import { askRaw, consoleUrl, openConsole, shakeHands, UPGRADE } from "./console_client.ts";
@@ -94,8 +94,8 @@ Deno.test("without a WebSocket the console tells where it is", async () => {
 
 Deno.test("a caller over TLS is told a console over TLS", async () => {
   const vmadm = { ...NO_MACHINES, get: () => Promise.resolve({ uuid: MACHINE }) };
-  await withHttpAgent(async ({ deps }) => {
-    const app = createApp({ ...deps, allowedHosts: ["zone.example.com"] });
+  await withHttpAgent(async ({ context }) => {
+    const app = createApp({ ...context, allowedHosts: ["zone.example.com"] });
     const url = `https://zone.example.com:8443${PATH}`;
     const headers = { host: "zone.example.com:8443" };
     const answer = await app.request(url, { headers }, { secure: true });

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "../../src/http/context.ts";
 import type { AuditEntry } from "../../src/http/request/audit_file.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
@@ -294,11 +294,11 @@ programTest(
     withTickets((agent) =>
       withFolder(async (folder) => {
         const paths = await makeCertificate(folder, "agent");
-        const server = await listen(createApp(agent.deps), {
+        const server = await listen(createApp(agent.context), {
           tcp: { hostname: "127.0.0.1", port: 0 },
           socketPath: null,
           tls: await readTlsIdentity(paths),
-          log: agent.deps.log,
+          log: agent.context.log,
         });
         const caCerts = [await Deno.readTextFile(paths.certPath)];
         const client = Deno.createHttpClient({ caCerts });

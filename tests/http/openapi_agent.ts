@@ -19,11 +19,11 @@ import { runCommand } from "../../src/host/command.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
-import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpContext } from "../../src/http/context.ts";
 import { readinessRoutes } from "../../src/http/routes/health.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
-import { indexTreeRoutes } from "../../src/http/routes/index_short_way.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index/short_way.ts";
 import { metricsRoutes } from "../../src/http/routes/metrics.ts";
 import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
 import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";
@@ -69,8 +69,8 @@ const MEDIUM: MediaFile = {
 /** What the agents of one test share, since it takes long to make. */
 export interface World {
   /** The routes of the index, whose mirror has been synced. */
-  readonly routes: AppDeps["routes"];
-  readonly machines: AppDeps["machines"];
+  readonly routes: HttpContext["routes"];
+  readonly machines: HttpContext["machines"];
   /** Settles when no sync is under way. */
   settled(): Promise<void>;
 }
@@ -100,7 +100,7 @@ export async function withWorld(run: (world: World) => Promise<void>): Promise<v
 
 /** Runs a test with the routes of the index, synced with the sample index. */
 export async function withIndex(
-  run: (routes: AppDeps["routes"], settled: () => Promise<void>) => Promise<void>,
+  run: (routes: HttpContext["routes"], settled: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   await withMirror(async ({ mirror, store, server, clock }) => {
     server.files.clear();

@@ -5,8 +5,8 @@ import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { localTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { type AppDeps, DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
+import { DEFAULT_HTTP_LIMITS, type HttpContext } from "../../src/http/context.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { JOB_REQUEST } from "../../src/http/openapi/job_schemas.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
@@ -43,7 +43,7 @@ function assertRefusal(one: Operation, answer: Answer, status: number): void {
 /** Runs a test with an agent whose every path exists. */
 async function withAgent(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<AppDeps> = {},
+  changes: Partial<HttpContext> = {},
 ): Promise<void> {
   await withIndex((routes) => withHttpAgent(run, { routes, ...changes }));
 }

@@ -5,12 +5,12 @@ import { fromFileUrl, join } from "@std/path";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { Bells } from "../../src/program/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
-import { FETCH_MEDIUM, filesOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
+import { filesOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 import { withIndex } from "./openapi_agent.ts";
 import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
@@ -35,7 +35,7 @@ async function routesOfApp(): Promise<string[]> {
         wording: "document",
         log: silentLog,
         machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
-        media: { files: filesOf(store, silentLog), workflow: FETCH_MEDIUM },
+        mediaFiles: filesOf(store, silentLog),
         allowedHosts: [],
         routes,
         closing: new AbortController().signal,

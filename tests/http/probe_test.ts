@@ -40,8 +40,8 @@ Deno.test("a probe without a token is answered in one word, and with one in all 
 });
 
 Deno.test("over TLS who is not known gets one answer for a connection, others as many", async () => {
-  await withTokens(async ({ deps }) => {
-    const app = createApp(deps);
+  await withTokens(async ({ context }) => {
+    const app = createApp(context);
     const remote: Deno.NetAddr = { transport: "tcp", hostname: "192.0.2.1", port: 1 };
     const closes = async (path: string, headers: HeadersInit, secure: boolean) => {
       const request = new Request(`https://localhost${path}`, { headers });

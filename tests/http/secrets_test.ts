@@ -90,9 +90,9 @@ for (const filler of [10, 300_000]) {
 }
 
 Deno.test("what is masked lets other work through, part by part", async () => {
-  await withTokens(async ({ store, deps }) => {
+  await withTokens(async ({ store, context }) => {
     await store.jobs.create(jobOf(1, { params: { large: SECRET + "x".repeat(4_000_000) } }));
-    const app = createApp(deps);
+    const app = createApp(context);
     const headers = { host: "localhost", ...bearer(READ) };
     let turns = 0;
     let next: ReturnType<typeof setImmediate> | undefined;

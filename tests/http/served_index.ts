@@ -1,13 +1,13 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { errorResponse } from "../../src/http/request/error_response.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index_sync.ts";
-import { indexTreeRoutes } from "../../src/http/routes/index_short_way.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index/short_way.ts";
 import { remembering } from "../../src/http/request/request_memory.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";

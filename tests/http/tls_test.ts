@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Hono } from "hono";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
-import type { HttpEnv } from "../../src/http/app_deps.ts";
+import type { HttpEnv } from "../../src/http/context.ts";
 import { localOnly } from "../../src/http/request/local_only.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";

@@ -1,7 +1,7 @@
 // An agent that knows two tokens, for tests of who may call.
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { AppDeps } from "../../src/http/app_deps.ts";
+import type { HttpContext } from "../../src/http/context.ts";
 import type { AuditEntry } from "../../src/http/request/audit_file.ts";
 import type { Access } from "../../src/http/request/caller.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
@@ -19,7 +19,7 @@ async function tokenOf(name: string, scope: TokenScope, text: string): Promise<T
 /** Runs a test with an agent that knows two tokens, and wants one unless told otherwise. */
 export async function withTokens(
   run: (agent: HttpAgent, entries: AuditEntry[]) => Promise<void>,
-  { required = true, ...changes }: Partial<AppDeps> & { required?: boolean } = {},
+  { required = true, ...changes }: Partial<HttpContext> & { required?: boolean } = {},
 ): Promise<void> {
   const tokens = [await tokenOf("reader", "read", READ), await tokenOf("boss", "admin", ADMIN)];
   const access: Access = {

@@ -242,10 +242,10 @@ Deno.test("GET /workflows reads no more workflows than it is about to write", as
   const note = "ü".repeat(500_000);
   const sent = Array.from({ length: 30 }, (_, n) => ({ ...workflowOf({ uuid: uuidOf(n) }), note }));
   for (const workflow of sent) await store.workflows.create(workflow, T0);
-  await withHttpAgent(async ({ deps }) => {
+  await withHttpAgent(async ({ context }) => {
     // The application without a socket: what it reads is what is taken here.
     const request = new Request("http://localhost/workflows", { headers: { host: "localhost" } });
-    const answer = await createApp(deps).fetch(request, {});
+    const answer = await createApp(context).fetch(request, {});
     assertEquals([answer.status, answer.headers.get("x-count")], [200, "30"]);
     assert(answer.body !== null);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -88,6 +88,9 @@ export interface NewJob {
   readonly created_at: Instant;
 }
 
+/** The header of a request that may be repeated. */
+export const IDEMPOTENCY_KEY = "Idempotency-Key";
+
 /** What tells a repeated request from a new one. */
 export interface Idempotency {
   readonly key: string;

@@ -5,7 +5,7 @@
 // bound: so that a client's leaving is noticed while the console takes nothing, a little of what it
 // sends may wait. Keys and pointer never come near the bound.
 
-import type { ConsoleStream } from "../app_deps.ts";
+import type { ConsoleStream } from "../context.ts";
 import type { ConsoleSocket } from "./socket.ts";
 import { CLOSE, FrameError } from "./frames.ts";
 

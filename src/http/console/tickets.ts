@@ -5,7 +5,7 @@
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
-import type { HttpLimits } from "../app_deps.ts";
+import type { HttpLimits } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 
 /** Random bytes in a ticket: nobody guesses one. */

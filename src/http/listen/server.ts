@@ -3,7 +3,7 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 import {
   type ConnectionLimits,
   ConnectionWatch,

@@ -3,7 +3,7 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../program/version.ts";
-import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../context.ts";
 import { AGENT } from "./agent.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS } from "./headers.ts";

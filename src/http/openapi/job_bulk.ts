@@ -1,9 +1,8 @@
 // The paths of the description that make finished jobs anew, and that change many jobs at once.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { PARAM_KEYS_MAX } from "../routes/job_filter.ts";
-import { PRUNED_OF_A_CALL_MAX } from "../routes/job_prune.ts";
-import { JOBS_OF_A_CALL_MAX } from "../routes/job_bulk.ts";
+import { PARAM_KEYS_MAX } from "../routes/jobs/filter.ts";
+import { JOBS_OF_A_CALL_MAX, PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { FINISHED_JOB, JOB_UUID, RESUMED_JOB } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";

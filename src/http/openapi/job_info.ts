@@ -1,6 +1,6 @@
 // The paths of the description about the progress that is told of a job.
 
-import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../context.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
 import {
   COUNT,

@@ -1,7 +1,7 @@
 // The shapes of jobs and of what they report, for the description, with the job of its examples.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../context.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import { COUNT, INSTANT, listOf, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";

@@ -1,7 +1,7 @@
 // The part of the description about jobs: making them, looking at them, and changing them.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { PARAM_KEYS_MAX } from "../routes/job_filter.ts";
+import { PARAM_KEYS_MAX } from "../routes/jobs/filter.ts";
 import { JOB_BULK_PATHS, JOB_BULK_SCHEMAS } from "./job_bulk.ts";
 import { JOB_INFO_PATHS } from "./job_info.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";

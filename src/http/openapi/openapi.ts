@@ -4,7 +4,7 @@
 import { Hono } from "hono";
 import type { Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 import { answerDocument } from "../request/conditional_request.ts";
 import { serve, type ServedDocument } from "../request/served_document.ts";
 

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_TIMEOUT_SECONDS, SECRET_PARAMS_MAX } from "../../domain/job/workflow.ts";
-import { DEFAULT_HTTP_LIMITS } from "../app_deps.ts";
+import { DEFAULT_HTTP_LIMITS } from "../context.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   emptyAnswer,

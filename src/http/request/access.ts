@@ -7,7 +7,7 @@ import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
 import { isTokenText, type Token } from "../../domain/token.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
 

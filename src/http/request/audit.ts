@@ -7,7 +7,7 @@ import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { needsAdmin } from "./access.ts";
 import type { AccessLines } from "./access_lines.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 import type { AuditTrail } from "./audit_file.ts";
 import { callerText, peerText } from "./caller.ts";
 

@@ -4,7 +4,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 
 /** One place of so many is for requests without a body; with fewer places there is none. */
 const BODILESS_SHARE = 8;

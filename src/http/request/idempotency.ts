@@ -1,23 +1,20 @@
 // `Idempotency-Key`: a caller who does not know whether a request for a job arrived sends it again
-// under the same key, and gets the job that the first one made.
+// under the same key, and gets the job of the first one.
 
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import type { Idempotency } from "../../domain/job/job.ts";
+import { invalidArgument } from "../../domain/error.ts";
+import { type Idempotency, IDEMPOTENCY_KEY } from "../../domain/job/job.ts";
 import { canonicalJson, type JsonValue } from "../../domain/json.ts";
 import { sha256Hex } from "../../domain/digest.ts";
-import type { EarlierOutcome, JobStore } from "../../store/job_store.ts";
 
-/** The header of a request that may be repeated. */
-export const IDEMPOTENCY_KEY = "Idempotency-Key";
-/** The header of an answer to a request that came before: `true`. */
+/** The header of a repeated answer: `true`. */
 export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
 
 /** Visible ASCII. */
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * What tells a repeated request from a new one; undefined without the header.
- * @param body the body of the request, of which the order of keys does not count
+ * The key and digest of a request; undefined without the header.
+ * @param body the order of its keys does not count
  * @throws {AgentError} `invalid_argument` naming the header
  */
 export async function idempotencyOf(
@@ -33,30 +30,4 @@ export async function idempotencyOf(
   }
   const request = new TextEncoder().encode(canonicalJson(body));
   return { key, request_sha256: await sha256Hex(request) };
-}
-
-/**
- * What an earlier request under the key came to; undefined when there was none. It is asked before
- * anything that may have changed since, such as the workflow, is looked at.
- * @throws {AgentError} `conflict` when the key was used for another request
- */
-export async function earlierJob(
-  idempotency: Idempotency | undefined,
-  jobs: JobStore,
-): Promise<Extract<EarlierOutcome, { kind: "repeated" }> | undefined> {
-  if (idempotency === undefined) return undefined;
-  const outcome = await jobs.earlier(idempotency);
-  if (outcome?.kind === "key_reused") throw keyReused(outcome);
-  return outcome;
-}
-
-/** A key that was used for another request, as an error that names both. */
-export function keyReused(
-  { job_uuid }: Extract<EarlierOutcome, { kind: "key_reused" }>,
-): AgentError {
-  const message = `Cannot create a job: the ${IDEMPOTENCY_KEY} was used by another request, ` +
-    `which made job ${job_uuid}`;
-  return new AgentError("conflict", message, {
-    errors: [{ field: IDEMPOTENCY_KEY, code: "Invalid", message }],
-  });
 }

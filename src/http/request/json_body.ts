@@ -7,7 +7,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { isFiniteJson } from "../../domain/json.ts";
 import { jsonWeight, measureJson } from "../../domain/json_scan.ts";
 import type { Reservation } from "../../domain/memory_budget.ts";
-import type { HttpEnv, HttpLimits } from "../app_deps.ts";
+import type { HttpEnv, HttpLimits } from "../context.ts";
 import type { MemoryEnv } from "./request_memory.ts";
 import { joined } from "./text_answer.ts";
 

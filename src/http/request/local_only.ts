@@ -5,7 +5,7 @@
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 
 const LOOPBACK_NAMES = ["localhost", "[::1]"] as const;
 /** Literal addresses of this host cannot be rebound. */

@@ -8,7 +8,7 @@ import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { AccessLines } from "./access_lines.ts";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
 

@@ -11,7 +11,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type StoredText } from "../../store/stored_text.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/json_masking.ts";
 import { seesSecrets } from "./caller.ts";
 
@@ -280,9 +280,9 @@ export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): 
 export function answerJob(
   c: Context<HttpEnv>,
   text: StoredText,
-  deps: Pick<AppDeps, "log" | "budget">,
+  context: Pick<HttpContext, "log" | "budget">,
 ): Promise<Response> {
-  return answerText(c, text, { ...deps, shown: shownTo(c, "job") });
+  return answerText(c, text, { ...context, shown: shownTo(c, "job") });
 }
 
 async function* maskedBytes(

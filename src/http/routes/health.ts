@@ -3,7 +3,7 @@
 // token come to the first and the last.
 
 import { type Context, Hono } from "hono";
-import type { HttpEnv } from "../app_deps.ts";
+import type { HttpEnv } from "../context.ts";
 
 const READY = 200;
 const NOT_READY = 503;

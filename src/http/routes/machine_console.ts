@@ -5,7 +5,7 @@
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import type { AppDeps, ConsoleStream, HttpEnv } from "../app_deps.ts";
+import type { ConsoleStream, HttpContext, HttpEnv } from "../context.ts";
 import { type Caller, isStillGood, OPEN_ACCESS } from "../request/caller.ts";
 import { bridgeConsole } from "../console/bridge.ts";
 import {
@@ -16,32 +16,37 @@ import {
 } from "../console/socket.ts";
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
 import { hostOf } from "../request/local_only.ts";
-import { consolePath } from "./machine_view.ts";
 import { readQuery } from "../request/query.ts";
 import { openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 
+/** What these routes use. */
+export type ConsoleContext = Pick<
+  HttpContext,
+  "machines" | "limits" | "now" | "log" | "closing" | "access"
+>;
+
 /** The subprotocol that VNC clients in browsers ask for. */
 const PROTOCOL = "binary";
 
 /** Makes the handler, which counts the consoles that are open. */
-export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
-  const seats = openSeats(deps.limits);
+export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => Promise<Response> {
+  const seats = openSeats(context.limits);
   return async (c) => {
     const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
     readQuery(c.req.url, [TICKET_KEY]);
-    if (!wantsSocket(c.req.raw)) return await tellUrl(c, uuid, deps);
+    if (!wantsSocket(c.req.raw)) return await tellUrl(c, uuid, context);
     refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
     const leave = seats.take(uuid);
     let stream: ConsoleStream | undefined;
     try {
       const offered = c.req.header("sec-websocket-protocol") !== undefined;
       const handshake = await shakeHands(c.req.raw, offered ? PROTOCOL : undefined);
-      stream = await connect(uuid, deps, c.req.raw.signal);
+      stream = await connect(uuid, context, c.req.raw.signal);
       refuseGone(c.req.raw.signal, uuid);
-      return upgrade(c, uuid, { stream, handshake, leave }, deps);
+      return upgrade(c, uuid, { stream, handshake, leave }, context);
     } catch (error) {
       stream?.close();
       leave();
@@ -54,12 +59,17 @@ export function openConsoles(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Re
 async function tellUrl(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
-  { machines }: AppDeps,
+  { machines }: ConsoleContext,
 ): Promise<Response> {
   if (await machines.vmadm.get(uuid) === null) {
     throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   }
   return c.json({ url: consoleUrl(c, uuid), protocol: PROTOCOL });
+}
+
+/** The path of a machine's console. */
+export function consolePath(uuid: string): string {
+  return `/agent/v1/machines/${uuid}/console`;
 }
 
 /** The WebSocket of a console, at the address by which the caller has reached the agent. */
@@ -89,7 +99,7 @@ function refuseOtherProtocol(offered: string | undefined): void {
 /** @throws {AgentError} `conflict` without a console; `not_found`, `host`, `timeout` */
 async function connect(
   uuid: MachineUuid,
-  { machines: { vmadm } }: AppDeps,
+  { machines: { vmadm } }: ConsoleContext,
   signal: AbortSignal,
 ): Promise<ConsoleStream> {
   const address = await vmadm.infoVnc(uuid, { signal });
@@ -123,7 +133,7 @@ function upgrade(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
   { stream, handshake, leave }: Opened,
-  { limits, closing, log, access = OPEN_ACCESS }: AppDeps,
+  { limits, closing, log, access = OPEN_ACCESS }: ConsoleContext,
 ): Response {
   const caller = callerOf(c);
   const allowed = () => isStillGood(caller, access);
@@ -151,7 +161,7 @@ interface Seats {
 
 function openSeats(
   { consolesMax, machineConsolesMax }: Pick<
-    AppDeps["limits"],
+    HttpContext["limits"],
     "consolesMax" | "machineConsolesMax"
   >,
 ): Seats {
@@ -184,7 +194,7 @@ function openSeats(
 /** Answers a ticket, and the address in which it stands. A page could not show why it was refused later. */
 export async function postTicket(
   c: Context<HttpEnv>,
-  { machines, limits, now }: AppDeps,
+  { machines, limits, now }: ConsoleContext,
   tickets: ConsoleTickets,
 ): Promise<Response> {
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");

@@ -2,55 +2,53 @@
 // a job of a built-in workflow; what is shown is what vmadm says, beside what its jobs tell.
 
 import { type Context, Hono } from "hono";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import type { Job } from "../../domain/job/job.ts";
-import { EXECUTIONS, isFinal } from "../../domain/job/state.ts";
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineRequest } from "../../domain/machine/machine.ts";
 import {
   type MachineAction,
   parseActionOptions,
   requireConsole,
 } from "../../domain/machine/action.ts";
-import type { AppDeps, HttpEnv, MachineReader } from "../app_deps.ts";
+import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/idempotency.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
-import { openConsoles, postTicket } from "./machine_console.ts";
-import { historyOf } from "../../machines/history.ts";
+import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
+import { historyOf, listAllMachines, type MachineHistory } from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
-import {
-  consolePath,
-  filterOf,
-  isRunningHvm,
-  MACHINE_FILTER_KEYS,
-  machineOnWire,
-  machineUuidOf,
-  withoutParams,
-} from "./machine_view.ts";
 import { PAGE_MAX, pageOf, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Leftover } from "../../store/machine_claim_store.ts";
+import type { Job } from "../../domain/job/job.ts";
+import { BRANDS } from "../../domain/policy.ts";
+import { MASK } from "../../domain/json_masking.ts";
+
+/** What these routes use. */
+type MachinesContext = Pick<HttpContext, "store" | "limits" | "wording" | "machines">;
 
 /** @see design, part 4, Machines */
 export function machineRoutes(
-  deps: AppDeps,
+  context: MachinesContext & ConsoleContext,
   machineJobs: MachineJobs,
   tickets: ConsoleTickets,
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/agent/v1/machines", (c) => listMachines(c, deps));
-  app.post("/agent/v1/machines", (c) => postMachine(c, deps, machineJobs));
-  app.get("/agent/v1/machines/:uuid", (c) => getMachine(c, deps));
-  app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, deps, machineJobs));
+  app.get("/agent/v1/machines", (c) => listMachines(c, context));
+  app.post("/agent/v1/machines", (c) => postMachine(c, context, machineJobs));
+  app.get("/agent/v1/machines/:uuid", (c) => getMachine(c, context));
+  app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, context, machineJobs));
   for (const action of ["boot", "stop", "reboot", "eject"] as const) {
-    app.post(`/agent/v1/machines/:uuid/${action}`, (c) => postAction(c, action, deps, machineJobs));
+    app.post(
+      `/agent/v1/machines/:uuid/${action}`,
+      (c) => postAction(c, action, context, machineJobs),
+    );
   }
-  app.get("/agent/v1/machines/:uuid/vnc", (c) => getVnc(c, deps));
-  app.get("/agent/v1/machines/:uuid/console", openConsoles(deps));
-  app.post("/agent/v1/machines/:uuid/console-tickets", (c) => postTicket(c, deps, tickets));
+  app.get("/agent/v1/machines/:uuid/vnc", (c) => getVnc(c, context));
+  app.get("/agent/v1/machines/:uuid/console", openConsoles(context));
+  app.post("/agent/v1/machines/:uuid/console-tickets", (c) => postTicket(c, context, tickets));
   return app;
 }
 
@@ -61,11 +59,11 @@ function machineUuid(c: Context<HttpEnv>): MachineUuid {
 
 async function postMachine(
   c: Context<HttpEnv>,
-  deps: AppDeps,
+  context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c, wholeBody(deps.limits));
-  const request = parseMachineRequest(body, deps.machines.policy);
+  const body = await readJson(c, wholeBody(context.limits));
+  const request = parseMachineRequest(body, context.machines.policy);
   // parseMachineRequest has refused everything but an object that was read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   return started(c, await machineJobs.start(request, idempotency));
@@ -74,11 +72,11 @@ async function postMachine(
 async function postAction(
   c: Context<HttpEnv>,
   action: MachineAction,
-  deps: AppDeps,
+  context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const uuid = machineUuid(c);
-  const options = parseActionOptions(action, await readJson(c, wholeBody(deps.limits)));
+  const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // The same key may not stand for another action, or for one on another machine.
   const idempotency = await idempotencyOf(c.req.raw.headers, { action, uuid, options });
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
@@ -87,10 +85,10 @@ async function postAction(
 /** A delete has no options: a body other than `{}` is of somebody who takes it for something else. */
 function deleteMachine(
   c: Context<HttpEnv>,
-  deps: AppDeps,
+  context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  return postAction(c, "delete", deps, machineJobs);
+  return postAction(c, "delete", context, machineJobs);
 }
 
 function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Response {
@@ -100,15 +98,15 @@ function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Resp
 }
 
 /** One machine with its console's address, which is asked of a running one only. */
-async function getMachine(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
   const uuid = machineUuid(c);
-  const { vmadm } = deps.machines;
+  const { vmadm } = context.machines;
   const machine = await vmadm.get(uuid);
-  const history = await historyOf(uuid, machine, deps);
+  const history = await historyOf(uuid, machine, context.store);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
   return c.json({
-    ...shownMachine(c, machineOnWire(uuid, machine, history, deps.wording)),
+    ...shownMachine(c, machineOnWire(uuid, machine, history, context.wording)),
     vnc: vnc === null ? null : { ...vnc },
     console: vnc === null ? null : consolePath(uuid),
   });
@@ -137,7 +135,7 @@ async function addressOf(
  * What `vmadm info UUID vnc` prints, its password included.
  * @see document 3, VNC information
  */
-async function getVnc(c: Context<HttpEnv>, { machines }: AppDeps): Promise<Response> {
+async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promise<Response> {
   const uuid = machineUuid(c);
   const { vmadm } = machines;
   const machine = await vmadm.get(uuid);
@@ -149,16 +147,20 @@ async function getVnc(c: Context<HttpEnv>, { machines }: AppDeps): Promise<Respo
 }
 
 /** Every machine of the host, and those that a job is about to make. */
-async function listMachines(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function listMachines(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
   const query = readQuery(c.req.url, [...MACHINE_FILTER_KEYS, "limit", "offset"]);
   const fits = filterOf(query);
   const { limit = PAGE_MAX, offset = 0 } = pageOf(query);
-  const found = (await findMachines(deps)).filter(({ machine, job }) => fits(machine, job));
+  const found = (await listAllMachines(context.machines.vmadm, context.store)).filter((
+    { machine, job },
+  ) => fits(machine, job));
   c.header("x-count", String(found.length));
   const shown: JsonObject[] = [];
   for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
-    const history = machine === null ? { job, media: [] } : await historyOf(uuid, machine, deps);
-    shown.push(shownMachine(c, machineOnWire(uuid, machine, history, deps.wording)));
+    const history = machine === null
+      ? { job, media: [] }
+      : await historyOf(uuid, machine, context.store);
+    shown.push(shownMachine(c, machineOnWire(uuid, machine, history, context.wording)));
   }
   return c.json(shown);
 }
@@ -168,34 +170,13 @@ function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
 }
 
-interface FoundMachine {
-  readonly uuid: string;
-  readonly machine: JsonObject | null;
-  readonly job: Job | undefined;
-}
-
-async function findMachines({ machines, store }: AppDeps): Promise<FoundMachine[]> {
-  const found = new Map<string, FoundMachine>();
-  for (const machine of await machines.vmadm.list()) {
-    const uuid = String(machine.uuid);
-    found.set(uuid, { uuid, machine, job: undefined });
-  }
-  const workflow_uuid = machines.provisionWorkflow;
-  for (const execution of EXECUTIONS.filter((execution) => !isFinal(execution))) {
-    const jobs = await store.jobs.list({ execution, workflow_uuid }, { limit: PAGE_MAX });
-    for (const { job } of jobs) {
-      const uuid = machineUuidOf(job);
-      if (uuid !== undefined && !found.has(uuid)) found.set(uuid, { uuid, machine: null, job });
-    }
-  }
-  return [...found.values()];
-}
-
 // /agent/v1/leftovers: what jobs should have removed from the host and could not. It is removed by the
 // agent, who tries again and again; here is seen what is owed.
 
 /** @see docs/machines.md, When the undoing fails */
-export function leftoverRoutes({ store, wording }: AppDeps): Hono<HttpEnv> {
+export function leftoverRoutes(
+  { store, wording }: Pick<HttpContext, "store" | "wording">,
+): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/leftovers", async (c) => {
     const left = await store.machineClaims.left(PAGE_MAX);
@@ -208,4 +189,81 @@ function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
   const { uuid, job_uuid, execution, claimed_at, tries, next_try_at, error } = leftover;
   const job_execution = executionOnWire(execution, wording);
   return { uuid, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
+}
+
+// A machine as responses show it: what vmadm says of it, beside what its jobs tell.
+
+/** The state of a machine that only a job knows of. */
+const ABSENT = "absent";
+
+/** A field of the machine, or else what a job was asked for. */
+function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string): JsonValue {
+  const asked = isJsonObject(job?.params.machine) ? job.params.machine : {};
+  return machine?.[name] ?? asked[name] ?? null;
+}
+
+/** `state` is vmadm's word, or `absent` while there is only a job. */
+function machineOnWire(
+  uuid: string,
+  machine: JsonObject | null,
+  { job, media }: MachineHistory,
+  wording: Wording,
+): JsonObject {
+  const field = (name: string) => fieldOf(machine, job, name);
+  return {
+    uuid,
+    alias: field("alias"),
+    brand: field("brand"),
+    state: machine?.state ?? ABSENT,
+    zone_state: machine?.zone_state ?? null,
+    ram: field("ram"),
+    vcpus: field("vcpus"),
+    media: job?.params.media ?? null,
+    medium: media[0] ?? null,
+    job_uuid: job?.uuid ?? null,
+    job_execution: job === undefined ? null : executionOnWire(job.execution, wording),
+  };
+}
+
+/** The machine for who is shown no params: where its medium came from may hold a password. */
+function withoutParams(machine: JsonObject): JsonObject {
+  const { media = null } = machine;
+  const masked = isJsonObject(media)
+    ? Object.fromEntries(Object.keys(media).map((name) => [name, MASK]))
+    : media;
+  return { ...machine, media: masked };
+}
+
+/** Only hardware virtual machines have a console of this kind. */
+function isRunningHvm({ brand, state }: JsonObject): boolean {
+  return state === "running" && BRANDS.some((known) => known === brand);
+}
+
+/** Keys of a query by which machines are chosen. */
+const MACHINE_FILTER_KEYS = ["state", "brand", "alias"] as const;
+
+/** A state is a word of vmadm's, which has more of them than are listed anywhere. */
+const WORD = /^[a-z_]{1,32}$/;
+
+/**
+ * Whether a machine fits every key of a query.
+ * @throws {AgentError} `invalid_argument` for a value that no machine can have
+ */
+export function filterOf(
+  query: ReadonlyMap<string, string>,
+): (machine: JsonObject | null, job: Job | undefined) => boolean {
+  for (const name of ["state", "brand"]) {
+    const value = query.get(name);
+    if (value !== undefined && !WORD.test(value)) {
+      throw invalidArgument(name, `Cannot filter by ${name}: expected a word such as running`);
+    }
+  }
+  const wanted = MACHINE_FILTER_KEYS.flatMap((name) => {
+    const value = query.get(name);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return (machine, job) =>
+    wanted.every(([name, value]) =>
+      (name === "state" ? machine?.state ?? ABSENT : fieldOf(machine, job, name)) === value
+    );
 }

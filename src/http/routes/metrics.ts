@@ -6,7 +6,7 @@ import { routePath } from "hono/route";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
 import type { RequestCount } from "../../metrics/meters.ts";
 import { NO_ROUTE } from "../../metrics/request_meter.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
 import type { App } from "../listen/server.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
@@ -85,7 +85,7 @@ const COUNTERS: readonly Execution[] = [
 ];
 
 /** @see document 2, Stats */
-export function statsRoutes({ store, now }: AppDeps): Hono<HttpEnv> {
+export function statsRoutes({ store, now }: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/stats", async (c) => c.json(statsOnWire(await store.jobs.stats(now()))));
   return app;

@@ -7,7 +7,7 @@ import { parsePathUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts"
 import { isJsonObject } from "../../domain/json.ts";
 import { readWorkflow, type StoredWorkflow, type Workflow } from "../../domain/job/workflow.ts";
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
 import { listResponse, type NextPage } from "../request/json_list.ts";
@@ -15,14 +15,20 @@ import { type Page, pageOf, readQuery } from "../request/query.ts";
 import { nameAnswer } from "../request/request_id.ts";
 import { answerText, shownTo } from "../request/text_answer.ts";
 
+/** What these routes use. */
+type WorkflowsContext = Pick<
+  HttpContext,
+  "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording" | "checkSources"
+>;
+
 /** @see document 2, Endpoints */
-export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
+export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/workflows", (c) => listWorkflows(c, deps));
-  app.post("/workflows", (c) => createWorkflow(c, deps));
-  app.get("/workflows/:wf_uuid", (c) => getWorkflow(c, deps));
-  app.put("/workflows/:wf_uuid", (c) => replaceWorkflow(c, deps));
-  app.delete("/workflows/:wf_uuid", (c) => removeWorkflow(c, deps));
+  app.get("/workflows", (c) => listWorkflows(c, context));
+  app.post("/workflows", (c) => createWorkflow(c, context));
+  app.get("/workflows/:wf_uuid", (c) => getWorkflow(c, context));
+  app.put("/workflows/:wf_uuid", (c) => replaceWorkflow(c, context));
+  app.delete("/workflows/:wf_uuid", (c) => removeWorkflow(c, context));
   return app;
 }
 
@@ -31,8 +37,8 @@ export function workflowRoutes(deps: AppDeps): Hono<HttpEnv> {
  * workflows are part of the agent and nobody's making: a list shows them when it is asked for them,
  * by `builtin=true` or by name.
  */
-async function listWorkflows(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const { store } = deps;
+async function listWorkflows(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
+  const { store } = context;
   const query = readQuery(c.req.url, ["name", "builtin", "limit", "offset"]);
   const page = pageOf(query);
   const name = query.get("name");
@@ -42,7 +48,7 @@ async function listWorkflows(c: Context<HttpEnv>, deps: AppDeps): Promise<Respon
     ...(withBuiltin ? {} : { builtin: false }),
   };
   c.header("x-count", String(await store.workflows.count(filter)));
-  const options = { ...deps, shown: shownTo(c, "other") };
+  const options = { ...context, shown: shownTo(c, "other") };
   return await listResponse(c, workflowPages(filter, page, store), options);
 }
 
@@ -64,17 +70,20 @@ function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
   throw invalidArgument(name, `Cannot read ${name}: expected true or false`);
 }
 
-async function createWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const body = await readJson(c, wholeBody(deps.limits));
-  const uuid = newWorkflowUuid(body, deps);
-  const workflow = await acceptedWorkflow(c, body, uuid, deps);
-  const { workflowsMax: max } = deps.limits;
-  const { uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
-  const outcome = await deps.store.workflows.create(workflow, deps.now(), { max, uniqueName });
+async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
+  const body = await readJson(c, wholeBody(context.limits));
+  const uuid = newWorkflowUuid(body, context);
+  const workflow = await acceptedWorkflow(c, body, uuid, context);
+  const { workflowsMax: max } = context.limits;
+  const { uniqueNames: uniqueName } = CONVENTIONS[context.wording];
+  const outcome = await context.store.workflows.create(workflow, context.now(), {
+    max,
+    uniqueName,
+  });
   if (outcome.kind !== "created") throw creationRefusal(outcome, uuid, max);
   c.header("location", `/workflows/${uuid}`);
-  nameAnswer(c, uuid, deps.wording);
-  return await answerWorkflow(c, workflow, 201, deps);
+  nameAnswer(c, uuid, context.wording);
+  return await answerWorkflow(c, workflow, 201, context);
 }
 
 /** A body as a workflow, once its sources were read where they do no harm. */
@@ -82,18 +91,18 @@ async function acceptedWorkflow(
   c: Context<HttpEnv>,
   body: unknown,
   uuid: WorkflowUuid,
-  { newUuid, limits, checkSources }: AppDeps,
+  { newUuid, limits, checkSources }: WorkflowsContext,
 ): Promise<Workflow> {
   const read = readWorkflow(body, uuid, newUuid, limits);
   return read.accept(await checkSources(read.sources, c.req.raw.signal));
 }
 
 /** The uuid that a client chose, where it may, or a new one. */
-function newWorkflowUuid(body: unknown, deps: AppDeps): WorkflowUuid {
-  const { clientUuid } = CONVENTIONS[deps.wording];
+function newWorkflowUuid(body: unknown, context: WorkflowsContext): WorkflowUuid {
+  const { clientUuid } = CONVENTIONS[context.wording];
   return clientUuid && isJsonObject(body) && body.uuid !== undefined
     ? parseUuid<WorkflowUuid>(body.uuid, "uuid")
-    : deps.newUuid<WorkflowUuid>();
+    : context.newUuid<WorkflowUuid>();
 }
 
 function creationRefusal(
@@ -119,24 +128,24 @@ function secondName(holder: WorkflowUuid): AgentError {
   return invalidArgument("name", `Cannot accept the workflow: ${holder} has the same name`);
 }
 
-async function getWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function getWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const uuid = workflowUuidOf(c);
-  const text = await deps.store.workflows.text(uuid, "shown");
+  const text = await context.store.workflows.text(uuid, "shown");
   if (text === undefined) throw notFound(uuid);
-  nameAnswer(c, uuid, deps.wording);
-  return await answerText(c, text, { ...deps, shown: shownTo(c, "other") });
+  nameAnswer(c, uuid, context.wording);
+  return await answerText(c, text, { ...context, shown: shownTo(c, "other") });
 }
 
-async function replaceWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const body = await readJson(c, wholeBody(deps.limits));
-  const { uuid } = (await changeableWorkflow(c, deps, "change")).workflow;
-  const workflow = await acceptedWorkflow(c, body, uuid, deps);
-  const { putStatus, putLocation, uniqueNames: uniqueName } = CONVENTIONS[deps.wording];
-  const outcome = await deps.store.workflows.replace(workflow, { uniqueName });
+async function replaceWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
+  const body = await readJson(c, wholeBody(context.limits));
+  const { uuid } = (await changeableWorkflow(c, context, "change")).workflow;
+  const workflow = await acceptedWorkflow(c, body, uuid, context);
+  const { putStatus, putLocation, uniqueNames: uniqueName } = CONVENTIONS[context.wording];
+  const outcome = await context.store.workflows.replace(workflow, { uniqueName });
   if (outcome.kind === "name_taken") throw secondName(outcome.uuid);
   if (outcome.kind === "not_found") throw notFound(uuid);
   if (putLocation) c.header("location", `/workflows/${uuid}`);
-  return await answerWorkflow(c, workflow, putStatus, deps);
+  return await answerWorkflow(c, workflow, putStatus, context);
 }
 
 /** The workflow as it was written. What is large is read again as it is sent. */
@@ -144,17 +153,17 @@ async function answerWorkflow(
   c: Context<HttpEnv>,
   workflow: Workflow,
   status: 200 | 201,
-  deps: AppDeps,
+  context: WorkflowsContext,
 ): Promise<Response> {
   if (!isLarge(c)) return c.json(workflow, status);
-  const text = await deps.store.workflows.text(workflow.uuid, "stored");
+  const text = await context.store.workflows.text(workflow.uuid, "stored");
   if (text === undefined) throw notFound(workflow.uuid);
-  return await answerText(c, text, { ...deps, shown: shownTo(c, "other"), status });
+  return await answerText(c, text, { ...context, shown: shownTo(c, "other"), status });
 }
 
-async function removeWorkflow(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const { uuid } = (await changeableWorkflow(c, deps, "delete")).workflow;
-  if (!await deps.store.workflows.remove(uuid)) throw notFound(uuid);
+async function removeWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
+  const { uuid } = (await changeableWorkflow(c, context, "delete")).workflow;
+  if (!await context.store.workflows.remove(uuid)) throw notFound(uuid);
   return c.body(null, 204);
 }
 
@@ -162,7 +171,10 @@ function workflowUuidOf(c: Context<HttpEnv>): WorkflowUuid {
   return parsePathUuid<WorkflowUuid>(c.req.param("wf_uuid") ?? "", "workflow");
 }
 
-async function storedWorkflow(c: Context<HttpEnv>, { store }: AppDeps): Promise<StoredWorkflow> {
+async function storedWorkflow(
+  c: Context<HttpEnv>,
+  { store }: WorkflowsContext,
+): Promise<StoredWorkflow> {
   const uuid = workflowUuidOf(c);
   const stored = await store.workflows.get(uuid);
   if (stored === undefined) throw notFound(uuid);
@@ -171,10 +183,10 @@ async function storedWorkflow(c: Context<HttpEnv>, { store }: AppDeps): Promise<
 
 async function changeableWorkflow(
   c: Context<HttpEnv>,
-  deps: AppDeps,
+  context: WorkflowsContext,
   verb: "change" | "delete",
 ): Promise<StoredWorkflow> {
-  const stored = await storedWorkflow(c, deps);
+  const stored = await storedWorkflow(c, context);
   if (!stored.builtin) return stored;
   const { name } = stored.workflow;
   const message = `Cannot ${verb} workflow ${JSON.stringify(name)}: it is part of the agent`;

@@ -2,67 +2,77 @@
 // hint; what the row says is what counts.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { type JobUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
-import type { NewJob } from "../../domain/job/job.ts";
-import { type JobRequest, parseJobRequest, parseResume } from "../../domain/job/request.ts";
-import { jobOnWire, parseExecutionFilter } from "../../domain/job/wire.ts";
-import type { JsonValue } from "../../domain/json.ts";
-import { parseLockPattern } from "../../domain/job/lock_pattern.ts";
-import type { Workflow } from "../../domain/job/workflow.ts";
-import type { CreateJobOutcome, JobFilter } from "../../store/job_store.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
-import { CONVENTIONS } from "../request/compat.ts";
-import { earlierJob, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/idempotency.ts";
-import {
-  cancelJob,
-  jobNotFound,
-  jobRefusal,
-  jobText,
-  jobUuidOf,
-  resumeJob,
-  showingOf,
-} from "./job_change.ts";
-import { isLarge, readJson, smallBody, wholeBody } from "../request/json_body.ts";
-import type { MachineJobs } from "../../machines/machine_jobs.ts";
-import { nameAnswer } from "../request/request_id.ts";
-import type { RequestMemory } from "../request/request_memory.ts";
-import { answerJob, answerText, shownTo } from "../request/text_answer.ts";
-import type { Instant } from "../../domain/instant.ts";
-import { seesSecrets } from "../request/caller.ts";
-import type { Showing } from "../../store/stored_text.ts";
-import { isParamKey, limitParams, parseSpanEnd } from "./job_filter.ts";
-import { listResponse, type NextPage } from "../request/json_list.ts";
-import { integerOf, type Page, pageOf, readOpenQuery, readQuery } from "../request/query.ts";
-import { closing } from "../../program/loop.ts";
-import { isFinal } from "../../domain/job/state.ts";
+import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { type JobUuid, parseUuid, type WorkflowUuid } from "../../../domain/id.ts";
+import type { NewJob } from "../../../domain/job/job.ts";
+import { type JobRequest, parseJobRequest, parseResume } from "../../../domain/job/request.ts";
+import { jobOnWire, parseExecutionFilter } from "../../../domain/job/wire.ts";
+import type { JsonValue } from "../../../domain/json.ts";
+import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
+import type { Workflow } from "../../../domain/job/workflow.ts";
+import { earlierJob, jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
+import type { CreateJobOutcome, JobFilter } from "../../../store/job_store.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { CONVENTIONS } from "../../request/compat.ts";
+import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../request/idempotency.ts";
+import { cancelJob, jobText, jobUuidOf, resumeJob, showingOf } from "./change.ts";
+import { isLarge, readJson, smallBody, wholeBody } from "../../request/json_body.ts";
+import type { MachineJobs } from "../../../machines/machine_jobs.ts";
+import { nameAnswer } from "../../request/request_id.ts";
+import type { RequestMemory } from "../../request/request_memory.ts";
+import { answerJob, answerText, shownTo } from "../../request/text_answer.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import { seesSecrets } from "../../request/caller.ts";
+import type { Showing } from "../../../store/stored_text.ts";
+import { isParamKey, limitParams, parseSpanEnd } from "./filter.ts";
+import { listResponse, type NextPage } from "../../request/json_list.ts";
+import { integerOf, type Page, pageOf, readOpenQuery, readQuery } from "../../request/query.ts";
+import { closing } from "../../../program/loop.ts";
+import { isFinal } from "../../../domain/job/state.ts";
+
+/** What these routes use. */
+type JobsContext = Pick<
+  HttpContext,
+  | "store"
+  | "limits"
+  | "now"
+  | "newUuid"
+  | "wake"
+  | "cancelRunning"
+  | "wording"
+  | "log"
+  | "budget"
+  | "closing"
+  | "changes"
+  | "changed"
+>;
 
 /** @see document 2, Endpoints */
-export function jobRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
+export function jobRoutes(context: JobsContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/jobs", (c) => listJobs(c, deps));
-  app.post("/jobs", (c) => postJob(c, deps, machineJobs));
-  app.get("/jobs/:job_uuid", (c) => getJob(c, deps));
-  app.get("/jobs/:job_uuid/wait", openJobWait(deps));
-  app.post("/jobs/:job_uuid/cancel", (c) => postCancel(c, deps));
-  app.post("/jobs/:job_uuid/resume", (c) => postResume(c, deps));
+  app.get("/jobs", (c) => listJobs(c, context));
+  app.post("/jobs", (c) => postJob(c, context, machineJobs));
+  app.get("/jobs/:job_uuid", (c) => getJob(c, context));
+  app.get("/jobs/:job_uuid/wait", openJobWait(context));
+  app.post("/jobs/:job_uuid/cancel", (c) => postCancel(c, context));
+  app.post("/jobs/:job_uuid/resume", (c) => postResume(c, context));
   return app;
 }
 
 async function postJob(
   c: Context<HttpEnv>,
-  deps: AppDeps,
+  context: JobsContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c, wholeBody(deps.limits));
-  const request = parseJobRequest(body, deps.limits);
+  const body = await readJson(c, wholeBody(context.limits));
+  const request = parseJobRequest(body, context.limits);
   if (request.locks !== null) await parseLockPattern(request.locks);
   // parseJobRequest has refused everything but an object that was read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
-  const created_at = deps.now();
+  const created_at = context.now();
   const { exec_after, target, locks, callback_url, params } = request;
   const wish = {
-    uuid: deps.newUuid<JobUuid>(),
+    uuid: context.newUuid<JobUuid>(),
     exec_after: exec_after ?? created_at,
     target,
     locks,
@@ -71,20 +81,20 @@ async function postJob(
     ...(idempotency === undefined ? {} : { idempotency }),
     created_at,
   };
-  const workflow = () => workflowOf(request.workflow_uuid, deps, c.get("memory"));
-  const outcome = await makeJob(wish, request, workflow, deps, machineJobs);
+  const workflow = () => workflowOf(request.workflow_uuid, context, c.get("memory"));
+  const outcome = await makeJob(wish, request, workflow, context, machineJobs);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   if (outcome.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
-  else deps.wake();
+  else context.wake();
   const { uuid } = outcome.job;
   c.header("location", `/jobs/${uuid}`);
-  nameAnswer(c, uuid, deps.wording);
+  nameAnswer(c, uuid, context.wording);
   // What is large is read again as it is sent.
   const small = !isLarge(c) && !c.get("memory").holds("jobs");
   return outcome.kind === "created" && small
-    ? c.json(jobOnWire(outcome.job, deps.wording, deps.now()), 201)
-    : await answerText(c, await jobText(uuid, showingOf(c, deps), deps), {
-      ...deps,
+    ? c.json(jobOnWire(outcome.job, context.wording, context.now()), 201)
+    : await answerText(c, await jobText(uuid, showingOf(c, context), context), {
+      ...context,
       shown: shownTo(c, "job"),
       status: 201,
     });
@@ -94,10 +104,10 @@ async function makeJob(
   wish: Omit<NewJob, "workflow">,
   { workflow_uuid }: JobRequest,
   workflow: () => Promise<Workflow>,
-  deps: AppDeps,
+  context: JobsContext,
   machineJobs: MachineJobs,
 ): Promise<CreateJobOutcome> {
-  const { store, limits } = deps;
+  const { store, limits } = context;
   // A repeated request is answered as before, whether or not the workflow is still there.
   const earlier = await earlierJob(wish.idempotency, store.jobs);
   if (earlier !== undefined) return earlier;
@@ -119,7 +129,7 @@ const WORKFLOW_BYTE_WEIGHT = 4;
  */
 async function workflowOf(
   uuid: JobRequest["workflow_uuid"],
-  { store, wording }: AppDeps,
+  { store, wording }: JobsContext,
   memory: RequestMemory,
 ): Promise<Workflow> {
   const bytes = await store.workflows.bytes(uuid) ?? 0;
@@ -136,24 +146,24 @@ async function workflowOf(
   return stored.workflow;
 }
 
-async function getJob(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const text = await jobText(uuid, showingOf(c, deps), deps);
-  nameAnswer(c, uuid, deps.wording);
-  return await answerJob(c, text, deps);
+  const text = await jobText(uuid, showingOf(c, context), context);
+  nameAnswer(c, uuid, context.wording);
+  return await answerJob(c, text, context);
 }
 
-async function postCancel(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function postCancel(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
-  await readJson(c, smallBody(deps.limits)); // The body has no meaning, but it must be JSON.
-  return await answerJob(c, await cancelJob(uuid, deps, showingOf(c, deps)), deps);
+  await readJson(c, smallBody(context.limits)); // The body has no meaning, but it must be JSON.
+  return await answerJob(c, await cancelJob(uuid, context, showingOf(c, context)), context);
 }
 
-async function postResume(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const body = await readJson(c, wholeBody(deps.limits));
-  const resume = parseResume(body, CONVENTIONS[deps.wording].resume);
-  return await answerJob(c, await resumeJob(uuid, resume, deps, showingOf(c, deps)), deps);
+  const body = await readJson(c, wholeBody(context.limits));
+  const resume = parseResume(body, CONVENTIONS[context.wording].resume);
+  return await answerJob(c, await resumeJob(uuid, resume, context, showingOf(c, context)), context);
 }
 
 // GET /jobs: the filter and the page that a query asks for.
@@ -173,15 +183,15 @@ const KEYS = [
  * Newest first; `X-Count` tells how many jobs there are on all pages. Every other key of the query
  * names one of the params.
  */
-export async function listJobs(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
+export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
   if (others.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(others);
   const filter = filterOf(query, limitParams(others));
   const page = pageOf(query);
-  c.header("x-count", String(await deps.store.jobs.count(filter)));
-  const showing = () => showingOf(c, deps);
-  const options = { ...deps, shown: shownTo(c, "job") };
-  return await listResponse(c, jobPages(filter, page, showing, deps), options);
+  c.header("x-count", String(await context.store.jobs.count(filter)));
+  const showing = () => showingOf(c, context);
+  const options = { ...context, shown: shownTo(c, "job") };
+  return await listResponse(c, jobPages(filter, page, showing, context), options);
 }
 
 /** Jobs that are made meanwhile come before the first page, and are not in the list. */
@@ -189,13 +199,13 @@ function jobPages(
   filter: JobFilter,
   page: Page,
   showing: () => Showing,
-  deps: AppDeps,
+  context: JobsContext,
 ): NextPage {
   let left = page.limit ?? Number.MAX_SAFE_INTEGER;
   let place: { offset?: number; before?: number } = { offset: page.offset ?? 0 };
   return async (size) => {
     const limit = Math.min(size, left);
-    const listed = await deps.store.jobs.texts(filter, { limit, ...place }, showing());
+    const listed = await context.store.jobs.texts(filter, { limit, ...place }, showing());
     left -= listed.entries;
     if (listed.place !== undefined) place = { before: listed.place };
     return { ...listed, last: listed.last || left === 0 };
@@ -249,13 +259,13 @@ const TIMEOUT_SECONDS_MAX = 60;
 const LOOK_MS_MAX = 1_000;
 
 /** Makes the handler, which counts how many requests wait. */
-function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> {
+function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Response> {
   let waiting = 0;
   return async (c) => {
     const uuid = jobUuidOf(c);
     const query = readQuery(c.req.url, ["timeout"]);
     const seconds = integerOf(query, "timeout", { min: 0, max: TIMEOUT_SECONDS_MAX });
-    if (waiting >= deps.limits.waitsMax) {
+    if (waiting >= context.limits.waitsMax) {
       const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
       throw new AgentError("overloaded", message);
     }
@@ -264,8 +274,8 @@ function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> 
     waiting += 1;
     try {
       const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
-      await settled(c, deps, uuid, deadlineMs);
-      return await answerJob(c, await jobText(uuid, showingOf(c, deps), deps), deps);
+      await settled(c, context, uuid, deadlineMs);
+      return await answerJob(c, await jobText(uuid, showingOf(c, context), context), context);
     } finally {
       waiting -= 1;
     }
@@ -275,7 +285,7 @@ function openJobWait(deps: AppDeps): (c: Context<HttpEnv>) => Promise<Response> 
 /** Waits for the job to be final or waiting, or for the time. @throws {AgentError} `not_found` */
 async function settled(
   c: Context<HttpEnv>,
-  { store, closing: ending, changes }: AppDeps,
+  { store, closing: ending, changes }: JobsContext,
   uuid: JobUuid,
   deadlineMs: number,
 ): Promise<void> {

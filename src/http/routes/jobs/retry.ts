@@ -2,45 +2,58 @@
 // job is made anew once: the next attempt is one of the newer job.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
-import { type Check, openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
-import type { JobUuid } from "../../domain/id.ts";
-import type { Job, NewJob, TaskResult } from "../../domain/job/job.ts";
-import type { JsonValue } from "../../domain/json.ts";
-import { isFinal } from "../../domain/job/state.ts";
-import { HEAP_BYTES_MAX } from "../../domain/json_scan.ts";
-import { executionOnWire } from "../../domain/job/wire.ts";
-import type { ReserveOptions } from "../../domain/memory_budget.ts";
-import type { ChangedJob, RetryOutcome } from "../../store/job_store.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
-import { jobNotFound, jobRefusal, jobText, jobUuidOf, showingOf } from "./job_change.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
-import type { MachineJobs } from "../../machines/machine_jobs.ts";
-import { answerText, shownTo } from "../request/text_answer.ts";
-import type { Instant } from "../../domain/instant.ts";
-import type { Workflow } from "../../domain/job/workflow.ts";
+import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
+import {
+  type Check,
+  openFindings,
+  readObject,
+  refuseFindings,
+} from "../../../domain/field_check.ts";
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Job, NewJob, TaskResult } from "../../../domain/job/job.ts";
+import type { JsonValue } from "../../../domain/json.ts";
+import { isFinal } from "../../../domain/job/state.ts";
+import { HEAP_BYTES_MAX } from "../../../domain/json_scan.ts";
+import { executionOnWire } from "../../../domain/job/wire.ts";
+import type { ReserveOptions } from "../../../domain/memory_budget.ts";
+import type { ChangedJob, RetryOutcome } from "../../../store/job_store.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { jobText, jobUuidOf, showingOf } from "./change.ts";
+import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
+import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
+import { readJson, smallBody } from "../../request/json_body.ts";
+import type { MachineJobs } from "../../../machines/machine_jobs.ts";
+import { answerText, shownTo } from "../../request/text_answer.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { Workflow } from "../../../domain/job/workflow.ts";
+
+/** What these routes use. */
+export type RetryContext = Pick<
+  HttpContext,
+  "store" | "limits" | "now" | "newUuid" | "wake" | "log" | "budget" | "wording"
+>;
 
 /** A call on many jobs waits for many turns. */
 const RETRY_TURN: ReserveOptions = { turnMs: 120_000 };
 
 /** The route of one job's retry. */
-export function jobRetryRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
+export function jobRetryRoutes(context: RetryContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.post("/agent/v1/jobs/:job_uuid/retry", (c) => postRetry(c, deps, machineJobs));
+  app.post("/agent/v1/jobs/:job_uuid/retry", (c) => postRetry(c, context, machineJobs));
   return app;
 }
 
 async function postRetry(
   c: Context<HttpEnv>,
-  deps: AppDeps,
+  context: RetryContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const from = fromOf(await readJson(c, smallBody(deps.limits)));
-  const made = await retryJob(uuid, from, deps, machineJobs);
+  const from = fromOf(await readJson(c, smallBody(context.limits)));
+  const made = await retryJob(uuid, from, context, machineJobs);
   c.header("location", `/jobs/${made}`);
-  const text = await jobText(made, showingOf(c, deps), deps);
-  return await answerText(c, text, { ...deps, shown: shownTo(c, "job"), status: 201 });
+  const text = await jobText(made, showingOf(c, context), context);
+  return await answerText(c, text, { ...context, shown: shownTo(c, "job"), status: 201 });
 }
 
 const FROM: Check = (value, field, findings) => {
@@ -67,19 +80,19 @@ function fromOf(body: unknown): From | undefined {
 export async function retryJob(
   uuid: JobUuid,
   from: From | undefined,
-  deps: AppDeps,
+  context: RetryContext,
   machineJobs: MachineJobs,
 ): Promise<JobUuid> {
-  const bytes = await deps.store.jobs.bytes(uuid);
+  const bytes = await context.store.jobs.bytes(uuid);
   if (bytes === undefined) throw jobNotFound(uuid);
-  const held = await deps.budget.reserve(
+  const held = await context.budget.reserve(
     "jobs",
     HEAP_BYTES_MAX * bytes,
     `retry job ${uuid}`,
     RETRY_TURN,
   );
   try {
-    return await retryHeldJob(uuid, from, deps, machineJobs);
+    return await retryHeldJob(uuid, from, context, machineJobs);
   } finally {
     held.release();
   }
@@ -88,31 +101,35 @@ export async function retryJob(
 async function retryHeldJob(
   uuid: JobUuid,
   from: From | undefined,
-  deps: AppDeps,
+  context: RetryContext,
   machineJobs: MachineJobs,
 ): Promise<JobUuid> {
-  const { store, limits } = deps;
+  const { store, limits } = context;
   const job = await store.jobs.get(uuid);
   if (job === undefined) throw jobNotFound(uuid);
-  if (!isFinal(job.execution)) throw unfinished(job, deps);
+  if (!isFinal(job.execution)) throw unfinished(job, context);
   const { next_attempt } = job.props;
   if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
-  const successor = await successorOf(job, from, deps);
+  const successor = await successorOf(job, from, context);
   const outcome = machineJobs.owns(job.workflow_uuid)
     ? await machineJobs.retry(uuid, successor)
     : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);
-  if (outcome.kind !== "created") throw refusalOf(outcome, uuid, deps);
-  deps.wake();
+  if (outcome.kind !== "created") throw refusalOf(outcome, uuid, context);
+  context.wake();
   return outcome.job.uuid;
 }
 
-async function successorOf(job: Job, from: From | undefined, deps: AppDeps): Promise<NewJob> {
-  const { store, newUuid, now, machines } = deps;
+async function successorOf(
+  job: Job,
+  from: From | undefined,
+  context: RetryContext,
+): Promise<NewJob> {
+  const { store, newUuid, now } = context;
   if (from === undefined) {
     const stored = await store.workflows.get(job.workflow_uuid);
     return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>(), now());
   }
-  if (job.workflow_uuid === machines.provisionWorkflow) {
+  if (job.workflow_uuid === PROVISION_MACHINE.uuid) {
     // What the first tasks have found was undone since, or belongs to a machine of the old job.
     const message =
       `Cannot retry job ${job.uuid} from ${JSON.stringify(from)}: a machine is made ` +
@@ -125,7 +142,7 @@ async function successorOf(job: Job, from: From | undefined, deps: AppDeps): Pro
 function refusalOf(
   outcome: Exclude<RetryOutcome, { kind: "created" }>,
   uuid: JobUuid,
-  deps: AppDeps,
+  context: RetryContext,
 ): AgentError {
   switch (outcome.kind) {
     case "not_found":
@@ -133,7 +150,7 @@ function refusalOf(
     case "denied":
       return outcome.reason === "retried"
         ? retriedAlready(uuid, outcome.next_attempt)
-        : unfinished(outcome.job, deps);
+        : unfinished(outcome.job, context);
     case "duplicate":
     case "locked":
     case "full":
@@ -144,7 +161,7 @@ function refusalOf(
 }
 
 /** A canceled job is unfinished too while its oncancel chain runs. */
-function unfinished({ uuid, execution }: ChangedJob, { wording }: AppDeps): AgentError {
+function unfinished({ uuid, execution }: ChangedJob, { wording }: RetryContext): AgentError {
   const found = execution === "canceled"
     ? "its oncancel chain is not done"
     : `execution is "${executionOnWire(execution, wording)}", expected a finished job`;

@@ -2,17 +2,17 @@
 // changed on its own, as if it had been named: what one is refused does not hold up the others.
 
 import { type Context, Hono } from "hono";
-import { AgentError } from "../../domain/error.ts";
-import { type JobUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
-import { isJsonObject, isWholeText, type JsonObject } from "../../domain/json.ts";
-import { mapLimited, pause } from "../../program/loop.ts";
-import type { JobFilter, JobKey } from "../../store/job_store.ts";
-import type { AppDeps, HttpEnv } from "../app_deps.ts";
-import { errorWords } from "../request/error_response.ts";
-import { cancelUnseen } from "./job_change.ts";
-import { retryJob } from "./job_retry.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
-import type { MachineJobs } from "../../machines/machine_jobs.ts";
+import { AgentError } from "../../../domain/error.ts";
+import { type JobUuid, parseUuid, type WorkflowUuid } from "../../../domain/id.ts";
+import { isJsonObject, isWholeText, type JsonObject } from "../../../domain/json.ts";
+import { mapLimited, pause } from "../../../program/loop.ts";
+import type { JobFilter, JobKey } from "../../../store/job_store.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { errorWords } from "../../request/error_response.ts";
+import { cancelUnseen, type JobChangeContext } from "./change.ts";
+import { type RetryContext, retryJob } from "./retry.ts";
+import { readJson, smallBody } from "../../request/json_body.ts";
+import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import {
   type Check,
   type Findings,
@@ -22,10 +22,17 @@ import {
   readObject,
   refuseFindings,
   type Shape,
-} from "../../domain/field_check.ts";
-import type { Execution } from "../../domain/job/state.ts";
-import { parseExecutionFilter } from "../../domain/job/wire.ts";
-import { isParamKey, PARAM_KEYS_MAX, parseSpanEnd } from "./job_filter.ts";
+} from "../../../domain/field_check.ts";
+import type { Execution } from "../../../domain/job/state.ts";
+import { parseExecutionFilter } from "../../../domain/job/wire.ts";
+import { isParamKey, PARAM_KEYS_MAX, parseSpanEnd } from "./filter.ts";
+import { instantAfter } from "../../../domain/instant.ts";
+
+/** What these routes use. */
+type BulkContext =
+  & Pick<HttpContext, "closing">
+  & JobChangeContext
+  & RetryContext;
 
 /** Jobs that are changed at the same time: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
@@ -43,13 +50,13 @@ interface BulkChange {
 }
 
 /** The routes of changes to many jobs. */
-export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<HttpEnv> {
+export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const cancel: BulkChange = {
     executions: ["queued", "waiting", "running"],
     done: "canceled",
     fits: () => true,
     change: async (uuid) => {
-      await cancelUnseen(uuid, deps);
+      await cancelUnseen(uuid, context);
       return {};
     },
   };
@@ -58,13 +65,13 @@ export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<Htt
     done: "retried",
     fits: ({ retried }) => !retried,
     change: async (uuid) => {
-      const next_attempt = await retryJob(uuid, undefined, deps, machineJobs);
+      const next_attempt = await retryJob(uuid, undefined, context, machineJobs);
       return { next_attempt };
     },
   };
   const app = new Hono<HttpEnv>();
-  app.post("/agent/v1/jobs/cancel", (c) => changeMany(c, cancel, deps));
-  app.post("/agent/v1/jobs/retry", (c) => changeMany(c, retry, deps));
+  app.post("/agent/v1/jobs/cancel", (c) => changeMany(c, cancel, context));
+  app.post("/agent/v1/jobs/retry", (c) => changeMany(c, retry, context));
   return app;
 }
 
@@ -72,11 +79,11 @@ export function jobBulkRoutes(deps: AppDeps, machineJobs: MachineJobs): Hono<Htt
 async function changeMany(
   c: Context<HttpEnv>,
   bulk: BulkChange,
-  deps: AppDeps,
+  context: BulkContext,
 ): Promise<Response> {
-  const body = await readJson(c, smallBody(deps.limits));
+  const body = await readJson(c, smallBody(context.limits));
   const selection = parseSelection(body, bulk.executions);
-  const { uuids, more } = await selectJobs(selection, bulk.fits, deps);
+  const { uuids, more } = await selectJobs(selection, bulk.fits, context);
   const done = new Map<JobUuid, JsonObject>();
   const refused = new Map<JobUuid, JsonObject>();
   await mapLimited(uuids, CHANGES_AT_A_TIME, async (uuid) => {
@@ -213,7 +220,7 @@ const PARAMS: Check = (value, field, findings) => {
 async function selectJobs(
   { filter, executions, limit }: Selection,
   fits: (key: JobKey) => boolean,
-  { store, closing }: Pick<AppDeps, "store" | "closing">,
+  { store, closing }: Pick<HttpContext, "store" | "closing">,
 ): Promise<Selected> {
   const found = new Set<JobUuid>();
   for (const execution of executions) {
@@ -232,4 +239,54 @@ async function selectJobs(
     } while (page.length === JOBS_AT_A_TIME);
   }
   return { uuids: [...found], more: false };
+}
+
+// POST /agent/v1/jobs/prune: removes finished jobs by age now, which the agent otherwise does by
+// itself as `keep_finished` says.
+
+/** Jobs that one call removes; a caller that wants more calls again. */
+export const PRUNED_OF_A_CALL_MAX = 1000;
+/** As much as the calendar of the agent holds. Seconds. */
+const AGE_SECONDS_MAX = 100 * 365 * 86_400;
+/** Jobs that go in one write, so that no other write waits for long. */
+const BATCH = 100;
+const INFO_BATCH = 10_000;
+
+const SHAPE: Shape = {
+  checks: { older_than_seconds: integer(0, AGE_SECONDS_MAX) },
+  required: ["older_than_seconds"],
+};
+
+/** What removing uses. */
+type PruneContext = Pick<HttpContext, "store" | "limits" | "now" | "log">;
+
+/** The route. */
+export function jobPruneRoutes(
+  context: PruneContext,
+): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.post("/agent/v1/jobs/prune", (c) => pruneJobs(c, context));
+  return app;
+}
+
+async function pruneJobs(
+  c: Context<HttpEnv>,
+  { store, limits, now, log }: PruneContext,
+): Promise<Response> {
+  const findings = openFindings();
+  const read = readObject(await readJson(c, smallBody(limits)), "", SHAPE, findings);
+  refuseFindings(findings, "request to remove jobs");
+  const at = now();
+  // The store takes those before an instant; those of exactly that age go too.
+  const finished_before = instantAfter(at, 1 - Number(read?.older_than_seconds) * 1000);
+  const retention = { finished_before, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
+  let removed = 0;
+  let batch = BATCH;
+  while (batch === BATCH && removed < PRUNED_OF_A_CALL_MAX) {
+    batch = await store.jobs.prune(retention, at);
+    removed += batch;
+    await store.jobs.pruneInfo(INFO_BATCH);
+  }
+  log.info("finished jobs removed", { jobs: removed, request_id: c.get("request_id") });
+  return c.json({ removed, more: batch === BATCH });
 }

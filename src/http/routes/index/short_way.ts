@@ -3,19 +3,23 @@
 // what is plain beyond doubt goes this way, and is answered as it would be on the long one; all else,
 // refusals included, is left to the application.
 
-import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv, HttpLimits } from "../app_deps.ts";
-import { answerDocument, type DocumentWish, heldAnswer } from "../request/conditional_request.ts";
+import type { Log } from "../../../metrics/log.ts";
+import type { HttpEnv, HttpLimits } from "../../context.ts";
+import {
+  answerDocument,
+  type DocumentWish,
+  heldAnswer,
+} from "../../request/conditional_request.ts";
 import {
   type DocumentCache,
   openDocumentCache,
   toldAgeSeconds,
-} from "../request/document_cache.ts";
-import { cleanRequestId } from "../request/request_id.ts";
-import type { App } from "../listen/server.ts";
+} from "../../request/document_cache.ts";
+import { cleanRequestId } from "../../request/request_id.ts";
+import type { App } from "../../listen/server.ts";
 import { type Context, Hono } from "hono";
-import { AgentError } from "../../domain/error.ts";
-import { quote } from "../../domain/index/index_document.ts";
+import { AgentError } from "../../../domain/error.ts";
+import { quote } from "../../../domain/index/index_document.ts";
 import {
   aliasPath,
   archivePath,
@@ -26,11 +30,11 @@ import {
   OPENAPI_PATH,
   releasePath,
   SERVED_ALIASES,
-} from "../../domain/index/index_path.ts";
-import type { Now } from "../../domain/instant.ts";
-import type { IndexStore } from "../../store/store.ts";
-import { builtinOpenapi } from "./index_openapi.ts";
-import type { ServedDocument } from "../request/served_document.ts";
+} from "../../../domain/index/index_path.ts";
+import type { Now } from "../../../domain/instant.ts";
+import type { IndexStore } from "../../../store/store.ts";
+import { builtinOpenapi } from "./openapi.ts";
+import type { ServedDocument } from "../../request/served_document.ts";
 
 /** The names of this host that need no look at the configuration; see local_only.ts. */
 const PLAIN_HOST = /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?$/;

@@ -1,13 +1,13 @@
-// What the HTTP room is given by agent.ts, and what every request carries through it.
+// What the HTTP room works with, and what each request carries through it. The agent makes one context;
+// a route names the part of it that it uses.
 
 import type { Hono } from "hono";
-import type { JobUuid, MachineUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
+import type { JobUuid, MachineUuid, NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { JobLimits } from "../domain/job/request.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { MachineAction } from "../domain/machine/action.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
@@ -21,60 +21,49 @@ import type { RequestMemory } from "./request/request_memory.ts";
 import type { AuditTrail } from "./request/audit_file.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
-/** Everything that the routes need. */
-export interface AppDeps {
+/** What the application is made of. */
+export interface HttpContext {
   readonly store: Store;
-  /** The accountant of memory that documents take. */
+  /** The budget of memory for documents. */
   readonly budget: MemoryBudget;
-  /** Tells the runner that a job may be due; a hint, the row is what counts. */
+  /** Tells the runner that a job may be due. A hint that may be lost: the row is what counts. */
   readonly wake: () => void;
-  /** Tells the runner to stop a job that was canceled at once; a hint too. */
+  /** Tells the runner to stop a canceled job now; a hint too. */
   readonly cancelRunning: (uuid: JobUuid) => void;
-  /** Rung when a job has changed, for requests that wait for one. */
+  /** Notifies requests that wait for a job. */
   readonly changes: Bells<JobUuid>;
-  /** Tells everybody that a request has changed a job. */
+  /** Announces that a request has changed a job. */
   readonly changed: (uuid: JobUuid) => void;
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;
-  /** Reads the sources of tasks. */
+  /** Checks the sources of tasks. */
   readonly checkSources: CheckSources;
   readonly wording: Wording;
   readonly log: Log;
-  readonly machines: MachineDeps;
-  readonly media: MediaDeps;
-  /** Host names besides the loopback ones under which the agent may be called, without ports. */
+  readonly machines: MachineAccess;
+  readonly mediaFiles: KnownFiles;
+  /** Host names, without ports, that requests may use besides the loopback ones. */
   readonly allowedHosts: readonly string[];
-  /** What tells callers apart; without it everybody who gets through is an administrator. */
+  /** Who may call; without it every caller that gets through is an administrator. */
   readonly access?: Access;
-  /** Where calls that change something are recorded besides the log. */
+  /** Where changing calls are recorded besides the log. */
   readonly auditTrail?: AuditTrail;
-  /** Further routes with their whole paths, such as the index tree. */
+  /** More routes with their whole paths, such as the index tree. */
   readonly routes: readonly Hono[];
-  /** Counts requests by their routes; nobody does unless it is given. */
+  /** Counts requests by route. */
   readonly requests?: RequestCount;
-  /** Aborted when the agent begins to stop: requests that wait for a job are answered then. */
+  /** Aborted when the agent begins to stop; requests that wait for a job are then answered. */
   readonly closing: AbortSignal;
 }
 
-/** What the media routes need. */
-export interface MediaDeps {
-  readonly files: KnownFiles;
-  /** The built-in workflow whose jobs fetch media. */
-  readonly workflow: WorkflowUuid;
-}
-
-/** What the machine routes need. */
-export interface MachineDeps {
+/** What requests may do with machines. */
+export interface MachineAccess {
   readonly vmadm: MachineReader;
   readonly policy: Policy;
-  /** The built-in workflow whose jobs make machines. */
-  readonly provisionWorkflow: WorkflowUuid;
-  /** The built-in workflows whose jobs act on machines. */
-  readonly actionWorkflows: Readonly<Record<MachineAction, WorkflowUuid>>;
 }
 
-/** The reading side of host/vmadm.ts: a request may look at machines, only jobs change them. */
+/** The reading side of vmadm: requests look at machines, only jobs change them. */
 export interface MachineReader {
   get(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<JsonObject | null>;
   list(options?: { signal?: AbortSignal }): Promise<JsonObject[]>;
@@ -85,17 +74,17 @@ export interface MachineReader {
 
 /** The bytes of a console, both ways. */
 export interface ConsoleStream {
-  /** What the console has sent so far. */
+  /** What the console has sent while connecting. */
   readonly greeting: Uint8Array<ArrayBuffer>;
   /** Reads on; null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
   /** Writes all of it; ends when the console has room for it. */
   write(bytes: Uint8Array): Promise<void>;
-  /** May be called twice; a read or a write that is under way fails or ends. */
+  /** May be called twice. A pending read or write fails or ends. */
   close(): void;
 }
 
-/** Largest sizes of what is sent, and of the crowd that may send it. */
+/** Limits of requests. */
 export interface HttpLimits extends WorkflowLimits, JobLimits {
   /** Header fields of one request. */
   readonly headerFieldsMax: number;
@@ -103,9 +92,9 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly headerCharsMax: number;
   /** Bytes of one request body. */
   readonly bodyBytesMax: number;
-  /** Bytes of the body of a request that needs but a few words, such as a cancel. */
+  /** Bytes of the body of a short request, such as a cancel. */
   readonly smallBodyBytesMax: number;
-  /** Seconds in which a body must have arrived. */
+  /** Seconds in which a body must arrive. */
   readonly bodySeconds: number;
   /** Nesting of a request body. */
   readonly jsonDepthMax: number;
@@ -121,13 +110,13 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly consolesMax: number;
   /** Consoles of one machine that are open at the same time. */
   readonly machineConsolesMax: number;
-  /** Seconds after which a console without a byte in either direction is closed. */
+  /** Seconds without a byte in either direction after which a console is closed. */
   readonly consoleIdleSeconds: number;
-  /** Seconds for which a ticket opens a console. */
+  /** Seconds for which a console ticket is valid. */
   readonly consoleTicketSeconds: number;
-  /** Tickets for consoles that were not used yet. */
+  /** Console tickets that are not used yet. */
   readonly consoleTicketsMax: number;
-  /** Jobs that are not final. */
+  /** Jobs that are not finished. */
   readonly unfinishedJobsMax: number;
   readonly workflowsMax: number;
 }
@@ -163,22 +152,22 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
 /** What one request carries through middleware and handlers. */
 export interface HttpEnv {
   Bindings: {
-    /** Where the request came from; absent means TCP, which is checked most strictly. */
+    /** Where the request came from. Absent means TCP, which is checked most strictly. */
     remote?: Deno.Addr;
-    /** Whether it came by TLS; absent means no. */
+    /** Whether it came over TLS. */
     secure?: boolean;
-    /** Takes the connection from HTTP; see RequestInfo. Absent where nothing listens. */
+    /** Takes the connection over from HTTP; absent where nothing listens. */
     takeOver?: () => RawBytes;
   };
   Variables: {
     request_id: string;
-    /** Who calls; absent while nobody has been let in. */
+    /** Who calls; absent before access is granted, and for probes without a token. */
     caller?: Caller;
-    /** The memory that this request holds; given back when it was answered. */
+    /** The memory that this request holds, released with its answer. */
     memory: RequestMemory;
-    /** Ends the counting of this request, for handlers that go on to wait. */
+    /** Stops counting this request as active, for handlers that wait. */
     release: () => void;
-    /** Goes on counting it while its answer is written; what is returned ends that. */
+    /** Keeps counting it while its answer is written, until the returned function is called. */
     keep: () => () => void;
   };
 }

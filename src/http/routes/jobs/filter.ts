@@ -1,9 +1,9 @@
 // Which jobs are meant: what the query of GET /jobs and the `filter` of the calls on many jobs have
 // in common.
 
-import { invalidArgument } from "../../domain/error.ts";
-import { type Instant, parseInstant } from "../../domain/instant.ts";
-import { isWholeText } from "../../domain/json.ts";
+import { invalidArgument } from "../../../domain/error.ts";
+import { type Instant, parseInstant } from "../../../domain/instant.ts";
+import { isWholeText } from "../../../domain/json.ts";
 
 /** Params that one filter may name: each is looked up in every job that the others leave. */
 export const PARAM_KEYS_MAX = 8;

@@ -2,16 +2,16 @@
 // which file a reference means. An extension of the interface, so it lives under /agent/v1/.
 
 import { type Context, Hono } from "hono";
-import { invalidArgument, messageOf } from "../../domain/error.ts";
-import { msBetween, type Now, systemNow } from "../../domain/instant.ts";
-import { isJsonObject } from "../../domain/json.ts";
-import { parseArtifactRef } from "../../domain/machine/media.ts";
-import type { Log } from "../../metrics/log.ts";
-import type { Mirror } from "../../mirror/mirror.ts";
-import type { IndexStore } from "../../store/store.ts";
-import type { HttpLimits } from "../app_deps.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
-import { readQuery } from "../request/query.ts";
+import { invalidArgument, messageOf } from "../../../domain/error.ts";
+import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
+import { isJsonObject } from "../../../domain/json.ts";
+import { parseArtifactRef } from "../../../domain/machine/media.ts";
+import type { Log } from "../../../metrics/log.ts";
+import type { Mirror } from "../../../mirror/mirror.ts";
+import type { IndexStore } from "../../../store/store.ts";
+import type { HttpLimits } from "../../context.ts";
+import { readJson, smallBody } from "../../request/json_body.ts";
+import { readQuery } from "../../request/query.ts";
 
 /** What the routes of the mirror work with. */
 export interface IndexSyncDependencies {

@@ -1,27 +1,31 @@
 // /jobs/:job_uuid/info: what tasks and other programs tell about the progress of a job.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { AGENT_PREFIX, forgedName } from "../../domain/job/job.ts";
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import type { AppDeps, HttpEnv, HttpLimits } from "../app_deps.ts";
-import { jobNotFound, jobUuidOf } from "./job_change.ts";
-import { infoBody, readJson } from "../request/json_body.ts";
-import { listResponse, type NextPage } from "../request/json_list.ts";
-import { shownTo } from "../request/text_answer.ts";
-import { integerOf, PAGE_MAX, readQuery } from "../request/query.ts";
+import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { AGENT_PREFIX, forgedName } from "../../../domain/job/job.ts";
+import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
+import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
+import { jobUuidOf } from "./change.ts";
+import { jobNotFound } from "../../../store/job_refusal.ts";
+import { infoBody, readJson } from "../../request/json_body.ts";
+import { listResponse, type NextPage } from "../../request/json_list.ts";
+import { shownTo } from "../../request/text_answer.ts";
+import { integerOf, PAGE_MAX, readQuery } from "../../request/query.ts";
+
+/** What these routes use. */
+type JobInfoContext = Pick<HttpContext, "store" | "limits" | "now" | "log" | "budget">;
 
 /** @see document 2, Job info entry */
-export function jobInfoRoutes(deps: AppDeps): Hono<HttpEnv> {
+export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/jobs/:job_uuid/info", (c) => listInfo(c, deps));
-  app.post("/jobs/:job_uuid/info", (c) => appendInfo(c, deps));
+  app.get("/jobs/:job_uuid/info", (c) => listInfo(c, context));
+  app.post("/jobs/:job_uuid/info", (c) => appendInfo(c, context));
   return app;
 }
 
 /** Oldest first; `after` skips as many entries as a caller has read already. */
-async function listInfo(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
-  const { store } = deps;
+async function listInfo(c: Context<HttpEnv>, context: JobInfoContext): Promise<Response> {
+  const { store } = context;
   const uuid = jobUuidOf(c);
   const query = readQuery(c.req.url, ["after", "limit"]);
   let after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
@@ -34,10 +38,13 @@ async function listInfo(c: Context<HttpEnv>, deps: AppDeps): Promise<Response> {
     left -= listed.entries;
     return { ...listed, last: listed.last || left === 0 };
   };
-  return await listResponse(c, next, { ...deps, shown: shownTo(c, "other") });
+  return await listResponse(c, next, { ...context, shown: shownTo(c, "other") });
 }
 
-async function appendInfo(c: Context<HttpEnv>, { store, limits, now }: AppDeps): Promise<Response> {
+async function appendInfo(
+  c: Context<HttpEnv>,
+  { store, limits, now }: JobInfoContext,
+): Promise<Response> {
   const uuid = jobUuidOf(c);
   const entry = parseInfoEntry(await readJson(c, infoBody(limits)), limits);
   const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);

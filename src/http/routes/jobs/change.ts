@@ -1,0 +1,103 @@
+// The two changes that callers may make to a job: cancel and resume. The row is changed first; what
+// the runner and those who wait are told afterwards are hints.
+
+import type { Context } from "hono";
+import { AgentError } from "../../../domain/error.ts";
+import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
+import type { Resume } from "../../../domain/job/request.ts";
+import { executionOnWire } from "../../../domain/job/wire.ts";
+import { jobNotFound } from "../../../store/job_refusal.ts";
+import type { ChangeOutcome } from "../../../store/job_store.ts";
+import type { Showing, StoredText } from "../../../store/stored_text.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { seesSecrets } from "../../request/caller.ts";
+
+/** What these routes use. */
+export type JobChangeContext = Pick<
+  HttpContext,
+  "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
+>;
+
+/** The job that a path names. @throws {AgentError} `not_found` when it is no uuid */
+export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
+  return parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
+}
+
+/** How jobs are shown to a caller: who may not see secrets is shown each with its own masked. */
+export function showingOf(
+  c: Context<HttpEnv>,
+  { wording, now }: Pick<HttpContext, "wording" | "now">,
+): Showing {
+  return { wording, now: now(), apart: !seesSecrets(c.get("caller")) };
+}
+
+/** One job as text. @throws {AgentError} `not_found` */
+export async function jobText(
+  uuid: JobUuid,
+  showing: Showing,
+  context: Pick<HttpContext, "store">,
+): Promise<StoredText> {
+  const text = await context.store.jobs.text(uuid, showing);
+  if (text === undefined) throw jobNotFound(uuid);
+  return text;
+}
+
+/**
+ * Cancels a job that is not final.
+ * @returns the job as it is then
+ * @throws {AgentError} `not_found`, `conflict`
+ */
+export async function cancelJob(
+  uuid: JobUuid,
+  context: JobChangeContext,
+  showing: Showing,
+): Promise<StoredText> {
+  const outcome = await context.store.jobs.cancel(uuid, context.now(), showing);
+  const text = changedText(outcome, "cancel", uuid, context);
+  canceled(uuid, context);
+  return text ?? await jobText(uuid, showing, context);
+}
+
+/** Cancels a job that nobody is shown. @throws {AgentError} `not_found`, `conflict` */
+export async function cancelUnseen(uuid: JobUuid, context: JobChangeContext): Promise<void> {
+  changedText(await context.store.jobs.cancel(uuid, context.now()), "cancel", uuid, context);
+  canceled(uuid, context);
+}
+
+function canceled(uuid: JobUuid, context: JobChangeContext): void {
+  context.cancelRunning(uuid);
+  context.changed(uuid);
+  context.wake(); // Its oncancel chain may be due.
+}
+
+/**
+ * Reports the outcome of a waiting job's task.
+ * @returns the job as it is then
+ * @throws {AgentError} `not_found`, `conflict`
+ */
+export async function resumeJob(
+  uuid: JobUuid,
+  resume: Resume,
+  context: JobChangeContext,
+  showing: Showing,
+): Promise<StoredText> {
+  const outcome = await context.store.jobs.resume(uuid, resume, context.now(), showing);
+  const text = changedText(outcome, "resume", uuid, context);
+  context.changed(uuid);
+  context.wake();
+  return text ?? await jobText(uuid, showing, context);
+}
+
+function changedText(
+  outcome: ChangeOutcome,
+  verb: "cancel" | "resume",
+  uuid: JobUuid,
+  { wording }: JobChangeContext,
+): StoredText | undefined {
+  if (outcome.kind === "changed") return outcome.text;
+  if (outcome.kind === "not_found") throw jobNotFound(uuid);
+  const execution = executionOnWire(outcome.job.execution, wording);
+  const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";
+  const message = `Cannot ${verb} job ${uuid}: execution is "${execution}", expected ${wanted}`;
+  throw new AgentError("conflict", message);
+}

@@ -1,0 +1,65 @@
+// The outcomes of a request for a job that made none, as errors. The store returns outcomes; rooms
+// that answer callers throw these.
+
+import { AgentError, unreachable } from "../domain/error.ts";
+import type { JobUuid } from "../domain/id.ts";
+import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
+import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts";
+
+/** An outcome without a job, neither a new one nor that of an equal request. */
+export type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
+
+/** The error for a job that does not exist. */
+export function jobNotFound(uuid: JobUuid): AgentError {
+  return new AgentError("not_found", `Cannot find job ${uuid}`);
+}
+
+/** The error for a request that made no job. */
+export function jobRefusal(outcome: RefusedJob): AgentError {
+  switch (outcome.kind) {
+    case "duplicate":
+      return targetTaken(
+        `Cannot create a job: job ${outcome.job_uuid} with the same target and params is not finished`,
+      );
+    case "locked":
+      return targetTaken(`Cannot create a job: job ${outcome.job_uuid} locks the target`);
+    case "full":
+      return new AgentError(
+        "overloaded",
+        `Cannot create a job: there are ${outcome.limit} ${outcome.what}, the most there may be`,
+      );
+    case "key_reused":
+      return keyReused(outcome);
+    default:
+      return unreachable(outcome);
+  }
+}
+
+function targetTaken(message: string): AgentError {
+  return new AgentError("conflict", message, {
+    errors: [{ field: "target", code: "Invalid", message }],
+  });
+}
+
+/**
+ * The job of an earlier request under the same key; undefined when there was none. Asked first, before
+ * anything that may have changed since, such as the workflow.
+ * @throws {AgentError} `conflict` when the key was used for another request
+ */
+export async function earlierJob(
+  idempotency: Idempotency | undefined,
+  jobs: Pick<JobStore, "earlier">,
+): Promise<Extract<EarlierOutcome, { kind: "repeated" }> | undefined> {
+  if (idempotency === undefined) return undefined;
+  const outcome = await jobs.earlier(idempotency);
+  if (outcome?.kind === "key_reused") throw keyReused(outcome);
+  return outcome;
+}
+
+function keyReused({ job_uuid }: Extract<EarlierOutcome, { kind: "key_reused" }>): AgentError {
+  const message = `Cannot create a job: the ${IDEMPOTENCY_KEY} was used by another request, ` +
+    `which made job ${job_uuid}`;
+  return new AgentError("conflict", message, {
+    errors: [{ field: IDEMPOTENCY_KEY, code: "Invalid", message }],
+  });
+}
