@@ -10,7 +10,7 @@ import { isLoopback } from "../domain/ip_address.ts";
 import type { Token } from "../domain/token.ts";
 import type { Access } from "../http/request/caller.ts";
 import { type AuditTrail, openAuditFile } from "../http/request/audit_file.ts";
-import type { App, ListenOptions, Server } from "../http/listen/server.ts";
+import type { ListenOptions, Server } from "../http/listen/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
 import { groupNumber, type SocketRights } from "../http/listen/unix_socket.ts";
 import type { Log } from "../metrics/log.ts";
@@ -21,11 +21,9 @@ import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file
 export interface AgentAccess {
   readonly access: Access;
   readonly auditTrail: AuditTrail;
-  /** Addresses besides loopback by which the agent may be called, because it listens there. */
-  readonly ownHosts: readonly string[];
+  /** Host names besides the loopback ones: the configured ones, and the address it listens on. */
+  readonly allowedHosts: readonly string[];
   readonly listening: Omit<ListenOptions, "log">;
-  /** Lets a request take the short way of index documents only where nobody has to be known. */
-  guarded(short: App, app: App): App;
   /** Opens certificate and audit file anew. */
   refresh(config: Config, server: Server): Promise<void>;
 }
@@ -63,7 +61,10 @@ export async function openAccess(
   return {
     access,
     auditTrail: audit,
-    ownHosts: beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
+    allowedHosts: [
+      ...config.allowed_hosts.value,
+      ...beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
+    ],
     listening: {
       tcp,
       socketPath: config.socket.value,
@@ -72,9 +73,6 @@ export async function openAccess(
       tokenRequired: beyond || required,
       connections: connectionLimits(config),
     },
-    guarded: (short, app) => ({
-      fetch: (request, env) => (access.wantsToken(env.remote) ? app : short).fetch(request, env),
-    }),
     async refresh(next, server) {
       // Neither may keep the other from what is new.
       const done = await Promise.allSettled([

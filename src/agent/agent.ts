@@ -170,7 +170,7 @@ async function assemble(
       policy: openPolicy(ground),
     },
     mediaFiles: mirror.files,
-    allowedHosts: [...config.allowed_hosts.value, ...gate.ownHosts],
+    allowedHosts: gate.allowedHosts,
     routes: [
       ...index.routes,
       ...watchRoutes(ground, meters, { store, vmadm, ...state, stateDir: state.path }),
@@ -178,8 +178,8 @@ async function assemble(
     requests: meters,
     closing: closing.signal,
   });
-  const short = countedShortWay(index.before, app, meters);
-  const server = await listen(gate.guarded(short, app), { ...gate.listening, log });
+  const short = countedShortWay((app) => index.before(app, gate), app, meters);
+  const server = await listen(short, { ...gate.listening, log });
   ground.opened("http", async () => {
     closing.abort();
     // At the same time: the runner must claim nothing more while callers take their answers.

@@ -6,7 +6,11 @@ import { httpLimits } from "./limits.ts";
 import type { Ground } from "./runner.ts";
 import { openDocumentCache } from "../http/request/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
-import { indexTreeRoutes, withShortWay } from "../http/routes/index/short_way.ts";
+import {
+  indexTreeRoutes,
+  type ShortWayContext,
+  withShortWay,
+} from "../http/routes/index/short_way.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
 import type { Mirror } from "../mirror/mirror.ts";
@@ -16,7 +20,7 @@ import type { Store } from "../store/store.ts";
 export interface IndexRoutes {
   readonly routes: readonly Hono[];
   /** The application with the short way of documents before it. */
-  before(app: App): App;
+  before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
 }
 
 /** The routes of the index. Nothing is read before the first request. */
@@ -34,8 +38,9 @@ export function openIndexRoutes(
       imageSearchRoutes({ images }),
       indexSyncRoutes({ index, mirror, limits, log, now }),
     ],
-    before: (app) =>
+    before: (app, rules) =>
       withShortWay(app, {
+        ...rules,
         cache,
         // Not by way of `now`: to make the text of an instant is a twentieth of a whole 304.
         nowMs: Date.now,

@@ -2,11 +2,11 @@
 // file per resource. What is common to all routes is decided here: the shape of errors, unknown
 // paths, and known paths with another method.
 
-import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
 import { openAccessLines } from "./request/access_lines.ts";
 import { admitted } from "./request/access.ts";
-import type { HttpContext, HttpEnv, HttpLimits } from "./context.ts";
+import type { HttpContext, HttpEnv } from "./context.ts";
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
 import { bounded } from "./request/concurrency.ts";
@@ -19,7 +19,7 @@ import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobRoutes } from "./routes/jobs/jobs.ts";
 import { jsonOnly } from "./request/json_body.ts";
 import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
-import { localOnly } from "./request/local_only.ts";
+import { headJudged } from "./request/head_judge.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
 import { mediaRoutes } from "./routes/media.ts";
@@ -41,9 +41,8 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.use(audited({ log: context.log, lines, now: context.now, trail: context.auditTrail }));
   app.use(identified(context.log, lines, () => context.newUuid()));
   app.use(bounded(context.limits.requestsMax));
-  app.use(headBounded(context.limits));
+  app.use(headJudged(context));
   app.use(remembering(context.budget));
-  app.use(localOnly(context.allowedHosts));
   const access = context.access ?? OPEN_ACCESS;
   const tickets = openConsoleTickets(context.limits, access.nowMs);
   app.use(admitted(access, tickets, context.log));
@@ -94,31 +93,4 @@ function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
       app.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL")
     )
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
-}
-
-// How large the head of a request may be. The runtime itself takes no more than a hundred fields and
-// some hundred thousand bytes, which it answers with 431 and no body; these bounds are ours, narrower,
-// and answered as every other refusal is, with the same status (RFC 6585, section 5).
-
-/** Refuses a request whose header fields are too many or too long. */
-function headBounded(
-  { headerFieldsMax, headerCharsMax }: Pick<HttpLimits, "headerFieldsMax" | "headerCharsMax">,
-): MiddlewareHandler<HttpEnv> {
-  return async (c, next) => {
-    let fields = 0;
-    let chars = 0;
-    for (const [name, value] of c.req.raw.headers) {
-      fields += 1;
-      chars += name.length + value.length;
-    }
-    if (fields > headerFieldsMax) throw headRefused(`it has over ${headerFieldsMax} header fields`);
-    if (chars > headerCharsMax) {
-      throw headRefused(`its header is over ${headerCharsMax} characters`);
-    }
-    await next();
-  };
-}
-
-function headRefused(why: string): AgentError {
-  return new AgentError("head_too_large", `Cannot accept the request: ${why}`);
 }

@@ -4,6 +4,7 @@
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
+import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
 import { openDocumentCache } from "../../src/http/request/document_cache.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short_way.ts";
@@ -48,6 +49,8 @@ export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>):
         nowMs: () => Date.parse(now()),
         newId: () => randomUuid<JobUuid>(),
         limits: agent.context.limits,
+        allowedHosts: [],
+        access: OPEN_ACCESS,
         log,
       };
       const app = withShortWay(createApp(agent.context), shortWay);

@@ -27,6 +27,8 @@ const REQUESTS: readonly Readonly<Record<string, string>>[] = [
   { host: "localhost", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" },
   { host: "localhost", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" },
   { host: "localhost", "sec-fetch-site": "same-origin" },
+  { host: "localhost", "sec-fetch-site": "same-site" },
+  { host: "localhost", upgrade: "websocket" },
   { host: "localhost", "if-none-match": "*" },
   { host: "localhost", "if-none-match": '"x"' },
   { host: "localhost", "if-modified-since": "Fri, 02 Oct 2037 00:00:00 GMT" },

@@ -1,6 +1,6 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
 // machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
-// at all, a page's Origin, a token and a ticket included, local_only.ts and access.ts have judged before.
+// at all, a page's Origin, a token and a ticket included, head_judge.ts and access.ts have judged before.
 
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -15,7 +15,7 @@ import {
   SwitchedAnswer,
 } from "../console/socket.ts";
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
-import { hostOf } from "../request/local_only.ts";
+import { hostOf } from "../request/head_judge.ts";
 import { readQuery } from "../request/query.ts";
 import { openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
 import { instantAfter } from "../../domain/instant.ts";

@@ -1,0 +1,172 @@
+// Whether a request is accepted by what its head says: its size, and the page it was sent for. Over TCP
+// the agent serves programs, and pages that it served itself. A page of another site that reaches
+// 127.0.0.1 from an administrator's browser is recognized by what the browser says of it: the Host it
+// believes to talk to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the
+// unix socket the mode of the file decides instead.
+//
+// The application and the short way of the index share this judgement; see routes/index/short_way.ts.
+
+import type { MiddlewareHandler } from "hono";
+import { AgentError } from "../../domain/error.ts";
+import type { HttpEnv, HttpLimits } from "../context.ts";
+
+const LOOPBACK_NAMES = ["localhost", "[::1]"] as const;
+/** Literal addresses of this host cannot be rebound. */
+const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
+const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/;
+const SHOWN_CHARS_MAX = 100;
+
+/** The size of a head and the fields that are judged; null for a field that was not sent. */
+export interface RequestHead {
+  readonly fields: number;
+  /** Characters of all names and values. */
+  readonly chars: number;
+  readonly host: string | null;
+  readonly origin: string | null;
+  readonly fetchSite: string | null;
+  readonly fetchMode: string | null;
+  readonly authorization: string | null;
+  readonly upgrade: string | null;
+  readonly requestId: string | null;
+  readonly noneMatch: string | null;
+  readonly modifiedSince: string | null;
+  readonly acceptEncoding: string | null;
+}
+
+/** Reads a head in one pass: each `Headers.get` would search all fields again. */
+export function readHead(headers: Headers): RequestHead {
+  let [fields, chars] = [0, 0];
+  let host: string | null = null;
+  let origin: string | null = null;
+  let fetchSite: string | null = null;
+  let fetchMode: string | null = null;
+  let authorization: string | null = null;
+  let upgrade: string | null = null;
+  let xRequestId: string | null = null;
+  let requestId: string | null = null;
+  let noneMatch: string | null = null;
+  let modifiedSince: string | null = null;
+  let acceptEncoding: string | null = null;
+  headers.forEach((value, name) => {
+    fields += 1;
+    chars += name.length + value.length;
+    if (name === "host") host = value;
+    else if (name === "accept-encoding") acceptEncoding = value;
+    else if (name === "if-none-match") noneMatch = value;
+    else if (name === "if-modified-since") modifiedSince = value;
+    else if (name === "x-request-id") xRequestId = value;
+    else if (name === "request-id") requestId = value;
+    else if (name === "authorization") authorization = value;
+    else if (name === "origin") origin = value;
+    else if (name === "sec-fetch-site") fetchSite = value;
+    else if (name === "sec-fetch-mode") fetchMode = value;
+    else if (name === "upgrade") upgrade = value;
+  });
+  return {
+    fields,
+    chars,
+    host,
+    origin,
+    fetchSite,
+    fetchMode,
+    authorization,
+    upgrade,
+    requestId: xRequestId ?? requestId,
+    noneMatch,
+    modifiedSince,
+    acceptEncoding,
+  };
+}
+
+/** Judges the head of a request. @returns why it is refused */
+export type HeadJudge = (
+  head: RequestHead,
+  request: Request,
+  from: Pick<HttpEnv["Bindings"], "remote" | "secure"> | undefined,
+) => AgentError | undefined;
+
+/** What heads are judged by. */
+export interface HeadRules {
+  readonly limits: Pick<HttpLimits, "headerFieldsMax" | "headerCharsMax">;
+  /** Host names besides the loopback ones. */
+  readonly allowedHosts: readonly string[];
+}
+
+export function openHeadJudge({ limits, allowedHosts }: HeadRules): HeadJudge {
+  const { headerFieldsMax, headerCharsMax } = limits;
+  const names = new Set<string>(LOOPBACK_NAMES);
+  for (const host of allowedHosts) names.add(host.toLowerCase());
+  return (head, request, from) => {
+    // The runtime accepts about a hundred fields and answers more with 431 and no body. These bounds are
+    // narrower and answered like every other refusal (RFC 6585, section 5).
+    if (head.fields > headerFieldsMax) {
+      return tooLarge(`it has over ${headerFieldsMax} header fields`);
+    }
+    if (head.chars > headerCharsMax) {
+      return tooLarge(`its header is over ${headerCharsMax} characters`);
+    }
+    // Not by the scheme of the URL: a client on TCP can write any into its request line.
+    if (from?.remote?.transport === "unix") return undefined;
+    return foreignCall(head, request, names, from?.secure);
+  };
+}
+
+/** Refuses requests by their heads. Comes before anything else of a request is read. */
+export function headJudged(rules: HeadRules): MiddlewareHandler<HttpEnv> {
+  const judge = openHeadJudge(rules);
+  return async (c, next) => {
+    // Hono leaves `env` out when the application is called without one.
+    const refusal = judge(readHead(c.req.raw.headers), c.req.raw, c.env);
+    if (refusal !== undefined) throw refusal;
+    await next();
+  };
+}
+
+/** `malformed` without a Host, `forbidden` for a call of a foreign page. */
+function foreignCall(
+  { host: sent, origin: sentOrigin, fetchSite, fetchMode }: RequestHead,
+  request: Request,
+  names: ReadonlySet<string>,
+  secure = false,
+): AgentError | undefined {
+  const host = (sent ?? hostOfUrl(request, secure))?.toLowerCase();
+  if (host === undefined) {
+    return new AgentError("malformed", "Cannot accept the request: it has no Host header");
+  }
+  const name = HOST.exec(host)?.[1] ?? "";
+  if (!names.has(name) && !LOOPBACK_ADDRESS.test(name)) {
+    return forbidden(`Host ${shown(host)} is neither a loopback name nor a configured one`);
+  }
+  const origin = sentOrigin?.toLowerCase();
+  if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
+    return forbidden(`Origin ${shown(origin)} is not the agent's own`);
+  }
+  // Following a link from elsewhere to one of the agent's pages is no call by that other site.
+  const followsLink = fetchMode === "navigate" && request.method === "GET";
+  if ((fetchSite === "cross-site" || fetchSite === "same-site") && !followsLink) {
+    return forbidden("it was sent for a page of another site");
+  }
+  return undefined;
+}
+
+/** The host that the caller believes to talk to. */
+export function hostOf(request: Request, secure = false): string | undefined {
+  return request.headers.get("host") ?? hostOfUrl(request, secure);
+}
+
+/** HTTP/2, which is spoken over TLS, has no Host header: its `:authority` is in the URL. */
+function hostOfUrl({ url }: Request, secure: boolean): string | undefined {
+  return secure ? new URL(url).host : undefined;
+}
+
+function tooLarge(reason: string): AgentError {
+  return new AgentError("head_too_large", `Cannot accept the request: ${reason}`);
+}
+
+function forbidden(reason: string): AgentError {
+  return new AgentError("forbidden", `Cannot accept the request: ${reason}`);
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.slice(0, SHOWN_CHARS_MAX));
+}
