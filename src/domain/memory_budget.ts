@@ -25,9 +25,11 @@ export const ACCOUNTS = {
   /** Jobs while they are made: of large workflows, or of finished jobs once more. */
   jobs: 40 * MIB,
   /** Large jobs that run, from before their first task until they leave their slots. */
-  runs: 64 * MIB,
+  runs: 56 * MIB,
   /** Messages of guests, from their first byte until they are acted on; a job has its own memory then. */
-  guests: 40 * MIB,
+  guests: 32 * MIB,
+  /** Arguments of capability calls and log lines, until the call has ended. */
+  calls: 16 * MIB,
   /** Large bodies of callbacks. */
   callbacks: 16 * MIB,
   /** Stored texts on their way to callers. */

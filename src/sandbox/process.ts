@@ -2,6 +2,7 @@
 // a guest sends is passed on parsed; whatever cannot be parsed kills it.
 
 import { messageOf } from "../domain/error.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { GuestCommand } from "./command.ts";
 import type { GuestOwner } from "./owner.ts";
@@ -24,7 +25,8 @@ import {
 
 /** Takes what becomes of a guest while an execution, or its start, is under way. */
 export interface GuestListener {
-  message(message: GuestMessage): void;
+  /** Nothing more of the guest is read until what this returns is kept. */
+  message(message: GuestMessage): Promise<void> | void;
   /** The guest is gone; nothing follows. Called at once when it was gone already. */
   lost(end: ProcessEnd): void;
 }
@@ -100,6 +102,11 @@ export class GuestProcess {
     return guestMessageBytesMax(this.#limits);
   }
 
+  /** The accountant of what its messages and calls take. */
+  get budget(): MemoryBudget {
+    return this.#turns.budget;
+  }
+
   /** Memory for a message of which so much has arrived; nothing more is read until it is there. */
   hold(arrivedBytes: number): Promise<void> | undefined {
     return this.#memory.hold(arrivedBytes, this.messageBytesMax);
@@ -160,7 +167,9 @@ export class GuestProcess {
         if (turn !== undefined) await turn;
         if (!this.alive) return;
         const message = parseGuestMessage(line, this.#limits);
-        this.#listener?.message(message);
+        const taken = this.#listener?.message(message);
+        // Most is taken at once; a wait would cost each message a turn.
+        if (taken !== undefined) await taken;
         this.#memory.release();
       }
     } catch (error) {

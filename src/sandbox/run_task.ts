@@ -4,6 +4,8 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
+import { valueWeight } from "../domain/json_scan.ts";
+import type { Reservation } from "../domain/memory_budget.ts";
 import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
@@ -126,7 +128,7 @@ function converse(
     resolve(told);
   };
   guest.listen({
-    message: (message) => {
+    message: (message): Promise<void> | void => {
       const ours = message.type !== "ready" && message.run === guest.runs;
       if (!ours || (outcome !== undefined) !== (message.type === "closed")) {
         return guest.kill("spoke out of turn");
@@ -192,12 +194,19 @@ export type Perform = (
 type CallMessage = Extract<GuestMessage, { type: "call" }>;
 type LogMessage = Extract<GuestMessage, { type: "log" }>;
 
+/** Weight of arguments from which on a call waits for memory; smaller calls are bounded by their number. */
+const HELD_CALL_BYTES = 4 * 1024;
+/** What is logged in the place of a line for which there was no memory. */
+const LINE_LEFT_OUT = "A log line of the task was left out: there was no memory for it";
 /** Time for notes, such as info entries, to be written after their task's end, milliseconds. */
 const NOTES_DEADLINE_MS = 2000;
 
+/** What the calls of an execution need of its guest. */
+type CallingGuest = Pick<GuestProcess, "kill" | "send" | "budget">;
+
 /** Opened with an execution, closed with it. What it needs for calls is made with the first one. */
 export class TaskCalls {
-  readonly #guest: GuestProcess;
+  readonly #guest: CallingGuest;
   readonly #run: number;
   readonly #perform: Perform;
   readonly #limits: TaskLimits;
@@ -209,38 +218,54 @@ export class TaskCalls {
   #stopped = false;
   #logLines = 0;
 
-  constructor(guest: GuestProcess, run: number, perform: Perform, limits: TaskLimits) {
+  constructor(guest: CallingGuest, run: number, perform: Perform, limits: TaskLimits) {
     this.#guest = guest;
     this.#run = run;
     this.#perform = perform;
     this.#limits = limits;
   }
 
-  /** Performs a call and answers it; after the end of the task it does neither. */
-  take(message: CallMessage): void {
+  /**
+   * Performs a call and answers it; after the end of the task it does neither.
+   * @returns kept when there is memory for its arguments, or it was refused; undefined when they are small
+   */
+  take(message: CallMessage): Promise<void> | undefined {
     if (this.#stopped) return;
     // The realm keeps these rules itself: a guest that breaks them is not sound.
     if (this.#inFlight.has(message.call)) {
-      return this.#guest.kill("used the number of a call twice");
+      return void this.#guest.kill("used the number of a call twice");
     }
-    if (this.#inFlight.size >= CALLS_IN_FLIGHT_MAX) return this.#guest.kill("made too many calls");
+    if (this.#inFlight.size >= CALLS_IN_FLIGHT_MAX) {
+      return void this.#guest.kill("made too many calls");
+    }
     this.#inFlight.add(message.call);
-    const answered = this.#answer(message);
-    if (isNote(message.name)) this.#keep(answered);
+    const { args, name } = message;
+    const memory = "flaw" in args ? undefined : this.#memory(name, args);
+    const answered = this.#answer(message, memory);
+    if (isNote(name)) this.#keep(answered);
+    return settled(memory);
   }
 
-  /** Writes a log line; nobody waits for it. */
-  log({ level, message, fields }: LogMessage): void {
+  /** Writes a log line; nobody waits for it. @returns as take() does */
+  log({ level, message, fields }: LogMessage): Promise<void> | undefined {
     this.#logLines += 1;
     if (this.#logLines > this.#limits.logLinesMax) {
-      return this.#guest.kill("wrote too many log lines");
+      return void this.#guest.kill("wrote too many log lines");
     }
-    const { signal } = this.#notesOver ??= new AbortController();
+    const name = `log.${level}` as const;
+    const memory = this.#memory(name, [message, fields]);
     const written = async () => {
-      await this.#perform(`log.${level}`, [message, fields], signal);
+      const { signal } = this.#notesOver ??= new AbortController();
+      const held = memory === undefined ? undefined : await memory.catch(() => null);
+      try {
+        await this.#perform(name, held === null ? [LINE_LEFT_OUT, {}] : [message, fields], signal);
+      } finally {
+        held?.release();
+      }
     };
     // A line that cannot be written is no fault of the task.
     this.#keep(written().catch(() => {}));
+    return settled(memory);
   }
 
   /** The task has ended: calls under way are given up, notes about it are still written. */
@@ -269,12 +294,29 @@ export class TaskCalls {
     this.#notes.add(kept);
   }
 
-  async #answer({ call, name, args }: CallMessage): Promise<void> {
-    const head = { type: "reply", run: this.#run, call } as const;
-    const { signal } = isNote(name)
+  /** Ended with the execution; for notes some time after it. */
+  #signalOf(name: CapabilityName): AbortSignal {
+    const over = isNote(name)
       ? this.#notesOver ??= new AbortController()
       : this.#over ??= new AbortController();
+    return over.signal;
+  }
+
+  /** Memory for the arguments of a call while it is under way; undefined for those that need none. */
+  #memory(name: CapabilityName, args: readonly JsonValue[]): Promise<Reservation> | undefined {
+    let bytes = 0;
+    for (const arg of args) bytes += valueWeight(arg);
+    if (bytes < HELD_CALL_BYTES) return undefined;
+    const { budget } = this.#guest;
+    return budget.reserve("calls", bytes, `call ${name}`, { signal: this.#signalOf(name) });
+  }
+
+  async #answer({ call, name, args }: CallMessage, memory?: Promise<Reservation>): Promise<void> {
+    const head = { type: "reply", run: this.#run, call } as const;
+    const signal = this.#signalOf(name);
+    let held: Reservation | undefined;
     try {
+      if (memory !== undefined) held = await memory;
       if ("flaw" in args) {
         const why = `one of its arguments ${args.flaw}`;
         throw new AgentError("invalid_argument", `Cannot call ${name}: ${why}`);
@@ -293,8 +335,15 @@ export class TaskCalls {
       const known = error instanceof AgentError;
       const message = known ? error.message : `Cannot perform ${name}: an internal error`;
       this.#guest.send({ ...head, ok: false, code: known ? error.code : "internal", message });
+    } finally {
+      held?.release();
     }
   }
+}
+
+/** Kept when there is memory, or none will come: who needed it is given the error. */
+function settled(memory: Promise<Reservation> | undefined): Promise<void> | undefined {
+  return memory?.then(() => {}, () => {});
 }
 
 /** Whether a capability writes a note about the task rather than doing something for it. */

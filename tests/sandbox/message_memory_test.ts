@@ -1,8 +1,11 @@
 // Large messages of guests wait for memory, small ones do not, and a guest that has gone waits no longer.
 
-import { assertEquals } from "@std/assert";
-import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
+import { assertEquals, assertMatch } from "@std/assert";
+import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { MessageMemory } from "../../src/sandbox/message.ts";
+import type { AgentMessage } from "../../src/sandbox/protocol.ts";
+import { type Perform, TaskCalls } from "../../src/sandbox/run_task.ts";
+import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { until } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
 
@@ -58,3 +61,106 @@ Deno.test("MessageMemory holds the longest message at first, its text then, and 
   memory.close();
   assertEquals(budget.used("guests"), 0);
 });
+
+Deno.test("a call of large arguments holds memory until it has ended, one of small arguments none", async () => {
+  const budget = openMemoryBudget();
+  const answer = Promise.withResolvers<null>();
+  const begun = Promise.withResolvers<void>();
+  await withPool(async (run) => {
+    const perform = () => (begun.resolve(), answer.promise);
+    const large = run(callOf(64 * 1024), { perform });
+    await begun.promise;
+    assertEquals(budget.used("calls") > 128 * 1024, true);
+    answer.resolve(null);
+    assertEquals((await large).kind, "success");
+    assertEquals(budget.used("calls"), 0);
+    const seen: number[] = [];
+    const small = () => (seen.push(budget.used("calls")), Promise.resolve(null));
+    assertEquals((await run(callOf(1024), { perform: small })).kind, "success");
+    assertEquals(seen, [0]);
+  }, { budget });
+});
+
+Deno.test("a call without memory is not performed, nor its guest read, until there is some", async () => {
+  const budget = openMemoryBudget({ calls: MIB });
+  const other = await budget.reserve("calls", MIB, "test");
+  const performed: string[] = [];
+  await withPool(async (run) => {
+    const perform: Perform = (name) => (performed.push(name), Promise.resolve(null));
+    const body = `async (job, cb) => {
+      const large = vmadm.create({ text: "x".repeat(${64 * 1024}) });
+      await Promise.all([large, vmadm.list()]);
+      cb();
+    }`;
+    const waiting = run(body, { perform });
+    assertEquals((await run(SMALL)).kind, "success");
+    assertEquals(performed, []);
+    other.release();
+    assertEquals((await waiting).kind, "success");
+    assertEquals(performed, ["vmadm.create", "vmadm.list"]);
+    assertEquals(budget.used("calls"), 0);
+  }, { budget, slots: 2 });
+});
+
+Deno.test("a cancel ends the wait of a call for memory, and nothing of it is performed", async () => {
+  const budget = openMemoryBudget({ calls: MIB });
+  const other = await budget.reserve("calls", MIB, "test");
+  const controller = new AbortController();
+  const seen = Promise.withResolvers<void>();
+  const performed: string[] = [];
+  const perform: Perform = (name) => {
+    performed.push(name);
+    seen.resolve();
+    return Promise.resolve(null);
+  };
+  await withPool(async (run) => {
+    const body = `async () => { await vmadm.list(); await (${callOf(64 * 1024)})({}, () => {}); }`;
+    const left = run(body, { perform, signal: controller.signal });
+    await seen.promise;
+    controller.abort();
+    assertEquals(await left, { kind: "aborted" });
+    other.release();
+    await until("the memory to be back", () => budget.used("calls") === 0 ? true : undefined);
+    assertEquals(performed, ["vmadm.list"]);
+  }, { budget });
+});
+
+Deno.test("without memory in time a call is refused, and a note stands for a log line", async () => {
+  const performed: unknown[] = [];
+  const sent: AgentMessage[] = [];
+  const guest = {
+    budget: impatient(openMemoryBudget({ calls: MIB })),
+    send: (message: AgentMessage) => void sent.push(message),
+    kill: (why: string) => {
+      throw new Error(why);
+    },
+  };
+  const other = await guest.budget.reserve("calls", MIB, "test");
+  const perform: Perform = (name, args) => (performed.push([name, ...args]), Promise.resolve(null));
+  const calls = new TaskCalls(guest, 1, perform, DEFAULT_TASK_LIMITS);
+  const text = "x".repeat(8 * 1024);
+  await calls.log({ type: "log", run: 1, level: "info", message: text, fields: {} });
+  await calls.take({ type: "call", run: 1, call: 1, name: "vmadm.create", args: [{ text }] });
+  await until("the refusal", () => sent[0]);
+  await calls.end(true);
+  const note = "A log line of the task was left out: there was no memory for it";
+  assertEquals(performed, [["log.info", note, {}]]);
+  assertMatch(
+    JSON.stringify(sent),
+    /"ok":false,"code":"overloaded","message":"Cannot call vmadm.create now/,
+  );
+  other.release();
+});
+
+/** Waits for no turn. */
+function impatient(budget: MemoryBudget): MemoryBudget {
+  return {
+    ...budget,
+    reserve: (account, bytes, what, options) =>
+      budget.reserve(account, bytes, what, { ...options, turnMs: 0 }),
+  };
+}
+
+function callOf(chars: number): string {
+  return `async (job, cb) => { await vmadm.create({ text: "x".repeat(${chars}) }); cb(); }`;
+}
