@@ -5,10 +5,15 @@
 import { messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { ignoreSignals, revokePermissions } from "../sandbox/guest/lockdown.ts";
-import { type Answer, ANSWER_CODES, MESSAGE_CHARS_MAX, REQUEST_BYTES_MAX } from "./message.ts";
 import {
+  ANSWER_CODES,
+  type DecoderAnswer,
+  MESSAGE_CHARS_MAX,
+  REQUEST_BYTES_MAX,
+} from "./message.ts";
+import {
+  type DecoderFrame,
   FRAME,
-  type Frame,
   frameBytes,
   jsonFrame,
   jsonOf,
@@ -16,7 +21,7 @@ import {
   partsOf,
   readFrames,
 } from "./frames.ts";
-import { isWorkName, type Work, type WorkName, WORKS } from "./work_limits.ts";
+import { type DecoderWork, isWorkName, type WorkName, WORKS } from "./work_limits.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,
@@ -52,8 +57,8 @@ export async function* chunksOf(
 }
 
 async function doWork(
-  frame: Frame,
-  frames: AsyncGenerator<Frame>,
+  frame: DecoderFrame,
+  frames: AsyncGenerator<DecoderFrame>,
   write: (bytes: Uint8Array) => Promise<void>,
 ): Promise<void> {
   const { work, request } = jsonOf(frame) as { work: unknown; request: JsonObject };
@@ -74,7 +79,7 @@ interface Input {
   skipRest(): Promise<void>;
 }
 
-function openInput(frames: AsyncGenerator<Frame>): Input {
+function openInput(frames: AsyncGenerator<DecoderFrame>): Input {
   let ended = false;
   const next = async () => {
     const { value, done } = await frames.next();
@@ -99,7 +104,7 @@ function openInput(frames: AsyncGenerator<Frame>): Input {
   };
 }
 
-async function answerOf(run: () => Promise<JsonValue>): Promise<Answer> {
+async function answerOf(run: () => Promise<JsonValue>): Promise<DecoderAnswer> {
   try {
     return { ok: true, value: await run() };
   } catch (error) {
@@ -109,25 +114,25 @@ async function answerOf(run: () => Promise<JsonValue>): Promise<Answer> {
   }
 }
 
-function refusal(error: unknown): Answer {
+function refusal(error: unknown): DecoderAnswer {
   const message = messageOf(error).slice(0, MESSAGE_CHARS_MAX);
   const code = typeof error === "object" && error !== null && "code" in error ? error.code : "";
   const known = ANSWER_CODES.find((one) => one === code) ?? "internal";
   return { ok: false, code: known, message };
 }
 
-function answerFrame(answer: Answer, bytesMax: number): Uint8Array {
+function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
   const frame = jsonFrame(FRAME.answer, answer);
   if (frame.length <= bytesMax) return frame;
   const message = `Cannot answer: the answer has over ${bytesMax} bytes`;
-  return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies Answer);
+  return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies DecoderAnswer);
 }
 
 // What a decoder does, by the name of the work. Each is loaded when the first piece of it comes: a
 // decoder starts with nothing but its framing.
 
 /** Loads a kind of work. */
-const LOAD_WORK: Readonly<Record<WorkName, () => Promise<Work>>> = {
+const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {
   hashes: async () => (await import("./works/hashes.ts")).hashesWork,
   checksums: async () => (await import("./works/checksums.ts")).checksumsWork,
   signature: async () => (await import("./works/signature.ts")).signatureWork,

@@ -22,7 +22,7 @@ export const FRAME = {
 export type FrameKind = typeof FRAME[keyof typeof FRAME];
 
 /** One frame as it was read. */
-export interface Frame {
+export interface DecoderFrame {
   readonly kind: number;
   readonly payload: Uint8Array<ArrayBuffer>;
 }
@@ -46,7 +46,7 @@ export function jsonFrame(kind: FrameKind, value: unknown): Uint8Array<ArrayBuff
 }
 
 /** The value in a frame of JSON. @throws {SyntaxError} or {TypeError} for bytes that are not JSON in UTF-8 */
-export function jsonOf({ payload }: Frame): unknown {
+export function jsonOf({ payload }: DecoderFrame): unknown {
   return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
 }
 
@@ -66,7 +66,7 @@ export function* partsOf(part: Uint8Array): Generator<Uint8Array> {
 export async function* readFrames(
   chunks: AsyncIterable<Uint8Array>,
   bytesMax: (kind: number) => number | undefined,
-): AsyncGenerator<Frame> {
+): AsyncGenerator<DecoderFrame> {
   const head = new Uint8Array(HEAD_BYTES);
   let headLength = 0;
   let payload: Uint8Array<ArrayBuffer> | undefined;

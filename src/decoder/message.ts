@@ -5,7 +5,7 @@ import { AgentError, type ErrorCode } from "../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import { measureJson } from "../domain/json_scan.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../sandbox/protocol.ts";
-import { type Frame, jsonOf } from "./frames.ts";
+import { type DecoderFrame, jsonOf } from "./frames.ts";
 
 /** Bytes of the JSON text that begins a piece of work. */
 export const REQUEST_BYTES_MAX = 1024 * 1024;
@@ -35,7 +35,7 @@ export const ANSWER_CODES = [
 ] as const satisfies readonly ErrorCode[];
 
 /** How a piece of work ended. */
-export type Answer =
+export type DecoderAnswer =
   | { readonly ok: true; readonly value: JsonValue }
   | {
     readonly ok: false;
@@ -47,7 +47,7 @@ export type Answer =
  * What a decoder reports of its permissions.
  * @throws {TypeError} or {SyntaxError} when it is no such report
  */
-export function parseReady(frame: Frame): GuestCheck[] {
+export function parseReady(frame: DecoderFrame): GuestCheck[] {
   const message = jsonOf(frame);
   const checks = isJsonObject(message) ? message.checks : undefined;
   if (!Array.isArray(checks) || checks.length > GUEST_PERMISSIONS.length) {
@@ -67,7 +67,7 @@ export function parseReady(frame: Frame): GuestCheck[] {
  * @throws {AgentError} of the code and with the message that the work has thrown
  * @throws {TypeError} or {SyntaxError} when it is no answer
  */
-export function parseAnswer(frame: Frame): JsonValue {
+export function parseAnswer(frame: DecoderFrame): JsonValue {
   const { values, depth } = measureJson(frame.payload);
   if (values > ANSWER_VALUES_MAX) {
     throw new TypeError(`its answer has over ${ANSWER_VALUES_MAX} values`);

@@ -105,7 +105,7 @@ class DecoderPool implements Decoders {
   /** Those that have read nothing, started or starting. */
   readonly #fresh: DecoderProcess[] = [];
   /** Those that wait for more of the same; the one that has waited longest is first. */
-  readonly #kept: Kept[] = [];
+  readonly #kept: KeptDecoder[] = [];
   readonly #queue = new WorkQueue(decodersMax());
   #walls: Promise<Walls> | undefined;
   #closed = false;
@@ -284,7 +284,7 @@ class DecoderPool implements Decoders {
 }
 
 /** A decoder that waits for more of the same. */
-interface Kept {
+interface KeptDecoder {
   readonly decoder: DecoderProcess;
   readonly key: string;
   readonly timer: ReturnType<typeof setTimeout>;

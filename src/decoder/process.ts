@@ -13,7 +13,7 @@ import {
   ProcessOutput,
 } from "../sandbox/process_output.ts";
 import { parseReady, READY_BYTES_MAX } from "./message.ts";
-import { FRAME, type Frame, PART_BYTES_MAX, readFrames } from "./frames.ts";
+import { type DecoderFrame, FRAME, PART_BYTES_MAX, readFrames } from "./frames.ts";
 
 /** Time for a new decoder to report that it is ready, milliseconds. */
 const START_DEADLINE_MS = 30_000;
@@ -45,7 +45,7 @@ export class DecoderProcess {
 
   readonly #child: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
-  readonly #frames: AsyncGenerator<Frame>;
+  readonly #frames: AsyncGenerator<DecoderFrame>;
   readonly #gone = Promise.withResolvers<never>();
   readonly #onGone: () => void;
   #ended: ProcessEnd | undefined;
@@ -89,7 +89,7 @@ export class DecoderProcess {
   }
 
   /** The next frame. @throws {DecoderLost} also for one that may not come, which kills it */
-  async next(): Promise<Frame> {
+  async next(): Promise<DecoderFrame> {
     try {
       const { value, done } = await this.#frames.next();
       if (done !== true) return value;

@@ -3,13 +3,13 @@
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 
 /** How the time of a piece of work counts: over all of it, or since the last bytes that moved. */
-type Deadline = "whole" | "progress";
+type WorkDeadline = "whole" | "progress";
 
 /** What holds for every piece of one kind of work. */
 export interface WorkLimits {
   /** Time in which the agent waits for nothing but the decoder, milliseconds. */
   readonly deadlineMs: number;
-  readonly deadline: Deadline;
+  readonly deadline: WorkDeadline;
   /** Bytes of the JSON text of its answer. */
   readonly answerBytesMax: number;
 }
@@ -47,7 +47,7 @@ export function isWorkName(name: unknown): name is WorkName {
  * else is a defect of the work, or of what it was given, and is handed back as `internal`. A part of
  * the output may be used again once it was taken.
  */
-export type Work = (
+export type DecoderWork = (
   request: JsonObject,
   input: AsyncIterable<Uint8Array>,
   output: (part: Uint8Array) => Promise<void>,

@@ -17,7 +17,7 @@ export const WAITING_MAX = 64;
 /** Seconds after which a piece of work that was turned away may find room. */
 const RETRY_AFTER_SECONDS = 1;
 
-interface Waiter {
+interface WaitingWork {
   readonly kind: WorkKind;
   readonly ahead: boolean;
   readonly begin: () => void;
@@ -36,7 +36,7 @@ interface WaitOptions {
 /** The places of a pool, and those who wait for one. */
 export class WorkQueue {
   readonly #places: number;
-  readonly #waiting: Waiter[] = [];
+  readonly #waiting: WaitingWork[] = [];
   readonly #underWay: Record<WorkKind, number> = { ask: 0, stream: 0, shared_stream: 0 };
   #closed = false;
 
@@ -67,7 +67,7 @@ export class WorkQueue {
         signal?.removeEventListener("abort", refuse);
         resolve(this.#taken(kind));
       };
-      const waiter: Waiter = { kind, ahead, begin, refuse };
+      const waiter: WaitingWork = { kind, ahead, begin, refuse };
       signal?.addEventListener("abort", refuse, { once: true });
       const behind = ahead ? this.#waiting.findIndex((other) => !other.ahead) : -1;
       this.#waiting.splice(behind === -1 ? this.#waiting.length : behind, 0, waiter);

@@ -15,7 +15,7 @@ export type OwnerOf = (job: OwnedJob) => Promise<GuestOwner>;
 /** What of a job tells its workflow: the job's own copy of the tasks. */
 export type OwnedJob = Pick<Job, "workflow_uuid" | "chain" | "onerror" | "oncancel">;
 
-interface Known extends OwnedJob {
+interface KnownOwner extends OwnedJob {
   readonly owner: GuestOwner;
 }
 
@@ -24,7 +24,7 @@ interface Known extends OwnedJob {
  * memory: its jobs share the lists of tasks.
  */
 export function openGuestOwners(): OwnerOf {
-  const known = new WeakMap<Job["chain"], Known>();
+  const known = new WeakMap<Job["chain"], KnownOwner>();
   return async ({ workflow_uuid, chain, onerror, oncancel }) => {
     const before = known.get(chain);
     if (

@@ -119,13 +119,13 @@ interface ReplyHead {
   readonly call: number;
 }
 
-interface Answer extends ReplyHead {
+interface CapabilityReply extends ReplyHead {
   readonly ok: true;
 }
 
 /** How a capability call ended. */
 export type ReplyMessage =
-  | Answer & {
+  | CapabilityReply & {
     /** JSON text of the answer. */
     readonly value: string;
   }
@@ -159,7 +159,7 @@ export function readAgentLine(line: string, language: Language = takeLanguage())
   const first = textIndexOf(line, TEXT_BREAK);
   // What agentLine() writes: the types say it, and nobody else writes to a guest.
   if (first === -1) return parse(line) as ReplyMessage;
-  const head = parse(slice(line, 0, first)) as Omit<RunMessage, "job" | "error"> | Answer;
+  const head = parse(slice(line, 0, first)) as Omit<RunMessage, "job" | "error"> | CapabilityReply;
   if (head.type === "reply") return { ...head, value: slice(line, first + 1) };
   const second = textIndexOf(line, TEXT_BREAK, first + 1);
   return { ...head, job: slice(line, first + 1, second), error: slice(line, second + 1) };

@@ -5,7 +5,7 @@ import { AgentError } from "../domain/error.ts";
 import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 
-interface Waiter {
+interface WaitingTask {
   readonly owner: GuestOwner;
   readonly give: (guest: GuestProcess) => void;
   readonly refuse: (error: AgentError) => void;
@@ -13,7 +13,7 @@ interface Waiter {
 
 /** The line in which tasks stand. */
 export class GuestQueue {
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters: WaitingTask[] = [];
 
   get size(): number {
     return this.#waiters.length;
@@ -31,7 +31,7 @@ export class GuestQueue {
         if (at !== -1) this.#waiters.splice(at, 1);
         reject(abortedError());
       };
-      const waiter: Waiter = {
+      const waiter: WaitingTask = {
         owner,
         give: (guest) => {
           signal.removeEventListener("abort", leave);

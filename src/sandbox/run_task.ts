@@ -79,7 +79,7 @@ export async function runTask(
     return neverRun(error);
   }
   guest.runs += 1;
-  const calls = new TaskCalls(guest, guest.runs, perform, pool.limits);
+  const calls = new GuestCalls(guest, guest.runs, perform, pool.limits);
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
       type: "run",
@@ -106,7 +106,7 @@ function neverRun(error: unknown): TaskOutcome {
 function converse(
   guest: GuestProcess,
   run: TaskRun,
-  calls: TaskCalls,
+  calls: GuestCalls,
   signal: AbortSignal,
   begin: () => void,
 ): Promise<TaskOutcome> {
@@ -205,7 +205,7 @@ const NOTES_DEADLINE_MS = 2000;
 type CallingGuest = Pick<GuestProcess, "kill" | "send" | "budget">;
 
 /** Opened with an execution, closed with it. What it needs for calls is made with the first one. */
-export class TaskCalls {
+export class GuestCalls {
   readonly #guest: CallingGuest;
   readonly #run: number;
   readonly #perform: Perform;

@@ -181,10 +181,10 @@ function hits(entry: unknown, subcommand: string | null): Fault | null {
 }
 
 /** Phases that take time, by their delay in host.json. */
-export type Phase = Exclude<keyof State["host"]["delays"], "factor">;
+export type SlowPhase = Exclude<keyof State["host"]["delays"], "factor">;
 
 /** Spends the time of one phase: its delay times the factor, plus the fault `slow`. */
-export async function spend(state: State, phase: Phase): Promise<void> {
+export async function spend(state: State, phase: SlowPhase): Promise<void> {
   const { delays } = state.host;
   await sleep(delays[phase] * delays.factor + await faultMs(state, "slow"));
 }

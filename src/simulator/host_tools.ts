@@ -1,7 +1,7 @@
 // The calls of zfs(8) that the agent makes: list, of names or of what is available, and destroy. Exit
 // codes and texts are those of the documented tool; options are read as far as callers here use them.
 
-import { failed, type Outcome, printed } from "./outcome.ts";
+import { failed, printed, type ToolOutcome } from "./outcome.ts";
 import { zonepath } from "./machine.ts";
 import { availableMiB, type Dataset, destroyDatasets, readDatasets } from "./pool.ts";
 import type { State } from "./state.ts";
@@ -13,7 +13,7 @@ const ZFS_USAGE = `usage:
 `;
 
 /** Runs one call: the words after `zfs`. */
-export async function zfs(state: State, args: readonly string[]): Promise<Outcome> {
+export async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
   const [subcommand, ...words] = args;
   if (subcommand === "list") return await list(state, words);
   const [name] = words;
@@ -24,7 +24,7 @@ export async function zfs(state: State, args: readonly string[]): Promise<Outcom
 }
 
 /** Without a dataset the names of all; of one dataset, the pool's own included, what is asked for. */
-async function list(state: State, words: readonly string[]): Promise<Outcome> {
+async function list(state: State, words: readonly string[]): Promise<ToolOutcome> {
   const valueOf = (option: string) => {
     const at = words.indexOf(option);
     return at < 0 ? undefined : words[at + 1];
@@ -45,7 +45,7 @@ async function list(state: State, words: readonly string[]): Promise<Outcome> {
   return printed(`${column === "name" ? dataset : await availableMiB(state) * MIB}\n`);
 }
 
-async function destroy(state: State, name: string): Promise<Outcome> {
+async function destroy(state: State, name: string): Promise<ToolOutcome> {
   const datasets = await readDatasets(state);
   const dataset = datasets.find((it) => it.name === name);
   if (dataset === undefined) return failed(`cannot open '${name}': dataset does not exist`);
@@ -77,7 +77,7 @@ async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<
 const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
 
 /** Runs one call: the words after `nictagadm`. */
-export function nictagadm(state: State, args: readonly string[]): Outcome {
+export function nictagadm(state: State, args: readonly string[]): ToolOutcome {
   const [subcommand, ...options] = args;
   if (subcommand !== "list" || options.some((option) => option !== "-p")) {
     return { code: 2, stdout: "", stderr: NICTAGADM_USAGE };

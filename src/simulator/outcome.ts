@@ -8,29 +8,29 @@ import { strikesOn } from "./fault.ts";
 import type { State } from "./state.ts";
 
 /** The streams and the exit code of a call that has ended. */
-export interface Outcome {
+export interface ToolOutcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /** Success or no-op, with a sentence on stderr. */
-export function said(text: string): Outcome {
+export function said(text: string): ToolOutcome {
   return { code: 0, stdout: "", stderr: `${text}\n` };
 }
 
 /** A failure with its message on stderr. */
-export function failed(text: string): Outcome {
+export function failed(text: string): ToolOutcome {
   return { code: 1, stdout: "", stderr: `${text}\n` };
 }
 
 /** Data on stdout. */
-export function printed(text: string): Outcome {
+export function printed(text: string): ToolOutcome {
   return { code: 0, stdout: text, stderr: "" };
 }
 
 /** Data as the tool prints JSON: two spaces and a final newline. */
-export function printedJson(value: JsonValue): Outcome {
+export function printedJson(value: JsonValue): ToolOutcome {
   return printed(JSON.stringify(value, null, 2) + "\n");
 }
 
@@ -59,8 +59,8 @@ const NOISE_STDERR = '{"name":"vmadm","level":20,"msg":"simulated noise","v":0}\
 export async function spoil(
   state: State,
   subcommand: string,
-  outcome: Outcome,
-): Promise<Outcome> {
+  outcome: ToolOutcome,
+): Promise<ToolOutcome> {
   const on = (name: "empty" | "garbage" | "flood" | "noise_stdout" | "noise_stderr") =>
     strikesOn(state, name, subcommand);
   let { stdout, stderr } = outcome;
@@ -73,7 +73,7 @@ export async function spoil(
 }
 
 /** Writes both streams whole; a reader that has gone is no reason to fail. */
-export async function writeOutcome(outcome: Outcome): Promise<void> {
+export async function writeOutcome(outcome: ToolOutcome): Promise<void> {
   const encoder = new TextEncoder();
   try {
     await writeAll(Deno.stdout, encoder.encode(outcome.stdout));

@@ -17,7 +17,7 @@ import { chooseEngine } from "./engine/engine.ts";
 import { clearFaults, listFaults, setFault } from "./fault.ts";
 import { actOnGuest, describeGuest, powerCycle, stopAll } from "./host_event.ts";
 import { runMachine } from "./engine/machine_process.ts";
-import { failed, type Outcome, printed, printedJson, spoil, writeOutcome } from "./outcome.ts";
+import { failed, printed, printedJson, spoil, type ToolOutcome, writeOutcome } from "./outcome.ts";
 import { nictagadm, zfs } from "./host_tools.ts";
 import { namesIn, openState, sleep, type State } from "./state.ts";
 import { vmadm } from "./vmadm/vmadm.ts";
@@ -43,7 +43,7 @@ export async function simulate(args: string[]): Promise<number> {
  * What one call says, without saying it. Whoever sets up a host may use it without a process of its
  * own; `vmadm` and `zfs` belong into one, since a fault may end it.
  */
-export async function outcomeOf(args: readonly string[]): Promise<Outcome> {
+export async function outcomeOf(args: readonly string[]): Promise<ToolOutcome> {
   const [flag, dir = "", face = "", ...rest] = args;
   if (flag !== "--state" || dir === "") return { ...failed(USAGE), code: 2 };
   let state: State;
@@ -68,7 +68,7 @@ export async function outcomeOf(args: readonly string[]): Promise<Outcome> {
   }
 }
 
-async function act(state: State, face: string, args: readonly string[]): Promise<Outcome> {
+async function act(state: State, face: string, args: readonly string[]): Promise<ToolOutcome> {
   const [first = "", second = ""] = args;
   switch (face) {
     case "run-machine":
@@ -99,7 +99,7 @@ async function act(state: State, face: string, args: readonly string[]): Promise
   }
 }
 
-async function fault(state: State, args: readonly string[]): Promise<Outcome> {
+async function fault(state: State, args: readonly string[]): Promise<ToolOutcome> {
   const [first, second] = args;
   if (first === undefined) return printedJson(await listFaults(state));
   if (first === "--clear") await clearFaults(state, second ?? null);

@@ -3,8 +3,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import {
+  type DecoderFrame,
   FRAME,
-  type Frame,
   frameBytes,
   jsonFrame,
   jsonOf,
@@ -21,7 +21,10 @@ async function* cut(bytes: Uint8Array, sizes: readonly number[]): AsyncGenerator
   }
 }
 
-async function read(chunks: AsyncIterable<Uint8Array>, max = PART_BYTES_MAX): Promise<Frame[]> {
+async function read(
+  chunks: AsyncIterable<Uint8Array>,
+  max = PART_BYTES_MAX,
+): Promise<DecoderFrame[]> {
   return await Array.fromAsync(
     readFrames(chunks, (kind) => kind <= FRAME.answer ? max : undefined),
   );

@@ -1,7 +1,7 @@
 // Bytes that arrive in parts of any size, taken in the sizes that a format asks for.
 
 /** Takes bytes in their order. */
-export interface ByteSource {
+export interface ByteReader {
   /** Whether nothing is left. */
   ended(): Promise<boolean>;
   /** Exactly so many bytes. @throws {Error} when fewer are left */
@@ -13,7 +13,7 @@ export interface ByteSource {
 }
 
 /** Opens it; nothing is read before the first call. */
-export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteSource {
+export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteReader {
   const iterator = parts[Symbol.asyncIterator]();
   let held: Uint8Array = new Uint8Array();
   /** Makes sure that something is held, unless nothing is left. */
@@ -69,7 +69,7 @@ const FRAMES_FREE = 1000;
 const FRAME_BYTES_MIN = 1024;
 
 /** Counts for one file; each call throws when the file has got nowhere. */
-export interface Progress {
+export interface UnpackProgress {
   /** Bytes of the packed file that were taken. */
   took(bytes: number): void;
   /** Bytes that came out. */
@@ -81,11 +81,11 @@ export interface Progress {
 /** Undoes one compression; throws for what is damaged or cut, and what gets no further. */
 export type Unpacker = (
   parts: AsyncIterable<Uint8Array>,
-  progress: Progress,
+  progress: UnpackProgress,
 ) => AsyncIterable<Uint8Array>;
 
 /** Opens it for one file. */
-export function openProgress(): Progress {
+export function openProgress(): UnpackProgress {
   let [packed, given, frames] = [0, 0, 0];
   return {
     took(bytes) {

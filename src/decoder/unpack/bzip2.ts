@@ -4,7 +4,7 @@
 
 import bzip2 from "unbzip2-stream/lib/bzip2.js";
 import bitIterator from "unbzip2-stream/lib/bit_iterator.js";
-import type { Progress } from "./byte_source.ts";
+import type { UnpackProgress } from "./byte_source.ts";
 
 /** Bytes of a block before compression, times its level from 1 to 9. */
 const BLOCK_BYTES = 100_000;
@@ -22,7 +22,7 @@ interface BitReader {
 /** Undoes it. Each part must stay as it is until it was read. */
 export async function* unpackBzip2(
   parts: AsyncIterable<Uint8Array>,
-  progress: Progress,
+  progress: UnpackProgress,
 ): AsyncGenerator<Uint8Array> {
   const iterator = parts[Symbol.asyncIterator]();
   const queue: Uint8Array[] = [];

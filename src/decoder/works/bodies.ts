@@ -2,7 +2,7 @@
 // request.
 
 import type { JsonValue } from "../../domain/json.ts";
-import type { ByteSource } from "../unpack/byte_source.ts";
+import type { ByteReader } from "../unpack/byte_source.ts";
 
 /** Documents as input, and what the request says of them. */
 export interface Bodies {
@@ -24,7 +24,7 @@ export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
 
 /** Takes them apart again. @throws {Error} when the input is shorter than the lengths say */
 export async function takeBodies(
-  source: ByteSource,
+  source: ByteReader,
   lengths: JsonValue | undefined,
 ): Promise<Uint8Array[]> {
   const bodies: Uint8Array[] = [];

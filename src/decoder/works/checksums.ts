@@ -7,10 +7,10 @@ import {
 } from "../../domain/index/checksum_document.ts";
 import { DIGEST_ALGORITHMS } from "../../domain/digest.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
-import type { Work } from "../work_limits.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** Answers the hashes that it gives, two at most. */
-export const checksumsWork: Work = async (request, input) => {
+export const checksumsWork: DecoderWork = async (request, input) => {
   const format: ChecksumFormatName | undefined = CHECKSUM_FORMATS.find((known) =>
     known === request.format
   );

@@ -1,13 +1,13 @@
 // The digest of a stream of bytes.
 
 import type { JsonObject } from "../../domain/json.ts";
-import type { Work } from "../work_limits.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** The digests that media and documents are known by. */
 const ALGORITHMS = ["sha256", "sha512"] as const;
 
 /** Answers the digest of its input, as hexadecimal text. */
-export const hashWork: Work = async (request, input) => {
+export const hashWork: DecoderWork = async (request, input) => {
   const { createHash } = await import("node:crypto");
   const hash = createHash(algorithmOf(request));
   for await (const part of input) hash.update(part);

@@ -4,7 +4,7 @@
 //   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
 
-import type { Work } from "../work_limits.ts";
+import type { DecoderWork } from "../work_limits.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
 
 /** What a packet is. */
@@ -22,7 +22,7 @@ export const PACKET = {
 export const PACKET_HEAD_BYTES = 9;
 
 /** Answers how many streams have ended. */
-export const hashesWork: Work = async (_request, input, output) => {
+export const hashesWork: DecoderWork = async (_request, input, output) => {
   const { createHash } = await import("node:crypto");
   const open = new Map<number, ReturnType<typeof createHash>[]>();
   const source = openByteSource(input);

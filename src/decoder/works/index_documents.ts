@@ -21,7 +21,7 @@ import {
 import { isEmptyPin, type Pin, pinsOf, rolledBack, weakened } from "../../domain/index/pins.ts";
 import { takeBodies } from "./bodies.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
-import type { Work } from "../work_limits.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** A document as it is given: what it is, and its bytes. */
 interface Given {
@@ -29,10 +29,10 @@ interface Given {
   readonly body: Uint8Array;
 }
 
-type Reading = (request: JsonObject, documents: readonly Given[]) => JsonValue;
+type DocumentReading = (request: JsonObject, documents: readonly Given[]) => JsonValue;
 
 /** Reads documents: request `{kind, lengths, paths}` and what the kind takes besides. */
-export const indexWork: Work = async (request, input) => {
+export const indexWork: DecoderWork = async (request, input) => {
   const bodies = await takeBodies(openByteSource(input), request.lengths);
   const paths = Array.isArray(request.paths) ? request.paths.map(String) : [];
   const given = bodies.map((body, index) => ({ path: paths[index] ?? "", body }));
@@ -47,7 +47,7 @@ export const indexWork: Work = async (request, input) => {
   }
 };
 
-const READINGS: Readonly<Record<string, Reading>> = {
+const READINGS: Readonly<Record<string, DocumentReading>> = {
   list: (_request, [list]) => asJson(parseDistroList(decoded(list))),
   distro: ({ distro }, [document]) => {
     const { distros: [summary] } = parseDistroList({ distros: [distro] });

@@ -13,8 +13,8 @@ import type {
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { takeBodies } from "./bodies.ts";
-import { type ByteSource, openByteSource } from "../unpack/byte_source.ts";
-import type { Work } from "../work_limits.ts";
+import { type ByteReader, openByteSource } from "../unpack/byte_source.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** Signatures over one text or file. */
 export const SIGNATURES_MAX = 8;
@@ -31,7 +31,7 @@ interface Trusted {
  * Checks a text: `{kind: "clearsigned"}` answers the text that was signed, which is not all of what was
  * given; `{kind: "detached"}` has the signature behind the text.
  */
-export const signatureWork: Work = async (request, input) => {
+export const signatureWork: DecoderWork = async (request, input) => {
   const source = openByteSource(input);
   const trusted = await readTrusted(request, source);
   const [text = new Uint8Array(), signature = new Uint8Array()] = await takeBodies(
@@ -44,7 +44,7 @@ export const signatureWork: Work = async (request, input) => {
 };
 
 /** Checks a file, whose bytes come behind the signature. It is hashed once, whatever its signatures. */
-export const fileSignatureWork: Work = async (request, input) => {
+export const fileSignatureWork: DecoderWork = async (request, input) => {
   const source = openByteSource(input);
   const trusted = await readTrusted(request, source);
   const [signature = new Uint8Array()] = await takeBodies(source, request.lengths);
@@ -201,7 +201,7 @@ function refusedSignature(keyId: KeyID, words: string): AgentError {
 }
 
 /** The keys, which come first, and the time that counts. */
-async function readTrusted(request: JsonObject, source: ByteSource): Promise<Trusted> {
+async function readTrusted(request: JsonObject, source: ByteReader): Promise<Trusted> {
   const files = Array.isArray(request.keys) ? request.keys.filter(isJsonObject) : [];
   const keys: PublicKey[] = [];
   for (const { path, bytes } of files) {

@@ -2,7 +2,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { functionProblem } from "../../domain/job/task_source.ts";
-import type { Work } from "../work_limits.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** Characters of one problem, in which names of the source stand. */
 const PROBLEM_CHARS_MAX = 500;
@@ -11,7 +11,7 @@ const PROBLEM_CHARS_MAX = 500;
  * Its input is a JSON list of sources. Answers for each what keeps it from being a task, in words that
  * follow the name of its field, or null.
  */
-export const taskSourcesWork: Work = async (_, input) => {
+export const taskSourcesWork: DecoderWork = async (_, input) => {
   const sources: unknown = JSON.parse(await textOf(input));
   if (!Array.isArray(sources)) throw new AgentError("malformed", "Cannot parse: expected a list");
   return sources.map((source: unknown) => cut(functionProblem(String(source))));

@@ -4,11 +4,11 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media.ts";
-import type { Progress } from "../unpack/byte_source.ts";
-import type { Work } from "../work_limits.ts";
+import type { UnpackProgress } from "../unpack/byte_source.ts";
+import type { DecoderWork } from "../work_limits.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
-export const unpackWork: Work = async (request, input, output) => {
+export const unpackWork: DecoderWork = async (request, input, output) => {
   const { createHash } = await import("node:crypto");
   const { openUnpacker } = await import("./unpacker.ts");
   const { openProgress } = await import("../unpack/byte_source.ts");
@@ -32,7 +32,7 @@ export const unpackWork: Work = async (request, input, output) => {
 
 async function* counted(
   input: AsyncIterable<Uint8Array>,
-  progress: Progress,
+  progress: UnpackProgress,
 ): AsyncGenerator<Uint8Array> {
   for await (const part of input) {
     progress.took(part.byteLength);

@@ -10,7 +10,7 @@ import { languageCheck, languageValues, leaveLanguageOnly } from "./primordials.
 import * as protocol from "../protocol.ts";
 import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../protocol.ts";
 import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
-import { endBroken, enter, openRealmHost, type Platform, type Run } from "./realm_host.ts";
+import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from "./realm_host.ts";
 import { realmCheck } from "./realm_probe.ts";
 import { type Compiler, fileOf, openCompiler, runScript } from "./realm_script.ts";
 import type { RealmPort } from "./realm_state.ts";
@@ -95,7 +95,7 @@ class Guest {
   readonly #done = Promise.resolve();
   /** Resident memory of the process, bytes. */
   readonly #rss: () => number;
-  #current: Run | undefined;
+  #current: RealmRun | undefined;
 
   constructor(
     platform: Platform,
@@ -132,7 +132,7 @@ class Guest {
   #start(message: RunMessage): void {
     const { kind, task_name, engine_fields, job, error } = message;
     const { context, port, connect } = this.#realms.take();
-    const run: Run = { id: message.run, port, timers: new Map(), outcome: undefined };
+    const run: RealmRun = { id: message.run, port, timers: new Map(), outcome: undefined };
     const isCurrent = () => run === this.#current;
     connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
     this.#current = run;
@@ -146,20 +146,20 @@ class Guest {
     }, () => this.#broken(run));
   }
 
-  #broken(run: Run | undefined): void {
+  #broken(run: RealmRun | undefined): void {
     if (run === this.#current && run !== undefined) {
       endBroken(run, (outcome) => this.#end(run, outcome));
     }
   }
 
   /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
-  #end(run: Run, outcome: string): void {
+  #end(run: RealmRun, outcome: string): void {
     // Not an async function: without stack left this throws and leaves nothing behind.
     this.#platform.language.then(this.#done, () => this.#close(run));
     run.outcome = outcome;
   }
 
-  #close(run: Run): void {
+  #close(run: RealmRun): void {
     if (run !== this.#current) return;
     const { clearTimeout, write, language } = this.#platform;
     const { id, timers, outcome } = run;

@@ -28,7 +28,7 @@ export interface Platform {
 }
 
 /** The execution under way. */
-export interface Run {
+export interface RealmRun {
   readonly id: number;
   readonly port: RealmPort;
   /** Platform timers by the realm's own numbers. */
@@ -53,7 +53,7 @@ export function enter(call: () => void, broken: () => void): void {
 }
 
 /** Ends an execution whose realm has thrown, unless it has told its outcome before. */
-export function endBroken(run: Run, end: (outcome: string) => void): void {
+export function endBroken(run: RealmRun, end: (outcome: string) => void): void {
   if (run.outcome === undefined) end(BROKEN);
 }
 
@@ -63,7 +63,7 @@ export function endBroken(run: Run, end: (outcome: string) => void): void {
  */
 export function openRealmHost(
   platform: Platform,
-  run: Run,
+  run: RealmRun,
   isCurrent: () => boolean,
   end: (outcome: string) => void,
 ): RealmHost {

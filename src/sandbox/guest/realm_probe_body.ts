@@ -2,7 +2,7 @@
 // this file never run where they are written: their text does, in a realm. They may use each other,
 // their arguments and the language, and no other name.
 
-type Call = (...args: unknown[]) => unknown;
+type AnyCall = (...args: unknown[]) => unknown;
 
 /** Looks at what an attempt has brought to light. */
 export interface Look {
@@ -82,8 +82,8 @@ export function openLook(): Look {
 }
 
 /** The functions among the globals of these names, and those one level below. */
-export function givenCalls(names: string[]): [string, Call][] {
-  const given: [string, Call][] = [];
+export function givenCalls(names: string[]): [string, AnyCall][] {
+  const given: [string, AnyCall][] = [];
   for (const name of names) {
     const value = Reflect.get(globalThis, name);
     if (typeof value === "function") given.push([name, value]);
@@ -93,7 +93,7 @@ export function givenCalls(names: string[]): [string, Call][] {
 }
 
 /** Calls a function with what nobody would give it. */
-export function attemptOddly(look: Look, name: string, call: Call): void {
+export function attemptOddly(look: Look, name: string, call: AnyCall): void {
   const throwing = new Proxy({}, {
     get: () => {
       throw new RangeError("a trap");

@@ -39,17 +39,17 @@ export async function sampleIndex(
   }));
 }
 
-interface Distro {
+interface SampleDistro {
   readonly id: string;
   readonly name: string;
   readonly homepage: string | null;
   readonly os_family: "linux" | "bsd" | "illumos";
   readonly dev_channel: string | null;
   /** Newest first. */
-  readonly releases: readonly Release[];
+  readonly releases: readonly SampleRelease[];
 }
 
-interface Release {
+interface SampleRelease {
   readonly id: string;
   readonly title: string;
   readonly aliases: readonly ("latest" | "lts" | "dev")[];
@@ -60,7 +60,7 @@ interface Release {
   readonly archive: JsonObject[];
 }
 
-function sampleDistro(baseUrl: string, files: SampleFiles): Distro {
+function sampleDistro(baseUrl: string, files: SampleFiles): SampleDistro {
   return {
     id: "zonewright-sample",
     name: "zonewright sample",
@@ -93,7 +93,7 @@ function sampleDistro(baseUrl: string, files: SampleFiles): Distro {
   };
 }
 
-function previewDistro(baseUrl: string, files: SampleFiles): Distro {
+function previewDistro(baseUrl: string, files: SampleFiles): SampleDistro {
   return {
     id: "zonewright-preview",
     name: "zonewright preview",
@@ -127,7 +127,7 @@ function previewDistro(baseUrl: string, files: SampleFiles): Distro {
   };
 }
 
-function putDistro(documents: Map<string, JsonObject>, distro: Distro): void {
+function putDistro(documents: Map<string, JsonObject>, distro: SampleDistro): void {
   const folder = `v1/distros/${distro.id}`;
   documents.set(`${folder}/index.json`, {
     ...distroSummary(distro),
@@ -146,7 +146,7 @@ function putDistro(documents: Map<string, JsonObject>, distro: Distro): void {
   }
 }
 
-function distroSummary({ id, name, os_family, homepage }: Distro): JsonObject {
+function distroSummary({ id, name, os_family, homepage }: SampleDistro): JsonObject {
   return { id, name, os_family, homepage };
 }
 

@@ -15,7 +15,7 @@ import {
   readMachine,
   zonepath,
 } from "../machine.ts";
-import { failed, misuse, type Outcome, refusal, said } from "../outcome.ts";
+import { failed, misuse, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { exists, sleep, type State } from "../state.ts";
 import { refuseDiskModel } from "./device.ts";
 
@@ -23,7 +23,7 @@ import { refuseDiskModel } from "./device.ts";
 export const LOOK_MS = 10;
 
 /** `vmadm start UUID WORDS`. */
-export async function start(state: State, uuid: string, words: BootWords): Promise<Outcome> {
+export async function start(state: State, uuid: string, words: BootWords): Promise<ToolOutcome> {
   try {
     await startMachine(state, uuid, words, "stopped");
   } catch (error) {

@@ -18,7 +18,7 @@ import {
   readMachines,
   zonepath,
 } from "../machine.ts";
-import { type Outcome, refusal, said } from "../outcome.ts";
+import { refusal, said, type ToolOutcome } from "../outcome.ts";
 import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
 import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
 import { exists, locked, type State, writeJson } from "../state.ts";
@@ -33,7 +33,7 @@ export async function validate(
   text: string,
   action: "create" | "update",
   updateBrand: string | undefined,
-): Promise<Outcome> {
+): Promise<ToolOutcome> {
   const payload = parsePayload(text);
   if (!isJsonObject(payload)) return await die("SIGABRT");
   const brand = brandOf(action === "update" ? { brand: updateBrand ?? "" } : payload);
@@ -52,7 +52,7 @@ export async function validate(
 }
 
 /** `vmadm create` with the text of its payload. */
-export async function create(state: State, text: string): Promise<Outcome> {
+export async function create(state: State, text: string): Promise<ToolOutcome> {
   const payload = parsePayload(text);
   if (!isJsonObject(payload)) return await die("SIGABRT");
   const uuid = typeof payload.uuid === "string" ? payload.uuid : crypto.randomUUID();

@@ -2,7 +2,7 @@
 
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { type Machine, readMachine, readMachines } from "../machine.ts";
-import { failed, type Outcome, printed, printedJson, refusal } from "../outcome.ts";
+import { failed, printed, printedJson, refusal, type ToolOutcome } from "../outcome.ts";
 import type { State } from "../state.ts";
 import { isField, valuesOf, viewOf } from "./view.ts";
 import { faultText, strikes } from "../fault.ts";
@@ -34,14 +34,14 @@ interface ListArguments {
 }
 
 /** `vmadm get UUID`. */
-export async function get(state: State, uuid: string): Promise<Outcome> {
+export async function get(state: State, uuid: string): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal(`zoneadm: ${uuid}: No such zone configured`);
   return printedJson(await viewOf(state, machine));
 }
 
 /** `vmadm lookup [-j|-1] [-o FIELDS] [KEY=VALUE ...]`. No match is a success. */
-export async function lookup(state: State, args: LookupArguments): Promise<Outcome> {
+export async function lookup(state: State, args: LookupArguments): Promise<ToolOutcome> {
   if (args.fields !== null && !args.json) throw refusal("Cannot specify -o without -j");
   const found = await matching(state, args.filters, "lookup");
   if (args.unique && found.length !== 1) {
@@ -61,7 +61,7 @@ export async function lookup(state: State, args: LookupArguments): Promise<Outco
 }
 
 /** `vmadm list [-p] [-H] [-o FIELDS] [-s FIELDS] [KEY=VALUE ...]`. */
-export async function list(state: State, args: ListArguments): Promise<Outcome> {
+export async function list(state: State, args: ListArguments): Promise<ToolOutcome> {
   const fields = args.fields ?? LIST_FIELDS;
   const badField = fields.find((field) => !isField(field));
   if (badField !== undefined) throw refusal(`invalid order field: ${badField}`);
@@ -160,7 +160,7 @@ const KVM_SECTIONS: Readonly<Record<string, (machine: Machine) => JsonObject>> =
 };
 
 /** `vmadm info UUID [TYPE,TYPE]`. */
-export async function info(state: State, uuid: string, types: string): Promise<Outcome> {
+export async function info(state: State, uuid: string, types: string): Promise<ToolOutcome> {
   const prefix = `Unable to get VM info for VM ${uuid}: `;
   let sections: JsonObject;
   try {

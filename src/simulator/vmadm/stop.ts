@@ -16,7 +16,7 @@ import {
   signalMachine,
   zonepath,
 } from "../machine.ts";
-import { failed, type Outcome, refusal, said } from "../outcome.ts";
+import { failed, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { datasetsOf, destroyDatasets } from "../pool.ts";
 import { locked, sleep, type State } from "../state.ts";
 
@@ -27,13 +27,13 @@ const BHYVE_REBOOT_MS = 10_000;
 const KILLED = 9;
 
 /** What `vmadm stop` was given; null leaves the time to the machine. */
-export interface StopArguments {
+export interface StopCall {
   readonly force: boolean;
   readonly timeoutMs: number | null;
 }
 
 /** `vmadm stop UUID [-F] [-t SECONDS]`. */
-export async function stop(state: State, uuid: string, args: StopArguments): Promise<Outcome> {
+export async function stop(state: State, uuid: string, args: StopCall): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) return failed(args.force ? "bad statusCode: 404" : `VM ${uuid} not found`);
   if (machine.state !== "running" && machine.state !== "stopping") {
@@ -90,7 +90,7 @@ export async function endProcess(state: State, machine: Machine): Promise<void> 
 }
 
 /** `vmadm reboot UUID [-F]`. A reset of kvm keeps what was given at boot; every other way loses it. */
-export async function reboot(state: State, uuid: string, force: boolean): Promise<Outcome> {
+export async function reboot(state: State, uuid: string, force: boolean): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal("bad statusCode: 404");
   if (machine.state !== "running") {
@@ -112,7 +112,7 @@ export async function reboot(state: State, uuid: string, force: boolean): Promis
 }
 
 /** `vmadm delete UUID`: the machine with its zone root, its volumes, and whatever lies in them. */
-export async function remove(state: State, uuid: string): Promise<Outcome> {
+export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
   const prefix = `Failed to delete VM ${uuid}: `;
   const machine = await readMachine(state, uuid);
   if (machine === null) return failed(`${prefix}VM ${uuid} not found`);

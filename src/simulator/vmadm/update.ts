@@ -11,7 +11,7 @@ import {
   readMachines,
   signalMachine,
 } from "../machine.ts";
-import { type Outcome, refusal, said } from "../outcome.ts";
+import { refusal, said, type ToolOutcome } from "../outcome.ts";
 import { judge, refuseBad, withoutUnknown } from "./payload.ts";
 import {
   createDataset,
@@ -65,7 +65,7 @@ function valueIn(text: string): JsonValue {
 }
 
 /** `vmadm update UUID`. */
-export async function update(state: State, uuid: string, changes: JsonValue): Promise<Outcome> {
+export async function update(state: State, uuid: string, changes: JsonValue): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal(`VM ${uuid} not found`);
   if (!isJsonObject(changes)) throw refusal("Invalid value(s) for: payload");

@@ -3,11 +3,11 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { parseBootWords, start } from "./boot.ts";
-import { type Call, canonicalSubcommand, fieldsOf, parseCall } from "../call.ts";
+import { canonicalSubcommand, fieldsOf, parseCall, type VmadmCall } from "../call.ts";
 import { create, validate } from "./create.ts";
 import { die, faultMs, strikes, strikesOn } from "../fault.ts";
 import { get, info, list, lookup } from "./query.ts";
-import { failed, misuse, type Outcome, printed, refusal } from "../outcome.ts";
+import { failed, misuse, printed, refusal, type ToolOutcome } from "../outcome.ts";
 import { parsePayload } from "./payload.ts";
 import { sleep, type State } from "../state.ts";
 import { reboot, remove, stop } from "./stop.ts";
@@ -32,7 +32,7 @@ This is a simulation of the documented behaviour, not the tool of SmartOS.
 `;
 
 /** Runs one call and returns what it says. */
-export async function vmadm(state: State, args: readonly string[]): Promise<Outcome> {
+export async function vmadm(state: State, args: readonly string[]): Promise<ToolOutcome> {
   const [given = "", ...rest] = args;
   const subcommand = canonicalSubcommand(given);
   const misplaced = await placeFault(state);
@@ -59,7 +59,11 @@ async function hang(state: State, fault: "hang" | "hang_after", subcommand: stri
   for (;;) await sleep(HANG_MS);
 }
 
-async function answer(state: State, subcommand: string, args: readonly string[]): Promise<Outcome> {
+async function answer(
+  state: State,
+  subcommand: string,
+  args: readonly string[],
+): Promise<ToolOutcome> {
   const call = parseCall(args);
   if (subcommand === "help" || call.flags.has("-h")) return printed(USAGE);
   try {
@@ -73,7 +77,7 @@ async function answer(state: State, subcommand: string, args: readonly string[])
   }
 }
 
-async function perform(state: State, subcommand: string, call: Call): Promise<Outcome> {
+async function perform(state: State, subcommand: string, call: VmadmCall): Promise<ToolOutcome> {
   if (["create", "get", "list", "lookup", "start", "update"].includes(subcommand)) {
     if (await strikes(state, "vminfod_down")) throw refusal("connect ECONNREFUSED");
   }
@@ -121,19 +125,19 @@ async function perform(state: State, subcommand: string, call: Call): Promise<Ou
 }
 
 /** Only the shape of the positional uuid is looked at. */
-function uuidOf(subcommand: string, call: Call): string {
+function uuidOf(subcommand: string, call: VmadmCall): string {
   const [uuid = ""] = call.words;
   if (!SHAPE.test(uuid)) throw misuse(`Invalid or missing UUID for ${subcommand}`);
   return uuid;
 }
 
-function timeoutMs(call: Call): number | null {
+function timeoutMs(call: VmadmCall): number | null {
   const seconds = call.values.get("-t");
   return seconds === undefined || !/^\d{1,6}$/.test(seconds) ? null : Number(seconds) * 1000;
 }
 
 async function validateWords(
-  call: Call,
+  call: VmadmCall,
 ): Promise<[string, "create" | "update", string | undefined]> {
   const [action, brand] = call.words;
   if (action !== "create" && action !== "update") {
@@ -143,13 +147,13 @@ async function validateWords(
   return [await payloadText(call), action, brand];
 }
 
-async function changesOf(call: Call) {
+async function changesOf(call: VmadmCall) {
   const words = call.words.slice(1).filter((word) => word.includes("="));
   return words.length > 0 ? changesIn(words) : parsePayload(await payloadText(call));
 }
 
 /** The text of `-f FILE`, or of standard input up to its end. */
-async function payloadText(call: Call): Promise<string> {
+async function payloadText(call: VmadmCall): Promise<string> {
   const file = call.values.get("-f") ?? "-";
   if (file !== "-") {
     try {
