@@ -94,7 +94,7 @@ const ROOMS: Record<string, readonly string[]> = {
 /** The guest is the other side of the wall: it knows the protocol and nothing else. */
 const GUEST_FILES = /^src\/sandbox\/guest\//;
 /** What a guest's files may import: each other, the words of the protocol, and its framing. */
-const GUEST_IMPORTS = /^sandbox\/(guest\/\w+|protocol|task_limits|lines)\.ts$/;
+const GUEST_IMPORTS = /^sandbox\/(guest(\/\w+)+|protocol|task_limits|lines)\.ts$/;
 /** The other side of a decoder's pipes: nothing of the agent is loaded there. */
 const DECODER_FILES =
   /^src\/decoder\/(decoder|message|frames|work_limits|(works|unpack)\/\w+)\.ts$/;

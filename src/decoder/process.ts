@@ -3,7 +3,7 @@
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "../sandbox/command.ts";
-import { openWords } from "../sandbox/process_checks.ts";
+import { openWords } from "../sandbox/wall_checks.ts";
 import { GUEST_PERMISSIONS } from "../sandbox/protocol.ts";
 import {
   exitWords,

@@ -232,7 +232,7 @@ function malformed(what: string, cause?: unknown): AgentError {
 
 /** Characters from which on a message waits for its turn: some milliseconds of work at most. */
 const LARGE_CHARS_MIN = 16 * 1024;
-/** Characters at the end of a line in which all but its large values stands, see realm_host.ts. */
+/** Characters at the end of a line in which all but its large values stands, see realm/host.ts. */
 const TAIL_CHARS = 200;
 
 const CALL_TAIL = /,"name":"([a-z.]+)","call":(\d{1,15}),"type":"call","run":(\d{1,15})\}$/;

@@ -21,7 +21,7 @@ import {
   WARM_BESIDE_SLOTS,
   withoutWords,
 } from "./command.ts";
-import { openWords } from "./process_checks.ts";
+import { openWords } from "./wall_checks.ts";
 import { type GuestDoor, openGuestDoor } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";

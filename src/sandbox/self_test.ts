@@ -4,7 +4,7 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { SelfCommand } from "../program/executable.ts";
 import type { Log } from "../metrics/log.ts";
-import { processChecks } from "./process_checks.ts";
+import { processChecks } from "./wall_checks.ts";
 import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./command.ts";
 import { openGuestDoor } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
@@ -27,8 +27,8 @@ const START_DEADLINE_MS = 30_000;
 /**
  * Runs the self-test on a fresh guest. The checks are, in this order: `start`; one for each of
  * Deno's permissions (`read`, `write`, `net`, `env`, `run`, `sys`, `ffi`, `import`), `realm` and
- * `primordials`, as the guest tells them; and those of guest_process_checks.ts. When the guest does not start, the rest is
- * missing. Never throws for what it finds.
+ * `primordials`, as the guest reports them; and those of
+ * wall_checks.ts. When the guest does not start, the rest is missing. Never throws for what it finds.
  */
 export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]> {
   const { self, runtimeDir, log, user } = options;

@@ -11,20 +11,29 @@
 //   zonewright simulate --state DIR audit | stop-all | power-cycle [--autoboot]
 //   zonewright simulate --state DIR run-machine UUID BOOT_ID      (started by `vmadm start` only)
 
-import { messageOf } from "../domain/error.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
 import { canonicalSubcommand } from "./call.ts";
 import { chooseEngine } from "./engine/engine.ts";
 import { clearFaults, listFaults, setFault } from "./fault.ts";
-import { actOnGuest, describeGuest, powerCycle, stopAll } from "./host_event.ts";
 import { runMachine } from "./engine/machine_process.ts";
 import { failed, printed, printedJson, spoil, type ToolOutcome, writeOutcome } from "./outcome.ts";
-import { nictagadm, zfs } from "./host_tools.ts";
 import { namesIn, openState, sleep, type State } from "./state.ts";
 import { vmadm } from "./vmadm/vmadm.ts";
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
-import { isAlive, readMachine, readMachines } from "./machine.ts";
-import { readDatasets, volumeFile } from "./pool.ts";
+import {
+  changeMachine,
+  halted,
+  isAlive,
+  type Machine,
+  readMachine,
+  readMachines,
+  signalMachine,
+  zonepath,
+} from "./machine.ts";
+import { availableMiB, type Dataset, destroyDatasets, readDatasets, volumeFile } from "./pool.ts";
+import { startMachine } from "./vmadm/boot.ts";
+import { endProcess } from "./vmadm/stop.ts";
 
 const USAGE = "Usage: simulate --state DIR vmadm|fault|guest|engine|audit|stop-all|power-cycle ...";
 
@@ -156,4 +165,168 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
     if (machine === null || machine.state === "stopped") found.push({ kind: "process", uuid });
   }
   return found;
+}
+
+// What happens to a host and its guests without anybody calling vmadm: a guest that shuts down,
+// resets or crashes, a proxy that restarts, and the host going down.
+
+/** Events of a running machine, with the signal that its process takes for it. */
+const EVENTS: Readonly<Record<string, Deno.Signal>> = {
+  "power-off": "SIGINT",
+  reset: "SIGHUP",
+  crash: "SIGKILL",
+  "proxy-restart": "SIGUSR1",
+};
+
+/**
+ * Lets something happen to a running machine.
+ * @throws {AgentError} `not_found` when it does not run, `invalid_argument` for an unknown event
+ */
+async function actOnGuest(state: State, uuid: string, event: string): Promise<void> {
+  const signal = EVENTS[event];
+  if (signal === undefined) {
+    throw new AgentError("invalid_argument", `Cannot act on guest: unknown event "${event}"`);
+  }
+  const machine = await readMachine(state, uuid);
+  if (machine === null || machine.process === null) {
+    throw new AgentError("not_found", `Cannot act on guest ${uuid}: it does not run`);
+  }
+  await signalMachine(state, machine, signal);
+}
+
+/**
+ * What a guest came up from and what was asked for, which no subcommand of vmadm tells.
+ * @throws {AgentError} `not_found`
+ */
+async function describeGuest(state: State, uuid: string): Promise<JsonObject> {
+  const machine = await readMachine(state, uuid);
+  if (machine === null) throw new AgentError("not_found", `Cannot describe guest ${uuid}`);
+  const { booted, boot, installed } = machine;
+  return {
+    booted: booted === null ? null : { ...booted },
+    order: boot?.order ?? null,
+    files: (boot?.files ?? []).map((file) => ({ ...file })),
+    installed,
+  };
+}
+
+/** Ends the processes of all machines in order, as `vmadm stop -F` does; autoboot stays. */
+async function stopAll(state: State): Promise<void> {
+  for (const machine of await readMachines(state)) await endWith(state, machine, 0);
+}
+
+/**
+ * The host loses its power and comes back. What create had not finished stays as it was.
+ * @param autoboot whether machines with that property start again, as on a real host
+ */
+async function powerCycle(state: State, autoboot: boolean): Promise<void> {
+  const machines = await readMachines(state);
+  for (const machine of machines) await endWith(state, machine, 9);
+  if (!autoboot) return;
+  for (const { uuid } of machines.filter(({ vm }) => vm.autoboot === true)) {
+    await startMachine(state, uuid, { order: null, files: [] }, "stopped");
+  }
+}
+
+async function endWith(state: State, machine: Machine, exitStatus: number): Promise<void> {
+  if (!["ready", "running", "stopping", "shutting_down"].includes(machine.state)) return;
+  await endProcess(state, machine);
+  // A start that is still under way sees this and gives up.
+  await changeMachine(state, machine.uuid, (it) => halted(it, exitStatus));
+}
+
+// The calls of zfs(8) that the agent makes: list, of names or of what is available, and destroy. Exit
+// codes and texts are those of the documented tool; options are read as far as callers here use them.
+
+const MIB = 1024 ** 2;
+const ZFS_USAGE = `usage:
+\tlist [-Hp] [-o name|available] [-t filesystem,volume] [DATASET]
+\tdestroy DATASET
+`;
+
+/** Runs one call: the words after `zfs`. */
+export async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
+  const [subcommand, ...words] = args;
+  if (subcommand === "list") return await list(state, words);
+  const [name] = words;
+  if (subcommand === "destroy" && words.length === 1 && name !== undefined) {
+    return await destroy(state, name);
+  }
+  return { code: 2, stdout: "", stderr: ZFS_USAGE };
+}
+
+/** Without a dataset the names of all; of one dataset, the pool's own included, what is asked for. */
+async function list(state: State, words: readonly string[]): Promise<ToolOutcome> {
+  const valueOf = (option: string) => {
+    const at = words.indexOf(option);
+    return at < 0 ? undefined : words[at + 1];
+  };
+  const column = valueOf("-o") ?? "name";
+  const taken = [valueOf("-o"), valueOf("-t")];
+  const [dataset] = words.filter((word) => !word.startsWith("-") && !taken.includes(word));
+  const names = (await readDatasets(state)).map(({ name }) => name);
+  if (dataset === undefined && column === "name") {
+    return printed(names.map((name) => `${name}\n`).sort().join(""));
+  }
+  if (dataset === undefined || !["name", "available"].includes(column)) {
+    return { code: 2, stdout: "", stderr: ZFS_USAGE };
+  }
+  if (dataset !== state.host.pool.name && !names.includes(dataset)) {
+    return failed(`cannot open '${dataset}': dataset does not exist`);
+  }
+  return printed(`${column === "name" ? dataset : await availableMiB(state) * MIB}\n`);
+}
+
+async function destroy(state: State, name: string): Promise<ToolOutcome> {
+  const datasets = await readDatasets(state);
+  const dataset = datasets.find((it) => it.name === name);
+  if (dataset === undefined) return failed(`cannot open '${name}': dataset does not exist`);
+  const children = datasets.filter((it) => it.name.startsWith(`${name}/`));
+  if (children.length > 0) {
+    const list = children.map((it) => it.name).join("\n");
+    return failed(
+      `cannot destroy '${name}': filesystem has children\n` +
+        `use '-r' to destroy the following datasets:\n${list}`,
+    );
+  }
+  await destroyDatasets(state, [name]);
+  await removeZoneFolder(state, dataset);
+  return printed("");
+}
+
+/** A filesystem is mounted where the zone's folder is. */
+async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<void> {
+  if (kind !== "filesystem") return;
+  const uuid = name.slice(state.host.pool.name.length + 1);
+  await Deno.remove(zonepath(state, uuid), { recursive: true }).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+}
+
+// nictagadm list: the networks of the host, by which nics name them. Each tag is on a link of its own,
+// whose address follows from its place in the list.
+
+const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
+
+/** Runs one call: the words after `nictagadm`. */
+export function nictagadm(state: State, args: readonly string[]): ToolOutcome {
+  const [subcommand, ...options] = args;
+  if (subcommand !== "list" || options.some((option) => option !== "-p")) {
+    return { code: 2, stdout: "", stderr: NICTAGADM_USAGE };
+  }
+  const rows = state.host.nic_tags.map((tag, index) => [tag, addressOf(index), `net${index}`]);
+  if (options.includes("-p")) {
+    // The separator is escaped where it is part of a value.
+    const lines = rows.map((row) => row.map((value) => value?.replaceAll(":", "\\:")).join(":"));
+    return printed(lines.map((line) => `${line}\n`).join(""));
+  }
+  const table = [["NAME", "MACADDRESS", "LINK"], ...rows];
+  const lines = table.map(([name = "", address = "", link = ""]) =>
+    `${name.padEnd(14)} ${address.padEnd(18)} ${link}`
+  );
+  return printed(lines.map((line) => `${line}\n`).join(""));
+}
+
+function addressOf(index: number): string {
+  return `02:08:20:00:00:${(index % 256).toString(16).padStart(2, "0")}`;
 }

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { desEncipher } from "../../src/simulator/console/auth.ts";
+import { desEncipher } from "../../src/simulator/console/handshake.ts";
 import { until } from "../support/until.ts";
 import { RfbClient } from "./simulator/rfb_client.ts";
 import { payload, type SimulatedHost, UUID, withHost } from "./simulator/simulated_host.ts";

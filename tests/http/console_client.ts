@@ -1,7 +1,7 @@
 // The client's side of a console: a WebSocket whose bytes are read in order, as RFB wants them.
 
 import { until } from "../support/until.ts";
-import { vncAnswer } from "../../src/simulator/console/auth.ts";
+import { vncAnswer } from "../../src/simulator/console/handshake.ts";
 
 export interface ConsoleClient {
   readonly socket: WebSocket;

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { desEncipher } from "../../src/simulator/console/auth.ts";
+import { desEncipher } from "../../src/simulator/console/handshake.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { openScreen } from "../cli/screen.ts";
 import { machine } from "../domain/machine_request.ts";

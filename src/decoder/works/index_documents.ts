@@ -19,8 +19,7 @@ import {
   objectsIn,
 } from "../../domain/json.ts";
 import { isEmptyPin, type Pin, pinsOf, rolledBack, weakened } from "../../domain/index/pins.ts";
-import { takeBodies } from "./bodies.ts";
-import { openByteSource } from "../unpack/byte_source.ts";
+import { openByteSource, takeBodies } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "../work_limits.ts";
 
 /** A document as it is given: what it is, and its bytes. */

@@ -12,8 +12,7 @@ import type {
 } from "openpgp";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { takeBodies } from "./bodies.ts";
-import { type ByteReader, openByteSource } from "../unpack/byte_source.ts";
+import { type ByteReader, openByteSource, takeBodies } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "../work_limits.ts";
 
 /** Signatures over one text or file. */

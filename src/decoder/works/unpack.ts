@@ -4,13 +4,12 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media.ts";
-import type { UnpackProgress } from "../unpack/byte_source.ts";
+import type { Unpacker, UnpackProgress } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "../work_limits.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: DecoderWork = async (request, input, output) => {
   const { createHash } = await import("node:crypto");
-  const { openUnpacker } = await import("./unpacker.ts");
   const { openProgress } = await import("../unpack/byte_source.ts");
   const unpack = await openUnpacker(compressionOf(request));
   const progress = openProgress();
@@ -44,4 +43,18 @@ function compressionOf({ compression }: JsonObject): PackedAs {
   const known = COMPRESSIONS.find((name) => name === compression);
   if (known !== undefined) return known;
   throw new AgentError("internal", `Cannot unpack: expected one of ${COMPRESSIONS.join(", ")}`);
+}
+
+/** Loads what undoes a compression. It bounds no size, which the agent does. */
+export async function openUnpacker(compression: PackedAs): Promise<Unpacker> {
+  switch (compression) {
+    case "gzip":
+      return await (await import("../unpack/gzip.ts")).openGzip();
+    case "xz":
+      return await (await import("../unpack/xz.ts")).openXz();
+    case "zstd":
+      return await (await import("../unpack/zstd.ts")).openZstd();
+    case "bzip2":
+      return (await import("../unpack/bzip2.ts")).unpackBzip2;
+  }
 }

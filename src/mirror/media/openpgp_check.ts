@@ -1,7 +1,7 @@
 // Signatures of OpenPGP, checked by a decoder: what a vendor's server sends never meets the library in
 // the agent's own process. See decoder/signature_work.ts for what is checked.
 
-import { joinBodies } from "../../decoder/works/bodies.ts";
+import { joinBodies } from "../../decoder/unpack/byte_source.ts";
 import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";

@@ -2,7 +2,7 @@
 // it needs of them, which it checks again by the same rules. What came from one upstream may share a
 // decoder.
 
-import { joinBodies } from "../../decoder/works/bodies.ts";
+import { joinBodies } from "../../decoder/unpack/byte_source.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError } from "../../domain/error.ts";

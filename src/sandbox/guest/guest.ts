@@ -1,6 +1,6 @@
 // A guest: the process in which task bodies run, on the far side of the wall. It loads nothing of
 // the agent but the protocol, gives up all its permissions before it takes the first task, and runs
-// every execution in a fresh realm (realm.ts). It ends when its socket closes.
+// every execution in a fresh realm (realm/body.ts). It ends when its socket closes.
 
 import { Script } from "node:vm";
 import { fixPromises, type Language, takeLanguage } from "./language.ts";
@@ -9,11 +9,11 @@ import { ignoreSignals, revokePermissions } from "./lockdown.ts";
 import { languageCheck, languageValues, leaveLanguageOnly } from "./primordials.ts";
 import * as protocol from "../protocol.ts";
 import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../protocol.ts";
-import { openRealmMaker, type RealmMaker } from "./realm_context.ts";
-import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from "./realm_host.ts";
-import { realmCheck } from "./realm_probe.ts";
-import { type Compiler, fileOf, openCompiler, runScript } from "./realm_script.ts";
-import type { RealmPort } from "./realm_state.ts";
+import { openRealmMaker, type RealmMaker } from "./realm/context.ts";
+import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from "./realm/host.ts";
+import { realmCheck } from "./realm/probe.ts";
+import { type Compiler, fileOf, openCompiler, runScript } from "./realm/script.ts";
+import type { RealmPort } from "./realm/state.ts";
 import { agentMessageBytesMax, readTaskLimitsWord } from "../task_limits.ts";
 
 /**

@@ -11,7 +11,7 @@ import {
   type GuestUser,
   withoutWords,
 } from "../../sandbox/command.ts";
-import { processChecks } from "../../sandbox/process_checks.ts";
+import { processChecks } from "../../sandbox/wall_checks.ts";
 import { findGuestUser } from "../../sandbox/user.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../../sandbox/protocol.ts";
 import { testGuest } from "../../sandbox/self_test.ts";

@@ -2,7 +2,7 @@
 // It is written from RFC 6143 and shares with the server under test only the answer to a challenge,
 // which has a test of its own.
 
-import { vncAnswer } from "../../../src/simulator/console/auth.ts";
+import { vncAnswer } from "../../../src/simulator/console/handshake.ts";
 
 export interface Picture {
   readonly width: number;

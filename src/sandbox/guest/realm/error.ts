@@ -1,7 +1,7 @@
-// What a task's errors become, inside its realm. See the head of realm.ts for how this text is run.
+// What a task's errors become, inside its realm. See the head of body.ts for how this text is run.
 // A thrown value is hostile: reading it may run code of the task and may throw.
 
-import type { Realm, StackPlace } from "./realm_state.ts";
+import type { Realm, StackPlace } from "./state.ts";
 
 /** The error in `cb(error)`: a text as it is, an error or object as name and message. */
 export function errorFromCallback(realm: Realm, told: unknown): unknown {

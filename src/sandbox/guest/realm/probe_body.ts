@@ -1,4 +1,4 @@
-// The task by which a guest proves its realms; see realm_probe.ts. As in realm.ts, the functions of
+// The task by which a guest proves its realms; see probe.ts. As in body.ts, the functions of
 // this file never run where they are written: their text does, in a realm. They may use each other,
 // their arguments and the language, and no other name.
 

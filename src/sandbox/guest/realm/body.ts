@@ -1,11 +1,11 @@
-// The life of one execution, inside its realm. The functions of this file, realm_globals.ts and
-// realm_error.ts never run where they are written: realm_source.ts takes their text, and a guest
+// The life of one execution, inside its realm. The functions of this file, globals.ts and
+// error.ts never run where they are written: context.ts takes their text, and a guest
 // runs it in every fresh realm before the task. They may therefore use each other, the ECMAScript
 // library and their arguments, and no other name. Only texts and numbers pass through `send`.
 
-import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./realm_error.ts";
-import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./realm_globals.ts";
-import type { Realm, RealmHost, RealmPort, RealmSettings, StackPlace } from "./realm_state.ts";
+import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./error.ts";
+import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./globals.ts";
+import type { Realm, RealmHost, RealmPort, RealmSettings, StackPlace } from "./state.ts";
 
 /** Makes a realm and its globals; the entry of the realm's source. */
 export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {

@@ -7,8 +7,8 @@
 // is that text, so there is no second one to agree with.
 
 import { type Context, Script } from "node:vm";
-import { type Language, uncurried } from "./language.ts";
-import { SCRIPTS_MAX } from "../protocol.ts";
+import { type Language, uncurried } from "../language.ts";
+import { SCRIPTS_MAX } from "../../protocol.ts";
 
 /** The source stands behind this text in the script; columns are counted without it. */
 const SCRIPT_HEAD = "(() => (";

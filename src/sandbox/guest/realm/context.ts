@@ -1,15 +1,15 @@
-// Makes realms: a fresh context each, with the boot script of realm_source.ts run in it and nothing
+// Makes realms: a fresh context each, with the boot script below run in it and nothing
 // else. One is made ahead while its guest has nothing to do, so that a task does not wait for it.
 
 import { type Context, createContext, Script } from "node:vm";
-import { runScript } from "./realm_script.ts";
-import type { Language } from "./language.ts";
-import * as protocol from "../protocol.ts";
-import type { RealmHost, RealmPort, RealmSettings } from "./realm_state.ts";
-import type { TaskLimits } from "../task_limits.ts";
-import * as realm from "./realm.ts";
-import * as realmError from "./realm_error.ts";
-import * as realmGlobals from "./realm_globals.ts";
+import { runScript } from "./script.ts";
+import type { Language } from "../language.ts";
+import * as protocol from "../../protocol.ts";
+import type { RealmHost, RealmPort, RealmSettings } from "./state.ts";
+import type { TaskLimits } from "../../task_limits.ts";
+import * as realm from "./body.ts";
+import * as realmError from "./error.ts";
+import * as realmGlobals from "./globals.ts";
 
 const FIXED = {
   capabilities: capabilityGroups(),
@@ -117,8 +117,8 @@ function capabilityGroups(): Record<string, string[]> {
   return groups;
 }
 
-// The program that opens a realm, as text: the functions of realm.ts, realm_globals.ts and
-// realm_error.ts, side by side in one strict function of the realm. They are written as functions
+// The program that opens a realm, as text: the functions of body.ts, globals.ts and
+// error.ts, side by side in one strict function of the realm. They are written as functions
 // so that the compiler, the linter and the formatter read them like everything else.
 
 /**

@@ -1,14 +1,14 @@
 // What a guest proves of its realms at each start, in one as tasks have it: that no error, no promise
 // and no value in it leads to the objects of another realm, and that nothing can be imported there.
 
-import type { Language } from "./language.ts";
-import type { GuestCheck } from "../protocol.ts";
-import type { RealmMaker } from "./realm_context.ts";
-import { enter } from "./realm_host.ts";
-import * as probe from "./realm_probe_body.ts";
-import { type Compiler, fileOf, runScript } from "./realm_script.ts";
+import type { Language } from "../language.ts";
+import type { GuestCheck } from "../../protocol.ts";
+import type { RealmMaker } from "./context.ts";
+import { enter } from "./host.ts";
+import * as probe from "./probe_body.ts";
+import { type Compiler, fileOf, runScript } from "./script.ts";
 
-/** A function as the source of a task: those of realm_probe_body.ts, which see each other. */
+/** A function as the source of a task: those of probe_body.ts, which see each other. */
 const BODY = `(() => {\n"use strict";\n${Object.values(probe).map(String).join("\n")}\n` +
   `return ${probe.probeBody.name};\n})()`;
 

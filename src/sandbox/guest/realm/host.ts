@@ -1,9 +1,9 @@
 // The guest's end of one realm: does what the realm asks for while its execution is under way, and
 // nothing before or after.
 
-import type { Language } from "./language.ts";
-import { TIMERS_MAX } from "../protocol.ts";
-import type { RealmHost, RealmPort } from "./realm_state.ts";
+import type { Language } from "../language.ts";
+import { TIMERS_MAX } from "../../protocol.ts";
+import type { RealmHost, RealmPort } from "./state.ts";
 
 /** Longest delay that timers of the platform take, milliseconds; longer ones would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;

@@ -1,8 +1,8 @@
 // The globals of a task: timers, capabilities, log and console, inside its realm. See the head of
-// realm.ts for how this text is run.
+// body.ts for how this text is run.
 
-import type { Realm } from "./realm_state.ts";
-import type { TaskLogLevel } from "../protocol.ts";
+import type { Realm } from "./state.ts";
+import type { TaskLogLevel } from "../../protocol.ts";
 
 type Callback = (...args: unknown[]) => unknown;
 
