@@ -1,31 +1,46 @@
 // Runs the tests and closes with what a newcomer wants to know: which tests were left out because a
-// program is missing, by name, how many passed and failed, and where the time went. With `long` it runs
-// the tests that take minutes instead of all the others.
+// program is missing, by name, how many passed and failed, and where the time went. Without a word it
+// runs what takes minutes in all, on the program from source; with `long` it runs the rest: the files
+// that take long by themselves, and the other half of the tests of both programs.
 
 import { fromFileUrl, join, relative } from "@std/path";
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
-/**
- * Files that take longer than a newcomer waits: they kill, flood and load agents, or drive many
- * machines. `make test` leaves them out, `make test-full` runs them.
- */
+/** Files that kill, flood, fill and load agents, or drive many machines. */
 const LONG: readonly RegExp[] = [
   /^tests\/chaos\//,
+  /^tests\/host\/(ssh_failure|vmadm_faults|zone_root_race)_test\.ts$/,
+  /^tests\/http\/(hostile_connections|machine_life|slow_clients)_test\.ts$/,
+  /^tests\/journeys\/(console_secrets|hygiene|machine|ssh|stop)_test\.ts$/,
+  /^tests\/limits\//,
+  /^tests\/sandbox\/layers_test\.ts$/,
+  /^tests\/workflows\/(interrupted_create|leftovers|power_loss|undo)_test\.ts$/,
 ];
+/** What the half of the binary has in its names; see support/each_program.ts. */
+const COMPILED = "(compiled)";
 
-/** Files between two lines of progress. */
-const PROGRESS_FILES = 25;
+/** Time between two lines of progress, milliseconds. */
+const PROGRESS_MS = 15_000;
 /** Files that are named with their time at the end. */
-const SLOWEST = 12;
+const SLOWEST = 15;
 
 /** One test of the report. */
 interface Case {
   readonly name: string;
+  /** Where it was registered. */
   readonly place: string;
   readonly outcome: "passed" | "failed" | "skipped";
   readonly detail: string;
   readonly seconds: number;
+}
+
+/** What was run and what came of it. */
+interface Run {
+  readonly cases: readonly Case[];
+  readonly failed: boolean;
+  /** Seconds of tests by file. */
+  readonly seconds: ReadonlyMap<string, number>;
 }
 
 async function testFiles(folder: string): Promise<string[]> {
@@ -61,71 +76,107 @@ function plain(text: string): string {
     .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCodePoint(Number(code)));
 }
 
-/** Counts the files that Deno reports on, and says now and then how far it is. */
-async function showProgress(output: ReadableStream<Uint8Array>, files: number): Promise<void> {
+/** Reads the lines of Deno's report, says now and then how far it is, and notes where time goes. */
+async function follow(
+  output: ReadableStream<Uint8Array>,
+  files: number,
+): Promise<Map<string, number>> {
   const began = performance.now();
-  const seen = new Set<string>();
+  const seconds = new Map<string, number>();
+  let tests = 0;
+  const timer = setInterval(() => {
+    const passed = ((performance.now() - began) / 1000).toFixed(0);
+    console.log(`${seconds.size} of ${files} files begun, ${tests} tests ended after ${passed} s`);
+  }, PROGRESS_MS);
   let rest = "";
   for await (const text of output.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      const [, file] = /^(\S+) => /.exec(line) ?? [];
-      if (file === undefined || seen.has(file)) continue;
-      seen.add(file);
-      if (seen.size % PROGRESS_FILES > 0) continue;
-      const seconds = ((performance.now() - began) / 1000).toFixed(0);
-      console.log(`${seen.size} of ${files} test files after ${seconds} s`);
+      // ./tests/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
+      const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
+      if (file === undefined || words.split(" ... ").length > 2) continue;
+      tests += 1;
+      const [, time = ""] = /\(([\dms]+)\)$/.exec(words) ?? [];
+      seconds.set(file, (seconds.get(file) ?? 0) + secondsOf(time));
     }
   }
+  clearInterval(timer);
+  return seconds;
 }
 
-function printSlowest(cases: readonly Case[]): void {
-  const seconds = new Map<string, number>();
-  for (const test of cases) {
-    seconds.set(test.place, (seconds.get(test.place) ?? 0) + test.seconds);
+/** `12ms`, `3s` or `1m2s`. */
+function secondsOf(time: string): number {
+  const part = (unit: string) => Number(new RegExp(`(\\d+)${unit}(?!s)`).exec(time)?.[1] ?? 0);
+  const ms = Number(/(\d+)ms/.exec(time)?.[1] ?? 0);
+  return part("m") * 60 + part("s") + ms / 1000;
+}
+
+async function run(
+  files: readonly string[],
+  { env = {}, filter = [] }: { env?: Record<string, string>; filter?: readonly string[] },
+): Promise<Run> {
+  const report = await Deno.makeTempFile({ suffix: ".xml" });
+  // Types are checked by `make check`, which comes before.
+  const flags = ["--quiet", "--cached-only", "--no-check", "--parallel", "-A"];
+  try {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["test", ...flags, ...filter, `--junit-path=${report}`, ...files],
+      cwd: ROOT,
+      env: { NO_COLOR: "1", ...env },
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const seconds = await follow(child.stdout, files.length);
+    const { code } = await child.status;
+    return { cases: casesOf(await Deno.readTextFile(report)), failed: code !== 0, seconds };
+  } finally {
+    await Deno.remove(report);
   }
-  const slowest = [...seconds].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
-  for (const [place, total] of slowest) console.log(`${total.toFixed(1).padStart(7)} s  ${place}`);
 }
 
-const [kind] = Deno.args;
-const isLong = (file: string) => LONG.some((pattern) => pattern.test(file));
-const files = (await testFiles(join(ROOT, "tests")))
-  .filter((file) => isLong(file) === (kind === "long"));
-const report = await Deno.makeTempFile({ suffix: ".xml" });
-const began = performance.now();
-try {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      "test",
-      "--quiet",
-      "--cached-only",
-      "--parallel",
-      "-A",
-      `--junit-path=${report}`,
-      ...files,
-    ],
-    cwd: ROOT,
-    env: { NO_COLOR: "1" },
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  await showProgress(child.stdout, files.length);
-  const { code } = await child.status;
-  const cases = casesOf(await Deno.readTextFile(report));
+/** The files among these that register tests of both programs. */
+async function filesOfBoth(files: readonly string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const file of files) {
+    const text = await Deno.readTextFile(join(ROOT, file));
+    if (text.includes("each_program.ts")) found.push(file);
+  }
+  return found;
+}
+
+function printSlowest(runs: readonly Run[]): void {
+  const slowest = runs.flatMap(({ seconds }) => [...seconds])
+    .sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  for (const [file, total] of slowest) console.log(`${total.toFixed(1).padStart(7)} s  ${file}`);
+}
+
+function printRuns(runs: readonly Run[], beganMs: number): void {
+  const cases = runs.flatMap((one) => one.cases);
   const of = (outcome: Case["outcome"]) => cases.filter((test) => test.outcome === outcome);
   for (const { place, name, detail } of of("failed")) {
     console.log(`FAILED ${place}: ${name}\n${detail}\n`);
   }
   for (const { name } of of("skipped")) console.log(`skipped: ${name}`);
-  printSlowest(cases);
-  const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  console.log(`${cases.length} tests in ${files.length} files in ${seconds} s`);
+  printSlowest(runs);
+  const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
+  console.log(`${cases.length} tests in ${seconds} s`);
   // A run that ends without a report (a crash of the runner itself) has failed, whatever it counted.
-  const failed = code !== 0 && of("failed").length === 0 ? 1 : of("failed").length;
+  const crashed = runs.some(({ failed }) => failed) && of("failed").length === 0;
+  const failed = crashed ? 1 : of("failed").length;
   console.log(`${of("passed").length} passed, ${failed} failed, ${of("skipped").length} skipped`);
   Deno.exitCode = failed > 0 ? 1 : 0;
-} finally {
-  await Deno.remove(report);
 }
+
+const [kind] = Deno.args;
+const began = performance.now();
+const all = await testFiles(join(ROOT, "tests"));
+const long = all.filter((file) => LONG.some((pattern) => pattern.test(file)));
+const short = all.filter((file) => !long.includes(file));
+const runs = kind === "long"
+  ? [
+    await run(long, {}),
+    await run(await filesOfBoth(short), { filter: ["--filter", COMPILED] }),
+  ]
+  : [await run(short, { env: { ZONEWRIGHT_TEST_PROGRAM: "source" } })];
+printRuns(runs, began);

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { journey } from "../journeys/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { document, openScreen, type ScreenOptions } from "./screen.ts";
@@ -241,7 +241,7 @@ async function assertNothingLeft(program: Program, signal: Deno.Signal): Promise
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  journey(
+  eachProgram(
     `nothing is left when ${signal} ends the program in the middle of a trial`,
     (program) => assertNothingLeft(program, signal),
   );

@@ -10,7 +10,7 @@ import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { decodersMax } from "../../src/sandbox/command.ts";
-import { eachProgram } from "../sandbox/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 

@@ -14,7 +14,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
-import { eachProgram } from "../sandbox/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 const { signal } = new AbortController();

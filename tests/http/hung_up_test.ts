@@ -1,7 +1,7 @@
 // That an agent stops although hundreds of its callers have hung up at the same moment.
 
 import { assertEquals } from "@std/assert";
-import { eachProgram } from "../sandbox/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { listed } from "./raw_call.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertFalse, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { journey } from "../journeys/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import { assertNothingLeft } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 import { consoleUrl, openConsole, shakeHands } from "./console_client.ts";
@@ -28,7 +28,7 @@ async function isPlaced(agent: MachineAgent): Promise<boolean> {
   return await Deno.stat(join(agent.zoneRoot(UUID), ISO)).then(() => true, () => false);
 }
 
-journey(
+eachProgram(
   "each action does its work once, and nothing when it is asked for again",
   (program) =>
     withMachineAgent(program, async (agent) => {
@@ -61,7 +61,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "a bhyve machine whose medium is ejected boots without it",
   (program) =>
     withMachineAgent(program, async (agent) => {
@@ -79,7 +79,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "an agent killed in the middle of an action finishes it at its next start",
   (program) =>
     withMachineAgent(program, async (first) => {
@@ -113,7 +113,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "what a host refuses fails the job with its cause and leaves the machine as it is",
   (program) =>
     withMachineAgent(program, async (agent) => {
@@ -135,7 +135,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "the password of a console is told to who asks for it and is kept nowhere else",
   (program) =>
     withMachineAgent(program, async (agent) => {
@@ -186,7 +186,7 @@ journey(
 /** Descriptors of the agent that come and go with its calls. */
 const SLACK = 8;
 
-journey(
+eachProgram(
   "consoles that were opened and closed leave the agent no descriptor",
   (program) =>
     withMachineAgent(program, async (agent) => {

@@ -4,9 +4,9 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { makeCertificate } from "../http/tls_files.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
-journey(
+eachProgram(
   "a renewed certificate is served, though the audit file cannot be opened anew",
   (program) =>
     withFolder(async (folder) => {

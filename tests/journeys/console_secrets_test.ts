@@ -15,7 +15,7 @@ import {
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 const PATH = `/agent/v1/machines/${MACHINE}`;
@@ -162,7 +162,7 @@ function assertSeen(told: ReadonlyMap<string, string>, part: string): void {
   assert(seen, `nothing of the machine was found in ${part}`);
 }
 
-journey(
+eachProgram(
   "no answer, log, record, backup or command tells the secrets of a console",
   (program) =>
     withScene(program, async ({ agent, folder, command }) => {

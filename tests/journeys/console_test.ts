@@ -6,7 +6,7 @@ import { askRaw, consoleUrl, openConsole, UPGRADE } from "../http/console_client
 import { forgetPeak, peakMiB, residentMiB } from "../chaos/memory.ts";
 import { type AgentProcess, type Program, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 const PATH = `/agent/v1/machines/${MACHINE}/console`;
@@ -95,7 +95,7 @@ function pidOf(agent: AgentProcess): number {
   return Number(/"agent started".*"pid":(\d+)/.exec(agent.log())?.[1]);
 }
 
-journey(
+eachProgram(
   "clients that do not read 200 MB cost the agent no memory, and one that reads them gets every byte",
   async (program) => {
     const floodBytes = 200 * MIB;
@@ -153,7 +153,7 @@ async function openStalled(agent: AgentProcess): Promise<Deno.TcpConn> {
   return connection;
 }
 
-journey(
+eachProgram(
   "a console leads to the host itself, and to no port of its services",
   (program) =>
     withConsole(untilClosed, ({ port }) =>
@@ -181,7 +181,7 @@ journey(
       })),
 );
 
-journey(
+eachProgram(
   "a console that has moved between two connections is found where it is",
   (program) =>
     withConsole(
@@ -203,7 +203,7 @@ journey(
     ),
 );
 
-journey(
+eachProgram(
   "an agent that is asked to stop tells its consoles so, and ends in time",
   async (program) => {
     await withConsole(untilClosed, async ({ port }) => {

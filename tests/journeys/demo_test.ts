@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { RfbClient } from "../host/simulator/rfb_client.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** The binary copied alone into an empty folder; from source, the sources where they are. */
 async function aloneIn(folder: string, program: Program): Promise<Program> {
@@ -15,7 +15,7 @@ async function aloneIn(folder: string, program: Program): Promise<Program> {
   return { ...program, program: copy };
 }
 
-journey(
+eachProgram(
   "demo makes a first machine in an empty folder, and leaves nothing after Ctrl-C",
   (program) =>
     withFolder(async (folder) => {

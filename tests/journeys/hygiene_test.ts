@@ -8,7 +8,7 @@ import { mapLimited } from "../../src/program/loop.ts";
 import { type Program, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostileTexts } from "./hostile_text.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const TEXTS = 500;
 const AT_A_TIME = 8;
@@ -98,7 +98,7 @@ async function tokenOf(program: Program, state: string, name: string): Promise<s
   return stdout.trim();
 }
 
-journey(
+eachProgram(
   "500 hostile texts in every field forge no line, and secrets and files stay closed",
   (program) =>
     withFolder(async (folder) => {

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { type AgentProcess, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const TREE = fromFileUrl(new URL("../fixtures/index", import.meta.url));
 
@@ -59,7 +59,7 @@ async function assertServed(agent: AgentProcess): Promise<void> {
   }
 }
 
-journey(
+eachProgram(
   "an index is mirrored from a web server and served byte for byte",
   (program) =>
     withFolder(async (folder) => {
@@ -76,7 +76,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "an index is mirrored from a folder, and served when the folder is gone",
   (program) =>
     withFolder(async (folder) => {

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const WORKFLOW = {
   name: "greeting",
@@ -23,7 +23,7 @@ const WORKFLOW = {
   ],
 };
 
-journey(
+eachProgram(
   "a job goes from POST /jobs through waiting and resume to its result",
   (program) =>
     withFolder(async (folder) => {
@@ -52,7 +52,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "a job that was running when the agent was killed goes on at the next start",
   (program) =>
     withFolder(async (folder) => {
@@ -102,7 +102,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "a second agent on the same state folder is refused, and the first goes on",
   (program) =>
     withFolder(async (folder) => {

@@ -14,7 +14,7 @@ import {
 } from "../support/agent_process.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** The description of document 3. */
 const MACHINE: JsonObject = {
@@ -87,7 +87,7 @@ async function assertConsole(agent: AgentProcess, uuid: unknown, address: unknow
   assertStringIncludes(picture.name, String(uuid));
 }
 
-journey(
+eachProgram(
   "a machine goes from its description and the mirrored index to a connected console",
   (program) =>
     withAgent(program, async (agent) => {
@@ -108,7 +108,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "a plain POST /jobs with the built-in workflow makes a bhyve machine from a local ISO",
   (program) =>
     withAgent(program, async (agent, folder) => {
@@ -127,7 +127,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "an ISO of over 100 MB arrives whole in the zone",
   (program) =>
     withAgent(program, async (agent, folder) => {
@@ -154,7 +154,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "what cannot be had ends with an error that names the cause, and leaves nothing",
   (program) =>
     withAgent(program, async (agent, folder) => {
@@ -180,7 +180,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "faults of the host end with an error that names the cause, and leave nothing",
   (program) =>
     withAgent(program, async (agent) => {
@@ -214,7 +214,7 @@ smallDiskTest(
     }),
 );
 
-journey(
+eachProgram(
   "a machine that never shows its console is taken down again",
   (program) =>
     withAgent(program, async (agent) => {
@@ -235,7 +235,7 @@ journey(
     }),
 );
 
-journey("a canceled request leaves nothing", (program) =>
+eachProgram("a canceled request leaves nothing", (program) =>
   withAgent(program, async (agent) => {
     await agent.simulate("fault", "slow", "400");
     const posted = await agent.post("/agent/v1/machines", { machine: MACHINE, media: SAMPLE });
@@ -253,7 +253,7 @@ journey("a canceled request leaves nothing", (program) =>
     await assertNothingLeft(agent);
   }));
 
-journey(
+eachProgram(
   "an agent killed in the middle finishes the machine at its next start",
   (program) =>
     withFolder(async (folder) => {

@@ -5,7 +5,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const FLAGS = ["--ram-mib-max", "512", "--allow-nic-tag", "external"];
 const MACHINE: JsonObject = { brand: "kvm", ram: 1024 };
@@ -19,7 +19,7 @@ const BODY = `async function make(job, cb) {
   cb(null, refused);
 }`;
 
-journey(
+eachProgram(
   "a policy refuses the same to requests and tasks, and jobs tell what their tasks called",
   (program) =>
     withFolder(async (folder) => {
@@ -56,7 +56,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "a policy that is narrowed while the agent runs holds from the next request on",
   (program) =>
     withFolder(async (folder) => {

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type AgentProcess, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** Seconds in which the agent must have ended: ten for its tasks, and some for the rest. */
 const STOP_SECONDS_MAX = 15;
@@ -29,7 +29,7 @@ async function counts(agent: AgentProcess): Promise<Record<string, number>> {
   return (await agent.get("/stats")).body.current as Record<string, number>;
 }
 
-journey(
+eachProgram(
   "SIGTERM ends the agent in time, with a request half sent and a task that never ends",
   (program) =>
     withFolder(async (folder) => {
@@ -50,7 +50,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "an agent that was asked to stop claims nothing more while its callers take their answers",
   (program) =>
     withFolder(async (folder) => {

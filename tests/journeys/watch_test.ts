@@ -5,14 +5,14 @@ import { join } from "@std/path";
 import { readExposition, valueOf } from "../metrics/exposition_reader.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const WORKFLOW = {
   name: "watched",
   chain: [{ name: "first", body: 'function (job, cb) { cb(null, "done"); }' }],
 };
 
-journey("a job is seen in the figures, and each line of its log names it", async (program) => {
+eachProgram("a job is seen in the figures, and each line of its log names it", async (program) => {
   await withFolder(async (folder) => {
     const agent = await startAgentProcess(program, join(folder, "state"), ["--dev"]);
     try {
@@ -55,7 +55,7 @@ journey("a job is seen in the figures, and each line of its log names it", async
   });
 });
 
-journey("every line of the format bunyan has what its viewer wants", async (program) => {
+eachProgram("every line of the format bunyan has what its viewer wants", async (program) => {
   await withFolder(async (folder) => {
     const env = { ZONEWRIGHT_LOG_LEVEL: "debug" };
     const flags = ["--dev", "--log-format", "bunyan"];

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { eachProgram } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** What the descriptors of a process lead to, by their numbers. */
 function descriptors(pid: number): Map<number, string> {

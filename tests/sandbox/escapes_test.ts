@@ -8,7 +8,7 @@ import type { PoolOptions } from "../../src/sandbox/pool.ts";
 import { withPool } from "./bodies.ts";
 import { assertEnd, errorText, LOOP_MS, perform, readEscapes } from "./corpus.ts";
 import { IMPORTS } from "./import_disguises.ts";
-import { eachProgram } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** What is run after each body: looks for what it has left, and uses what it may have broken. */
 const NEXT = `async (job, cb) => {

@@ -15,7 +15,7 @@ import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostile, ownerNamed, runBody, withPool } from "./bodies.ts";
-import { eachProgram } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const OK = "(job, cb) => cb()";
 const INPUTS = Number(Deno.env.get("ZONEWRIGHT_TEST_INPUTS") ?? 200);

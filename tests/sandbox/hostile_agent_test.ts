@@ -5,7 +5,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { type AgentProcess, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
-import { eachProgram } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 /** Bodies that run until they are ended. */
 const ENDLESS: Readonly<Record<string, string>> = {

@@ -13,7 +13,7 @@ import { assertEnd, errorText, type Escape, LOOP_MS, perform, readEscapes } from
 import { IMPORTS } from "./import_disguises.ts";
 import { type OpenGuest, withOpenGuest } from "./open_pool.ts";
 import type { Program } from "../support/agent_process.ts";
-import { eachProgram } from "./programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const FULL = Deno.env.get("ZONEWRIGHT_CHAOS") === "full";
 /** Bodies that take all there is, by time or memory. */

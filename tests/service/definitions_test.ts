@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { definitionText } from "../../src/service/installation.ts";
 import type { Diagnosis } from "../../src/service/doctor/check.ts";
-import { journey } from "../journeys/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 
@@ -71,7 +71,7 @@ function directive(unit: string, name: string): string {
   return new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
 }
 
-journey(
+eachProgram(
   "the unit leaves an agent of root what the walls of guests are made with",
   (program) =>
     withFolder(async (folder) => {

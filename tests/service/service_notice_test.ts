@@ -4,9 +4,9 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
-import { journey } from "../journeys/programs.ts";
+import { eachProgram } from "../support/each_program.ts";
 
-journey(
+eachProgram(
   "a service manager hears that the agent is ready, alive and stopping",
   (program) =>
     withFolder(async (folder) => {
@@ -36,7 +36,7 @@ journey(
     }),
 );
 
-journey(
+eachProgram(
   "SIGHUP takes what can change at once, and names what waits for a restart",
   (program) =>
     withFolder(async (folder) => {

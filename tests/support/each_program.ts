@@ -1,0 +1,40 @@
+// What is shown of the whole program is shown twice: with the program from source, and with the
+// compiled binary. `make test` takes the first half, `make test-full` the other; see ../run.ts.
+
+import { binaryProgram, type Program, sourceProgram } from "./agent_process.ts";
+import { findProgram, requireProgram } from "./program.ts";
+
+/** With this variable set to `source`, the half of the binary is left out. */
+const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
+
+/**
+ * Registers a test for both programs; without a binary, that half is skipped by name.
+ * @param needs A program of the host; without it both halves are skipped by name
+ */
+export function eachProgram(
+  name: string,
+  run: (program: Program, t: Deno.TestContext) => Promise<void>,
+  needs?: string,
+): void {
+  const required = Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") === "all";
+  const missing = !required && needs !== undefined && findProgram(needs) === undefined;
+  const play = async (program: Program, t: Deno.TestContext) => {
+    if (needs !== undefined) requireProgram(needs);
+    await run(program, t);
+  };
+  Deno.test({
+    name: `${name} (from source)${needs === undefined ? "" : ` [needs ${needs}]`}`,
+    ignore: missing,
+    fn: (t) => play(sourceProgram(), t),
+  });
+  if (Deno.env.get(PROGRAM_VARIABLE) === "source") return;
+  const binary = binaryProgram();
+  Deno.test({
+    name: `${name} (compiled) [needs ${needs === undefined ? "" : `${needs}, `}dist/zonewright]`,
+    ignore: missing || (binary === undefined && !required),
+    fn: async (t) => {
+      if (binary === undefined) throw new Error("Cannot run: dist/zonewright was not built");
+      await play(binary, t);
+    },
+  });
+}
