@@ -1,4 +1,4 @@
-// The mirror: what the rest of the house may ask of the image index and of the files it names.
+// The mirror: the image index of one upstream, and the files it names.
 
 import type { CheckLevel } from "../domain/index/check_level.ts";
 import type { Decoders } from "../decoder/pool.ts";
@@ -26,78 +26,78 @@ import { openSyncs, type Syncs } from "./sync/syncs.ts";
 import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/time_limits.ts";
 import type { Web } from "./web/request.ts";
 
-/** The mirror of one upstream, and the files it has fetched. */
+/** The mirror of one upstream, and the files it has downloaded. */
 export interface Mirror extends Syncs {
-  /** As the operator wrote it; null when there is none. */
+  /** As the operator wrote it; null for none. */
   readonly upstream: string | null;
   /** @throws {AgentError} `not_found` or `invalid_argument`, naming the choices */
   findArtifact(ref: ArtifactRef): Promise<FoundArtifact>;
   /**
    * The artifact's file, decompressed. Calls for the same file share one download.
-   * @throws {AgentError} `invalid_argument` without a digest or for a compression that is not
-   *   known; otherwise as obtainFile
+   * @throws {AgentError} `invalid_argument` without a digest or for an unknown compression;
+   *   otherwise as obtainFile
    */
   download(found: FoundArtifact, options?: DownloadOptions): Promise<Medium>;
   /**
-   * The file of an address. Without a digest, only where that is allowed.
-   * @throws {AgentError} `forbidden` for a host that is not known; otherwise as obtainFile
+   * The file of an address, without a digest only where that is allowed.
+   * @throws {AgentError} `forbidden` for an unknown host; otherwise as obtainFile
    */
   downloadUrl(
     url: string,
     digest: Digest | undefined,
     options?: DownloadOptions,
   ): Promise<Medium>;
-  /** The files that are known by their digests. */
+  /** Files by digest. */
   readonly files: KnownFiles;
-  /** Forgets a file of the cache that turned out to be damaged; it is downloaded anew when asked. */
+  /** Forgets a cached file that turned out to be damaged; the next request downloads it again. */
   discard(medium: Medium): Promise<void>;
 }
 
-/** What the mirror works with; what is optional is the system's own unless given. */
+/** Optional members default to the system's own. */
 export interface MirrorDependencies {
   readonly store: IndexStore;
   readonly media: MediaStore;
   readonly images: ImageStore;
-  /** The processes in which what others wrote is read. */
+  /** The processes that read bytes from outside. */
   readonly decoders: Decoders;
   /** `https://...`, `http://...` or a folder; null for none. */
   readonly upstream: string | null;
   /**
-   * The bearer token of the upstream, asked for before each request to it. It is shown to the upstream's
-   * own scheme, host and port alone, whatever a document names or a redirect leads to.
+   * The upstream's bearer token, read before each request. It is sent only to the upstream's own
+   * scheme, host and port, whatever a document names or a redirect leads to.
    */
   readonly indexToken?: () => Promise<string | undefined>;
-  /** Also speaks plain http, and takes files from the upstream where that is not public. */
+  /** Allows plain http, and files from the upstream when its address is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
-  /** Bytes of the cache; no bound unless given. */
+  /** Bytes of the cache; no limit unless given. */
   readonly cacheBytesMax?: number;
-  /** Bytes a second of all downloads together; no bound unless given. */
+  /** Bytes a second of all downloads together; no limit unless given. */
   readonly bytesPerSecond?: number;
-  /** Told of the bytes of files as they come, whatever becomes of them. */
+  /** Called with the bytes of files as they arrive, whatever becomes of them. */
   readonly received?: (bytes: number) => void;
-  /** Hosts that the operator allowed, which need not be public; none unless given. */
+  /** Hosts that the operator allowed, public or not; none unless given. */
   readonly allowedHosts?: readonly string[];
-  /** What a file has to reach when its request says nothing; `index` unless given. */
+  /** The level a file must reach when its request names none; `index` unless given. */
   readonly checkMin?: CheckLevel;
   /** Folder of trusted keys; none unless given. */
   readonly keyDir?: string | null;
   readonly monotonicMs?: () => number;
   readonly log: Log;
   readonly now: Now;
-  /** Names the program to the servers; some refuse requests without it. */
+  /** Names the program to servers; some refuse requests without it. */
   readonly userAgent: string;
   readonly fetch?: typeof fetch;
   readonly resolve?: Resolve;
   readonly freeBytes?: FreeBytes;
   readonly times?: TimeLimits;
   readonly wait?: Wait;
-  /** From 0 up to 1; spreads the waits between tries. */
+  /** In [0, 1); spreads the waits between tries. */
   readonly random?: () => number;
 }
 
 /**
- * Opens the mirror. Nothing is asked or written before the first call.
+ * Opens the mirror. Nothing is fetched or written before the first call.
  * @throws {AgentError} `invalid_argument` for an upstream that may not be used
  */
 export function openMirror(deps: MirrorDependencies): Mirror {
@@ -189,7 +189,7 @@ function tokenFor({ indexToken, upstream }: MirrorDependencies): Web["tokenFor"]
     url.protocol === "https:" && url.origin === own ? await indexToken?.() : undefined;
 }
 
-/** An index without TLS is one of the operator's own network, and so are the files beside it. */
+/** An index without TLS is in the operator's own network, and so are the files beside it. */
 function namedHosts({ allowedHosts = [], allowHttp, upstream }: MirrorDependencies): string[] {
   const host = allowHttp && upstream !== null ? URL.parse(upstream)?.host ?? "" : "";
   return host === "" ? [...allowedHosts] : [...allowedHosts, host];

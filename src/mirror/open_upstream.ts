@@ -1,4 +1,4 @@
-// Where the index comes from: a web server or a folder, as the operator's words say.
+// Opens the source of the index, a web server or a folder, from the operator's setting.
 
 import { fromFileUrl, join, resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -9,7 +9,7 @@ import { fileInfo } from "./media/free_space.ts";
 
 /**
  * Opens `https://...`, `http://...` (only where allowed), a `file:` address or a folder. Nothing is
- * asked yet.
+ * fetched yet.
  * @throws {AgentError} `invalid_argument`
  */
 export function openUpstream(address: string, options: WebUpstreamOptions): Upstream {
@@ -23,7 +23,7 @@ export function openUpstream(address: string, options: WebUpstreamOptions): Upst
   return openFolderUpstream(address, resolve(address));
 }
 
-/** @throws {AgentError} `invalid_argument` for a folder of another host */
+/** @throws {AgentError} `invalid_argument` for a folder on another host */
 function folderOf(address: string): string {
   const url = URL.parse(address);
   if (url === null || url.host !== "" || url.search !== "" || url.hash !== "") {
@@ -35,9 +35,12 @@ function folderOf(address: string): string {
 }
 
 // The index in a folder, for hosts without a network and for development. Only regular files below
-// the folder are read; symbolic links are refused, since they lead out of what the operator named.
+// the folder are read; symbolic links are refused, since they may leave it.
 
-/** A folder that has the tree below it. A change is seen by its bytes, so there are no validators. */
+/**
+ * A folder with the tree below it. Changes are detected by comparing bytes, so there are no
+ * validators.
+ */
 function openFolderUpstream(address: string, folder: string): Upstream {
   return {
     address,
@@ -61,10 +64,10 @@ async function readPlainFile(
   folder: string,
   names: readonly string[],
 ): Promise<Uint8Array | undefined> {
-  // The folder itself may be a link: the operator named it. It must be there, though, or a disk that
-  // is not mounted would look like a tree from which everything was removed.
+  // The folder itself may be a link, since the operator named it. It must exist: a disk that is not
+  // mounted would otherwise look like an empty tree and remove everything.
   if (!(await Deno.stat(folder)).isDirectory) {
-    throw new AgentError("upstream", `Cannot read the index in ${folder}: it is no folder`);
+    throw new AgentError("upstream", `Cannot read the index in ${folder}: it is not a folder`);
   }
   let path = folder;
   for (const [index, name] of names.entries()) {

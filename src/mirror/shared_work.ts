@@ -1,9 +1,8 @@
-// Work that several callers want at once and that is done once: a sync, a download. Each caller may
-// give up by itself; the work ends early only when all of them have.
+// Work that several callers share, such as a sync or a download. Each caller may give up alone; the
+// work ends early only when all have.
 
 import { abortedError } from "./web/time_limits.ts";
 
-/** What a caller brings. */
 export interface Share<P> {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: P) => void;
@@ -13,7 +12,7 @@ export interface Share<P> {
 export interface SharedWork<T, P> {
   readonly size: number;
   has(key: string): boolean;
-  /** Joins the work of this key, or begins it. Rejects with `aborted` when the caller gives up. */
+  /** Joins the work of this key, or starts it. Rejects with `aborted` when the caller gives up. */
   join(
     key: string,
     share: Share<P>,
@@ -27,7 +26,6 @@ interface Work<T, P> {
   readonly shares: Set<Share<P>>;
 }
 
-/** Opens it with nothing under way. */
 export function openSharedWork<T, P>(): SharedWork<T, P> {
   const works = new Map<string, Work<T, P>>();
   const start = (
@@ -55,7 +53,7 @@ export function openSharedWork<T, P>(): SharedWork<T, P> {
     async join(key, share, begin) {
       if (share.signal?.aborted) throw abortedError(`wait for ${key}`, share.signal);
       let work = works.get(key);
-      // Work that all others gave up is on its way out; the next of its kind waits for its end.
+      // Work that every caller gave up is still ending; the next of its key waits for that.
       while (work?.controller.signal.aborted) {
         await work.result.catch(() => {});
         work = works.get(key);
@@ -73,7 +71,7 @@ function shared<T, P>(work: Work<T, P>, key: string, share: Share<P>): Promise<T
     const error = abortedError(`wait for ${key}`, share.signal);
     if (work.shares.size > 0) return reject(error);
     work.controller.abort(error);
-    // The last one waits until the work has really ended.
+    // The last caller waits until the work has really ended.
     work.result.then(() => reject(error), () => reject(error));
   };
   work.shares.add(share);

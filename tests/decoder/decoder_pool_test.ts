@@ -138,7 +138,7 @@ Deno.test("a decoder that answers hashes without end ends those who wait for the
     await hasher.update(ABC);
     assertEquals(await failure(hasher.finish()), [
       "internal",
-      "Cannot hash files: the decoder has answered something else",
+      "Cannot hash files: unexpected answer from the decoder",
     ]);
   }, { self: hostile("speaks without end") });
 });

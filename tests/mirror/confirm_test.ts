@@ -125,8 +125,8 @@ Deno.test("download() takes less than it was to reach only when that is allowed"
   await withVendor(async (test) => {
     const { mirror } = test;
     const cases: [Said, string][] = [
-      [{ format: "vendor_document" }, "is of the format vendor_document"],
-      [{ document: "gone" }, "gone is not there"],
+      [{ format: "vendor_document" }, "has the format vendor_document"],
+      [{ document: "gone" }, "gone does not exist"],
       [{ filename: "renamed.raw" }, "does not list renamed.raw"],
     ];
     for (const [said, why] of cases) {
@@ -147,10 +147,10 @@ Deno.test("download() holds every request to the configured least check", async 
     const found = await described(test);
     const less = await rejection(strict.download(found, { check: "index" }));
     assertEquals(less.code, "forbidden");
-    assertStringIncludes(less.message, 'the setting check_min wants "vendor"');
+    assertStringIncludes(less.message, 'the setting check_min requires "vendor"');
     const url = `${test.server.url}/disk.raw`;
     const address = await rejection(strict.downloadUrl(url, SHA512));
-    assertStringIncludes(address.message, "no vendor's document stands behind its digest");
+    assertStringIncludes(address.message, "no vendor document confirms its digest");
     assertEquals((await strict.download(found)).level, "vendor");
   });
 });
@@ -160,7 +160,7 @@ Deno.test("download() without any digest takes a file only when that is allowed"
     const { mirror, store, server } = test;
     const url = `${server.url}/disk.raw`;
     const error = await rejection(mirror.downloadUrl(url, undefined));
-    assertStringIncludes(error.message, "nobody tells its digest");
+    assertStringIncludes(error.message, "nothing gives its digest");
     server.faults.set("disk.raw", [{ kind: "cut", after: 1000 }]);
     const medium = await mirror.downloadUrl(url, undefined, { allowUnverified: true });
     assertEquals([medium.level, medium.sha256], ["none", SHA256.value]);
@@ -201,7 +201,7 @@ Deno.test("download() refuses a signature by a key that the operator does not ha
     const found = await described(test, { signatures: [list] });
     const error = await rejection(test.mirror.download(found, { check: "signature" }));
     assertEquals(error.code, "forbidden");
-    assertStringIncludes(error.message, "which is no key of the folder");
+    assertStringIncludes(error.message, "which is not a trusted key");
     const wish = { check: "signature", allowUnverified: true } as const;
     assertEquals((await test.mirror.download(found, wish)).level, "vendor");
     const image = signature(test, "pgp_detached", "disk.raw", "disk.raw.sig");
@@ -265,7 +265,7 @@ Deno.test("download() with the check signature needs a folder of keys that can b
     const none = await rejection(
       test.again({ keyDir: null }).download(found, { check: "signature" }),
     );
-    assertStringIncludes(none.message, "the setting key_dir names no folder of keys");
+    assertStringIncludes(none.message, "the setting key_dir is not set");
     const gone = test.again({ keyDir: "/nowhere/keys" });
     const missing = await rejection(gone.download(found, { check: "signature" }));
     assertStringIncludes(missing.message, "Cannot read the folder of keys /nowhere/keys");
@@ -293,7 +293,7 @@ Deno.test("download() with the check signature takes the keys of the distro's ow
       await place("aurora.asc");
       await place("else.gpg", "aurora");
       const error = await rejection(test.mirror.download(found, { check: "signature" }));
-      assertStringIncludes(error.message, "which is no key of the folder for aurora");
+      assertStringIncludes(error.message, "which is not a trusted key for aurora");
       await place("aurora.asc", "aurora");
       assertEquals((await test.mirror.download(found, { check: "signature" })).level, "signature");
     }, { keyDir });

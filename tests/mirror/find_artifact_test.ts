@@ -27,9 +27,9 @@ Deno.test("findArtifact() answers what is not there, or not one file, with the c
   await withMirror(async ({ mirror }) => {
     await mirror.sync();
     const cases: [object, string, string][] = [
-      [{ distro: "x" }, "not_found", 'distro "x": there are aurora, basalt, cinder-os'],
-      [{ release: "dev" }, "not_found", "there are latest, 24.2, lts, 24.0"],
-      [{ build: "1" }, "not_found", "there are 20261015.1, 20260901"],
+      [{ distro: "x" }, "not_found", 'distro "x": the choices are aurora, basalt, cinder-os'],
+      [{ release: "dev" }, "not_found", "the choices are latest, 24.2, lts, 24.0"],
+      [{ build: "1" }, "not_found", "the choices are 20261015.1, 20260901"],
       [{ variant: "big" }, "not_found", "server/x86_64/qcow2, server/aarch64/qcow2"],
       [{ format: "vmdk" }, "not_found", "default variant x86_64 vmdk"],
       [{ release: "lts" }, "invalid_argument", "server/x86_64/raw, server/x86_64/qcow2"],

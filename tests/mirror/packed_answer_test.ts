@@ -41,7 +41,7 @@ Deno.test("documents and files are asked for as they are, and taken in no other 
           JSON.stringify(
             encoding.toLowerCase(),
           )
-        }, though "identity" was asked for`,
+        }, expected "identity"`,
       );
       assertEquals(server.requests.at(-1)?.headers.get("accept-encoding"), "identity");
       // What the sockets between hold is little, and nothing of it was unpacked.

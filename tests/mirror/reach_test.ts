@@ -116,8 +116,8 @@ Deno.test("every redirect is judged anew, and there are not many", async () => {
       ["https://127.0.0.1/disk.raw", "is not public"],
       ["https://inside.internal/disk.raw", "is not public"],
       ["https://cache.internal/disk.raw", "is not public"],
-      ["http://mirror.example.com/disk.raw", "expected an address of https:"],
-      ["file:///etc/passwd", "expected an address of https:"],
+      ["http://mirror.example.com/disk.raw", "expected an https: address"],
+      ["file:///etc/passwd", "expected an https: address"],
       [from, "it redirects over 5 times"],
     ];
     for (const [to, words] of cases) {

@@ -38,15 +38,19 @@ const KINDS: readonly (readonly [string, Fault, string])[] = [
   ],
   ["multiple choices", answer(300, {}, () => "[]"), "the server answered 300"],
   ["a redirect without an address", answer(302, {}, () => null), "without an address"],
-  ["a redirect to a file", { kind: "redirect", to: "file:///etc/passwd" }, "expected an address"],
-  ["a redirect to data", { kind: "redirect", to: "data:,{}" }, "expected an address"],
+  [
+    "a redirect to a file",
+    { kind: "redirect", to: "file:///etc/passwd" },
+    "expected an https: address",
+  ],
+  ["a redirect to data", { kind: "redirect", to: "data:,{}" }, "expected an https: address"],
   ["another scheme", { kind: "redirect", to: "https://127.0.0.1/" }, "from http: to https:"],
   ["a redirect with a password", { kind: "redirect", to: "http://a:b@127.0.0.1/" }, "user name"],
   ["a redirect in a circle", { kind: "redirect", to: `/${BASALT}` }, "redirects over 5 times"],
   ["a cut body", { kind: "cut", after: 40 }, "Cannot read"],
-  ["a body that stalls", { kind: "stall", after: 40 }, "nothing came for 400 ms"],
-  ["no answer", { kind: "silent" }, "nothing came for 400 ms"],
-  ["a body byte by byte", { kind: "answer", make: trickle }, "nothing came for 800 ms"],
+  ["a body that stalls", { kind: "stall", after: 40 }, "nothing arrived for 400 ms"],
+  ["no answer", { kind: "silent" }, "nothing arrived for 400 ms"],
+  ["a body byte by byte", { kind: "answer", make: trickle }, "nothing arrived for 800 ms"],
   ["a page of a hotel", answer(200, {}, () => "<html>sign in</html>"), "$ is not JSON"],
   ["nothing", answer(200, JSON_TYPE, () => ""), "$ is not JSON"],
   ["zeros", answer(200, JSON_TYPE, (file) => new Uint8Array(file.body.length)), "$ is not JSON"],
@@ -133,7 +137,7 @@ Deno.test("sync() asks no more of an upstream that wants a long rest, and says h
     const sync = await mirror.sync();
     assertEquals([sync.outcome, sync.retry_after_seconds], ["failed", 3600]);
     assertEquals([server.countOf(BASALT), waits], [1, []]);
-    assert(sync.problems.some(({ message }) => message.includes("wants 3600 s of rest")));
+    assert(sync.problems.some(({ message }) => message.includes("asked to wait 3600 s")));
   });
 });
 

@@ -160,7 +160,7 @@ Deno.test("sync() stops asking an upstream that fails many times in a row", asyn
     }
     const sync = await mirror.sync();
     assertEquals([sync.outcome, sync.problems.length], ["failed", 40]);
-    assertStringIncludes(sync.problems.at(-1)?.message ?? "", "not asked");
+    assertStringIncludes(sync.problems.at(-1)?.message ?? "", "not requested");
     // Those under way when patience ended are brought to their end.
     assert(server.requests.length <= 1 + 3 * (FAILURES_MAX + 3), `${server.requests.length}`);
     assertEquals(await store.index.list(), []);

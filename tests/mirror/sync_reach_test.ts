@@ -110,7 +110,11 @@ const CHAINS: readonly (readonly [string, readonly string[], string | null])[] =
   ["five", ["/1", "/2", "https://public.example.com/3", "/4", "/moved.json"], null],
   ["six", ["/1", "/2", "/3", "/4", "/5", "/moved.json"], "redirects over 5 times"],
   ["a circle of two", ["/1", "/2", "/1", "/2", "/1", "/2", "/1"], "redirects over 5 times"],
-  ["one that leaves https late", ["/1", "http://public.example.com/2"], "expected an address"],
+  [
+    "one that leaves https late",
+    ["/1", "http://public.example.com/2"],
+    "expected an https: address",
+  ],
   ["one that ends on this host", ["/1", "https://loopback.example.com/2"], "is not public"],
 ];
 

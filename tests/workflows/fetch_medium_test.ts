@@ -103,6 +103,6 @@ Deno.test("fetch-medium asks no host that neither the index nor the operator nam
   await withFetch(async (fetch) => {
     const digest = `sha256:${"0".repeat(64)}`;
     const job = await fetch({ url: "http://169.254.169.254/latest/meta-data", digest });
-    assertStringIncludes(errorOf(job), "it is no host of the index");
+    assertStringIncludes(errorOf(job), "it is not a host of the index");
   });
 });

@@ -1,5 +1,5 @@
-// Verified files, each in a folder named by its own SHA-256. What they are and who uses them is known
-// by the store; what the store does not know is no file of the cache.
+// The cache of verified files, each in a folder named by its SHA-256. The store records what the
+// files are and who uses them; a file without a record is not part of the cache.
 //
 //   sha256-<hex>/<name>   files; a name appears here only after the bytes were verified
 //   partial/              unfinished downloads, see partial.ts
@@ -18,49 +18,47 @@ import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { AgentError } from "../../domain/error.ts";
 
-/** A file of the cache. */
 export interface CachedFile {
   readonly path: string;
   readonly size: number;
-  /** Of the file as it is used. */
+  /** Hash of the file as it is used, after decompression. */
   readonly sha256: string;
   readonly level: CheckLevel;
 }
 
-/** A verified file that is to be kept. */
+/** A verified file to keep. */
 export interface NewFile {
-  /** Where its bytes are, on the disk; they are moved. */
+  /** Path of its bytes on the disk; they are moved from there. */
   readonly from: string;
   readonly size: number;
   readonly sha256: string;
   readonly level: CheckLevel;
-  /** Of the file as downloaded. */
+  /** Hashes of the file as downloaded. */
   readonly downloaded: Hashes;
 }
 
-/** The verified files, by what was asked for. */
+/** The verified files, looked up by request. */
 export interface Cache extends CacheRoom {
   readonly partialFolder: string;
-  /** Makes the folders, and once removes what a crash has left without its record. */
+  /** Creates the folders, and once removes what a crash left without a record. */
   prepare(): Promise<void>;
   /**
-   * The file that is wanted, when it is here in its full size.
-   * @throws {AgentError} `digest_mismatch` when it lacks a digest that is asked for now
+   * Finds a requested file, if it is here in its full size.
+   * @throws {AgentError} `digest_mismatch` when it does not match a digest that is requested now
    */
   find(wanted: WantedFile): Promise<CachedFile | undefined>;
-  /** Gives a verified file its name, and records it. */
+  /** Moves a verified file into place and records it. */
   keep(wanted: WantedFile, file: NewFile): Promise<CachedFile>;
-  /** Where a file lies. */
+  /** Path of a file. */
   pathOf(file: Pick<MediaFile, "path" | "sha256" | "name">): string;
-  /** Removes the bytes of a file that is no longer known; a file of the operator is left alone. */
+  /** Removes the bytes of a forgotten file; the operator's own files are left alone. */
   evict(file: MediaFile): Promise<void>;
 }
 
-/** What the cache works with. */
 interface CacheDependencies {
   readonly folder: string;
   readonly media: MediaStore;
-  /** Bytes that the files may have together. */
+  /** Bytes that all files may have together. */
   readonly bytesMax: number;
   readonly now: Now;
   readonly log: Log;
@@ -68,7 +66,7 @@ interface CacheDependencies {
 
 const FILE_FOLDER = /^sha256-([0-9a-f]{64})$/;
 
-/** Opens a cache; nothing is touched yet. */
+/** Opens the cache without touching the disk. */
 export function openCache(deps: CacheDependencies): Cache {
   const { folder, media, log } = deps;
   const partialFolder = join(folder, "partial");
@@ -91,7 +89,7 @@ export function openCache(deps: CacheDependencies): Cache {
     prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
       swept ??= sweep(folder, partialFolder, media).catch((error) => {
-        // Tried again by the next download: what failed may pass, such as a busy store.
+        // The next download tries again: the cause may pass, such as a busy store.
         swept = undefined;
         throw error;
       });
@@ -120,7 +118,7 @@ async function find(
     return undefined;
   }
   const { download, size, sha256, level } = found;
-  // What was not hashed then cannot be compared now: only the file as downloaded can tell.
+  // A hash that was not computed then cannot be compared now: only a new download can.
   if (wanted.digests.some(({ algorithm }) => download[algorithm] === null)) return undefined;
   for (const digest of wanted.digests) requireDigest(`the cached ${path}`, download, digest);
   return { path, size, sha256, level };
@@ -134,7 +132,7 @@ async function keep(
 ): Promise<CachedFile> {
   const known = await media.get(sha256);
   const inCache = known !== undefined && known.path === null ? known : undefined;
-  // The same bytes keep the name that they have: a job may be reading them.
+  // Bytes already in the cache keep their name: a job may be reading them.
   const name = inCache?.name ?? wanted.name;
   const path = pathOf({ path: null, sha256, name });
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -158,7 +156,10 @@ async function keep(
   return { path, size, sha256, level };
 }
 
-/** A crash between a rename and its record leaves a folder that nobody knows; it is downloaded anew. */
+/**
+ * Removes folders without a record, left by a crash between rename and record; they are downloaded
+ * again.
+ */
 async function sweep(folder: string, partials: string, media: MediaStore): Promise<void> {
   await removeOutputs(partials);
   const known = new Set<string>();
@@ -184,49 +185,46 @@ async function syncFolder(path: string): Promise<void> {
   await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
 }
 
-// The bound on the size of the cache. Room is made by taking away what was used longest ago, never
-// what an unfinished job uses. Downloads under way have their room reserved, so that two that fit one
-// by one do not pass the bound together.
+// The size limit of the cache. It evicts the least recently used files, never one that an
+// unfinished job uses, and reserves room for downloads under way, so that two of them cannot exceed
+// the limit together.
 
-/** Room in the cache. */
 interface CacheRoom {
   /**
-   * Keeps so many bytes for a file that is on its way. Disposal gives them back.
-   * @throws {AgentError} `storage_full` when so many cannot be had
+   * Reserves bytes for a file about to be downloaded; disposal releases them.
+   * @throws {AgentError} `storage_full` when there is not enough room
    */
   reserve(bytes: number, what: string): Promise<Disposable>;
 }
 
-/** What the room is made in. */
 interface CacheRoomDependencies {
   readonly media: MediaStore;
-  /** Infinite for no bound. */
+  /** Infinite for no limit. */
   readonly bytesMax: number;
-  /** Removes the bytes of a file that is no longer known. */
+  /** Removes the bytes of a file that is no longer recorded. */
   readonly evict: (file: MediaFile) => Promise<void>;
 }
 
-/** Opens it. */
 function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): CacheRoom {
   let reserved = 0;
   let last: Promise<unknown> = Promise.resolve();
   const makeRoom = async (bytes: number, what: string) => {
     if (bytes > bytesMax) {
-      const message = `Cannot ${what}: it has ${bytes} bytes, the cache may have ${bytesMax}`;
+      const message = `Cannot ${what}: it has ${bytes} bytes, the cache holds at most ${bytesMax}`;
       throw new AgentError("storage_full", message);
     }
     let held = await media.bytes();
     const fits = () => held + reserved + bytes <= bytesMax;
     if (fits()) return;
     for (const file of await media.unused()) {
-      // A job may have begun to use it since it was listed.
+      // A job may have started to use it since the list was read.
       if (await media.remove(file.sha256) !== "removed") continue;
       await evict(file);
       held -= file.size;
       if (fits()) return;
     }
-    const message = `Cannot ${what}: ${held + reserved} bytes of the cache are in use, ` +
-      `${bytes} more would be over its ${bytesMax}`;
+    const message = `Cannot ${what}: the cache has ${held + reserved} bytes in use, ` +
+      `${bytes} more would exceed its ${bytesMax}`;
     throw new AgentError("storage_full", message);
   };
   return {

@@ -1,6 +1,6 @@
-// Trust, but verify: what the index says of a file is held against what its vendor says now, before
-// the file is downloaded. A vendor that says something else is always a refusal; one that says nothing
-// leaves the file at the level that was reached without it.
+// Compares what the index says of a file with what its vendor publishes now, before the download. A
+// vendor that contradicts the index always refuses the file; a vendor that says nothing leaves the
+// file at the level already reached.
 
 import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
 import { type CheckLevel, reaches } from "../../domain/index/check_level.ts";
@@ -22,27 +22,26 @@ import { ask, failure, shown, type Web } from "../web/request.ts";
 import { withRetries } from "../web/retry.ts";
 import { openDeadline, type TimeLimits, type Wait } from "../web/time_limits.ts";
 
-/** What the checks work with. */
 export interface ConfirmDependencies extends VendorWeb {
   readonly decoders: Decoders;
-  /** The folder of trusted keys; null for none. */
+  /** Folder of trusted keys; null for none. */
   readonly keyDir: string | null;
   readonly now: Now;
 }
 
-/** How far the checks came. */
+/** The level that the checks reached. */
 export interface Confirmed {
   readonly level: CheckLevel;
-  /** Why no further. */
+  /** Why they did not go further. */
   readonly reason: string;
-  /** Checks the file as downloaded, where its signature is over itself. */
+  /** Checks the downloaded file itself, where the signature covers it. */
   readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * Checks as far as is wanted, and no further.
- * @throws {AgentError} `digest_mismatch` when the vendor says something else; `upstream`, `timeout` or
- *   `aborted` when it could not be asked
+ * Checks up to the requested level, and no further.
+ * @throws {AgentError} `digest_mismatch` when the vendor publishes another digest; `upstream`,
+ *   `timeout` or `aborted` when the vendor could not be asked
  */
 export async function confirm(
   deps: ConfirmDependencies,
@@ -50,27 +49,27 @@ export async function confirm(
   level: CheckLevel,
   signal?: AbortSignal,
 ): Promise<Confirmed> {
-  if (wanted.digests.length === 0) return { level: "none", reason: "nobody tells its digest" };
-  if (!reaches(level, "vendor")) return { level: "index", reason: "no more was asked for" };
+  if (wanted.digests.length === 0) return { level: "none", reason: "nothing gives its digest" };
+  if (!reaches(level, "vendor")) return { level: "index", reason: "no higher level was requested" };
   const unconfirmed = await againstVendor(deps, wanted, signal);
   if (unconfirmed !== undefined) return { level: "index", reason: unconfirmed };
-  if (level === "vendor") return { level, reason: "no more was asked for" };
+  if (level === "vendor") return { level, reason: "no higher level was requested" };
   return await againstSignatures(deps, wanted, signal);
 }
 
-/** Asks for the document of every digest. @returns why one could not be confirmed */
+/** Fetches the vendor's document for every digest. @returns why one could not be confirmed */
 async function againstVendor(
   deps: ConfirmDependencies,
   { published, label, distro }: WantedFile,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  if (published.length === 0) return "no vendor's document stands behind its digest";
+  if (published.length === 0) return "no vendor document confirms its digest";
   for (const digest of published) {
     const { source } = digest;
-    if (source === null) return `the index does not tell where its ${digest.algorithm} is from`;
+    if (source === null) return `the index gives no source for its ${digest.algorithm}`;
     const { url } = source;
     const document = await readVendorDocument(deps, url, "checksums", signal);
-    if (document === undefined) return `${shown(url)} is not there`;
+    if (document === undefined) return `${shown(url)} does not exist`;
     const reason = await listed(deps, document, digest, { url, label, distro, signal });
     if (reason !== undefined) return reason;
   }
@@ -78,8 +77,8 @@ async function againstVendor(
 }
 
 /**
- * Whether a document says the same as a digest of the index.
- * @returns why it says nothing
+ * Whether a document lists the same digest as the index.
+ * @returns why it lists none
  * @throws {AgentError} `digest_mismatch`
  */
 async function listed(
@@ -90,7 +89,7 @@ async function listed(
 ): Promise<string | undefined> {
   const { url } = origin;
   const format = CHECKSUM_FORMATS.find((known) => known === source?.format);
-  if (format === undefined) return `${shown(url)} is of the format ${source?.format}`;
+  if (format === undefined) return `${shown(url)} has the format ${source?.format}`;
   const filename = source?.filename ?? "";
   const request = { format, algorithm, filename };
   const options = decoderOptions(`read ${shown(url)}`, origin);
@@ -106,7 +105,7 @@ async function listed(
   throw new AgentError("digest_mismatch", message);
 }
 
-/** Where a document is from, and for how long it is wanted. */
+/** Where a document comes from, and how long the caller waits for it. */
 interface Origin {
   readonly url: string;
   readonly distro: string | null;
@@ -114,8 +113,8 @@ interface Origin {
 }
 
 /**
- * What one vendor publishes may share a decoder: that is one host for one distro, since many vendors
- * publish on the same hosts.
+ * Documents of one vendor may share a decoder. A vendor is one host and one distro, since many
+ * vendors publish on the same hosts.
  */
 function decoderOptions(what: string, { url, distro, signal }: Origin): DecoderOptions {
   const origin = `${distro ?? ""} ${URL.parse(url)?.host ?? url}`;
@@ -128,10 +127,10 @@ async function againstSignatures(
   signal: AbortSignal | undefined,
 ): Promise<Confirmed> {
   const at = (reason: string): Confirmed => ({ level: "vendor", reason });
-  if (deps.keyDir === null) return at("the setting key_dir names no folder of keys");
+  if (deps.keyDir === null) return at("the setting key_dir is not set");
   const keys = await readKeyFolder(deps.keyDir, wanted.distro);
   const now = new Date(deps.now());
-  let reason = "the index names no signature of it";
+  let reason = "the index names no signature for it";
   for (const signature of wanted.signatures) {
     const options = decoderOptions(
       `check the signature ${shown(signature.url)} of ${wanted.label}`,
@@ -145,7 +144,7 @@ async function againstSignatures(
   return at(reason);
 }
 
-/** @returns how far it came, or why it says nothing */
+/** @returns the level reached, or why the signature says nothing */
 async function againstSignature(
   deps: ConfirmDependencies,
   wanted: WantedFile,
@@ -154,13 +153,15 @@ async function againstSignature(
 ): Promise<Confirmed | string> {
   const { label, distro } = wanted;
   const { signal } = check.options;
-  if (kind !== "pgp_detached" && kind !== "pgp_clearsigned") return `its signature is a ${kind}`;
+  if (kind !== "pgp_detached" && kind !== "pgp_clearsigned") {
+    return `its signature has the kind ${kind}`;
+  }
   const size = kind === "pgp_detached" ? "signature" : "signed";
   const bytes = await readVendorDocument(deps, url, size, signal);
-  if (bytes === undefined) return `${shown(url)} is not there`;
+  if (bytes === undefined) return `${shown(url)} does not exist`;
   if (kind === "pgp_detached" && wanted.urls.includes(signs)) {
     const vet = async (path: string, shares: AbortSignal) => {
-      // Others may share the download: it is not this caller's cancel that ends it.
+      // Other callers may share the download, so it does not end with this caller.
       const options = { ...check.options, signal: shares };
       const signed = await checkDetachedFile(path, bytes, { ...check, options });
       const reason = unknownKey(signed, url, wanted);
@@ -169,10 +170,10 @@ async function againstSignature(
     return { level: "signature", reason: "", vet };
   }
   const signed = await signedText(deps, { kind, signs }, bytes, check);
-  if (signed === undefined) return `${shown(signs)} is not there`;
+  if (signed === undefined) return `${shown(signs)} does not exist`;
   if (signed.kind === "unknown_key") return unknownKey(signed, url, wanted) ?? "";
   const covered = wanted.published.filter((digest) => digest.source?.url === signs);
-  if (covered.length === 0) return `${shown(signs)} is not where its digests are from`;
+  if (covered.length === 0) return `${shown(signs)} is not the source of its digests`;
   for (const digest of covered) {
     const reason = await listed(deps, signed.text, digest, { url: signs, label, distro, signal });
     if (reason !== undefined) return reason;
@@ -199,37 +200,36 @@ function unknownKey(
   if (signed.kind === "good") return undefined;
   const ids = signed.key_ids.join(", ") || "none";
   const whose = distro === null ? "" : ` for ${distro}`;
-  return `${shown(url)} is signed by ${ids}, which is no key of the folder${whose}`;
+  return `${shown(url)} is signed by ${ids}, which is not a trusted key${whose}`;
 }
 
-/** A signature that cannot be held against a key leaves the file unsigned. */
+/** A signature that no trusted key can check leaves the file unsigned. */
 function notSigned(label: string, reason: string): AgentError {
   return new AgentError("forbidden", `Cannot accept ${label}: ${reason}`);
 }
 
-// A small document of a vendor, read from its server each time: a checksum document or a signature.
+// Small vendor documents, read from the server each time: checksum lists and signatures.
 
-/** Bytes of one document, by what it is. */
+/** Largest size of each kind of document, bytes. */
 export const VENDOR_BYTES_MAX = {
-  /** The lists of the largest vendors have some hundred thousand. */
+  /** Lists of the largest vendors have some hundred kilobytes. */
   checksums: 8 * 1024 * 1024,
-  /** A text that is signed, with its signature or without. */
+  /** A signed text, with or without its signature. */
   signed: 1024 * 1024,
-  /** A signature beside what it signs; one has some hundred. */
+  /** A detached signature, usually some hundred bytes. */
   signature: 64 * 1024,
 } as const;
 
-/** How a vendor is asked. */
 interface VendorWeb {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly wait: Wait;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: () => number;
 }
 
 /**
- * The document as it is now; undefined when the vendor has it no longer.
+ * Reads a document; undefined when the vendor no longer has it.
  * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
  */
 async function readVendorDocument(

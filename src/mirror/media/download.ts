@@ -1,5 +1,5 @@
-// Brings one address into one unfinished file, going on from where an earlier try stopped. What it
-// brought is hashed, and judged by the caller: a whole file is not yet a good one.
+// Downloads one address into one unfinished file, resuming where an earlier try stopped. It hashes
+// the bytes; the caller decides whether the complete file is good.
 
 import { dirname } from "@std/path";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
@@ -20,50 +20,48 @@ import {
 import { ask, failure, shown, type Web } from "../web/request.ts";
 import { closing } from "../../program/loop.ts";
 
-/** Largest file, bytes as downloaded. */
+/** Largest download, bytes as received. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
 
-/** What a download works with. */
 export interface DownloadDependencies {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly freeBytes: FreeBytes;
   readonly bandwidth: Bandwidth;
   readonly hashing: Hashing;
-  /** Told of bytes as they come, also of a download that fails or is thrown away. */
+  /** Called with the bytes received, including those of downloads that fail or are discarded. */
   readonly received: (bytes: number) => void;
 }
 
-/** What is downloaded, and whereto. */
 interface DownloadRequest {
   readonly url: string;
   readonly partial: Partial;
-  /** Bytes that the file must have, where that is known. */
+  /** Expected size in bytes, where known. */
   readonly size: number | null;
-  /** How it is packed. */
+  /** How the file is compressed. */
   readonly compression: MediaCompression;
-  /** What it is hashed by besides SHA-256. */
+  /** Hashes to compute besides SHA-256. */
   readonly algorithms: readonly DigestAlgorithm[];
-  /** Whether it may go on from an earlier try: only where a digest judges the whole. */
+  /** Whether an earlier try may be resumed: only where a digest checks the whole file. */
   readonly resumable: boolean;
-  /** For errors: `alma 9 9.8 x86_64 qcow2`. */
+  /** Name used in errors: `alma 9 9.8 x86_64 qcow2`. */
   readonly label: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number | null) => void;
 }
 
-/** A whole file that nobody has judged. */
+/** A complete file that nobody has checked yet. */
 export interface Downloaded {
   readonly hashes: Hashes;
   readonly size: number;
-  /** Whether a part of it came with an earlier try. */
+  /** Whether part of it came from an earlier try. */
   readonly resumed: boolean;
 }
 
 /**
- * Downloads once. After a failure the bytes so far stay for the next try.
- * @throws {AgentError} `upstream` (transient where it may pass), `timeout`, `aborted`, `too_large`
- *   or `storage_full`
+ * Downloads once. After a failure the bytes received stay for the next try.
+ * @throws {AgentError} `upstream` (transient where a retry may help), `timeout`, `aborted`,
+ *   `too_large` or `storage_full`
  */
 export async function download(
   deps: DownloadDependencies,
@@ -82,7 +80,7 @@ export async function download(
   });
 }
 
-/** @param validator of the part that the hasher has, if any */
+/** @param validator of the bytes already hashed, if any */
 async function fetchInto(
   deps: DownloadDependencies,
   request: DownloadRequest,
@@ -102,7 +100,7 @@ async function fetchInto(
     await response.body?.cancel();
     if (response.status === 416 || response.status === 206) {
       await partial.remove();
-      throw transientError(`Cannot ${what}: the server refused to go on`);
+      throw transientError(`Cannot ${what}: the server refused to resume`);
     }
     throw new AgentError("upstream", `Cannot ${what}: the server answered ${response.status}`);
   } finally {
@@ -118,7 +116,7 @@ interface Transfer {
   readonly what: string;
 }
 
-/** @param fresh a hasher that has seen nothing, if there is one */
+/** @param fresh an unused hasher, if there is one */
 async function startAgain(transfer: Transfer, fresh: Hasher | undefined): Promise<Downloaded> {
   const { deps, request, response } = transfer;
   const validator = rangeValidator(response.headers);
@@ -139,7 +137,7 @@ async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
   if (match === null || Number(match[1]) !== hasher.size) {
     await response.body?.cancel();
     await request.partial.remove();
-    throw transientError(`Cannot ${what}: the server sent another part than was asked`);
+    throw transientError(`Cannot ${what}: the server sent another range than requested`);
   }
   const total = match[3] === "*" ? Number(match[2]) + 1 : Number(match[3]);
   return await receive(transfer, hasher, total, true);
@@ -173,7 +171,7 @@ async function receive(
       for await (const part of response.body ?? []) {
         deps.received(part.byteLength);
         await file.write(part);
-        // Our own wait is no stall of the server.
+        // Waiting for our own bandwidth is no stall of the server.
         const { signal, hold } = deadline;
         const hashed = await hasher.update(part, hold);
         onProgress(hasher.size, total ?? size);
@@ -185,7 +183,9 @@ async function receive(
       }
       const wanted = size ?? total;
       if (wanted !== null && hasher.size !== wanted) {
-        throw transientError(`Cannot ${what}: it ended after ${hasher.size} of ${wanted} bytes`);
+        throw transientError(
+          `Cannot ${what}: the transfer ended after ${hasher.size} of ${wanted} bytes`,
+        );
       }
       deadline.hold();
       await file.sync();
@@ -197,26 +197,22 @@ async function receive(
   }
 }
 
-// A bound on what all downloads together take from the network, in bytes a second. A part that was
-// received is paid for before the next one is asked for; the server is slowed by not being read.
+// The bandwidth limit of all downloads together. Each received part is paid for before the next one
+// is read; the server slows down because we do not read.
 
-/** Milliseconds of unused bandwidth that may be made up for. */
+/** Unused bandwidth that may be caught up on, milliseconds. */
 const BURST_MS = 1_000;
 
-/** The bandwidth of the downloads. */
 interface Bandwidth {
   /**
-   * Pays for bytes that were received.
-   * @param onWait told before that takes a wait
-   * @returns whether it took one
+   * Pays for received bytes.
+   * @param onWait called before a wait
+   * @returns whether it waited
    */
   take(bytes: number, signal: AbortSignal, onWait: () => void): Promise<boolean>;
 }
 
-/**
- * Opens it.
- * @param bytesPerSecond 0 for no bound
- */
+/** @param bytesPerSecond 0 for no limit */
 export function openBandwidth(
   bytesPerSecond: number,
   { wait, monotonicMs }: { readonly wait: Wait; readonly monotonicMs: () => number },

@@ -1,6 +1,6 @@
-// Verified files by what is asked for: from the cache where it has them, else downloaded, and checked
-// as far as the request or the configuration wants. Requests for the same file share one download;
-// what each of them wants checked is its own matter.
+// Verified files by request: from the cache, or downloaded and checked to the level that the
+// request or the configuration requires. Requests for the same file share one download but keep
+// their own level.
 
 import { type CheckLevel, reaches } from "../../domain/index/check_level.ts";
 import type { Digest } from "../../domain/digest.ts";
@@ -19,53 +19,50 @@ import { type ObtainDependencies, obtainFile, type Progress } from "./obtain_fil
 import { sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
 
-/** How one download is made. */
 export interface DownloadOptions {
   readonly signal?: AbortSignal;
-  /** Bytes done and, where it is known, bytes in total; each phase counts anew. */
+  /** Bytes done and, where known, total bytes; each phase starts at zero. */
   readonly onProgress?: (
     done: number,
     total: number | null,
     phase: Progress["phase"] | "verify",
   ) => void;
-  /** A digest of the file as downloaded, checked besides those of the index. */
+  /** A digest of the file as downloaded, checked in addition to those of the index. */
   readonly digest?: Digest;
-  /** The level that it has to reach; without it, the configured least one. */
+  /** The level the file must reach; the configured minimum unless given. */
   readonly check?: CheckLevel;
-  /** Takes it also when it does not reach that level. */
+  /** Accepts the file below that level. */
   readonly allowUnverified?: boolean;
-  /** Uses the file until it ends: till then the file is not taken away. */
+  /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
-  /** What undoes the compression of a file that is named by its address. */
+  /** Compression of a file named by its address. */
   readonly compression?: MediaCompression;
 }
 
-/** Files by what they are asked for. */
+/** Verified files by request. */
 export interface Downloads {
   artifact(found: FoundArtifact, options: DownloadOptions): Promise<Medium>;
   url(url: string, digest: Digest | undefined, options: DownloadOptions): Promise<Medium>;
-  /** Forgets a file of the cache that turned out to be damaged. */
+  /** Forgets a cached file that turned out to be damaged. */
   discard(medium: Medium): Promise<void>;
 }
 
-/** What downloads work with. */
 export interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies {
   readonly media: MediaStore;
   readonly hosts: KnownHosts;
-  /** What a file has to reach when its request says nothing. */
+  /** The level a file must reach when its request names none. */
   readonly checkMin: CheckLevel;
   readonly now: Now;
   readonly log: Log;
 }
 
-/** The downloads under way, by what is downloaded. */
+/** The downloads under way, by key. */
 interface Works {
   readonly shared: SharedWork<CachedFile, Progress>;
-  /** The addresses at which each of them is asked for. */
+  /** Their addresses, to tell one download from another. */
   readonly asked: Map<string, string>;
 }
 
-/** Opens them. */
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
   const works: Works = { shared: openSharedWork(), asked: new Map() };
@@ -95,7 +92,7 @@ export function openDownloads(deps: DownloadsDependencies): Downloads {
       return await obtain(wanted, o);
     },
     async discard({ source, sha256, label }) {
-      // A file of a media folder is the operator's.
+      // Files in a media folder belong to the operator.
       if (source === "path") return;
       const file = await media.get(sha256);
       await media.remove(sha256, true);
@@ -105,7 +102,7 @@ export function openDownloads(deps: DownloadsDependencies): Downloads {
   };
 }
 
-/** @throws {AgentError} `forbidden` for less than is configured, without the word that allows it */
+/** @throws {AgentError} `forbidden` below the configured level, unless the request allows it */
 function requireAllowed(
   { checkMin }: DownloadsDependencies,
   { label, digests }: WantedFile,
@@ -115,12 +112,12 @@ function requireAllowed(
   if (allowUnverified) return;
   if (!reaches(required, checkMin)) {
     const message =
-      `Cannot download ${label}: its check is to be ${JSON.stringify(required)}, the ` +
-      `setting check_min wants ${JSON.stringify(checkMin)}; allow_unverified takes less`;
+      `Cannot download ${label}: the requested check is ${JSON.stringify(required)}, the ` +
+      `setting check_min requires ${JSON.stringify(checkMin)}; set allow_unverified to accept less`;
     throw new AgentError("forbidden", message);
   }
   if (digests.length > 0 || required === "none") return;
-  throw notReached(label, "none", required, "nobody tells its digest");
+  throw notReached(label, "none", required, "nothing gives its digest");
 }
 
 function notReached(
@@ -130,7 +127,7 @@ function notReached(
   reason: string,
 ): AgentError {
   const message = `Cannot accept ${label}: its check reaches ${JSON.stringify(level)}, expected ` +
-    `${JSON.stringify(required)}: ${reason}; allow_unverified takes it all the same`;
+    `${JSON.stringify(required)}: ${reason}; set allow_unverified to accept it`;
   return new AgentError("forbidden", message);
 }
 
@@ -147,7 +144,7 @@ async function requiredLevel(
   return confirmed;
 }
 
-/** Downloads a file, or joins those who do. */
+/** Downloads a file, or joins a download under way. */
 async function download(
   deps: DownloadsDependencies,
   works: Works,
@@ -158,7 +155,8 @@ async function download(
   const { shared, asked } = works;
   const { level, vet } = confirmed;
   const { signal, onProgress } = options;
-  // What is signed itself is judged by who wants that; others do not wait for it.
+  // A signature over the file itself is checked only for callers who require it; others do not
+  // wait.
   const key = vet === undefined ? wanted.key : `${wanted.key}-signed`;
   const isActive = (other: string) => other === key || shared.has(other);
   await sweepPartials(deps.cache.partialFolder, Date.parse(deps.now()), isActive);
@@ -175,7 +173,7 @@ async function download(
     return await shared.join(key, share, async (shares, report) => {
       asked.set(key, addresses);
       const vetting = vet === undefined ? {} : { vet };
-      // Others may share the download: a level beyond its digests is noted by who has checked it.
+      // Others may share the download: the caller that checked a higher level records it.
       const least = vet !== undefined ? level : wanted.digests.length === 0 ? "none" : "index";
       const obtaining = { signal: shares, report, level: least, ...vetting };
       const file = await obtainFile(deps, own, obtaining).finally(() => asked.delete(key));
@@ -185,7 +183,8 @@ async function download(
     });
   } catch (error) {
     if (!isElsewhere || signal?.aborted || !(error instanceof AgentError)) throw error;
-    // Whoever began it may have named a place where it is not: that is not the end of this one.
+    // The caller that started it may have named an address without the file; that must not fail
+    // this one.
     return await download(deps, works, wanted, confirmed, options);
   }
 }
@@ -199,7 +198,7 @@ async function used(
 ): Promise<Medium> {
   await media.raise(file.sha256, level);
   if (!await media.use(file.sha256, now(), job)) {
-    const message = `Cannot use ${wanted.label}: it was removed from the cache meanwhile`;
+    const message = `Cannot use ${wanted.label}: it was removed from the cache in the meantime`;
     throw new AgentError("conflict", message);
   }
   return medium(wanted, { ...file, level: reaches(file.level, level) ? file.level : level });

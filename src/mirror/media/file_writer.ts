@@ -1,35 +1,33 @@
-// Writes a file from its start or its end, within its largest size and the room on the disk.
+// Writes a file from its start or its end, within a size limit and the room on the disk.
 
 import { AgentError } from "../../domain/error.ts";
 import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 
-/** Bytes after which the room on the disk is looked at again. */
+/** Bytes between two checks of the room on the disk. */
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 
-/** Which file is written, and how large it may become. */
 export interface FileWriterOptions {
   readonly path: string;
-  /** Bytes of it that are there and stay; nothing unless given. */
+  /** Bytes already in the file that stay; 0 unless given. */
   readonly from?: number;
-  /** Bytes that the file may have in the end. */
+  /** Largest size of the finished file, bytes. */
   readonly bytesMax: number;
   readonly folder: string;
   readonly freeBytes: FreeBytes;
-  /** What is being done, for errors: `download alma 9`. */
+  /** The action, for errors: `download alma 9`. */
   readonly what: string;
 }
 
-/** An open file; its disposal closes it. */
+/** An open file; disposal closes it. */
 export interface FileWriter extends Disposable {
-  /** Bytes of the file so far. */
   readonly size: number;
   /** @throws {AgentError} `too_large` or `storage_full` */
   write(part: Uint8Array): Promise<void>;
-  /** Returns when everything written is on the disk. */
+  /** Returns once everything written is on the disk. */
   sync(): Promise<void>;
 }
 
-/** Opens a file that is made when missing. */
+/** Opens a file, creating it when missing. */
 export async function openFileWriter(options: FileWriterOptions): Promise<FileWriter> {
   const { path, from = 0, bytesMax, folder, freeBytes, what } = options;
   const file = await Deno.open(path, { write: true, create: true });
@@ -50,7 +48,7 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
         await requireRoom(freeBytes, folder, part.byteLength, what);
         unchecked = 0;
       }
-      // One write() may take only a part of what it is given.
+      // One write() may take only some of the bytes.
       for (let done = 0; done < part.byteLength;) {
         try {
           done += await file.write(part.subarray(done));

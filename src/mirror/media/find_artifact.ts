@@ -1,5 +1,5 @@
-// From a reference to an artifact: alias or release, build, and the one file that is meant. What
-// does not lead to exactly one file is answered with the choices that there are.
+// From a reference to an artifact: alias or release, build, and the one file. A reference that does
+// not lead to exactly one file is refused with the choices.
 
 import { type Artifact, type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
@@ -12,25 +12,25 @@ import { heldLists } from "../sync/plan.ts";
 import type { IndexReading } from "../sync/index_reading.ts";
 import type { ImageStore } from "../../store/image_store.ts";
 
-/** The architecture of a reference that names none, in the words of the OS information database. */
+/** Architecture of a reference that names none, spelled as in the OS information database. */
 const ARCH_DEFAULT = "x86_64";
-/** Choices that an error names. */
+/** Choices named in an error. */
 const CHOICES_MAX = 20;
 
 /** An artifact with its place in the index. */
 export interface FoundArtifact {
   readonly distro: string;
-  /** The release's id; an alias has been resolved. */
+  /** The release's id, with aliases resolved. */
   readonly release: string;
   readonly build: string;
   readonly artifact: Artifact;
-  /** A safe file name made of the identity, never of what an address ends in. */
+  /** A safe file name built from the identity, never from an address. */
   readonly name: string;
-  /** For people. */
+  /** Name for people. */
   readonly label: string;
 }
 
-/** The index that is here, and who reads its documents. */
+/** The stored index and the decoders for its documents. */
 interface KnownIndex {
   readonly index: IndexStore;
   readonly reading: IndexReading;
@@ -38,7 +38,7 @@ interface KnownIndex {
 
 /**
  * Finds the artifact that a reference means.
- * @throws {AgentError} `not_found` or `invalid_argument` (several fit), naming the choices
+ * @throws {AgentError} `not_found` or `invalid_argument` (several match), naming the choices
  */
 export async function findArtifact(known: KnownIndex, ref: ArtifactRef): Promise<FoundArtifact> {
   const distro = await findDistro(known, ref.distro);
@@ -53,7 +53,7 @@ export async function findArtifact(known: KnownIndex, ref: ArtifactRef): Promise
   return foundArtifact(distro.id, release, build.build, artifact);
 }
 
-/** An artifact with the names that are made of its identity. */
+/** Adds the names built from the identity. */
 function foundArtifact(
   distro: string,
   release: string,
@@ -67,7 +67,7 @@ function foundArtifact(
     release,
     build,
     artifact,
-    // Parts that hold a slash would look like folders.
+    // A slash would read as a folder.
     name: safeMediaName(`${identity}.${artifact.format}`.replace(/[\\/]/g, "-")),
     label: [distro, release, build, ...words].join(" "),
   };
@@ -95,7 +95,7 @@ async function findBuild(
   const of = `${about.distro} ${about.release}`;
   const lists = await heldLists(index, about.distro, about.release);
   if (lists[0]?.kind !== "current") {
-    throw new AgentError("not_found", `Cannot find builds of ${of}: none are here`);
+    throw new AgentError("not_found", `Cannot find builds of ${of}: it has none`);
   }
   const names: string[] = [];
   for (const list of lists) {
@@ -107,8 +107,8 @@ async function findBuild(
 }
 
 /**
- * The artifact of a build that fits. Without a variant the vendor's default one is meant; where the
- * vendor marks none, an artifact without a variant.
+ * The artifact of a build that matches. Without a variant, the vendor's default one; where the
+ * vendor marks no default, an artifact without a variant.
  */
 function selectArtifact(build: Build, ref: ArtifactRef, label: string): Artifact {
   const arch = ref.arch ?? ARCH_DEFAULT;
@@ -126,7 +126,7 @@ function selectArtifact(build: Build, ref: ArtifactRef, label: string): Artifact
   if (only !== undefined && chosen.length === 1) return only;
   const wanted = [ref.variant ?? "default variant", arch, ref.format ?? "any format"].join(" ");
   if (only === undefined) throw noneOf(`${wanted} of ${label}`, build.artifacts.map(choice));
-  const message = `Cannot choose an artifact of ${label}: ${wanted} fits ` +
+  const message = `Cannot choose an artifact of ${label}: ${wanted} matches ` +
     chosen.slice(0, CHOICES_MAX).map(choice).join(", ");
   const field = chosen.every((one) => one.variant === only.variant) ? "format" : "variant";
   throw invalidArgument(field, message);
@@ -139,17 +139,19 @@ function choice(artifact: Artifact): string {
 function noneOf(what: string, choices: readonly string[]): AgentError {
   const named = choices.slice(0, CHOICES_MAX).join(", ");
   const more = choices.length > CHOICES_MAX ? ` and ${choices.length - CHOICES_MAX} more` : "";
-  return new AgentError("not_found", `Cannot find ${what}: there are ${named || "none"}${more}`);
+  return new AgentError(
+    "not_found",
+    `Cannot find ${what}: the choices are ${named || "none"}${more}`,
+  );
 }
 
-// The artifact that a reference means, by the search of the index: one query over its rows instead of
-// three documents that are read and parsed. The rules are those of findArtifact(), which answers for
-// everything that does not lead to exactly one file.
+// The same lookup as one query over the index rows, instead of reading and parsing three documents.
+// It follows the rules of findArtifact(), which answers for everything but exactly one match.
 
-/** Artifacts of one build that fit a reference; more are left to findArtifact(). */
+/** Matching artifacts of one build; more are left to findArtifact(). */
 const FITTING_MAX = 100;
 
-/** @returns undefined when not exactly one artifact fits */
+/** @returns undefined unless exactly one artifact matches */
 export async function findImage(
   images: ImageStore,
   ref: ArtifactRef,
@@ -158,7 +160,7 @@ export async function findImage(
   const wanted = { ...place, arch, ...(build === undefined ? { newest: true } : { build }) };
   const found = await images.search(wanted, { limit: FITTING_MAX + 1 });
   if (found.length > FITTING_MAX) return undefined;
-  // A build that is also in the archive comes first as it is now.
+  // The current build comes before the same build in the archive.
   const fitting = found.filter(({ archived }) => archived === found[0]?.archived);
   const marked = fitting.filter(({ artifact }) => artifact.default_variant === true);
   const chosen = variant !== undefined

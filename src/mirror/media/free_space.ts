@@ -1,14 +1,15 @@
-// Room on the file system of the cache. A full disk stops the store too, so a download leaves some.
+// Room on the file system of the cache. A full disk also stops the store, so downloads leave a
+// reserve.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 
-/** Bytes that a download or a decompression leaves free. */
+/** Bytes that a download or decompression leaves free. */
 export const FREE_BYTES_MIN = 256 * 1024 * 1024;
 
 /** Bytes that may still be written below a folder. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
-/** Asks the file system; infinite where it cannot tell. */
+/** Asks the file system; infinite where it does not say. */
 export const systemFreeBytes: FreeBytes = async (folder) => {
   // Loaded on first use: each node: module costs milliseconds of start.
   const { statfs } = await import("node:fs/promises");
@@ -16,12 +17,12 @@ export const systemFreeBytes: FreeBytes = async (folder) => {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch {
-    // Not every platform tells. Then the write itself finds out, and is reported as well.
+    // Some platforms do not say. A full disk then fails the write, which is reported too.
     return Number.POSITIVE_INFINITY;
   }
 };
 
-/** @throws {AgentError} `storage_full` when so many bytes do not fit */
+/** @throws {AgentError} `storage_full` when the bytes do not fit */
 export async function requireRoom(
   freeBytes: FreeBytes,
   folder: string,
@@ -30,20 +31,18 @@ export async function requireRoom(
 ): Promise<void> {
   const free = await freeBytes(folder);
   if (free - bytes >= FREE_BYTES_MIN) return;
-  const message = `Cannot ${what}: ${free} bytes are free, expected ${bytes} and ` +
-    `${FREE_BYTES_MIN} to spare`;
+  const message = `Cannot ${what}: ${free} bytes are free, expected ${bytes} plus ` +
+    `${FREE_BYTES_MIN} in reserve`;
   throw new AgentError("storage_full", message);
 }
 
-/** The error of a write: a full disk by its own name. */
+/** The error of a failed write, with the code `storage_full` for a full disk. */
 export function writeFailure(error: unknown, what: string): unknown {
   const full = error instanceof Error && "code" in error &&
     (error.code === "ENOSPC" || error.code === "EDQUOT");
   if (!full) return error;
   return new AgentError("storage_full", `Cannot ${what}: ${messageOf(error)}`, { cause: error });
 }
-
-// What stands at a path of the cache or of an index in a folder, where nothing is nothing unusual.
 
 /**
  * Looks at a path, at a link itself and not at what it points to.

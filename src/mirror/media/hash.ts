@@ -1,6 +1,6 @@
-// Hashing of what comes and of what lies here: SHA-256, and SHA-512 in the same pass where it is wanted,
-// in parts, so that the size of a file does not matter. One decoder hashes for all downloads: each may
-// last for hours, and waits for its server most of that time.
+// Hashes downloads and local files in parts, whatever their size: always SHA-256, and SHA-512 in
+// the same pass on request. One decoder hashes for all downloads, since each may take hours and
+// mostly waits for its server.
 
 import { closing } from "../../program/loop.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -12,40 +12,40 @@ import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 
 /** Bytes read from a file at a time. */
 const PART_BYTES = 256 * 1024;
-/** Bytes that wait for the decoder; who brings more waits with them. */
+/** Bytes queued for the decoder; a caller that brings more waits. */
 const QUEUE_BYTES_MAX = 1024 * 1024;
-/** Characters of a line in which a decoder answers: two digests and their names. */
+/** Longest line that a decoder answers with: two digests and their names, characters. */
 const LINE_CHARS_MAX = 1024;
 const WHAT = "hash files";
 
 /** Hashes in lower-case hex. */
 export interface Hashes {
   readonly sha256: string;
-  /** Missing where it was not wanted: it costs as much again. */
+  /** Missing unless requested: it doubles the cost. */
   readonly sha512?: string;
 }
 
-/** Takes the bytes of one file in parts. Its disposal gives it up, unless it has finished. */
+/** Takes the bytes of one file in parts. Disposal before the end gives up. */
 export interface Hasher extends Disposable {
   readonly size: number;
   /**
-   * Takes a part, which may be used again at once. Kept when there is room for the next one.
-   * @param hold called before it waits for that
+   * Takes a part; the caller may reuse its buffer at once. Resolves when there is room for the next
+   * one.
+   * @param hold called before a wait
    * @returns whether it waited
    * @throws {AgentError} `internal` when the decoder has ended
    */
   update(part: Uint8Array, hold?: () => void): Promise<boolean>;
-  /** May be called once. @throws {AgentError} as update() */
+  /** Call once. @throws {AgentError} as update() */
   finish(): Promise<Hashes>;
 }
 
-/** Opens hashers. */
 export interface Hashing {
-  /** @param wanted what has to be hashed besides SHA-256, by which every file is known */
+  /** @param wanted algorithms besides SHA-256, which identifies every file */
   open(wanted?: readonly DigestAlgorithm[]): Hasher;
 }
 
-/** Opens it. A decoder works for it while there is a hasher. */
+/** A decoder runs only while a hasher is open. */
 export function openHashing(decoders: Decoders): Hashing {
   let session: Session | undefined;
   return {
@@ -56,14 +56,14 @@ export function openHashing(decoders: Decoders): Hashing {
   };
 }
 
-/** One piece of work of a decoder: it begins with a hasher and ends with the last one. */
+/** One run of a decoder, from the first open hasher to the last. */
 class Session {
   ended = false;
   readonly #packets: Uint8Array[] = [];
   #queued = 0;
   #next = 1;
   readonly #open = new Map<number, PromiseWithResolvers<Hashes>>();
-  /** Called when there is something to send, or nothing will be. */
+  /** Called when there is something to send, or when the run ends. */
   #more = () => {};
   #room = Promise.withResolvers<void>();
   #failure: unknown;
@@ -82,7 +82,7 @@ class Session {
     this.#open.set(stream, answer);
     let size = 0;
     let begun = false;
-    // A download of which nothing comes needs no decoder.
+    // A download that receives nothing needs no decoder.
     const send = (what: number, bytes: Uint8Array) => {
       if (!begun) this.#send(stream, PACKET.begin, Uint8Array.of(Number(both)));
       begun = true;
@@ -181,7 +181,7 @@ class Session {
         if (rest.length > LINE_CHARS_MAX) throw strangeAnswer();
       }
       if (this.#open.size === 0) return;
-      throw new AgentError("internal", `Cannot ${WHAT}: the decoder has ended early`);
+      throw new AgentError("internal", `Cannot ${WHAT}: the decoder ended early`);
     } catch (error) {
       this.#failure = error;
       this.ended = true;
@@ -200,10 +200,10 @@ class Session {
   }
 }
 
-/** Bytes of a stream that travel in one frame with their head. */
+/** Bytes of the file that fit in one frame beside the head. */
 const PACKET_BYTES_MAX = PART_BYTES_MAX - PACKET_HEAD_BYTES;
 
-/** The SHA-256 that a decoder answers with. @throws {AgentError} `internal` when there is none */
+/** The SHA-256 of a decoder's answer. @throws {AgentError} `internal` when there is none */
 export function sha256In(answer: JsonValue): string {
   const value = isJsonObject(answer) ? answer.sha256 : undefined;
   if (typeof value === "string" && isDigestValue("sha256", value)) return value;
@@ -211,18 +211,17 @@ export function sha256In(answer: JsonValue): string {
 }
 
 function strangeAnswer(): AgentError {
-  return new AgentError("internal", `Cannot ${WHAT}: the decoder has answered something else`);
+  return new AgentError("internal", `Cannot ${WHAT}: unexpected answer from the decoder`);
 }
 
-/** How a file is read. */
 export interface HashFileOptions {
   readonly signal?: AbortSignal;
-  /** Bytes done and bytes in total. */
+  /** Bytes done and total bytes. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 
 /**
- * Feeds a whole file to a hasher, as when a download goes on from what is already here.
+ * Feeds a whole file to a hasher, for example before a download resumes.
  * @throws the reason of the signal, or the error of the file system
  */
 export async function hashInto(
@@ -234,7 +233,7 @@ export async function hashInto(
     const total = (await file.stat()).size;
     const buffer = new Uint8Array(PART_BYTES);
     let done = 0;
-    // Ends with the file: read() answers null there.
+    // Ends with the file: read() returns null.
     for (;;) {
       signal?.throwIfAborted();
       const count = await file.read(buffer);

@@ -1,5 +1,5 @@
-// The files that are known by their own digests: reading one again, removing one, and noting one of the
-// operator. What is found damaged is forgotten; a file of the operator is never removed itself.
+// The recorded files by digest: verify one again, remove one, record one of the operator's. A
+// damaged file is forgotten; the operator's own files are never deleted.
 
 import { closing } from "../../program/loop.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
@@ -12,42 +12,40 @@ import type { Cache } from "./cache.ts";
 import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
 import type { Medium } from "./wanted_file.ts";
 
-/** How a file is read again. */
 export interface VerifyOptions extends HashFileOptions {
-  /** Uses the file until it ends: till then the file is not taken away. */
+  /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
 }
 
-/** A file with where it lies and who uses it. */
+/** A file with its path and the jobs that use it. */
 export interface KnownFile extends MediaFile {
   readonly path: string;
   /** Unfinished jobs. */
   readonly used_by: readonly JobUuid[];
 }
 
-/** Files by their digests. */
+/** Recorded files by digest. */
 export interface KnownFiles {
-  /** The one used last comes first. */
+  /** Most recently used first. */
   list(): Promise<KnownFile[]>;
   /** @throws {AgentError} `not_found` */
   get(sha256: string): Promise<KnownFile>;
   /**
-   * Reads a known file again.
-   * @throws {AgentError} `not_found`; `digest_mismatch` when it is damaged: it is then removed
+   * Reads a recorded file again.
+   * @throws {AgentError} `not_found`; `digest_mismatch` when it is damaged, which also removes it
    */
   verify(sha256: string, options?: VerifyOptions): Promise<Medium>;
   /**
-   * The digests of a file in parts, as they come.
-   * @param wanted what it is hashed by besides SHA-256
+   * Hashes a file in parts, as they arrive.
+   * @param wanted algorithms besides SHA-256
    */
   hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
-  /** Records a file of the operator that was read, and that a job uses it. */
+  /** Records a verified file of the operator, and the job that uses it. */
   note(medium: Medium, job?: JobUuid): Promise<void>;
   /** @throws {AgentError} `not_found`; `conflict` naming the jobs that use it */
   remove(sha256: string): Promise<void>;
 }
 
-/** What they are known by. */
 export interface KnownFilesDependencies {
   readonly media: MediaStore;
   readonly cache: Cache;
@@ -56,7 +54,6 @@ export interface KnownFilesDependencies {
   readonly log: Log;
 }
 
-/** Opens them. */
 export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
   const shown = async (file: MediaFile) => ({
     ...file,
@@ -80,7 +77,10 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
 async function known(media: MediaStore, sha256: string): Promise<MediaFile> {
   const file = await media.get(sha256);
   if (file !== undefined) return file;
-  throw new AgentError("not_found", `Cannot find medium sha256:${sha256}: it is not known`);
+  throw new AgentError(
+    "not_found",
+    `Cannot find medium sha256:${sha256}: no such file is recorded`,
+  );
 }
 
 async function verify(
@@ -107,7 +107,7 @@ async function verify(
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     await forget();
-    const message = `Cannot find medium ${file.label}: its file is gone, and so is its record now`;
+    const message = `Cannot find medium ${file.label}: its file is gone, so its record was removed`;
     throw new AgentError("not_found", message, { cause });
   }
   try {
@@ -129,7 +129,7 @@ async function note(
 ): Promise<void> {
   const at = now();
   const file = await media.get(sha256);
-  // The cache has the same bytes: they are better kept there.
+  // The cache has the same bytes, under its own control.
   if (file === undefined || file.path !== null) {
     await media.keep({
       sha256,
@@ -155,7 +155,7 @@ async function remove(
   const file = await known(media, sha256);
   if (await media.remove(sha256) === "in_use") {
     const jobs = (await media.users(sha256)).join(", ");
-    throw new AgentError("conflict", `Cannot remove ${file.label}: job ${jobs} uses it`);
+    throw new AgentError("conflict", `Cannot remove ${file.label}: it is used by job ${jobs}`);
   }
   await cache.evict(file);
 }

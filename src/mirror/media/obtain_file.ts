@@ -1,5 +1,6 @@
-// From a description of a file to a verified file in the cache: the cache itself, else each location
-// in turn, tried again what may pass; size and every digest; decompression; and only then a name.
+// From a description of a file to a verified file in the cache: the cached one, else each location
+// in turn, with retries; then size, digests and decompression; only then does the file get its
+// name.
 
 import type { CheckLevel } from "../../domain/index/check_level.ts";
 import { requireDigest } from "../../domain/digest.ts";
@@ -19,39 +20,37 @@ import { openFileWriter } from "./file_writer.ts";
 import type { FreeBytes } from "./free_space.ts";
 import { sha256In } from "./hash.ts";
 
-/** New bytes by which a try that was cut counts as the first: a large file may be cut many times. */
+/** New bytes that reset the count of tries: a large download may be cut many times. */
 const ADVANCE_BYTES = 1024 * 1024;
 
-/** What obtaining a file works with. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
   readonly decoders: Decoders;
   readonly wait: Wait;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: () => number;
 }
 
-/** How far it is: bytes done and, where it is known, bytes in total. */
+/** Bytes done and, where known, total bytes. */
 export interface Progress {
   readonly phase: "download" | "decompress";
   readonly done: number;
   readonly total: number | null;
 }
 
-/** How a file is obtained. */
 interface Obtaining {
   readonly signal: AbortSignal;
   readonly report: (progress: Progress) => void;
-  /** Judges the whole file as downloaded, besides its digests; throws when it is not good. */
+  /** Checks the complete download besides its digests; throws to reject it. */
   readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
-  /** The level that the file has when it is kept. */
+  /** The level recorded with the file. */
   readonly level: CheckLevel;
 }
 
 /**
- * The file, from its first location that has it.
+ * Obtains the file from the first location that has it.
  * @throws {AgentError} `upstream`, `timeout`, `digest_mismatch`, `too_large`, `storage_full` or
- *   `aborted`; with several locations, the last failure with the words of all
+ *   `aborted`; with several locations, the last failure with the messages of all
  */
 export async function obtainFile(
   deps: ObtainDependencies,
@@ -75,7 +74,7 @@ export async function obtainFile(
         const final = !(error instanceof AgentError) || obtaining.signal.aborted;
         if (final) throw error;
         if (error.code === "storage_full") {
-          // What takes the last bytes of the disk is of less use than they are.
+          // Free disk space is worth more than a partial download.
           await partial.remove();
           throw error;
         }
@@ -99,7 +98,7 @@ function allFailed(wanted: WantedFile, failures: readonly AgentError[]): AgentEr
   return new AgentError(last.code, message + words, { cause: last });
 }
 
-/** Downloads and judges; a file that went on from an earlier try gets a second chance from zero. */
+/** Downloads and checks. A resumed file that fails gets one more try from zero. */
 async function fromLocation(
   deps: ObtainDependencies,
   { digests, size, label, compression }: WantedFile,
@@ -130,7 +129,7 @@ async function fromLocation(
       }
       await vet?.(partial.path, signal);
     } catch (error) {
-      // Wrong bytes are of no use to any later try.
+      // Wrong bytes are useless for a later try.
       await partial.remove();
       throw error;
     }
@@ -188,37 +187,35 @@ async function finish(
   }
 }
 
-// Decompression of a verified file into another, in parts, with an end to what it may write: by size,
-// and by how many times larger than the packed file it may be. A packed file of a few kilobytes could
-// else fill the disk.
+// Decompresses a verified file in parts, within limits on the size and on the ratio to the packed
+// file: a packed file of a few kilobytes could otherwise fill the disk.
 
 /** Largest decompressed file, bytes. */
 const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
-/** How many times larger than the packed file it may be: an empty disk is packed by gzip as 1 : 1000. */
+/** Largest ratio of unpacked to packed size: gzip packs an empty disk 1000 : 1. */
 const RATIO_MAX = 1_000;
-/** Bytes up to which the ratio does not matter. */
+/** Size up to which the ratio does not matter, bytes. */
 const RATIO_FREE_BYTES = 256 * 1024 ** 2;
 /** Bytes read at a time. */
 const PART_BYTES = 256 * 1024;
 
-/** What is decompressed, and whereto. */
 interface DecompressRequest {
   readonly compression: PackedAs;
   readonly from: string;
   readonly to: string;
   readonly freeBytes: FreeBytes;
-  /** For errors. */
+  /** Name used in errors. */
   readonly label: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: null) => void;
-  /** Bytes of the result, if fewer than {@linkcode DECOMPRESSED_BYTES_MAX}. */
+  /** Largest result in bytes, if less than {@linkcode DECOMPRESSED_BYTES_MAX}. */
   readonly bytesMax?: number;
 }
 
 /**
- * Decompresses one file into another, which is on the disk when this returns. A decoder does it, which is
- * killed as soon as the caller gives up.
- * @throws {AgentError} `upstream` for a damaged file, or one that gets nowhere; `too_large`,
+ * Decompresses one file into another, which is on the disk when this returns. A decoder does the
+ * work; it is killed when the caller gives up.
+ * @throws {AgentError} `upstream` for a damaged file, or one that makes no progress; `too_large`,
  *   `storage_full` or `aborted`
  */
 export async function decompress(
@@ -252,12 +249,12 @@ export async function decompress(
   });
 }
 
-/** A file in parts; each is good until the next. */
+/** A file in parts; each part is valid until the next. */
 async function* partsOf(path: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const file = await Deno.open(path, { read: true });
   const buffer = new Uint8Array(PART_BYTES);
   try {
-    // Ends with the file: read() answers null there.
+    // Ends with the file: read() returns null.
     for (;;) {
       signal.throwIfAborted();
       const count = await file.read(buffer);

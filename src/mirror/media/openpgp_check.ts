@@ -1,5 +1,5 @@
-// Signatures of OpenPGP, checked by a decoder: what a vendor's server sends never meets the library in
-// the agent's own process. See decoder/signature_work.ts for what is checked.
+// Checks OpenPGP signatures in a decoder, so that a vendor's bytes never meet the library in the
+// agent's own process. See decoder/works/signature.ts for what is checked.
 
 import { joinBodies } from "../../decoder/unpack/byte_source.ts";
 import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
@@ -12,13 +12,13 @@ import { isIndexName } from "../../domain/index/index_path.ts";
 /** Bytes read from a file at a time. */
 const PART_BYTES = 256 * 1024;
 
-/** What became of a signature. */
+/** Result of a check. */
 export type Signed =
   | { readonly kind: "good"; readonly text: Uint8Array }
-  /** No key of the operator made it. */
+  /** None of the trusted keys made it. */
   | { readonly kind: "unknown_key"; readonly key_ids: readonly string[] };
 
-/** What a signature is held against, and by whom. */
+/** What to check a signature with. */
 export interface SignatureCheck {
   readonly decoders: Decoders;
   readonly keys: readonly KeyFile[];
@@ -27,10 +27,10 @@ export interface SignatureCheck {
 }
 
 /**
- * A clear-signed text.
- * @returns the text that was signed, which is not all of what was given
- * @throws {AgentError} `digest_mismatch` when the text is not the one that was signed; `invalid_argument`
- *   naming a file that is no key; `too_large` when it could not be read within the limits of a decoder
+ * Checks a clear-signed text.
+ * @returns the signed text, which is not all of the input
+ * @throws {AgentError} `digest_mismatch` when the text is not the signed one; `invalid_argument`
+ *   naming a file that is no key; `too_large` when a decoder could not read it within its limits
  */
 export async function checkClearsigned(
   document: Uint8Array,
@@ -40,7 +40,7 @@ export async function checkClearsigned(
 }
 
 /**
- * A text and the signature beside it.
+ * Checks a text and its detached signature.
  * @param signature armored or binary
  * @throws {AgentError} as checkClearsigned()
  */
@@ -64,7 +64,7 @@ async function checkText(
 }
 
 /**
- * A file of any size and the signature beside it.
+ * Checks a file of any size and its detached signature.
  * @throws {AgentError} as checkClearsigned()
  */
 export async function checkDetachedFile(
@@ -74,9 +74,9 @@ export async function checkDetachedFile(
 ): Promise<Signed> {
   const request = { ...requestOf({ keys, now }), lengths: [signature.byteLength] };
   const { input } = joinBodies([...keys.map(({ bytes }) => bytes), signature]);
-  // A stream: a large file takes minutes, which other work must not wait for.
+  // A stream, since a large file takes minutes and other work must not wait.
   const work = decoders.stream("file_signature", request, partsOf(input, path), options);
-  // It has none: whatever comes is not of the work.
+  // This work has no output: anything received is a defect.
   for await (const _ of work.output) throw strange();
   return signedIn(await work.answer);
 }
@@ -88,7 +88,7 @@ function requestOf({ keys, now }: Pick<SignatureCheck, "keys" | "now">): JsonObj
   };
 }
 
-/** Each part is good until the next. */
+/** Each part is valid until the next. */
 async function* partsOf(head: Uint8Array, path: string): AsyncGenerator<Uint8Array> {
   yield head;
   const file = await Deno.open(path, { read: true });
@@ -114,40 +114,40 @@ function signedIn(answer: JsonValue): Signed {
 }
 
 function strange(): AgentError {
-  const message = "Cannot check a signature: the decoder answered something else";
+  const message = "Cannot check a signature: unexpected answer from the decoder";
   return new AgentError("internal", message);
 }
 
-// The keys that the operator trusts for signatures of vendors: files of a folder, each with one public
-// key or several, as text or binary. A folder in it that is named after a distro holds the keys of that
-// distro: then they alone count for it. Nothing is ever added to them from the network.
+// The keys that the operator trusts for vendor signatures: files in a folder, armored or binary,
+// with one or more public keys each. A subfolder named after a distro holds the keys of that distro
+// and replaces the others for it. Nothing is ever added from the network.
 
-/** Files that hold keys, by their endings. */
+/** Names of key files. */
 const KEY_FILE = /^[^.].*\.(asc|gpg|pgp|key)$/i;
 const FILES_MAX = 256;
-/** Bytes of all keys that count for one file: a vendor's keyring has some 100 kB. */
+/** Bytes of all keys used for one file: a vendor's keyring has some 100 kB. */
 const KEYS_BYTES_MAX = 8 * 1024 * 1024;
 
-/** A file of keys as it is, read by a decoder. */
+/** A key file, unread: a decoder parses it. */
 interface KeyFile {
   readonly path: string;
   readonly bytes: Uint8Array;
 }
 
-/** What lies in a folder of keys. */
+/** Contents of the folder of keys. */
 interface KeyFolder {
-  /** Names of key files at the top, sorted. */
+  /** Names of the key files at the top, sorted. */
   readonly files: readonly string[];
-  /** Names of distros that have a folder of their own, sorted. */
+  /** Names of distros with their own folder, sorted. */
   readonly distros: readonly string[];
 }
 
 /**
- * The files of keys that count for a distro, read again each time, so that a key that was taken away is no
- * longer trusted: those of the folder that is named after it, else those at the top.
+ * The key files for a distro: those of its own folder, else those at the top. They are read each
+ * time, so that a removed key is no longer trusted.
  * @param distro null for a file of no distro, such as one of an address
- * @throws {AgentError} `invalid_argument` naming what is no key file or no folder of a distro, what leads
- *   out of the folder, or too many
+ * @throws {AgentError} `invalid_argument` naming what is no key file or distro folder, what leads
+ *   out of the folder, or too many files
  */
 export async function readKeyFolder(folder: string, distro: string | null): Promise<KeyFile[]> {
   const { files, distros } = await lookAtKeys(folder);
@@ -169,8 +169,8 @@ export async function readKeyFolder(folder: string, distro: string | null): Prom
 }
 
 /**
- * What lies in the folder of keys.
- * @throws {AgentError} `invalid_argument` when it cannot be read, or something in it is not as it must be
+ * Lists the folder of keys.
+ * @throws {AgentError} `invalid_argument` when it cannot be read or holds anything unexpected
  */
 export async function lookAtKeys(folder: string): Promise<KeyFolder> {
   const { files, folders } = await listed(folder, folder);
@@ -186,7 +186,7 @@ interface Listed {
   readonly folders: string[];
 }
 
-/** @param root what no link may lead out of */
+/** @param root folder that no link may leave */
 async function listed(folder: string, root: string): Promise<Listed> {
   const [files, folders]: [string[], string[]] = [[], []];
   try {
@@ -195,12 +195,12 @@ async function listed(folder: string, root: string): Promise<Listed> {
       const path = join(folder, name);
       if (name.startsWith(".")) continue;
       if (isSymlink && !(await Deno.realPath(path)).startsWith(inside)) {
-        throw new Error(`${quote(name)} is a link that leads out of it`);
+        throw new Error(`${quote(name)} is a link out of it`);
       }
       const { isFile, isDirectory } = await Deno.stat(path);
       if (isDirectory) folders.push(name);
       else if (KEY_FILE.test(name)) {
-        if (!isFile) throw new Error(`${quote(name)} is no regular file`);
+        if (!isFile) throw new Error(`${quote(name)} is not a regular file`);
         files.push(name);
       }
     }

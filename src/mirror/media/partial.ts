@@ -1,14 +1,14 @@
-// Downloads that are not finished: the bytes so far, and beside them what the server said of the
-// file, so that a later try may go on. Nothing here is ever handed out.
+// Unfinished downloads: the bytes so far, and the server's validators for a later resume. None of
+// this is ever handed out.
 
 import { join } from "@std/path";
 import { isJsonObject } from "../../domain/json.ts";
 import { fileInfo } from "./free_space.ts";
 import { keptValidator } from "../upstream.ts";
 
-/** Unfinished downloads that are kept for another try. */
+/** Unfinished downloads kept for another try. */
 export const PARTIALS_MAX = 8;
-/** Age at which an unfinished download is given up, milliseconds. */
+/** Age at which an unfinished download is removed, milliseconds. */
 export const PARTIAL_AGE_MS_MAX = 7 * 24 * 3600 * 1000;
 
 const OUTPUT_ENDING = ".out";
@@ -16,7 +16,7 @@ const OUTPUT_ENDING = ".out";
 /** Where the bytes so far come from. */
 export interface PartialOrigin {
   readonly url: string;
-  /** A strong entity tag or a date that the server will compare; null when it gave neither. */
+  /** A strong entity tag or a date that the server will compare; null when it sent neither. */
   readonly validator: string | null;
 }
 
@@ -26,9 +26,11 @@ export interface Partial {
   readonly path: string;
   /** Where decompression writes. */
   readonly outputPath: string;
-  /** Bytes so far, when they come from `url` and the server can say whether they still fit. */
+  /**
+   * Bytes so far, when they come from `url` and the server can tell whether they are still current.
+   */
   resumable(url: string): Promise<{ size: number; validator: string } | undefined>;
-  /** Forgets the bytes so far and notes where the next ones come from. */
+  /** Discards the bytes so far and records the origin of the next ones. */
   begin(origin: PartialOrigin): Promise<void>;
   remove(): Promise<void>;
 }
@@ -59,7 +61,7 @@ export function openPartial(folder: string, key: string): Partial {
 }
 
 /**
- * The validator for `If-Range`: a strong entity tag, else a date that is old enough to be strong.
+ * The validator for `If-Range`: a strong entity tag, or a date old enough to be strong.
  * @see RFC 9110, sections 8.8.2.2 and 13.1.5
  */
 export function rangeValidator(headers: Headers): string | null {
@@ -70,14 +72,14 @@ export function rangeValidator(headers: Headers): string | null {
   return modified !== null && ageMs >= 1000 ? modified : null;
 }
 
-/** Removes what an agent that was killed had unpacked so far: that is never gone on with. */
+/** Removes unfinished decompressions of a killed agent: those are never resumed. */
 export async function removeOutputs(folder: string): Promise<void> {
   for await (const { name } of Deno.readDir(folder)) {
     if (name.endsWith(OUTPUT_ENDING)) await removeFile(join(folder, name));
   }
 }
 
-/** Removes what is too old and, beyond a number, what was not touched longest. */
+/** Removes what is too old and, beyond {@linkcode PARTIALS_MAX}, the least recently touched. */
 export async function sweepPartials(
   folder: string,
   nowMs: number,
@@ -88,7 +90,7 @@ export async function sweepPartials(
     const key = entry.name.replace(/\.(json|out)$/, "");
     if (isActive(key)) continue;
     const info = await fileInfo(join(folder, entry.name));
-    // A download that has just ended has taken its files along.
+    // A download that just ended removed its files.
     if (info === undefined) continue;
     idle.set(key, Math.max(info.mtime?.getTime() ?? 0, idle.get(key) ?? 0));
   }
@@ -108,7 +110,7 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
       validator: typeof value.validator === "string" ? keptValidator(value.validator) : null,
     };
   } catch (error) {
-    // A note that was cut by a crash is as good as none.
+    // A record cut short by a crash counts as none.
     if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return undefined;
     throw error;
   }

@@ -1,4 +1,4 @@
-// What exactly is to be downloaded, whether it is named by the index or by an address.
+// Describes the file to download, whether the index or an address names it.
 
 import type { Artifact, PublishedDigest, Signature } from "../../domain/index/artifact.ts";
 import { type Digest, digestText, sha256Hex } from "../../domain/digest.ts";
@@ -15,42 +15,42 @@ import { parseRemote } from "../web/public_address.ts";
 import { shown } from "../web/request.ts";
 import type { CheckLevel } from "../../domain/index/check_level.ts";
 
-/** A file as it is wanted. */
+/** A file to download. */
 export interface WantedFile {
   readonly source: "artifact" | "url";
-  /** Whose keys may sign it; null for a file of an address. */
+  /** The distro whose keys may sign it; null for a file of an address. */
   readonly distro: string | null;
-  /** Two wishes with the same key are for the same bytes; a safe file name. */
+  /** Equal for requests of the same bytes; a safe file name. */
   readonly key: string;
-  /** In the order in which they are tried. */
+  /** In the order to try. */
   readonly urls: readonly string[];
-  /** All of them must fit the file as downloaded; none when nobody tells any. */
+  /** All must match the file as downloaded; empty when none is known. */
   readonly digests: readonly Digest[];
-  /** Those of the index, with where the vendor publishes them. */
+  /** Digests of the index, with their vendor's documents. */
   readonly published: readonly PublishedDigest[];
   readonly signatures: readonly Signature[];
-  /** Bytes as downloaded, where that is known. */
+  /** Bytes as downloaded, where known. */
   readonly size: number | null;
   readonly compression: MediaCompression;
   /** Safe file name. */
   readonly name: string;
-  /** For people and errors. */
+  /** Name for people and errors. */
   readonly label: string;
 }
 
-/** What a caller says of a file that it names by its address. */
-interface UrlWish {
+/** A caller's request for a file by its address. */
+interface UrlRequest {
   readonly url: string;
   readonly digests: readonly Digest[];
   readonly compression: MediaCompression;
 }
 
 /**
- * The file of an address.
- * @throws {AgentError} `upstream` for an address that may not be asked
+ * Describes the file of an address.
+ * @throws {AgentError} `upstream` for an address that may not be fetched
  */
 export async function wantedUrl(
-  { url, digests, compression }: UrlWish,
+  { url, digests, compression }: UrlRequest,
   allowHttp: boolean,
 ): Promise<WantedFile> {
   const { href, pathname } = parseRemote(url, { allowHttp });
@@ -73,9 +73,9 @@ export async function wantedUrl(
 }
 
 /**
- * The file of an artifact.
+ * Describes the file of an artifact.
  * @param bare whether it may have no digest
- * @throws {AgentError} `invalid_argument` without a digest, or for a compression that is not known
+ * @throws {AgentError} `invalid_argument` without a digest or for an unknown compression
  */
 export async function wantedArtifact(
   found: FoundArtifact,
@@ -87,7 +87,8 @@ export async function wantedArtifact(
   const digests = given === undefined ? published : [...published, given];
   const [first] = digests;
   if (first === undefined && !bare) {
-    const message = `Cannot download ${label}: the index has no digest of it, and none was given`;
+    const message =
+      `Cannot download ${label}: the index has no digest for it, and the request gives none`;
     throw invalidArgument("digest", message, "Missing");
   }
   const compression = MEDIA_COMPRESSIONS.find((known) => known === artifact.compression);
@@ -138,7 +139,7 @@ function consistent(label: string, digests: readonly Digest[]): readonly Digest[
   return digests;
 }
 
-/** The vendor's own server first, then the others in the order of the index. */
+/** The vendor's own server first, then the others in index order. */
 function orderedUrls(artifact: Artifact): string[] {
   const { locations } = artifact;
   const primary = locations.filter((location) => location.kind === "primary");
@@ -146,19 +147,19 @@ function orderedUrls(artifact: Artifact): string[] {
   return [...primary, ...others].map((location) => location.url);
 }
 
-// What the mirror hands out: a file that was verified and may be placed.
+// The mirror's result: a verified file, ready to be placed.
 
 /** A verified local file. */
 export interface Medium {
   readonly source: "path" | "artifact" | "url";
   readonly path: string;
-  /** Safe file name, the one to place it under; the path may end otherwise. */
+  /** The safe file name to place it under; the path may end in another. */
   readonly name: string;
   /** Bytes. */
   readonly size: number;
   /** Lower-case hex, of the file as it is used. */
   readonly sha256: string;
   readonly label: string;
-  /** How much was done to make sure that it is the vendor's. */
+  /** How far its origin was verified. */
   readonly level: CheckLevel;
 }

@@ -1,5 +1,6 @@
-// Takes one distro from the upstream: its document, the builds of its releases, their archives and
-// the alias files, all of them accepted or the distro refused. Only what a parent names is asked.
+// Reads one distro from the upstream: its document, the builds of its releases, their archives and
+// the alias files. All are accepted, or the distro is refused. Only documents named by a parent are
+// read.
 
 import { type Distro, type DistroSummary, holderOf } from "../../domain/index/image_index.ts";
 import { RefusedDocument } from "../../domain/index/index_document.ts";
@@ -24,31 +25,30 @@ import {
 } from "./reader.ts";
 import type { Wait } from "../web/time_limits.ts";
 
-/** Releases of one distro that are read at the same time. */
+/** Releases of one distro read at the same time. */
 const RELEASES_AT_ONCE = 4;
 /** Readings of a distro whose documents contradict each other: it may be changing right now. */
 const READINGS_MAX = 2;
 /** Milliseconds between two readings. */
 const READING_PAUSE_MS = 2000;
 
-/** What became of one distro. */
+/** Result for one distro. */
 export type DistroOutcome =
   | { readonly kind: "accepted"; readonly taken: TakenDistro }
-  /** What the store has of the distro stays as it is. */
+  /** The store keeps what it has of the distro. */
   | { readonly kind: "kept"; readonly problem: IndexProblem };
 
-/** The documents of a distro that was accepted. */
+/** The documents of an accepted distro. */
 export interface TakenDistro {
   readonly documents: readonly TakenDocument[];
   readonly pins: IndexPinChanges;
 }
 
-/** What the sync of one distro works with. */
 export interface SyncDistroOptions {
   readonly reader: SyncReader;
   readonly reading: IndexReading;
   readonly index: IndexStore;
-  /** Takes changed digests and older builds as well; see pins.ts. */
+  /** Also accepts changed digests and older builds; see domain/index. */
   readonly acceptChanged: boolean;
   readonly wait: Wait;
   readonly signal?: AbortSignal;
@@ -72,7 +72,7 @@ export async function syncDistro(
   }
 }
 
-/** A distro while it is read. */
+/** A distro being read. */
 interface Reading {
   readonly distro: Distro;
   readonly documents: TakenDocument[];
@@ -93,7 +93,7 @@ async function takeDistro(
   const need = async (path: string) => {
     const taken = await take(path);
     if (taken !== undefined) return taken;
-    throw new Contradiction({ document: path, path: "$" }, "is named, but it is not there");
+    throw new Contradiction({ document: path, path: "$" }, "is named but does not exist");
   };
   const own = await need(distroPath(summary.id));
   const distro = await documentsOf.distro(await asRead(own), summary);
@@ -111,7 +111,7 @@ async function takeDistro(
   for (const alias of aliases) {
     const original = builds.get(holderOf(distro, alias)?.id ?? "");
     const copy = await take(aliasPath(distro.id, alias));
-    // An alias file that is not there is not found here either.
+    // An alias file missing upstream is missing here too.
     if (copy !== undefined && original !== undefined) {
       await checkAliasFile(copy, original, documentsOf);
     }
@@ -126,7 +126,7 @@ function refuseEmptied(distro: Distro, reader: SyncReader): void {
   const place = { document: distroPath(distro.id), path: "$.releases" };
   throw new RefusedDocument(
     place,
-    "is empty, though releases are held, which the operator must allow",
+    "is empty while releases are stored; the operator must allow this",
   );
 }
 
@@ -137,7 +137,7 @@ function heldReleases(distro: string, { stored }: SyncReader): string[] {
   });
 }
 
-/** Lists that did not change were accepted when they were taken. */
+/** Unchanged lists were accepted when they were stored. */
 async function checkRelease(
   { distro, pins }: Reading,
   release: string,
@@ -156,7 +156,7 @@ async function checkRelease(
   const read = await reading.release({ ...about, news, held, gone, accepts: acceptChanged });
   if (read.change !== null) {
     const place = { document: current.path, path: "$" };
-    throw new RefusedDocument(place, `${read.change}, which the operator must allow`);
+    throw new RefusedDocument(place, `${read.change}; the operator must allow this`);
   }
   reader.countArtifacts(current.path, read.artifacts);
   pins.put.push(...leavingPins(about, read));
@@ -178,7 +178,7 @@ async function checkAliasFile(
   throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
 }
 
-/** Remembers the artifacts of releases that the distro no longer has. */
+/** Remembers the artifacts of releases that the distro dropped. */
 async function pinDropped(
   { distro, pins }: Reading,
   { reader, reading, index }: SyncDistroOptions,

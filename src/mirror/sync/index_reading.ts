@@ -1,6 +1,5 @@
-// Documents of the index as decoders read them: the agent's own thread sends their bytes and takes what
-// it needs of them, which it checks again by the same rules. What came from one upstream may share a
-// decoder.
+// Index documents as decoders read them: the agent sends their bytes, takes the answers and checks
+// them again by the same rules. Documents of one upstream may share a decoder.
 
 import { joinBodies } from "../../decoder/unpack/byte_source.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -17,13 +16,11 @@ import { RefusedDocument } from "../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../domain/index/index_path.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 
-/** A document with what it is. */
 export interface ReadDocument {
   readonly path: string;
   readonly body: Uint8Array;
 }
 
-/** A list of builds. */
 export interface ReleaseDocument extends ReadDocument {
   readonly kind: "current" | "archived";
 }
@@ -34,34 +31,34 @@ export interface ReleaseDocuments {
   readonly release: string;
   readonly news: readonly ReleaseDocument[];
   readonly held: readonly ReleaseDocument[];
-  /** What is remembered of artifacts that have left: names and pins as JSON text. */
+  /** Names and pins, as JSON text, of artifacts that have left. */
   readonly gone: readonly { readonly artifact: string; readonly pin: string }[];
-  /** Takes changed digests and older builds as well. */
+  /** Also accepts changed digests and older builds. */
   readonly accepts: boolean;
 }
 
-/** What becomes of a release by new lists. */
+/** What new lists change in a release. */
 export interface ReleaseReading {
-  /** Words that follow the name of a document: what the operator must allow. */
+  /** What the operator must allow, worded to follow the name of a document; null for nothing. */
   readonly change: string | null;
   readonly artifacts: number;
   /** Artifacts that leave, with their pins as JSON text. */
   readonly leaving: readonly (readonly [artifact: string, pin: string])[];
-  /** Names of artifacts that come back. */
+  /** Names of artifacts that return. */
   readonly back: readonly string[];
 }
 
-/** What becomes of a listed distro. */
+/** State of a listed distro. */
 export type ListedState = "accepted" | "kept" | "absent";
 
 /**
- * Reads documents. Each method throws RefusedDocument for one that breaks a rule, and an AgentError
- * `upstream` for one that could not be read within the limits of a decoder.
+ * Reads documents. Each method throws RefusedDocument for a document that breaks a rule, and an
+ * AgentError `upstream` for one that a decoder could not read within its limits.
  */
 export interface IndexReading {
   list(body: Uint8Array): Promise<DistroList>;
   distro(document: ReadDocument, summary: DistroSummary): Promise<Distro>;
-  /** The build of a list that is wanted, without a name the first; and the names of all. */
+  /** The named build of a list, or the first one; and the names of all. */
   build(
     document: ReleaseDocument,
     about: { readonly distro: string; readonly release: string },
@@ -69,9 +66,11 @@ export interface IndexReading {
   ): Promise<{ readonly names: readonly string[]; readonly build: Build | undefined }>;
   release(documents: ReleaseDocuments): Promise<ReleaseReading>;
   equal(one: ReadDocument, other: ReadDocument): Promise<boolean>;
-  /** A document that the tree need not have. */
+  /** A document that may be missing from the tree. */
   optional(document: ReadDocument): Promise<void>;
-  /** @returns the list that is stored in the place of the upstream's; null when that fits */
+  /**
+   * @returns the list to store in place of the upstream's; null when the upstream's list is right
+   */
   compose(
     list: Uint8Array,
     stored: Uint8Array | undefined,
@@ -81,7 +80,7 @@ export interface IndexReading {
   hosts(documents: readonly ReadDocument[]): Promise<string[]>;
 }
 
-/** @param origin what the documents come from */
+/** @param origin source of the documents */
 export function openIndexReading(
   decoders: Decoders,
   origin: string,
@@ -135,7 +134,6 @@ export function openIndexReading(
   };
 }
 
-/** @throws {RefusedDocument} for a document that was refused */
 function accepted(answer: JsonValue): JsonValue {
   const refused = isJsonObject(answer) ? answer.refused : undefined;
   if (!isJsonObject(refused)) return answer;
@@ -172,5 +170,5 @@ function textsIn(value: JsonValue | undefined): string[] {
 }
 
 function strange(): never {
-  throw new AgentError("internal", "Cannot read the index: the decoder answered something else");
+  throw new AgentError("internal", "Cannot read the index: unexpected answer from the decoder");
 }

@@ -1,4 +1,4 @@
-// What a sync would write: put together from what was read, and written by nobody here.
+// The plan of a sync, built from what was read. Nothing here writes.
 
 import { archivePath, placeOf, releasePath } from "../../domain/index/index_path.ts";
 import type {
@@ -11,7 +11,7 @@ import type {
 import type { IndexReading, ReleaseDocument, ReleaseReading } from "./index_reading.ts";
 import type { StoredDocument, TakenDocument } from "./reader.ts";
 
-/** How one document differs from what the store has. */
+/** How one document differs from the stored one. */
 interface PlannedChange {
   readonly kind: "added" | "changed" | "removed";
   readonly document: string;
@@ -29,7 +29,6 @@ export interface SyncPlan {
   failed: boolean;
 }
 
-/** A plan in which nothing happens. */
 export function emptyPlan(): SyncPlan {
   return {
     put: new Map(),
@@ -42,20 +41,20 @@ export function emptyPlan(): SyncPlan {
   };
 }
 
-/** How many documents differ, and how. */
+/** Number of documents by kind of change. */
 export function countsOf({ changes, unchanged }: SyncPlan) {
   const count = (kind: PlannedChange["kind"]) => changes.filter((one) => one.kind === kind).length;
   return { added: count("added"), changed: count("changed"), removed: count("removed"), unchanged };
 }
 
-/** Plans for a document as it was taken. */
+/** Plans a document of the upstream. */
 export function addTaken(plan: SyncPlan, { path, state, put }: TakenDocument): void {
   if (state === "unchanged") plan.unchanged += 1;
   else plan.changes.push({ kind: state, document: path });
   if (put !== null) plan.put.set(path, put);
 }
 
-/** Plans for a document that was made here. */
+/** Plans a document composed here. */
 export function addComposed(
   plan: SyncPlan,
   made: IndexDocument,
@@ -70,14 +69,14 @@ export function addComposed(
   plan.put.set(made.path, made);
 }
 
-/** Plans what is remembered of artifacts that leave, and forgotten of those that come back. */
+/** Plans the pins to store for artifacts that leave, and to drop for those that return. */
 export function addPins(plan: SyncPlan, { put, remove }: IndexPinChanges): void {
   plan.pins.put.push(...put);
   plan.pins.remove.push(...remove);
 }
 
 /**
- * Plans the removal of what is no longer there.
+ * Plans the removal of documents that are gone.
  * @param isHere whether a document was taken, or stays although it was not
  * @param isListed whether a distro is in the upstream's list
  */
@@ -95,13 +94,13 @@ export async function planRemovals(
     plan.remove.push(path);
     plan.changes.push({ kind: "removed", document: path });
     const place = placeOf(path);
-    // Releases that a listed distro drops were seen when it was read.
+    // Releases dropped by a listed distro were handled when the distro was read.
     if (place.kind !== "current" || isListed(place.distro)) continue;
     addPins(plan, { put: await pinsOfRelease(index, reading, place), remove: [] });
   }
 }
 
-/** After a change of the upstream, what is kept must not be compared with the new one's answers. */
+/** Drops stored validators after a change of the upstream: they mean nothing to the new one. */
 export async function forgetValidators(
   plan: SyncPlan,
   stored: ReadonlyMap<string, StoredDocument>,
@@ -118,10 +117,9 @@ export async function forgetValidators(
   }
 }
 
-// The lists of a release that the store has, to compare new ones with, and what is to be remembered of
-// artifacts that leave.
+// The stored lists of a release, and the pins of artifacts that leave.
 
-/** The lists of a release that the store has, current and archived. */
+/** The stored lists of a release, current and archived. */
 export async function heldLists(
   index: IndexStore,
   distro: string,
@@ -136,7 +134,7 @@ export async function heldLists(
   return lists;
 }
 
-/** The pins to store of artifacts that leave a release. */
+/** The pins to store for artifacts that leave a release. */
 export function leavingPins(
   { distro, release }: { readonly distro: string; readonly release: string },
   { leaving }: ReleaseReading,

@@ -1,4 +1,4 @@
-// Reads the whole tree of an upstream and plans what a sync would write of it.
+// Reads the whole tree of an upstream and plans a sync of it.
 
 import { AgentError } from "../../domain/error.ts";
 import type { DistroList } from "../../domain/index/image_index.ts";
@@ -19,12 +19,11 @@ import { type DistroOutcome, syncDistro, type SyncDistroOptions } from "./distro
 import { addComposed, addPins, addTaken, emptyPlan, planRemovals, type SyncPlan } from "./plan.ts";
 import { isProblem, problemOf, type TakenDocument } from "./reader.ts";
 
-/** Distros that are read at the same time. */
+/** Distros read at the same time. */
 const DISTROS_AT_ONCE = 4;
-/** Documents that are asked for besides those of the distros. */
+/** Documents read besides those of the distros. */
 const TREE_DOCUMENTS = 3;
 
-/** What the tree is read with. */
 export interface PlanTreeOptions extends SyncDistroOptions {
   readonly now: Now;
 }
@@ -52,14 +51,14 @@ export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
     accepted.push(...outcome.taken.documents);
     addPins(plan, outcome.taken.pins);
   }
-  // With nothing accepted, an empty list would take the place of what is here.
+  // With nothing accepted, an empty list would replace the stored one.
   plan.failed = distros.length > 0 && accepted.length === 0;
   if (plan.failed) return plan;
   const whole = plan.problems.length === 0;
   const stays = new Set<string>();
   for (const path of [IMAGES_PATH, OPENAPI_PATH]) {
     const read = await readOptional(plan, path, options);
-    // Every image in one document speaks of distros that were not taken as well.
+    // The document of all images also covers distros that were not taken.
     if (read === "kept" || path === IMAGES_PATH && !whole) stays.add(path);
     else if (read !== undefined) accepted.push(read);
   }
@@ -85,13 +84,14 @@ export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
   return plan;
 }
 
-/** A list that was composed here. */
+/** A list composed here. */
 async function madeList(body: Uint8Array, now: Instant): Promise<IndexDocument> {
   return {
     path: DISTRO_LIST_PATH,
     body,
     sha256: await sha256Hex(body),
-    // The upstream's validators belong to other bytes; without them the list is asked for again.
+    // The upstream's validators belong to other bytes; without them the list is read in full next
+    // time.
     etag: null,
     last_modified: null,
     fetched_at: now,
@@ -105,13 +105,13 @@ async function readList(
   try {
     const taken = await reader.take(DISTRO_LIST_PATH);
     if (taken === undefined) {
-      throw new AgentError("upstream", `Cannot read ${DISTRO_LIST_PATH}: it is not there`);
+      throw new AgentError("upstream", `Cannot read ${DISTRO_LIST_PATH}: it does not exist`);
     }
     const list = await reading.list(await taken.body());
     const holdsDistros = [...reader.stored.keys()].some((path) => placeOf(path).kind !== "tree");
     if (list.distros.length === 0 && holdsDistros && !acceptChanged) {
       const place = { document: DISTRO_LIST_PATH, path: "$.distros" };
-      refuse(place, "is empty, though distros are held, which the operator must allow");
+      refuse(place, "is empty while distros are stored; the operator must allow this");
     }
     return { list, taken };
   } catch (error) {
@@ -124,8 +124,8 @@ async function readList(
 }
 
 /**
- * Reads a document that the tree need not have.
- * @returns undefined when it is not there, `kept` when it is refused: what is held stays
+ * Reads a document that may be missing from the tree.
+ * @returns undefined when it is missing, `kept` when it is refused and the stored one stays
  */
 async function readOptional(
   plan: SyncPlan,

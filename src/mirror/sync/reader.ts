@@ -1,5 +1,5 @@
-// Reads documents for one sync: conditionally, so many at a time, within a budget, and with an end to
-// patience. What it hands out says whether the store already has the same bytes.
+// Reads documents for one sync: conditional requests, a limit on concurrency, a budget, and an end
+// after repeated failures. Each result says whether the store already has the same bytes.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { RefusedDocument } from "../../domain/index/index_document.ts";
@@ -9,75 +9,72 @@ import type { IndexDocument, IndexProblem, IndexStore } from "../../store/store.
 import { BACKOFF_MS_MAX, isTransient } from "../web/retry.ts";
 import type { Upstream } from "../upstream.ts";
 
-/** Documents that are asked for at the same time. */
+/** Documents requested at the same time. */
 const REQUESTS_AT_ONCE = 8;
-/** Documents of one tree. The largest known one has 103. */
+/** Documents of one tree. The largest known tree has 103. */
 const TREE_DOCUMENTS_MAX = 20_000;
-/** Bytes that one sync may bring, all together: they are in memory until the exchange. */
+/** Bytes that one sync may read in all: they stay in memory until the exchange. */
 const TREE_BYTES_MAX = 64 * 1024 * 1024;
-/** New artifacts of one sync: the rows of all are written in one transaction. The known tree has 830. */
+/** New artifacts of one sync: all rows are written in one transaction. The known tree has 830. */
 export const TREE_ARTIFACTS_MAX = 50_000;
-/** Failures in a row after which the upstream is not asked again in the same sync. */
+/** Consecutive failures after which a sync stops asking the upstream. */
 export const FAILURES_MAX = 8;
 
-/** What the store knows of a document without its body. */
+/** A stored document without its body. */
 export type StoredDocument = Omit<IndexDocument, "body">;
 
 /** A document as the upstream has it now. */
 export interface TakenDocument {
   readonly path: string;
   readonly sha256: string;
-  /** Against what the store has. */
+  /** Compared with the stored one. */
   readonly state: "added" | "changed" | "unchanged";
-  /** What must be written; also set when only the validators are new. */
+  /** What to write; also set when only the validators are new. */
   readonly put: IndexDocument | null;
   body(): Promise<Uint8Array>;
 }
 
 /** Reads documents for one sync, within its limits. */
 export interface SyncReader {
-  /** Paths that the store has. */
+  /** Stored documents by path. */
   readonly stored: ReadonlyMap<string, StoredDocument>;
-  /** The longest time for which the upstream asked to be left alone; 0 when it did not. */
+  /** The longest pause the upstream asked for; 0 for none. */
   readonly retryAfterSeconds: number;
   /**
-   * @returns undefined when the upstream says that there is no such document
+   * @returns undefined when the upstream has no such document
    * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
    */
   take(path: string): Promise<TakenDocument | undefined>;
   /**
-   * Counts artifacts of lists that are new.
+   * Counts the artifacts of new lists.
    * @throws {AgentError} `too_large` when the tree has too many: their rows are written at once
    */
   countArtifacts(path: string, artifacts: number): void;
-  /** Tells that so many documents more will be taken, for those who watch. */
+  /** Raises the total for progress reports. */
   expect(documents: number): void;
 }
 
-/** How far a reader is. */
 interface ReadProgress {
   readonly documents: number;
-  /** Of those that are known so far; more may turn up. */
+  /** Of the documents known so far; more may turn up. */
   readonly total: number;
-  /** Bytes that came. */
+  /** Bytes received. */
   readonly bytes: number;
 }
 
-/** What the documents of a sync are read from and compared with. */
 interface SyncReaderOptions {
   readonly index: IndexStore;
   readonly upstream: Upstream;
   readonly stored: ReadonlyMap<string, StoredDocument>;
-  /** Whether the stored validators are those of this upstream. */
+  /** Whether the stored validators belong to this upstream. */
   readonly conditional: boolean;
-  /** Takes documents that are older than the stored ones. */
+  /** Accepts documents older than the stored ones. */
   readonly acceptOlder: boolean;
   readonly now: Now;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: ReadProgress) => void;
 }
 
-/** Opens a reader for one sync; its counts begin at zero. */
 export function openSyncReader(options: SyncReaderOptions): SyncReader {
   const counts = { documents: 0, total: 0, bytes: 0, asked: 0, failures: 0, retryAfter: 0 };
   const inTurn = openTurns(REQUESTS_AT_ONCE);
@@ -89,10 +86,10 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
     const refuse = (code: "upstream" | "too_large", reason: string) =>
       new UnreadDocument(path, new AgentError(code, `Cannot read ${path}: ${reason}`));
     if (counts.retryAfter * 1000 > BACKOFF_MS_MAX) {
-      throw refuse("upstream", `not asked, as the upstream wants ${counts.retryAfter} s of rest`);
+      throw refuse("upstream", `not requested: the upstream asked to wait ${counts.retryAfter} s`);
     }
     if (counts.failures >= FAILURES_MAX) {
-      const reason = `not asked, as the upstream failed ${counts.failures} times in a row`;
+      const reason = `not requested: the upstream failed ${counts.failures} times in a row`;
       throw refuse("upstream", reason);
     }
     if (counts.bytes > TREE_BYTES_MAX) throw new UnreadDocument(path, tooManyBytes(path));
@@ -150,7 +147,7 @@ function openArtifactCount(): SyncReader["countArtifacts"] {
   };
 }
 
-/** Lets so many calls run at the same time; the others wait in the order in which they came. */
+/** Runs up to `limit` calls at the same time; the others wait in order of arrival. */
 function openTurns(limit: number): <T>(run: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -160,7 +157,7 @@ function openTurns(limit: number): <T>(run: () => Promise<T>) => Promise<T> {
     try {
       return await run();
     } finally {
-      // Whoever waits takes the place over, so that nobody comes in between.
+      // The next caller takes over the slot, so that no other can slip in.
       const next = waiting.shift();
       if (next === undefined) running -= 1;
       else next();
@@ -182,7 +179,10 @@ async function takeOnce(
   if (answer.kind === "not_found") return undefined;
   if (answer.kind === "unchanged") {
     if (known === undefined) {
-      throw new AgentError("upstream", `Cannot read ${path}: the server answered 304 unasked`);
+      throw new AgentError(
+        "upstream",
+        `Cannot read ${path}: the server answered 304 to an unconditional request`,
+      );
     }
     const body = async () => (await index.get(path))?.body ?? new Uint8Array();
     return { path, sha256: known.sha256, state: "unchanged", put: null, body };
@@ -196,26 +196,26 @@ async function takeOnce(
     path,
     sha256,
     state: same ? "unchanged" : known === undefined ? "added" : "changed",
-    // Validators that are not kept up to date would make every later request unconditional.
+    // Stale validators would make every later request unconditional.
     put: same && known.etag === etag && known.last_modified === last_modified ? null : put,
     body: () => Promise.resolve(body),
   };
 }
 
-/** A copy that stands somewhere on the way, or a replay, is older than what was taken before. */
+/** Refuses a document older than the stored one: a stale copy on the way, or a replay. */
 function refuseOlder(path: string, known: StoredDocument | undefined, found: string | null): void {
   const held = known?.last_modified ?? null;
   if (held === null || found === null || !(Date.parse(found) < Date.parse(held))) return;
-  const reason = `is of ${found}, older than the one of ${held} that is held, which the operator ` +
-    "must allow";
+  const reason = `is of ${found}, older than the stored one of ${held}; the operator ` +
+    "must allow this";
   throw new RefusedDocument({ document: path, path: "$" }, reason);
 }
 
-// Why a document was not taken, as reports and the log tell it.
+// Why a document was not taken, for reports and the log.
 
 /**
- * A document that is sound by itself and contradicts another one of its tree. It may be one that was
- * being written while it was read, so it is worth a second look.
+ * A sound document that contradicts another of its tree. The tree may have changed during the
+ * reading, so a second try is worthwhile.
  */
 export class Contradiction extends RefusedDocument {}
 
@@ -230,7 +230,7 @@ class UnreadDocument extends AgentError {
 }
 
 /**
- * What went wrong with a document.
+ * Describes what is wrong with a document.
  * @param parent the document to name when the error names none
  */
 export function problemOf(error: AgentError, parent: string): IndexProblem {
@@ -241,7 +241,7 @@ export function problemOf(error: AgentError, parent: string): IndexProblem {
   return { document: place.document, message, json_path: place.path, reason };
 }
 
-/** Whether an error tells of the upstream; every other one is the caller's or a defect. */
+/** Whether an error is about the upstream; any other is the caller's or a defect. */
 export function isProblem(error: unknown, signal: AbortSignal | undefined): error is AgentError {
   return error instanceof AgentError && signal?.aborted !== true;
 }

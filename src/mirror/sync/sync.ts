@@ -1,9 +1,9 @@
-// One sync of the image index: reads the upstream's tree and exchanges ours for it in one
-// transaction, so that readers see the tree before or the tree after.
+// One sync of the image index: reads the upstream's tree and replaces ours in one transaction, so
+// that readers see the tree before or the tree after.
 //
-// The distro is the unit of acceptance. A distro with a document that is unreachable or breaks a
-// rule stays as it is here, and the others go on. Only the list of distros can remove one, and only
-// a 404 or 410 can remove an archive: silence and errors never remove anything.
+// The distro is the unit of acceptance. A distro with a document that cannot be read or breaks a
+// rule keeps its stored state while the others proceed. Only the list of distros removes a distro,
+// and only a 404 or 410 removes an archive: silence and errors never remove anything.
 
 import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -17,39 +17,37 @@ import { countsOf, forgetValidators, type SyncPlan } from "./plan.ts";
 import { openDeadline, type Wait } from "../web/time_limits.ts";
 import type { Upstream } from "../upstream.ts";
 
-/** Longest time of one sync; what was not read by then is kept as it was. */
+/** Longest time of one sync; what was not read by then stays as it was. */
 const SYNC_MS_MAX = 30 * 60_000;
-/** Documents whose refusal the log tells one by one; the report has all of them. */
+/** Refused documents logged one by one; the report has all of them. */
 const LOGGED_PROBLEMS_MAX = 20;
-/** Changes that a preview names; all of them are counted. */
+/** Changes listed in a preview; all of them are counted. */
 const PREVIEW_CHANGES_MAX = 1000;
 
-/** What a sync works with. */
 export interface SyncDependencies {
   readonly index: IndexStore;
   readonly upstream: Upstream;
-  /** The processes in which its documents are read. */
+  /** The processes that read its documents. */
   readonly decoders: Decoders;
   readonly log: Log;
   readonly now: Now;
   readonly wait: Wait;
 }
 
-/** What a sync does right now. */
+/** What a sync is doing now. */
 export interface SyncProgress {
   readonly phase: "list" | "documents" | "store";
-  /** Documents that were asked for and answered. */
+  /** Documents requested and answered. */
   readonly documents: number;
-  /** Documents that are known so far; more may turn up. */
+  /** Documents known so far; more may turn up. */
   readonly total: number;
-  /** Bytes that came; unchanged documents bring none. */
+  /** Bytes received; unchanged documents bring none. */
   readonly bytes: number;
 }
 
-/** How one sync is made. */
 export interface SyncOptions {
   readonly signal?: AbortSignal;
-  /** Takes changed digests of known builds, and older trees, as well; see pins.ts. */
+  /** Also accepts changed digests of known builds, and older trees. */
   readonly acceptChanged?: boolean;
   readonly onProgress?: (progress: SyncProgress) => void;
 }
@@ -63,27 +61,27 @@ export interface IndexPreview {
   readonly changed: number;
   readonly removed: number;
   readonly unchanged: number;
-  /** Bytes of the documents that would be written. */
+  /** Bytes of the documents to write. */
   readonly bytes_put: number;
-  /** Bytes of the documents that would be replaced or removed. */
+  /** Bytes of the documents to replace or remove. */
   readonly bytes_removed: number;
-  /** In the order of their paths; the first thousand. */
+  /** In path order; the first thousand. */
   readonly changes: readonly PreviewedChange[];
   readonly problems: readonly IndexProblem[];
 }
 
-/** One document that would change. */
+/** A document that would change. */
 export interface PreviewedChange {
   readonly change: "+" | "~" | "-";
   readonly document: string;
-  /** As it would be; of one that would be removed, as it is. */
+  /** New size; for a removal, the current size. */
   readonly bytes: number;
 }
 
 /**
  * Runs one sync to its end and records it.
- * @returns what was done; an upstream that fails is an outcome, not an error
- * @throws {AgentError} `aborted` when the caller gave up: nothing is changed or recorded then
+ * @returns the result; a failing upstream is an outcome, not an error
+ * @throws {AgentError} `aborted` when the caller gave up: nothing is changed or recorded
  */
 export async function syncIndex(deps: SyncDependencies, o: SyncOptions = {}): Promise<IndexSync> {
   const { index, upstream, now } = deps;
@@ -141,7 +139,6 @@ export async function previewSync(
   };
 }
 
-/** What was read of an upstream. */
 interface ReadTree {
   readonly plan: SyncPlan;
   readonly before: IndexSync | undefined;
@@ -179,7 +176,7 @@ async function readTree(
   } finally {
     deadline.clear();
   }
-  if (signal?.aborted) throw new AgentError("aborted", "Cannot sync the index: given up");
+  if (signal?.aborted) throw new AgentError("aborted", "Cannot sync the index: the caller gave up");
   if (moved) await forgetValidators(plan, stored, index);
   return { plan, before, progress, retryAfterSeconds: reader.retryAfterSeconds };
 }

@@ -1,23 +1,22 @@
-// Keeps the mirror current: a sync at start, and one at every interval.
+// Keeps the mirror current: one sync at start, then one per interval.
 
 import type { Log } from "../../metrics/log.ts";
 import { pause } from "../../program/loop.ts";
 import type { Mirror } from "../mirror.ts";
 
-/** Share of the interval by which a sync is moved at random, so that hosts do not ask together. */
+/** Random share of the interval added or taken, so that hosts do not all ask at once. */
 const JITTER = 0.1;
 
-/** What decides the times of the syncs. */
 export interface SyncTimes {
-  /** Seconds between two syncs; 0 for the one at start alone. */
+  /** Seconds between two syncs; 0 for only the one at start. */
   readonly intervalSeconds: number;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: () => number;
 }
 
 /**
  * Milliseconds until the next sync.
- * @param retryAfterSeconds how long the upstream asked to be left alone, 0 when it did not
+ * @param retryAfterSeconds pause that the upstream asked for; 0 for none
  */
 export function nextSyncMs(
   { intervalSeconds, random }: SyncTimes,
@@ -28,8 +27,8 @@ export function nextSyncMs(
 }
 
 /**
- * Syncs now and then regularly; a sync that fails leaves the tree as it was and waits for the next.
- * @param intervalSeconds seconds between two syncs; 0 for the one at start alone
+ * Syncs now and at every interval; a failed sync leaves the tree as it was and waits for the next.
+ * @param intervalSeconds seconds between two syncs; 0 for only the one at start
  */
 export function syncRegularly(
   mirror: Pick<Mirror, "upstream" | "sync">,

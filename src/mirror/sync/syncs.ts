@@ -1,5 +1,5 @@
-// The syncs of one mirror, one at a time: those who ask for one while it is under way share it, and a
-// preview waits for its turn.
+// The syncs of one mirror, one at a time: callers during a sync share it, and a preview waits its
+// turn.
 
 import { AgentError } from "../../domain/error.ts";
 import type { IndexStore, IndexSync } from "../../store/store.ts";
@@ -15,40 +15,38 @@ import {
 import type { Upstream } from "../upstream.ts";
 import { type Instant, msBetween } from "../../domain/instant.ts";
 
-/** How one sync is made. */
 interface SyncRequest {
   readonly signal?: AbortSignal;
-  /** Takes digests that differ from those of known builds, and older trees, as well; see pins.ts. */
+  /** Also accepts changed digests of known builds, and older trees. */
   readonly acceptChanged?: boolean;
 }
 
 /** The syncs of one mirror. */
 export interface Syncs {
   readonly syncing: boolean;
-  /** What is read right now, by a sync or a preview; null when nothing is. */
+  /** Progress of the current sync or preview; null when idle. */
   readonly progress: SyncProgress | null;
-  /** Grows with every sync that was made to its end. */
+  /** Increases with every finished sync. */
   readonly generation: number;
   /**
-   * Syncs the index. There is one sync at a time: a second call joins the first.
+   * Syncs the index. Only one sync runs at a time: a second call joins it.
    * @throws {AgentError} `conflict` without an upstream, `aborted` when the caller gives up
    */
   sync(request?: SyncRequest): Promise<IndexSync>;
   /**
-   * What a sync would change. It writes nothing.
+   * Computes what a sync would change and writes nothing.
    * @throws {AgentError} as `sync`
    */
   preview(request?: SyncRequest): Promise<IndexPreview>;
 }
 
-/** What the syncs work with. */
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
 }
 
 const SYNC = "the sync";
 
-/** Opens the syncs. Nothing is asked before the first call. */
+/** Opens the syncs. Nothing is fetched before the first call. */
 export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
   const syncs = openSharedWork<IndexSync, never>();
   const previews = openSharedWork<IndexPreview, never>();
@@ -89,7 +87,7 @@ export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
         generation += 1;
         return sync;
       };
-      // A sync under way that holds changes back does not do what this caller asks for.
+      // A sync under way that refuses changes does not serve this caller.
       if (acceptChanged && syncs.has(SYNC) && !accepting) await syncs.join(SYNC, share, begin);
       return await syncs.join(SYNC, share, begin);
     },
@@ -103,14 +101,13 @@ export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
   };
 }
 
-// Keeps the store unwritten while nothing changes: a sync that found everything as it was is
-// remembered in memory, and its report is written once a day. A restart forgets the others, so the
-// age of the tree is then known to a day; what the tree is, is always known.
+// Avoids writes while nothing changes: a sync that found no change stays in memory, and its report
+// is written once a day. After a restart the time of the last comparison is exact to a day.
 
-/** Milliseconds after which a report is written even though it says what the last one said. */
+/** Milliseconds after which an unchanged report is written anyway. */
 const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
-/** The documents of the index, with reports that need not be written. */
+/** The documents of the index, minus the reports that need no write. */
 export function openSyncJournal(index: IndexStore): IndexStore {
   let latest: IndexSync | undefined;
   return {
@@ -133,7 +130,7 @@ function saysTheSame(written: IndexSync | undefined, sync: IndexSync): boolean {
     isRecent(written.finished_at, sync.finished_at);
 }
 
-/** A clock that was set back makes what was written late, not recent. */
+/** After the clock was set back, a report from the future counts as old. */
 function isRecent(written: Instant, now: Instant): boolean {
   const ms = msBetween(written, now);
   return ms >= 0 && ms < WRITTEN_AGAIN_MS;

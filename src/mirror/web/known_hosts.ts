@@ -1,6 +1,6 @@
-// The servers from which a file may be had by its address alone: that of the upstream, those that the
-// index names as locations, and those that the operator allowed. An address comes from whoever may
-// make a job, and the agent stands inside a network in which it can reach more than they can.
+// The servers from which files may be downloaded by address alone: the upstream, the hosts in the
+// index, and those the operator allowed. Anyone who may create a job chooses the address, and the
+// agent can reach hosts in its network that they cannot.
 
 import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -9,27 +9,26 @@ import { leadsToNamed } from "../../domain/ip_address.ts";
 import type { IndexStore } from "../../store/store.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
 
-/** Bytes of documents that are read at a time. */
+/** Bytes of documents read at a time. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** Which servers are known. */
+/** The servers known here. */
 export interface KnownHosts {
-  /** @throws {AgentError} `forbidden` naming what would allow it */
+  /** @throws {AgentError} `forbidden` naming the setting that would allow it */
   require(url: URL): Promise<void>;
 }
 
-/** What the servers are known from. */
 export interface KnownHostsDependencies {
   readonly index: IndexStore;
   readonly decoders: Decoders;
   readonly upstream: string | null;
-  /** As the operator wrote them, with a port where it is not the scheme's own. */
+  /** As the operator wrote them, with a port unless it is the scheme's default. */
   readonly allowed: readonly string[];
   /** Changes with the index. */
   readonly generation: () => number;
 }
 
-/** Opens it; the index is read when an address is first asked for, and again when it has changed. */
+/** The index is read for the first address, and again after it has changed. */
 export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   const { upstream, allowed, generation } = deps;
   const base = upstream === null ? null : URL.parse(upstream);
@@ -41,11 +40,11 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
       const now = generation();
       if (listed?.generation !== now) {
         listed = { generation: now, hosts: hostsOfLocations(deps) };
-        // A reading that failed is not kept.
+        // A failed reading is not kept.
         listed.hosts.catch(() => listed = undefined);
       }
       if ((await listed.hosts).has(url.host)) return;
-      const message = `Cannot ask ${url.host}: it is no host of the index, and the setting ` +
+      const message = `Cannot ask ${url.host}: it is not a host of the index, and the setting ` +
         "download_host does not name it";
       throw new AgentError("forbidden", message);
     },

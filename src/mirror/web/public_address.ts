@@ -1,19 +1,19 @@
-// Which servers a document of the index may send us to. The index is written by others, and the
-// agent stands inside a network in which it can reach more than they can: so addresses of this
-// host, of the link and of private networks are refused unless the operator allowed them.
+// Which servers an index document may send us to. Others write the index, and the agent can reach
+// hosts in its network that they cannot. So addresses of this host, of the link and of private
+// networks are refused unless the operator allowed them.
 //
-// A name is resolved here and again by fetch(), which cannot be told the address to use. A name
-// that changes in between leads to a server that must still prove the name by its certificate,
-// since without the operator's leave only https is spoken. Whoever allows http gives that up for it.
+// A name is resolved here and again by fetch(), which takes no address. A name that changes in
+// between leads to a server that must still prove the name by its certificate, since only https is
+// spoken without the operator's permission. Allowing http gives that protection up.
 
 import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
 import { transientError } from "./retry.ts";
 
-/** Every address of a host name, as the system resolves it. */
+/** All addresses of a host name, as the system resolves it. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
 
-/** Asks the servers and the file of hosts that this host is configured with. */
+/** Uses the name servers and the hosts file of this host. */
 export const systemResolve: Resolve = async (hostname) => {
   const answers = await Promise.all(
     (["A", "AAAA"] as const).map((type) => addressesOf(hostname, type)),
@@ -25,17 +25,17 @@ async function addressesOf(hostname: string, type: "A" | "AAAA"): Promise<string
   try {
     return await Deno.resolveDns(hostname, type);
   } catch (error) {
-    // Most names have addresses of one kind only.
+    // Most names have addresses of one family only.
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
   }
 }
 
-/** What decides whether an address may be asked. */
+/** What decides whether an address may be reached. */
 export interface Reach {
-  /** Also http. */
+  /** Whether http is allowed. */
   readonly allowHttp: boolean;
-  /** Hosts that need not be public, since the operator named them; a port belongs to the name. */
+  /** Hosts named by the operator, public or not; a port is part of the name. */
   readonly namedHosts: readonly string[];
   readonly resolve: Resolve;
 }
@@ -47,10 +47,10 @@ export interface Reach {
 export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?: URL): URL {
   const url = URL.parse(text, base);
   const shown = JSON.stringify(text.slice(0, 200));
-  if (url === null) throw new AgentError("upstream", `Cannot ask ${shown}: it is no address`);
+  if (url === null) throw new AgentError("upstream", `Cannot ask ${shown}: it is not an address`);
   if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {
     const wanted = reach.allowHttp ? "https: or http:" : "https:";
-    throw new AgentError("upstream", `Cannot ask ${shown}: expected an address of ${wanted}`);
+    throw new AgentError("upstream", `Cannot ask ${shown}: expected an ${wanted} address`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new AgentError("upstream", `Cannot ask ${url.host}: the address holds a user name`);
@@ -59,7 +59,7 @@ export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?
 }
 
 /**
- * Refuses a host that is, or resolves to, an address that is not public, unless it was named.
+ * Refuses a host that is, or resolves to, a non-public address, unless the operator named it.
  * @throws {AgentError} `upstream`
  */
 export async function requirePublic(url: URL, reach: Reach): Promise<void> {
@@ -89,7 +89,7 @@ async function resolved(host: string, resolve: Resolve): Promise<readonly string
   return addresses;
 }
 
-/** Networks of IPv4 that are not public: RFC 6890 and its successors. */
+/** IPv4 networks that are not public: RFC 6890 and its successors. */
 const IPV4_NOT_PUBLIC: readonly (readonly [number, number, number])[] = [
   [0, 0, 8],
   [10, 0, 8],
@@ -104,7 +104,7 @@ const IPV4_NOT_PUBLIC: readonly (readonly [number, number, number])[] = [
   [240, 0, 4],
 ];
 
-/** Whether an address, given as text, lies in the public internet. */
+/** Whether an address, as text, is on the public internet. */
 export function isPublicAddress(address: string): boolean {
   if (isIpv4(address)) return isPublicIpv4(address.split(".").map(Number));
   const groups = ipv6Groups(address);
@@ -112,17 +112,17 @@ export function isPublicAddress(address: string): boolean {
   const [first, second] = groups as [number, number, ...number[]];
   const tail = groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]);
   const zeros = (count: number) => groups.slice(0, count).every((group) => group === 0);
-  // ::, ::1 and IPv4 in its mapped, compatible and translated forms.
+  // ::, ::1 and the mapped, compatible and translated forms of IPv4.
   if (zeros(6) || zeros(5) && groups[5] === 0xffff) return isPublicIpv4(tail);
-  // Beyond the first 96 bits the prefix is for networks of one's own: RFC 8215.
+  // Beyond its first 96 bits the prefix is for local use: RFC 8215.
   if (first === 0x64 && second === 0xff9b) {
     return groups.slice(2, 6).every((group) => group === 0) && isPublicIpv4(tail);
   }
-  // 6to4 carries the address of its router.
+  // 6to4 contains the address of its router.
   if (first === 0x2002) {
     return isPublicIpv4(groups.slice(1, 3).flatMap((group) => [group >> 8, group & 0xff]));
   }
-  // Global unicast is 2000::/3; unique local, link-local and multicast lie outside of it.
+  // Global unicast is 2000::/3; unique local, link-local and multicast are outside.
   return first >> 13 === 1 && !(first === 0x2001 && second === 0);
 }
 

@@ -1,5 +1,5 @@
-// One GET of a server that is not ours: redirects followed by hand, each address checked again, and
-// a time limit on the answer. What comes after the head is the caller's to read and to cancel.
+// One GET of a foreign server: redirects followed by hand, each address checked again, and a time
+// limit on the answer. The caller reads or cancels the body.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
@@ -13,33 +13,31 @@ const REDIRECTS_MAX = 5;
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 
-/** How requests are made. */
 export interface Web {
   readonly fetch: typeof fetch;
   readonly reach: Reach;
   readonly userAgent: string;
-  /** The bearer token that is shown at an address, if any. */
+  /** The bearer token to send to an address, if any. */
   readonly tokenFor: (url: URL) => Promise<string | undefined>;
 }
 
-/** One request. */
 export interface WebRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Also bounds the body: the response ends when it fires. */
   readonly deadline: Deadline;
-  /** A host that the operator named, which need not be public. */
+  /** A host named by the operator, which need not be public. */
   readonly trustedHost?: string;
-  /** Refuses redirects from http to https as well, as those from https to http always are. */
+  /** Also refuses redirects from http to https; those from https to http are always refused. */
   readonly keepsScheme?: boolean;
-  /** How the file itself is packed: some servers call that the encoding of their answer. */
+  /** How the file is compressed: some servers report that as their content encoding. */
   readonly packedAs?: PackedAs;
 }
 
 /**
- * Asks for an address.
+ * Sends the request.
  * @returns a response with status 200, 206, 304, 404, 410 or 416; the body is not read yet
- * @throws {AgentError} `timeout`, `aborted` or `upstream`, transient for 429, 5xx and no answer, and final
- *   for a body that is packed on the way
+ * @throws {AgentError} `timeout`, `aborted` or `upstream`: transient for 429, 5xx and no answer,
+ *   final for a body that was compressed in transit
  */
 export async function ask(web: Web, address: string, request: WebRequest): Promise<Response> {
   let url = parseRemote(address, web.reach);
@@ -56,7 +54,7 @@ export async function ask(web: Web, address: string, request: WebRequest): Promi
   throw new AgentError("upstream", message);
 }
 
-/** A resolver has its own patience; ours may be shorter. */
+/** The resolver's timeout may be longer than ours. */
 async function within(signal: AbortSignal, work: Promise<void>): Promise<void> {
   const { promise, reject } = Promise.withResolvers<never>();
   const giveUp = () => reject(signal.reason);
@@ -78,7 +76,7 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
     return await web.fetch(url, {
       headers: {
         "user-agent": web.userAgent,
-        // The bytes as they come are those that are counted and hashed.
+        // The received bytes are counted and hashed.
         "accept-encoding": "identity",
         ...request.headers,
         ...shownToken,
@@ -91,7 +89,7 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
   }
 }
 
-/** The error of a fetch or of reading its body: time, caller, or the network. */
+/** The error of a fetch or its body: timeout, caller, or network. */
 export function failure(error: unknown, signal: AbortSignal, what: string): AgentError {
   if (error instanceof AgentError) return error;
   if (signal.aborted) return abortedError(what, signal);
@@ -126,7 +124,7 @@ async function accept(response: Response, url: URL, request: WebRequest): Promis
   throw new AgentError("upstream", message);
 }
 
-/** A body that is packed on the way could become a thousand times larger than what came. */
+/** Refuses a body compressed in transit: it could grow a thousandfold. */
 async function unpacked(
   response: Response,
   url: URL,
@@ -137,11 +135,11 @@ async function unpacked(
   if (packedAs !== undefined && [packedAs, `x-${packedAs}`].includes(encoding)) return response;
   await response.body?.cancel();
   const message = `Cannot read ${shown(url.href)}: its content encoding is ` +
-    `${quote(encoding)}, though "identity" was asked for`;
+    `${quote(encoding)}, expected "identity"`;
   throw new AgentError("upstream", message);
 }
 
-/** An address for people: without its query, which may hold a token. */
+/** An address for people, without its query, which may hold a token. */
 export function shown(address: string): string {
   return address.replace(/[?#].*$/s, "").slice(0, 300);
 }

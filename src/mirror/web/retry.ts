@@ -1,32 +1,34 @@
-// Tries again what failed for a reason that passes: no answer, 429, 5xx, a cut body.
+// Retries transient failures: no answer, 429, 5xx, a cut body.
 
 import { AgentError } from "../../domain/error.ts";
 import type { Wait } from "./time_limits.ts";
 
-/** Executions of one request, the first included. */
+/** Attempts of one request, including the first. */
 export const TRIES_MAX = 3;
-/** Wait before the second try; it doubles for each further one. */
+/** Wait before the second try, milliseconds; it doubles for each further one. */
 export const BACKOFF_MS = 1_000;
-/** Longest wait between two tries. A server that asks for more is not tried again. */
+/** Longest wait between two tries, milliseconds. A server that asks for more is not tried again. */
 export const BACKOFF_MS_MAX = 60_000;
-/** Longest rest that a server may ask for: no answer may keep a host from its index for months. */
+/**
+ * Longest pause that a server may ask for: no answer may cut a host off from its index for months.
+ */
 const RETRY_AFTER_SECONDS_MAX = 24 * 3600;
-/** Part of a wait that is left to chance, so that many agents do not ask in step. */
+/** Random part of a wait, so that many agents do not ask in step. */
 const JITTER = 0.5;
 
 export interface RetryOptions {
   readonly wait: Wait;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: () => number;
   readonly signal?: AbortSignal;
-  /** Whether the attempt that failed got further than those before it; it then counts as the first. */
+  /** Whether the failed attempt got further than those before it, which resets the count. */
   readonly advanced?: () => boolean;
 }
 
-/** Upstream failures that may pass although the server did not say when. */
+/** Transient upstream failures for which the server gave no time. */
 const passing = new WeakSet<AgentError>();
 
-/** A failure that may pass by itself: the code `timeout`, or `upstream` marked as such. */
+/** A failure that may pass: the code `timeout`, or `upstream` marked as transient. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof AgentError)) return false;
   if (error.code === "timeout") return true;
@@ -34,8 +36,8 @@ export function isTransient(error: unknown): boolean {
 }
 
 /**
- * Makes an upstream failure that may pass. `retryAfterSeconds` is the server's own word, 0 when it
- * gave none: that must not reach our own callers, who would try again at once.
+ * Makes a transient upstream failure. `retryAfterSeconds` comes from the server, 0 for none: our
+ * own callers must not see that and retry at once.
  */
 export function transientError(
   message: string,
@@ -49,8 +51,8 @@ export function transientError(
 }
 
 /**
- * Runs `attempt` up to {@linkcode TRIES_MAX} times without an advance, while it fails in a way that
- * may pass.
+ * Runs `attempt` up to {@linkcode TRIES_MAX} times without progress, as long as it fails with a
+ * transient error.
  * @throws what the last attempt threw
  */
 export async function withRetries<T>(
@@ -76,8 +78,8 @@ function backoffMs(tried: number, askedMs: number, chance: number): number {
 }
 
 /**
- * Seconds of a `Retry-After` header, a day at most, 0 when there is none. A date is read by the
- * server's own clock, its `Date` header.
+ * Seconds of a `Retry-After` header, at most a day, 0 for none. A date is read by the server's own
+ * clock, its `Date` header.
  */
 export function retryAfterSeconds(headers: Headers): number {
   const value = headers.get("retry-after")?.trim() ?? "";

@@ -1,33 +1,32 @@
-// Time limits of talking to servers that are not ours, and the waits between tries. They come in as
-// arguments, so that tests may wait in milliseconds.
+// Time limits for foreign servers, and waits between tries. They are arguments, so that tests can
+// wait in milliseconds.
 
 import { AgentError } from "../../domain/error.ts";
 
-/** All in milliseconds. */
 export interface TimeLimits {
-  /** From asking to the head of the answer: name, connection, TLS and first byte. */
+  /** From the request to the head of the answer: name, connection, TLS and first byte. */
   readonly answerMs: number;
   /** Between two parts of a document. */
   readonly idleMs: number;
-  /** For the whole of a document, {@linkcode DOCUMENT_MS} unless given. */
+  /** For a whole document, {@linkcode DOCUMENT_MS} unless given. */
   readonly documentMs?: number;
-  /** In which a download must go on by {@linkcode STALL_BYTES}; there is no limit in total. */
+  /** In which a download must receive {@linkcode STALL_BYTES}; there is no limit on the total. */
   readonly stallMs: number;
 }
 
-/** The limits of an agent at work. */
+/** The limits in production. */
 export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stallMs: 60_000 };
 
-/** Longest time that one document may take, however steadily it comes. */
+/** Longest time for one document, however steadily it arrives. */
 export const DOCUMENT_MS = 120_000;
 
-/** A download that does not bring so many bytes within `stallMs` is given up for now. */
+/** Bytes that a download must receive within `stallMs`, or it stops for now. */
 export const STALL_BYTES = 64 * 1024;
 
-/** Waits; rejects with the reason of the signal when that comes first. */
+/** Waits; rejects with the signal's reason when it fires first. */
 export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>;
 
-/** Waits by the clock of the system. */
+/** Waits by the system clock. */
 export const systemWait: Wait = (ms, signal) =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted();
@@ -42,22 +41,22 @@ export const systemWait: Wait = (ms, signal) =>
     signal?.addEventListener("abort", giveUp, { once: true });
   });
 
-/** A signal that fires when time is up or when the caller gives up. */
+/** A signal that fires at a deadline or when the caller gives up. */
 export interface Deadline {
   readonly signal: AbortSignal;
-  /** Starts the time anew. */
+  /** Restarts the time. */
   extend(ms: number): void;
-  /** Stops the time until it is started anew. */
+  /** Stops the time until it is restarted. */
   hold(): void;
-  /** Ends the watch. Must be called, or the timer keeps the process. */
+  /** Ends the deadline. Must be called, or the timer keeps the process alive. */
   clear(): void;
 }
 
-/** Starts a deadline; `what` is what the error says took too long. */
+/** Starts a deadline; `what` is the action that the error names. */
 export function openDeadline(ms: number, what: string, outer?: AbortSignal): Deadline {
   const controller = new AbortController();
   const expire = (after: number) => () =>
-    controller.abort(new AgentError("timeout", `Cannot ${what}: nothing came for ${after} ms`));
+    controller.abort(new AgentError("timeout", `Cannot ${what}: nothing arrived for ${after} ms`));
   const giveUp = () => controller.abort(abortedError(what, outer));
   let timer = setTimeout(expire(ms), ms);
   if (outer?.aborted) giveUp();

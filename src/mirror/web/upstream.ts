@@ -1,4 +1,4 @@
-// The index on a web server: conditional requests, bounded bodies, tries again what may pass.
+// The index on a web server: conditional requests, bounded bodies, retries.
 
 import { AgentError } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
@@ -13,16 +13,15 @@ import {
 } from "../upstream.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
 
-/** How the web server is asked. */
 export interface WebUpstreamOptions {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly wait: Wait;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: () => number;
 }
 
-/** @throws {AgentError} `invalid_argument` for an address that may not be the index */
+/** @throws {AgentError} `invalid_argument` for an address that cannot be the index */
 export function openWebUpstream(address: string, options: WebUpstreamOptions): Upstream {
   const base = parseBase(address, options.web.reach.allowHttp);
   return {
@@ -41,7 +40,7 @@ function parseBase(address: string, allowHttp: boolean): URL {
   // Only the host is repeated: the rest may hold a password or a token.
   const refuse = (reason: string) =>
     new AgentError("invalid_argument", `Cannot use ${url?.host ?? "it"} as the index: ${reason}`);
-  if (url === null) throw refuse("it is no address");
+  if (url === null) throw refuse("it is not an address");
   if (url.username !== "" || url.password !== "") throw refuse("it holds a user name or password");
   if (url.search !== "" || url.hash !== "") throw refuse("it has a query or a fragment");
   if (url.protocol !== "https:" && !allowHttp) {
@@ -75,7 +74,7 @@ async function readOnce(
       return { kind: "unchanged" };
     }
     if (response.status === 404 || response.status === 410) {
-      // The body is whatever the server says to browsers, often HTML.
+      // The body is meant for browsers, often HTML.
       await response.body?.cancel();
       return { kind: "not_found" };
     }
@@ -96,7 +95,7 @@ async function readOnce(
   }
 }
 
-/** What an older version has kept without looking at it is not shown to the server either. */
+/** Drops validators that cannot be sent, such as those an older version kept unchecked. */
 function conditions(known: Validators | null): Record<string, string> {
   const etag = keptValidator(known?.etag ?? null);
   const modified = keptValidator(known?.last_modified ?? null);
@@ -120,7 +119,7 @@ async function readBody(
   let size = 0;
   deadline.extend(idleMs);
   try {
-    // A server may say nothing of the length, or another one, so bytes are counted as well.
+    // A server may send no length, or a wrong one, so bytes are counted as well.
     if (Number(response.headers.get("content-length") ?? 0) > DOCUMENT_BYTES_MAX) throw tooLarge();
     for await (const part of response.body ?? []) {
       size += part.byteLength;
