@@ -13,7 +13,7 @@ import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { StopArguments } from "../host/vmadm/operations.ts";
+import type { StopOptions } from "../host/vmadm/operations.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import type { Now } from "../domain/instant.ts";
@@ -169,7 +169,7 @@ function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObje
   return machine;
 }
 
-function stopOptions(options: JsonValue | undefined): StopArguments {
+function stopOptions(options: JsonValue | undefined): StopOptions {
   const findings = openFindings();
   const shape = { checks: STOP_CHECKS, required: [] };
   const read = readObject(options ?? {}, "options", shape, findings) ?? {};

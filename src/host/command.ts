@@ -102,7 +102,7 @@ export async function runCommand(
 }
 
 /** What ends a program early, and what is thrown then. */
-interface Watch {
+interface ProgramWatch {
   /** Takes note of bytes that were read; false once there are too many. */
   count(bytes: number): boolean;
   /** Throws when the program was ended early. */
@@ -118,7 +118,7 @@ function watchGroup(
   leader: Deno.ChildProcess,
   program: string,
   options: CommandOptions,
-): Watch {
+): ProgramWatch {
   const { deadlineMs, signal, outputBytesMax = OUTPUT_BYTES_MAX } = options;
   const action = `Cannot run ${JSON.stringify(program)}`;
   const { promise: lost, reject } = Promise.withResolvers<never>();

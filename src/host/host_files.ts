@@ -29,7 +29,7 @@ export interface FileStatus {
 }
 
 /** A file that was made by HostFiles.create() and is still being written. */
-export interface NewFile {
+export interface HostFileWriter {
   readonly status: FileStatus;
   /** Writes all of these bytes at the end. */
   write(bytes: Uint8Array): Promise<void>;
@@ -47,7 +47,7 @@ export interface HostFiles {
   /** Bytes that may still be written below a folder; a quota counts. */
   freeBytes(folder: string): Promise<number>;
   /** Makes a file where nothing was. @throws {AgentError} `conflict` when anything is there */
-  create(path: string): Promise<NewFile>;
+  create(path: string): Promise<HostFileWriter>;
   /**
    * Digests of a plain file; null when something else is there, or a file with several names where
    * status() cannot know that.
@@ -132,7 +132,7 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-async function createFile(path: string): Promise<NewFile> {
+async function createFile(path: string): Promise<HostFileWriter> {
   const { open } = await import("node:fs/promises");
   const { constants: { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } } = await import("node:fs");
   const handle = await told("create", path, async () => {

@@ -8,7 +8,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
 import { abortedError, checkAborted } from "./abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./command.ts";
-import { type HostFiles, localFiles, type NewFile } from "./host_files.ts";
+import { type HostFiles, type HostFileWriter, localFiles } from "./host_files.ts";
 import { type Locks, openLocks } from "./turns.ts";
 import { isUuid } from "../domain/id.ts";
 import { isJsonObject } from "../domain/json.ts";
@@ -156,10 +156,10 @@ function withQuotas(files: HostFiles, stateDir: string): HostFiles {
 
 /** A file that stops growing where its zone has no room left. */
 function withQuota(
-  file: NewFile,
+  file: HostFileWriter,
   path: string,
   roomOf: (path: string) => Promise<number>,
-): NewFile {
+): HostFileWriter {
   let allowed = 0;
   return {
     ...file,

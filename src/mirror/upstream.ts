@@ -24,7 +24,7 @@ export type UpstreamAnswer =
   | { readonly kind: "unchanged" }
   | { readonly kind: "not_found" };
 
-export interface ReadOptions {
+export interface UpstreamReadOptions {
   /** Validators of the stored document; null to read it unconditionally. */
   readonly known: Validators | null;
   readonly signal?: AbortSignal;
@@ -42,5 +42,5 @@ export interface Upstream {
    * Reads one document. Names in `path` must have been checked.
    * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
    */
-  read(path: string, options: ReadOptions): Promise<UpstreamAnswer>;
+  read(path: string, options: UpstreamReadOptions): Promise<UpstreamAnswer>;
 }

@@ -30,7 +30,7 @@ export function canonicalSubcommand(word: string): string {
 }
 
 /** A call without its subcommand. */
-export interface VmadmCall {
+export interface SimulatedCall {
   readonly flags: ReadonlySet<string>;
   readonly values: ReadonlyMap<string, string>;
   readonly words: readonly string[];
@@ -54,7 +54,7 @@ const LONG: Readonly<Record<string, string>> = {
 };
 
 /** Reads the words after a subcommand. */
-export function parseCall(args: readonly string[]): VmadmCall {
+export function parseCall(args: readonly string[]): SimulatedCall {
   const flags = new Set<string>();
   const values = new Map<string, string>();
   const words: string[] = [];
@@ -83,7 +83,7 @@ export function parseCall(args: readonly string[]): VmadmCall {
 }
 
 /** The fields of an option such as `-o uuid,alias`, or null without it. */
-export function fieldsOf(call: VmadmCall, option: string): string[] | null {
+export function fieldsOf(call: SimulatedCall, option: string): string[] | null {
   const value = call.values.get(option);
   return value === undefined ? null : value.split(",").filter((field) => field !== "");
 }

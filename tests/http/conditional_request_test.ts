@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
-  documentWish,
+  documentConditions,
   matchedEncoding,
   preferredEncoding,
 } from "../../src/http/request/conditional_request.ts";
@@ -73,7 +73,10 @@ Deno.test("an entity tag matches weakly, in lists, under every encoding, and onl
   ];
   for (const [header, expected] of cases) {
     const headers = new Headers({ "if-none-match": header });
-    assertEquals([header, matchedEncoding(documentWish(headers), DOCUMENT)], [header, expected]);
+    assertEquals([header, matchedEncoding(documentConditions(headers), DOCUMENT)], [
+      header,
+      expected,
+    ]);
   }
 });
 
@@ -81,7 +84,7 @@ Deno.test("of several tags that match, the one of the wanted encoding is answere
   const list = `"${SHA256}", "${SHA256}-br", "${SHA256}-gzip"`;
   for (const coding of ["identity", "gzip", "br"] as const) {
     const headers = new Headers({ "if-none-match": list, "accept-encoding": coding });
-    assertEquals(matchedEncoding(documentWish(headers), DOCUMENT), coding);
+    assertEquals(matchedEncoding(documentConditions(headers), DOCUMENT), coding);
   }
 });
 
@@ -99,11 +102,11 @@ Deno.test("If-Modified-Since counts in the three forms of an HTTP date, and in n
   ];
   for (const [header, matches] of cases) {
     const headers = new Headers({ "if-modified-since": header });
-    assertEquals([header, matchedEncoding(documentWish(headers), DOCUMENT) !== undefined], [
+    assertEquals([header, matchedEncoding(documentConditions(headers), DOCUMENT) !== undefined], [
       header,
       matches,
     ]);
   }
   const both = { "if-modified-since": "Fri, 02 Oct 2026 00:00:00 GMT", "if-none-match": '"x"' };
-  assertEquals(matchedEncoding(documentWish(new Headers(both)), DOCUMENT), undefined);
+  assertEquals(matchedEncoding(documentConditions(new Headers(both)), DOCUMENT), undefined);
 });

@@ -1,13 +1,13 @@
 // The limits of connections, with a clock that is the test's.
 
 import { assert, assertEquals } from "@std/assert";
-import { ConnectionWatch } from "../../src/http/listen/connection_watch.ts";
+import { WatchedConnections } from "../../src/http/listen/connection_watch.ts";
 import { SHORT_LIMITS as SHORT } from "./doors.ts";
 
 Deno.test("ConnectionWatch counts what it could not close, and holds it against its peer", () => {
   const limits = { ...SHORT, connectionsMax: 32 };
   let nowMs = 0;
-  const watch = new ConnectionWatch(limits, () => nowMs);
+  const watch = new WatchedConnections(limits, () => nowMs);
   const look = () => {
     nowMs += 1001;
     watch.sweep();
@@ -36,7 +36,7 @@ Deno.test("ConnectionWatch counts what it could not close, and holds it against 
 Deno.test("ConnectionWatch keeps each state to its own limit", () => {
   let nowMs = 0;
   const limits = { connectionsMax: 10, headSeconds: 1, idleSeconds: 5, answerSeconds: 9 };
-  const watch = new ConnectionWatch(limits, () => nowMs);
+  const watch = new WatchedConnections(limits, () => nowMs);
   const cut: string[] = [];
   const open = (name: string) => {
     const one = watch.open(() => {

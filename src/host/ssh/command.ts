@@ -97,7 +97,7 @@ interface FarCommand {
   readonly options: Omit<CommandOptions, "env" | "cwd">;
 }
 
-type Attempt =
+type SshRun =
   | { readonly kind: "ended"; readonly result: CommandResult }
   | { readonly kind: "not_begun" | "cut_off"; readonly words: string };
 
@@ -113,7 +113,7 @@ async function attempt({ connection, newMark, program, args, options }: FarComma
     ["/bin/sh", "-c", SCRIPT, "zonewright", mark, `${limit}`, end, `${bytes.length}`, program]
       .concat(args),
   );
-  return await connection.session(options.signal, async (ssh): Promise<Attempt> => {
+  return await connection.session(options.signal, async (ssh): Promise<SshRun> => {
     checkAborted(action, options.signal);
     try {
       const all = [...ssh, "-T", "--", host.destination, `exec ${line}`];
@@ -133,7 +133,7 @@ async function attempt({ connection, newMark, program, args, options }: FarComma
  * @param missing message for a program that is not there
  * @throws {AgentError} `host` when the program is not there
  */
-function readAttempt(result: CommandResult, mark: string, missing: string): Attempt {
+function readAttempt(result: CommandResult, mark: string, missing: string): SshRun {
   const { stdout, stderr, durationMs } = result;
   const begun = `${mark} begin\n`;
   const at = stderr.indexOf(begun);
@@ -162,7 +162,7 @@ function readAttempt(result: CommandResult, mark: string, missing: string): Atte
 
 function brokenSession(
   { connection, program, options }: FarCommand,
-  { kind, words }: Exclude<Attempt, { kind: "ended" }>,
+  { kind, words }: Exclude<SshRun, { kind: "ended" }>,
 ): AgentError {
   const action = `Cannot run ${JSON.stringify(program)} on ${addressOf(connection.host)}`;
   const what = kind === "not_begun"

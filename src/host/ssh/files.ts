@@ -4,18 +4,18 @@
 // are about the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
-import type { Digests, HostFiles, NewFile } from "../host_files.ts";
+import type { Digests, HostFiles, HostFileWriter } from "../host_files.ts";
 import { moveWithin, removeWithin, type RunProgram } from "../folder_script.ts";
 import { ATTRIBUTE, attributesOf, OPEN, PACKET } from "./packet.ts";
 import {
   answered,
-  type Ask,
   askIn,
   closeHandle,
   fileStatus,
   freeBytesOf,
   open,
   type RemoteSession,
+  type SftpCall,
   statusOf,
   syncHandle,
   there,
@@ -138,7 +138,7 @@ const FULL_BYTES = 1024 * 1024;
  * Makes a file where nothing was.
  * @throws {AgentError} `conflict` when anything is there
  */
-async function createFarFile(session: RemoteSession, path: string): Promise<NewFile> {
+async function createFarFile(session: RemoteSession, path: string): Promise<HostFileWriter> {
   const flags = OPEN.write | OPEN.create | OPEN.exclusive;
   const here = askIn(session);
   const handle = await open(here, { verb: "create", path, flags }).catch(async (cause) => {
@@ -192,7 +192,7 @@ async function createFarFile(session: RemoteSession, path: string): Promise<NewF
 }
 
 /** The protocol has no word for a full disk: whether it is one, the free space says. */
-async function fullOr(ask: Ask, path: string, cause: unknown): Promise<unknown> {
+async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unknown> {
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);
   if (free >= FULL_BYTES) return cause;

@@ -99,8 +99,8 @@ export function fieldsOf(bytes: Uint8Array): Fields {
   return fields;
 }
 
-/** Attributes of a file, as far as the server told them. */
-export interface Attributes {
+/** The attributes of a file, as far as the server told them. */
+export interface FileAttributes {
   readonly size: number;
   readonly owner: number;
   /** Type and permission bits, as `st_mode` has them. */
@@ -108,7 +108,7 @@ export interface Attributes {
 }
 
 /** @throws {AgentError} `host` when size, owner or permissions are missing */
-export function attributesOf(fields: Fields): Attributes {
+export function attributesOf(fields: Fields): FileAttributes {
   const flags = fields.u32();
   const wanted = ATTRIBUTE.size | ATTRIBUTE.owner | ATTRIBUTE.permissions;
   if ((flags & wanted) !== wanted) {

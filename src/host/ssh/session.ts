@@ -5,11 +5,11 @@ import { AgentError } from "../../domain/error.ts";
 import { killGroup } from "../program.ts";
 import {
   ATTRIBUTE,
-  type Attributes,
   attributesOf,
   type Field,
   type Fields,
   fieldsOf,
+  type FileAttributes,
   PACKET,
   packet,
   STATUS,
@@ -25,7 +25,7 @@ const SILENCE_MS_MAX = 120_000;
 const PROTOCOL_VERSION = 3;
 
 /** One answer. */
-export interface Answer {
+export interface SftpAnswer {
   readonly kind: number;
   readonly fields: Fields;
 }
@@ -40,7 +40,7 @@ export interface RemoteSession {
    * Sends a request; its number comes before the fields.
    * @returns when it was handed on, with its answer still to come
    */
-  send(kind: number, fields: readonly Field[]): Promise<{ readonly answer: Promise<Answer> }>;
+  send(kind: number, fields: readonly Field[]): Promise<{ readonly answer: Promise<SftpAnswer> }>;
   close(): Promise<void>;
 }
 
@@ -53,9 +53,9 @@ export async function openRemoteSession(
   child: Deno.ChildProcess,
   failure: (words: string) => AgentError,
 ): Promise<RemoteSession> {
-  const waiting = new Map<number, PromiseWithResolvers<Answer>>();
+  const waiting = new Map<number, PromiseWithResolvers<SftpAnswer>>();
   const writer = child.stdin.getWriter();
-  const hello = Promise.withResolvers<Answer>();
+  const hello = Promise.withResolvers<SftpAnswer>();
   const silence = watchSilence(() => end("it gave no answer for too long"));
   let error: AgentError | undefined;
   let last = 0;
@@ -92,7 +92,7 @@ export async function openRemoteSession(
     },
     async send(kind, fields) {
       if (error !== undefined) throw error;
-      const answer = Promise.withResolvers<Answer>();
+      const answer = Promise.withResolvers<SftpAnswer>();
       // Whoever has handed on a request may come back for its answer much later.
       answer.promise.catch(() => {});
       last = (last + 1) % 2 ** 32;
@@ -186,10 +186,10 @@ export interface Request {
 }
 
 /** Null when nothing has that name. */
-export type Ask = (request: Request) => Promise<Fields | null>;
+export type SftpCall = (request: Request) => Promise<Fields | null>;
 
 /** Requests of one session; a handle belongs to its own. */
-export function askIn(session: RemoteSession): Ask {
+export function askIn(session: RemoteSession): SftpCall {
   return async (request) => {
     const { answer } = await session.send(request.kind, request.fields);
     return answered(request, await answer);
@@ -200,7 +200,10 @@ export function askIn(session: RemoteSession): Ask {
  * The answer's own fields, or null when nothing has that name.
  * @throws {AgentError} `host` when the server refused, or answered something else
  */
-export function answered({ verb, path, answer }: Request, { kind, fields }: Answer): Fields | null {
+export function answered(
+  { verb, path, answer }: Request,
+  { kind, fields }: SftpAnswer,
+): Fields | null {
   const action = `Cannot ${verb} ${JSON.stringify(path)} on the host`;
   if (kind !== PACKET.status) {
     if (kind === answer) return fields;
@@ -214,7 +217,7 @@ export function answered({ verb, path, answer }: Request, { kind, fields }: Answ
 }
 
 /** Asks about what must be there. @throws {AgentError} `host` when it is not */
-export async function there(request: Request, ask: Ask): Promise<Fields> {
+export async function there(request: Request, ask: SftpCall): Promise<Fields> {
   const fields = await ask(request);
   if (fields !== null) return fields;
   const { verb, path } = request;
@@ -222,7 +225,7 @@ export async function there(request: Request, ask: Ask): Promise<Fields> {
 }
 
 /** What stands at a path; null when nothing does. */
-export async function statusOf(ask: Ask, path: string): Promise<FileStatus | null> {
+export async function statusOf(ask: SftpCall, path: string): Promise<FileStatus | null> {
   const request = { verb: "look at", path, kind: PACKET.lstat, fields: [path] };
   const fields = await ask({ ...request, answer: PACKET.attributes });
   return fields === null ? null : fileStatus(attributesOf(fields));
@@ -232,13 +235,13 @@ export async function statusOf(ask: Ask, path: string): Promise<FileStatus | nul
  * The protocol tells neither device and inode nor how many names a file has. So two files of one
  * kind and owner look the same here, and zone_copy.ts relies on where a name lies instead.
  */
-export function fileStatus({ size, owner, mode }: Attributes): FileStatus {
+export function fileStatus({ size, owner, mode }: FileAttributes): FileStatus {
   const kind = FILE_KINDS[mode & TYPE_BITS] ?? "other";
   return { kind, identity: `${kind} of ${owner}`, size, links: 1, mode: mode & 0o7777, owner };
 }
 
 /** Bytes that may still be written below a folder. @throws {AgentError} `host` */
-export async function freeBytesOf(ask: Ask, path: string): Promise<number> {
+export async function freeBytesOf(ask: SftpCall, path: string): Promise<number> {
   const request = { verb: "ask for the free space of", path, kind: PACKET.extended };
   const fields = ["statvfs@openssh.com", path];
   const found = await there({ ...request, fields, answer: PACKET.extended_reply }, ask);
@@ -255,7 +258,7 @@ export async function freeBytesOf(ask: Ask, path: string): Promise<number> {
  * @throws {AgentError} `host`
  */
 export async function open(
-  ask: Ask,
+  ask: SftpCall,
   { verb, path, flags }: { verb: string; path: string; flags: number },
 ): Promise<Uint8Array> {
   const fields = [path, flags, ATTRIBUTE.permissions, FIRST_MODE];
@@ -264,12 +267,12 @@ export async function open(
 }
 
 /** Waits until what was opened is on the disk. @throws {AgentError} `host` */
-export async function syncHandle(ask: Ask, path: string, handle: Uint8Array): Promise<void> {
+export async function syncHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
   const fields = ["fsync@openssh.com", handle];
   await there({ verb: "sync", path, kind: PACKET.extended, fields }, ask);
 }
 
 /** Gives a handle back. @throws {AgentError} `host` */
-export async function closeHandle(ask: Ask, path: string, handle: Uint8Array): Promise<void> {
+export async function closeHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
   await there({ verb: "close", path, kind: PACKET.close, fields: [handle] }, ask);
 }

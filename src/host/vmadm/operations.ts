@@ -319,7 +319,7 @@ export async function boot(
 }
 
 /** How a machine is stopped: at once, or with so many seconds for its guest. */
-export interface StopArguments {
+export interface StopOptions {
   force?: boolean;
   timeoutSeconds?: number;
 }
@@ -328,7 +328,7 @@ export interface StopArguments {
 export async function stop(
   host: VmadmHost,
   uuid: MachineUuid,
-  { force = false, timeoutSeconds }: StopArguments,
+  { force = false, timeoutSeconds }: StopOptions,
   signal: Signal,
 ): Promise<void> {
   const given = timeoutSeconds === undefined || force ? [] : ["-t", String(timeoutSeconds)];

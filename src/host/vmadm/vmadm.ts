@@ -86,7 +86,7 @@ export interface Vmadm {
    * Stops a machine; one that is stopped already is left as it is. The guest has 180 seconds, or
    * `timeoutSeconds`, and is then forced.
    */
-  stop(uuid: MachineUuid, args: power.StopArguments, o?: CallOptions): Promise<void>;
+  stop(uuid: MachineUuid, args: power.StopOptions, o?: CallOptions): Promise<void>;
   /**
    * Starts a running machine anew, by its guest or, with `force`, at once. A medium that was given at
    * boot is lost, but for a kvm machine with `force`: that is a reset, which only vmadm can do. Tasks

@@ -49,7 +49,7 @@ export async function waitForVnc(
   }
 }
 
-type Attempt =
+type BannerRead =
   | { readonly kind: "answered"; readonly address: VncAddress }
   | { readonly kind: "not_yet"; readonly seen: string };
 
@@ -58,7 +58,7 @@ async function attemptVnc(
   uuid: MachineUuid,
   bannerMs: number,
   signal: AbortSignal,
-): Promise<Attempt> {
+): Promise<BannerRead> {
   let address: VncAddress | null;
   try {
     address = await vmadm.infoVnc(uuid, { signal });

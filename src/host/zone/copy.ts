@@ -8,7 +8,7 @@ import {
   brokenPromise,
   type Digests,
   type FileStatus,
-  type NewFile,
+  type HostFileWriter,
   type PromisedDigests,
 } from "../host_files.ts";
 import { openPlainFile, type PlainFile } from "../plain_file.ts";
@@ -82,7 +82,7 @@ export async function copyFile(
 /** A copy that is under way. */
 interface Copying {
   readonly source: PlainFile;
-  readonly copy: NewFile;
+  readonly copy: HostFileWriter;
   /** As errors begin. */
   readonly action: string;
   /** Whether the copy has, or may have, its final name. */
@@ -210,7 +210,7 @@ async function checkSameFile(
   transport: Transport,
   root: ZoneFolder,
   path: string,
-  file: NewFile,
+  file: HostFileWriter,
   action: string,
 ): Promise<void> {
   await checkSameFolder(transport, root);

@@ -75,7 +75,7 @@ const NAMED_MAX = 32;
 const WORDS_CHARS_MAX = 200;
 
 /** What a program says, or why it said nothing. */
-type Answer = { readonly text: string } | { readonly unasked: string };
+type ProgramOutput = { readonly text: string } | { readonly unasked: string };
 
 /**
  * Refuses a payload that the host cannot serve.
@@ -166,7 +166,7 @@ async function answerOf(
   run: Transport["zfs"],
   args: readonly string[],
   signal: AbortSignal | undefined,
-): Promise<Answer> {
+): Promise<ProgramOutput> {
   let result: CommandResult;
   try {
     result = await run(args, {

@@ -62,13 +62,13 @@ export async function bridgeConsole(
   }
 }
 
-interface Session {
+interface ConsoleSession {
   /** Closes both sides; the first reason counts. */
   end(code: number, reason: string): void;
   readonly closed: Promise<ConsoleEnd>;
 }
 
-function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: number): Session {
+function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: number): ConsoleSession {
   const { promise: closed, resolve } = Promise.withResolvers<ConsoleEnd>();
   const bytes = { toClient: 0, fromClient: 0 };
   let ended = false;
@@ -151,7 +151,7 @@ async function carryFromClient(
 /** Takes what a client sends, one piece after the other, as far as the console has room for it. */
 function openWriter(
   stream: ConsoleStream,
-  end: Session["end"],
+  end: ConsoleSession["end"],
 ): (bytes: Uint8Array<ArrayBuffer>) => void {
   let waiting = 0;
   let ended = false;

@@ -50,7 +50,7 @@ export interface FramePart {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-interface Frame {
+interface WebSocketFrame {
   readonly opcode: FramePart["opcode"];
   readonly last: boolean;
   readonly mask: Uint8Array;
@@ -71,7 +71,7 @@ export function openFrameReader(): (
 ) => Generator<FramePart, void, void> {
   const head = new Uint8Array(HEAD_BYTES_MAX);
   let headSize = 0;
-  let frame: Frame | undefined;
+  let frame: WebSocketFrame | undefined;
   /** Whether a message has begun and not ended. */
   let within = false;
   return function* (piece) {
@@ -106,7 +106,7 @@ function headLength([, second = 0]: Uint8Array, known: number): number {
 }
 
 /** @throws {FrameError} */
-function parseHead(head: Uint8Array, within: boolean): Frame {
+function parseHead(head: Uint8Array, within: boolean): WebSocketFrame {
   const [first = 0, second = 0] = head;
   const opcode = opcodeOf(first & OPCODE_BITS, within);
   const last = (first & FIN) !== 0;
@@ -147,7 +147,7 @@ function opcodeOf(opcode: number, within: boolean): FramePart["opcode"] {
   }
 }
 
-function unmask(bytes: Uint8Array, frame: Frame): void {
+function unmask(bytes: Uint8Array, frame: WebSocketFrame): void {
   const { mask } = frame;
   for (let at = 0; at < bytes.length; at++) {
     bytes[at] = (bytes[at] ?? 0) ^ (mask[(frame.at + at) % MASK_BYTES] ?? 0);

@@ -34,7 +34,7 @@ export interface ConsoleTickets {
 }
 
 /** What is kept of a ticket. */
-interface Kept {
+interface KeptTicket {
   /** SHA-256 of its text. */
   readonly digest: Uint8Array;
   readonly uuid: MachineUuid;
@@ -55,7 +55,7 @@ export function openConsoleTickets(
   nowMs: () => number,
 ): ConsoleTickets {
   // In the order in which they end.
-  let kept: readonly Kept[] = [];
+  let kept: readonly KeptTicket[] = [];
   const forgetEnded = () => {
     const now = nowMs();
     kept = kept.filter(({ endMs }) => endMs > now);
@@ -86,7 +86,7 @@ export function openConsoleTickets(
 }
 
 /** Every digest is compared to its end: how long it takes tells nothing of any ticket. */
-function isSame(one: Kept, digest: Uint8Array, uuid: MachineUuid): boolean {
+function isSame(one: KeptTicket, digest: Uint8Array, uuid: MachineUuid): boolean {
   return timingSafeEqual(one.digest, digest) && one.uuid === uuid;
 }
 

@@ -58,7 +58,7 @@ export interface WatchedConnection {
   closed(): void;
 }
 
-interface Entry {
+interface ConnectionRecord {
   readonly cut: () => void;
   /** Of the caller; see peerNetwork(). Undefined of this host. */
   readonly peer: string | undefined;
@@ -73,18 +73,18 @@ interface Entry {
 }
 
 /** The connections of one agent. */
-export class ConnectionWatch {
+export class WatchedConnections {
   readonly #limits: ConnectionLimits;
   readonly #nowMs: () => number;
-  readonly #all = new Set<Entry>();
+  readonly #all = new Set<ConnectionRecord>();
   /** In the order in which they fell silent. */
-  readonly #quiet = new Set<Entry>();
+  readonly #quiet = new Set<ConnectionRecord>();
   /** In the order in which their answers were made. */
-  readonly #answering = new Set<Entry>();
+  readonly #answering = new Set<ConnectionRecord>();
   /** Cut since the last look; most of them are closed by the next one. */
-  #cutting = new Set<Entry>();
+  #cutting = new Set<ConnectionRecord>();
   /** Cut, and not closed in time. */
-  readonly #held = new Set<Entry>();
+  readonly #held = new Set<ConnectionRecord>();
   readonly #sweeping: ReturnType<typeof setInterval>;
 
   /** @param nowMs a clock that never goes back */
@@ -110,7 +110,7 @@ export class ConnectionWatch {
   open(cut: () => void, peer?: string): WatchedConnection | undefined {
     if (this.#holdsMany(peer)) return undefined;
     if (this.count >= this.#limits.connectionsMax && !this.#makeRoom()) return undefined;
-    const entry: Entry = {
+    const entry: ConnectionRecord = {
       cut,
       peer,
       sinceMs: this.#nowMs(),
@@ -147,7 +147,7 @@ export class ConnectionWatch {
   }
 
   /** Puts an entry, which has just changed, where its state belongs. */
-  #place(entry: Entry): void {
+  #place(entry: ConnectionRecord): void {
     this.#quiet.delete(entry);
     this.#answering.delete(entry);
     if (entry.atWork > 0 || !this.#all.has(entry)) return;
@@ -156,7 +156,7 @@ export class ConnectionWatch {
   }
 
   /** Begins the silence of a quiet entry anew, because its caller still takes what it was answered. */
-  #keep(entry: Entry): void {
+  #keep(entry: ConnectionRecord): void {
     if (!this.#quiet.has(entry)) return;
     const nowMs = this.#nowMs();
     if (nowMs - entry.takenAtMs > this.#limits.answerSeconds * 1000) return;
@@ -172,7 +172,7 @@ export class ConnectionWatch {
     return held >= Math.max(Math.floor(this.#limits.connectionsMax / HELD_SHARE), 1);
   }
 
-  #forget(entry: Entry): void {
+  #forget(entry: ConnectionRecord): void {
     this.#cutting.delete(entry);
     this.#held.delete(entry);
     this.#all.delete(entry);
@@ -189,7 +189,7 @@ export class ConnectionWatch {
     return true;
   }
 
-  #cut(entry: Entry): void {
+  #cut(entry: ConnectionRecord): void {
     this.#forget(entry);
     this.#cutting.add(entry);
     entry.cut();

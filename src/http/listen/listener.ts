@@ -7,7 +7,7 @@ import type { TlsIdentity } from "./tls.ts";
 import type { SocketRights } from "./unix_socket.ts";
 
 /** Where a door is. */
-export type Place =
+export type ListenPlace =
   | {
     readonly kind: "tcp";
     readonly hostname: string;
@@ -18,7 +18,7 @@ export type Place =
   | { readonly kind: "socket"; readonly path: string; readonly rights: SocketRights };
 
 /** What is known of the connection that a request has come by. */
-export interface Origin {
+export interface ConnectionOrigin {
   readonly remote: Deno.Addr;
   /** Whether TLS was spoken on it; request.url does not always say so. */
   readonly secure: boolean;
@@ -28,7 +28,7 @@ export interface Origin {
 
 /** What answers: the application, and what is said when it fails. */
 export interface Answering {
-  answer(request: Request, origin: Origin): Response | Promise<Response>;
+  answer(request: Request, origin: ConnectionOrigin): Response | Promise<Response>;
   failed(error: unknown): Response;
 }
 
@@ -59,7 +59,7 @@ export function peerNetwork(address: string): string {
 }
 
 /** A place as messages and the log name it. */
-export function placeText(place: Place): string {
+export function placeText(place: ListenPlace): string {
   if (place.kind === "socket") return `unix:${place.path}`;
   const { hostname, port, tls } = place;
   const scheme = tls === undefined ? "http" : "https";
@@ -67,7 +67,7 @@ export function placeText(place: Place): string {
 }
 
 /** The error of a place at which nobody can listen. */
-export function cannotListen(place: Place, error: unknown): AgentError {
+export function cannotListen(place: ListenPlace, error: unknown): AgentError {
   const message = `Cannot listen on ${placeText(place)}: ${messageOf(error)}`;
   return new AgentError("conflict", message, { cause: error });
 }

@@ -6,10 +6,16 @@ import type { Log } from "../../metrics/log.ts";
 import type { HttpEnv } from "../context.ts";
 import {
   type ConnectionLimits,
-  ConnectionWatch,
   DEFAULT_CONNECTION_LIMITS,
+  WatchedConnections,
 } from "./connection_watch.ts";
-import { type Answering, type Door, type Origin, type Place, placeText } from "./listener.ts";
+import {
+  type Answering,
+  type ConnectionOrigin,
+  type Door,
+  type ListenPlace,
+  placeText,
+} from "./listener.ts";
 import { errorResponse } from "../request/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
@@ -67,14 +73,14 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
   const { tcp, socketPath, log, tls } = options;
   if (tcp !== null) refuseOpenPort(tcp.hostname, options);
   const relayed = options.relayed ?? !servesConnections();
-  const watch = new ConnectionWatch(options.connections ?? DEFAULT_CONNECTION_LIMITS);
+  const watch = new WatchedConnections(options.connections ?? DEFAULT_CONNECTION_LIMITS);
   const answering: Answering = {
     answer: (request, origin) => answer(app, request, origin),
     failed: (error) => failed(error, log),
   };
   const doors: Door[] = [];
   const urls: string[] = [];
-  const open = async (place: Place) => {
+  const open = async (place: ListenPlace) => {
     const door = await openWatchedDoor(place, answering, { watch, relayed, log });
     doors.push(door);
     urls.push(placeText(place.kind === "tcp" ? { ...place, port: door.port ?? 0 } : place));
@@ -118,7 +124,11 @@ function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions)
   throw new AgentError("forbidden", message);
 }
 
-function answer(app: App, request: Request, origin: Origin): Response | Promise<Response> {
+function answer(
+  app: App,
+  request: Request,
+  origin: ConnectionOrigin,
+): Response | Promise<Response> {
   const response = app.fetch(request, origin);
   if (request.method !== "HEAD") return response;
   return Promise.resolve(response).then(headAnswer);

@@ -4,15 +4,15 @@
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
 import { keepAccepting, openConnectionLog } from "./accept_loop.ts";
-import type { ConnectionWatch, WatchedConnection } from "./connection_watch.ts";
+import type { WatchedConnection, WatchedConnections } from "./connection_watch.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
 import {
   type Answering,
   BACKLOG,
   cannotListen,
   type Door,
+  type ListenPlace,
   peerNetwork,
-  type Place,
   within,
 } from "./listener.ts";
 import {
@@ -40,7 +40,7 @@ const NO_ROOM = new TextEncoder().encode(
 
 /** How a door takes its connections. */
 interface DoorOptions {
-  readonly watch: ConnectionWatch;
+  readonly watch: WatchedConnections;
   /** Whether the agent carries the bytes itself, for a runtime that serves no single connection. */
   readonly relayed: boolean;
   readonly log: Log;
@@ -48,7 +48,7 @@ interface DoorOptions {
 
 /** Opens it. @throws {AgentError} `conflict` when the place is taken */
 export async function openWatchedDoor(
-  place: Place,
+  place: ListenPlace,
   answering: Answering,
   { watch, relayed, log }: DoorOptions,
 ): Promise<Door> {
@@ -71,7 +71,7 @@ export async function openWatchedDoor(
   };
 }
 
-async function listenAt(place: Place): Promise<Deno.Listener> {
+async function listenAt(place: ListenPlace): Promise<Deno.Listener> {
   if (place.kind === "socket") {
     const bind = (path: string) => Deno.listen({ transport: "unix", path });
     return await bindSocket(place.path, place.rights, bind, (listener) => listener.close());
@@ -126,7 +126,7 @@ function openHandling(
 function openCarrier(
   answering: Answering,
   { serve, secure }: Serving,
-  watch: ConnectionWatch,
+  watch: WatchedConnections,
   log: Log,
 ): Carrier {
   const open = new Map<ServedConnection, WatchedConnection>();

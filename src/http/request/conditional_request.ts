@@ -18,14 +18,14 @@ const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
 const LEAST_WEIGHT = 0.0001;
 
 /** What the header of a request says of the document that it asks for; null of what was not sent. */
-export interface DocumentWish {
+export interface DocumentConditions {
   readonly noneMatch: string | null;
   readonly modifiedSince: string | null;
   readonly acceptEncoding: string | null;
 }
 
 /** Reads it from a header. */
-export function documentWish(headers: Headers): DocumentWish {
+export function documentConditions(headers: Headers): DocumentConditions {
   return {
     noneMatch: headers.get("if-none-match"),
     modifiedSince: headers.get("if-modified-since"),
@@ -37,7 +37,10 @@ export function documentWish(headers: Headers): DocumentWish {
  * The answer to a request for a document: what was asked for, or a 304.
  * @returns undefined when the answer has to be made first, see {@linkcode answerDocument}
  */
-export function heldAnswer(wish: DocumentWish, document: ServedDocument): Response | undefined {
+export function heldAnswer(
+  wish: DocumentConditions,
+  document: ServedDocument,
+): Response | undefined {
   const matched = matchedEncoding(wish, document);
   if (matched !== undefined) return document.notModified(matched);
   return document.held(preferredEncoding(wish.acceptEncoding, document.small));
@@ -48,7 +51,7 @@ export async function answerDocument(
   headers: Headers,
   document: ServedDocument,
 ): Promise<Response> {
-  const wish = documentWish(headers);
+  const wish = documentConditions(headers);
   const matched = matchedEncoding(wish, document);
   if (matched !== undefined) return document.notModified(matched);
   return await document.response(preferredEncoding(wish.acceptEncoding, document.small));
@@ -60,7 +63,7 @@ export async function answerDocument(
  * of any encoding counts: they are of the same document, and the caller has it.
  */
 export function matchedEncoding(
-  { noneMatch, modifiedSince, acceptEncoding }: DocumentWish,
+  { noneMatch, modifiedSince, acceptEncoding }: DocumentConditions,
   { etags, lastModifiedMs, small }: ServedDocument,
 ): Encoding | undefined {
   if (noneMatch !== null) {

@@ -29,7 +29,7 @@ export interface DocumentCache {
   heldFreshness(): Freshness | undefined;
 }
 
-interface Entry {
+interface CachedDocument {
   readonly document: ServedDocument;
   /** What it was made of, without the body. */
   readonly version: string;
@@ -76,7 +76,7 @@ export function openDocumentCache(
 
 /** The entries by path; the most recently asked stand last. */
 function openMemory(bytesMax: number) {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, CachedDocument>();
   let bytes = 0;
   const drop = (path: string) => {
     const entry = entries.get(path);
@@ -93,7 +93,7 @@ function openMemory(bytesMax: number) {
   };
   return {
     drop,
-    find(path: string): Entry | undefined {
+    find(path: string): CachedDocument | undefined {
       const entry = entries.get(path);
       if (entry === undefined) return undefined;
       entries.delete(path);

@@ -85,7 +85,7 @@ async function listed(
   { decoders }: ConfirmDependencies,
   document: Uint8Array,
   { algorithm, value, source }: PublishedDigest,
-  { label, ...origin }: Origin & { readonly label: string },
+  { label, ...origin }: VendorSource & { readonly label: string },
 ): Promise<string | undefined> {
   const { url } = origin;
   const format = CHECKSUM_FORMATS.find((known) => known === source?.format);
@@ -106,7 +106,7 @@ async function listed(
 }
 
 /** Where a document comes from, and how long the caller waits for it. */
-interface Origin {
+interface VendorSource {
   readonly url: string;
   readonly distro: string | null;
   readonly signal: AbortSignal | undefined;
@@ -116,7 +116,7 @@ interface Origin {
  * Documents of one vendor may share a decoder. A vendor is one host and one distro, since many
  * vendors publish on the same hosts.
  */
-function decoderOptions(what: string, { url, distro, signal }: Origin): DecoderOptions {
+function decoderOptions(what: string, { url, distro, signal }: VendorSource): DecoderOptions {
   const origin = `${distro ?? ""} ${URL.parse(url)?.host ?? url}`;
   return { what, origin, ahead: true, ...(signal === undefined ? {} : { signal }) };
 }

@@ -15,7 +15,7 @@ import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts"
 import type { FoundArtifact } from "./find_artifact.ts";
 import type { KnownHosts } from "../web/known_hosts.ts";
 import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
-import { type ObtainDependencies, obtainFile, type Progress } from "./obtain_file.ts";
+import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
 import { sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
 
@@ -25,7 +25,7 @@ export interface DownloadOptions {
   readonly onProgress?: (
     done: number,
     total: number | null,
-    phase: Progress["phase"] | "verify",
+    phase: ObtainProgress["phase"] | "verify",
   ) => void;
   /** A digest of the file as downloaded, checked in addition to those of the index. */
   readonly digest?: Digest;
@@ -58,7 +58,7 @@ export interface DownloadsDependencies extends ObtainDependencies, ConfirmDepend
 
 /** The downloads under way, by key. */
 interface Works {
-  readonly shared: SharedWork<CachedFile, Progress>;
+  readonly shared: SharedWork<CachedFile, ObtainProgress>;
   /** Their addresses, to tell one download from another. */
   readonly asked: Map<string, string>;
 }
@@ -163,7 +163,7 @@ async function download(
   const share = {
     ...(signal === undefined ? {} : { signal }),
     ...(onProgress === undefined ? {} : {
-      onProgress: ({ done, total, phase }: Progress) => onProgress(done, total, phase),
+      onProgress: ({ done, total, phase }: ObtainProgress) => onProgress(done, total, phase),
     }),
   };
   const own = { ...wanted, key };

@@ -32,7 +32,7 @@ export interface ObtainDependencies extends DownloadDependencies {
 }
 
 /** Bytes done and, where known, total bytes. */
-export interface Progress {
+export interface ObtainProgress {
   readonly phase: "download" | "decompress";
   readonly done: number;
   readonly total: number | null;
@@ -40,7 +40,7 @@ export interface Progress {
 
 interface Obtaining {
   readonly signal: AbortSignal;
-  readonly report: (progress: Progress) => void;
+  readonly report: (progress: ObtainProgress) => void;
   /** Checks the complete download besides its digests; throws to reject it. */
   readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
   /** The level recorded with the file. */

@@ -73,7 +73,7 @@ export async function syncDistro(
 }
 
 /** A distro being read. */
-interface Reading {
+interface DistroReading {
   readonly distro: Distro;
   readonly documents: TakenDocument[];
   readonly pins: { readonly put: IndexPin[]; readonly remove: Omit<IndexPin, "pin">[] };
@@ -98,7 +98,7 @@ async function takeDistro(
   const own = await need(distroPath(summary.id));
   const distro = await documentsOf.distro(await asRead(own), summary);
   if (!acceptChanged) refuseEmptied(distro, reader);
-  const reading: Reading = { distro, documents, pins: { put: [], remove: [] } };
+  const reading: DistroReading = { distro, documents, pins: { put: [], remove: [] } };
   const aliases = SERVED_ALIASES.filter((alias) => holderOf(distro, alias) !== undefined);
   reader.expect(2 * distro.releases.length + aliases.length);
   const builds = new Map<string, TakenDocument>();
@@ -139,7 +139,7 @@ function heldReleases(distro: string, { stored }: SyncReader): string[] {
 
 /** Unchanged lists were accepted when they were stored. */
 async function checkRelease(
-  { distro, pins }: Reading,
+  { distro, pins }: DistroReading,
   release: string,
   { current, archive }: { current: TakenDocument; archive: TakenDocument | undefined },
   { reader, reading, index, acceptChanged }: SyncDistroOptions,
@@ -180,7 +180,7 @@ async function checkAliasFile(
 
 /** Remembers the artifacts of releases that the distro dropped. */
 async function pinDropped(
-  { distro, pins }: Reading,
+  { distro, pins }: DistroReading,
   { reader, reading, index }: SyncDistroOptions,
 ): Promise<void> {
   const here = new Set(distro.releases.map(({ id }) => id));

@@ -6,9 +6,9 @@ import { withRetries } from "./retry.ts";
 import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
 import {
   keptValidator,
-  type ReadOptions,
   type Upstream,
   type UpstreamAnswer,
+  type UpstreamReadOptions,
   type Validators,
 } from "../upstream.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
@@ -53,7 +53,7 @@ function parseBase(address: string, allowHttp: boolean): URL {
 async function readOnce(
   base: URL,
   path: string,
-  { known, signal, onBytes }: ReadOptions,
+  { known, signal, onBytes }: UpstreamReadOptions,
   { web, times }: WebUpstreamOptions,
 ): Promise<UpstreamAnswer> {
   const address = new URL(path, base).href;
@@ -111,7 +111,7 @@ async function readBody(
   response: Response,
   idleMs: number,
   deadline: Watch,
-  { what, onBytes }: { what: string; onBytes: ReadOptions["onBytes"] },
+  { what, onBytes }: { what: string; onBytes: UpstreamReadOptions["onBytes"] },
 ): Promise<Uint8Array> {
   const tooLarge = () =>
     new AgentError("too_large", `Cannot ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);

@@ -3,7 +3,7 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { parseBootWords, start } from "./boot.ts";
-import { canonicalSubcommand, fieldsOf, parseCall, type VmadmCall } from "../call.ts";
+import { canonicalSubcommand, fieldsOf, parseCall, type SimulatedCall } from "../call.ts";
 import { create, validate } from "./create.ts";
 import { die, faultMs, strikes, strikesOn } from "../fault.ts";
 import { get, info, list, lookup } from "./query.ts";
@@ -77,7 +77,11 @@ async function answer(
   }
 }
 
-async function perform(state: State, subcommand: string, call: VmadmCall): Promise<ToolOutcome> {
+async function perform(
+  state: State,
+  subcommand: string,
+  call: SimulatedCall,
+): Promise<ToolOutcome> {
   if (["create", "get", "list", "lookup", "start", "update"].includes(subcommand)) {
     if (await strikes(state, "vminfod_down")) throw refusal("connect ECONNREFUSED");
   }
@@ -125,19 +129,19 @@ async function perform(state: State, subcommand: string, call: VmadmCall): Promi
 }
 
 /** Only the shape of the positional uuid is looked at. */
-function uuidOf(subcommand: string, call: VmadmCall): string {
+function uuidOf(subcommand: string, call: SimulatedCall): string {
   const [uuid = ""] = call.words;
   if (!SHAPE.test(uuid)) throw misuse(`Invalid or missing UUID for ${subcommand}`);
   return uuid;
 }
 
-function timeoutMs(call: VmadmCall): number | null {
+function timeoutMs(call: SimulatedCall): number | null {
   const seconds = call.values.get("-t");
   return seconds === undefined || !/^\d{1,6}$/.test(seconds) ? null : Number(seconds) * 1000;
 }
 
 async function validateWords(
-  call: VmadmCall,
+  call: SimulatedCall,
 ): Promise<[string, "create" | "update", string | undefined]> {
   const [action, brand] = call.words;
   if (action !== "create" && action !== "update") {
@@ -147,13 +151,13 @@ async function validateWords(
   return [await payloadText(call), action, brand];
 }
 
-async function changesOf(call: VmadmCall) {
+async function changesOf(call: SimulatedCall) {
   const words = call.words.slice(1).filter((word) => word.includes("="));
   return words.length > 0 ? changesIn(words) : parsePayload(await payloadText(call));
 }
 
 /** The text of `-f FILE`, or of standard input up to its end. */
-async function payloadText(call: VmadmCall): Promise<string> {
+async function payloadText(call: SimulatedCall): Promise<string> {
   const file = call.values.get("-f") ?? "-";
   if (file !== "-") {
     try {

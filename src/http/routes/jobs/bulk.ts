@@ -38,7 +38,7 @@ type BulkContext =
 const CHANGES_AT_A_TIME = 50;
 
 /** A change to many jobs. */
-interface BulkChange {
+interface ManyJobsChange {
   /** Which jobs it is about, in the words of `filter.execution`. */
   readonly executions: readonly string[];
   /** The member of the answer that lists the changed jobs. */
@@ -51,7 +51,7 @@ interface BulkChange {
 
 /** The routes of changes to many jobs. */
 export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): Hono<HttpEnv> {
-  const cancel: BulkChange = {
+  const cancel: ManyJobsChange = {
     executions: ["queued", "waiting", "running"],
     done: "canceled",
     fits: () => true,
@@ -60,7 +60,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
       return {};
     },
   };
-  const retry: BulkChange = {
+  const retry: ManyJobsChange = {
     executions: ["failed", "failure", "canceled"],
     done: "retried",
     fits: ({ retried }) => !retried,
@@ -78,7 +78,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
 /** `matched` counts the jobs of this call; `more` tells of others beyond its limit. */
 async function changeMany(
   c: Context<HttpEnv>,
-  bulk: BulkChange,
+  bulk: ManyJobsChange,
   context: BulkContext,
 ): Promise<Response> {
   const body = await readJson(c, smallBody(context.limits));

@@ -1,2 +1,0 @@
-// @ts-types="./http_etag.d.ts"
-export * from "npm:deno-std@1.4.0/http/etag.js";
