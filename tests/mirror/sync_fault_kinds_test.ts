@@ -41,9 +41,13 @@ const KINDS: readonly (readonly [string, Fault, string])[] = [
   [
     "a redirect to a file",
     { kind: "redirect", to: "file:///etc/passwd" },
-    "expected an https: address",
+    "expected an https: or http: address",
   ],
-  ["a redirect to data", { kind: "redirect", to: "data:,{}" }, "expected an https: address"],
+  [
+    "a redirect to data",
+    { kind: "redirect", to: "data:,{}" },
+    "expected an https: or http: address",
+  ],
   ["another scheme", { kind: "redirect", to: "https://127.0.0.1/" }, "from http: to https:"],
   ["a redirect with a password", { kind: "redirect", to: "http://a:b@127.0.0.1/" }, "user name"],
   ["a redirect in a circle", { kind: "redirect", to: `/${BASALT}` }, "redirects over 5 times"],
