@@ -1,5 +1,6 @@
 // The meters of the agent at the places where they turn.
 
+import { afterTask, executionOf, heldIn, isFinal } from "../domain/job/state.ts";
 import { isJsonObject } from "../domain/json.ts";
 import type { ConsoleStream, MachineReader } from "../http/context.ts";
 import type { JobResult, Meters } from "../metrics/meters.ts";
@@ -88,14 +89,8 @@ export function countedStore(store: Store, meters: Meters): Store {
 }
 
 /** How a job ended with this write; undefined while it goes on. */
-function resultOf({ next }: TaskRecord): JobResult | undefined {
-  switch (next.kind) {
-    case "finished":
-      return next.execution;
-    case "retried":
-    case "canceled":
-      return next.kind;
-    default:
-      return undefined;
-  }
+function resultOf({ event, phase }: TaskRecord): JobResult | undefined {
+  const { to, ends } = afterTask(heldIn(phase), event);
+  const execution = executionOf(to);
+  return ends && isFinal(execution) ? execution : undefined;
 }

@@ -1,10 +1,9 @@
-// What becomes of a job after the end of a task: pure, and the only place that decides it.
+// One task of a job: what it is run with, how it ends, and what its end is to the job.
 
 import { unreachable } from "../domain/error.ts";
 import { type Instant, instantAfter } from "../domain/instant.ts";
 import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
-import type { Execution } from "../domain/job/state.ts";
-import type { NextStep } from "../store/job_store.ts";
+import { executionOf, type Move, startsAfter, type TaskEvent } from "../domain/job/state.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Task, Workflow } from "../domain/job/workflow.ts";
@@ -36,91 +35,37 @@ export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> 
 }
 
 /**
- * The next step of a job whose present task ended so.
+ * What the end of its present task is to a job.
  * @param last whether it was the last task of its phase
- * @param successor makes the job that a `retry` asks for, or null when there may be none
  */
-export function nextStep(
-  job: Job,
-  end: RecordedEnd,
-  last: boolean,
-  now: Instant,
-  successor: () => NewJob | null,
-): NextStep {
+export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   switch (end.kind) {
     case "success":
-      return last ? endOfPhase(job, "done") : { kind: "continue" };
+      return { kind: last ? "succeed" : "continue" };
     case "failure":
     case "workflow_timeout":
-      return endOfPhase(job, "failed");
+      return { kind: "fail", onerror: job.onerror.length > 0 };
     case "signal":
-      if (job.phase === "oncancel") return endOfPhase(job, "failed");
-      switch (end.word) {
-        case "queue":
-          return { kind: "queued", claimable_at: now };
-        case "wait":
-          return { kind: "waiting" };
-        case "cancel":
-          return { kind: "canceled", oncancel: job.oncancel.length > 0 };
-        case "retry":
-          return { kind: "retried", successor: successor() };
-        default:
-          return unreachable(end.word);
-      }
+      if (end.word !== "cancel") return { kind: `cb_${end.word}` };
+      return { kind: "cb_cancel", oncancel: job.oncancel.length > 0 };
     default:
       return unreachable(end);
   }
 }
 
-/** A phase whose tasks are all done, or of which one has failed. */
-export function endOfPhase(job: Job, how: "done" | "failed"): NextStep {
-  switch (job.phase) {
-    case "chain":
-      if (how === "done") return { kind: "finished", execution: "succeeded" };
-      return job.onerror.length > 0
-        ? { kind: "onerror" }
-        : { kind: "finished", execution: "failed" };
-    case "onerror":
-      return { kind: "finished", execution: "failed" };
-    case "oncancel":
-      return { kind: "cancel_done" };
-    default:
-      return unreachable(job.phase);
-  }
-}
-
-/** Whether the runner goes on with the job after this step. */
-export function keepsSlot(next: NextStep): boolean {
-  return next.kind === "continue" || next.kind === "onerror" ||
-    (next.kind === "canceled" && next.oncancel);
-}
-
-/** The job as it is once this step is written, for the runner that goes on with it. */
-export function jobAfter(job: Job, next: NextStep, data: JobData, entry?: TaskResult): Job {
+/** The job after a move, for the runner that goes on with it. */
+export function jobAfter(job: Job, move: Move, data: JobData, entry?: TaskResult): Job {
   const results = entry === undefined
     ? {}
     : { [`${job.phase}_results`]: [...phaseOf(job).results, entry] };
-  const written = { ...job, ...data, ...results, starts: 1, execution: executionAfter(job, next) };
-  if (next.kind === "onerror") return { ...written, phase: "onerror" };
-  return next.kind === "canceled" && next.oncancel ? { ...written, phase: "oncancel" } : written;
-}
-
-function executionAfter(job: Job, next: NextStep): Execution {
-  switch (next.kind) {
-    case "continue":
-    case "onerror":
-    case "cancel_done":
-      return job.execution;
-    case "finished":
-      return next.execution;
-    case "queued":
-    case "waiting":
-    case "retried":
-    case "canceled":
-      return next.kind;
-    default:
-      return unreachable(next);
-  }
+  return {
+    ...job,
+    ...data,
+    ...results,
+    starts: startsAfter(move, job.starts),
+    execution: executionOf(move.to),
+    phase: move.phase,
+  };
 }
 
 // One task of a job: its body, again after a failure as often as it may, then its fallback.

@@ -2,25 +2,23 @@
 // next task starts. Claims nothing; see runner.ts.
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
-import { type Job, phaseOf, type TaskResult } from "../domain/job/job.ts";
-import { isFinal } from "../domain/job/state.ts";
+import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
+import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
 import type { Task } from "../domain/job/workflow.ts";
 import { untilDone } from "../program/loop.ts";
-import type { Hold, NextStep } from "../store/job_store.ts";
+import type { Hold } from "../store/job_store.ts";
 import type { JobData } from "./job_view.ts";
 import {
   type AttemptDeps,
-  endOfPhase,
   entryOf,
+  eventOf,
   jobAfter,
-  keepsSlot,
-  nextStep,
   type RecordedEnd,
   runAttempts,
   runFallback,
   successorOf,
 } from "./next_step.ts";
-import type { Now } from "../domain/instant.ts";
+import type { Instant, Now } from "../domain/instant.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { OwnerOf } from "../sandbox/owner.ts";
@@ -99,7 +97,7 @@ class JobRun {
     const { tasks, results } = phaseOf(this.#job);
     const task = tasks[results.length];
     return task === undefined
-      ? this.#record(endOfPhase(this.#job, "done"))
+      ? this.#record({ kind: "succeed" })
       : this.#runTask(task, results.length === tasks.length - 1);
   }
 
@@ -151,14 +149,21 @@ class JobRun {
       finished_at: now < started_at ? started_at : now,
       attempts,
     };
-    const retried = end.kind === "signal" && end.word === "retry"
-      ? await this.#deps.store.workflows.get(this.#job.workflow_uuid)
-      : undefined;
-    const successor = () =>
-      retried === undefined
-        ? null
-        : successorOf(this.#job, retried.workflow, this.#deps.newUuid<JobUuid>(), now);
-    return await this.#record(nextStep(this.#job, end, last, now, successor), entry);
+    const event = eventOf(this.#job, end, last);
+    const successor = this.#after(event).to === "retried" ? await this.#successor(now) : null;
+    return await this.#record(event, entry, successor);
+  }
+
+  /** The job that takes the place of this one, while the workflow is there and allows one. */
+  async #successor(now: Instant): Promise<NewJob | null> {
+    const found = await this.#deps.store.workflows.get(this.#job.workflow_uuid);
+    if (found === undefined) return null;
+    return successorOf(this.#job, found.workflow, this.#deps.newUuid<JobUuid>(), now);
+  }
+
+  /** Where the job goes with an event. */
+  #after(event: TaskEvent): Move {
+    return afterTask(heldIn(this.#job.phase), event);
   }
 
   async #attempt(task: Task): Promise<
@@ -209,8 +214,13 @@ class JobRun {
   }
 
   /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
-  async #record(next: NextStep, entry?: TaskResult): Promise<Went> {
+  async #record(
+    event: TaskEvent,
+    entry?: TaskResult,
+    successor: NewJob | null = null,
+  ): Promise<Went> {
     const { store, now } = this.#deps;
+    const move = this.#after(event);
     const { uuid } = this.#job;
     const write = () =>
       store.jobs.recordTask({
@@ -218,26 +228,27 @@ class JobRun {
         ...(entry === undefined ? {} : { entry }),
         ...this.#data,
         elapsed_ms: this.#elapsedMs(),
-        next,
+        event,
+        successor,
         now: now(),
       });
-    if (!keepsSlot(next)) this.#deps.leaving(uuid, true);
+    if (!isHeld(move.to)) this.#deps.leaving(uuid, true);
     const owned = await this.#insist(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
     this.#deps.changed(uuid);
     if (entry !== undefined) this.#logTask(entry);
-    return this.#follow(next, entry);
+    return this.#follow(move, entry);
   }
 
   /** Brings what is known of the job to what was written. */
-  #follow(next: NextStep, entry?: TaskResult): "goes_on" | "left" {
+  #follow(move: Move, entry?: TaskResult): "goes_on" | "left" {
     const before = this.#job;
-    const job = jobAfter(before, next, this.#data, entry);
+    const job = jobAfter(before, move, this.#data, entry);
     this.#job = job;
-    if (isFinal(job.execution) && !isFinal(before.execution)) this.#logEnd(job);
+    if (move.ends) this.#logEnd(job);
     if (job.phase !== before.phase) this.#phaseBeganMs = this.#deps.monotonicMs();
-    return keepsSlot(next) ? "goes_on" : "left";
+    return isHeld(move.to) ? "goes_on" : "left";
   }
 
   /** After the job was lost: whether it was canceled and left its oncancel chain to this runner. */

@@ -3,9 +3,9 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Idempotency, Job, NewJob, Phase, TaskResult } from "../domain/job/job.ts";
+import type { Idempotency, Job, NewJob, TaskResult } from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
-import type { DenialReason, Execution } from "../domain/job/state.ts";
+import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
@@ -80,25 +80,11 @@ export interface TaskRecord extends Hold {
   readonly props: JsonObject;
   /** Milliseconds the phase has run, all claims together. */
   readonly elapsed_ms: number;
-  readonly next: NextStep;
+  readonly event: TaskEvent;
+  /** The job that takes the place of one that ends as retried; null when there is none. */
+  readonly successor?: NewJob | null;
   readonly now: Instant;
 }
-
-/** What becomes of a job after a task. */
-export type NextStep =
-  /** The next task of the phase follows; the runner keeps the job. */
-  | { readonly kind: "continue" }
-  /** The chain has failed and onerror follows; the runner keeps the job. */
-  | { readonly kind: "onerror" }
-  | { readonly kind: "queued"; readonly claimable_at: Instant }
-  | { readonly kind: "waiting" }
-  | { readonly kind: "finished"; readonly execution: "succeeded" | "failed" }
-  /** The whole job is made anew: this one ends as retried, and its successor is written with it. */
-  | { readonly kind: "retried"; readonly successor: NewJob | null }
-  /** A task canceled its own job; with an oncancel chain the runner keeps the job. */
-  | { readonly kind: "canceled"; readonly oncancel: boolean }
-  /** The oncancel chain of a canceled job is done. */
-  | { readonly kind: "cancel_done" };
 
 /** What is said of a job that was to be changed, without what it holds. */
 export type ChangedJob = Pick<Job, "uuid" | "execution">;

@@ -69,8 +69,8 @@ async function end(
   await endTask(agent, uuid, next, { name, error, finished_at });
 }
 
-const SUCCEEDED = { kind: "finished", execution: "succeeded" } as const;
-const FAILED = { kind: "finished", execution: "failed" } as const;
+const SUCCEEDED = { kind: "succeed" } as const;
+const FAILED = { kind: "fail", onerror: false } as const;
 
 Deno.test("--follow off a terminal prints one line per step, message and quarter", () =>
   following(["--follow"], async (job) => {
@@ -184,7 +184,7 @@ Deno.test("Ctrl-C exits 130, tells how to go on, and leaves the job alone", () =
 Deno.test("--follow shows a job that waits, and its steps after it was resumed", () =>
   following(["--follow"], async (job) => {
     await claimAll(job.agent);
-    await end(job, "place", { kind: "waiting" }, 10, "wait");
+    await end(job, "place", { kind: "cb_wait" }, 10, "wait");
     await job.sees("waiting for zonewright job resume\n");
     assertEquals(job.screen.err().includes("place ok"), false);
     await job.agent.call("POST", `/jobs/${job.uuid}/resume`, {});

@@ -21,7 +21,7 @@ async function halfDone(agent: HttpAgent): Promise<JobUuid> {
   const uuid = await newJob(agent, { workflow: await newWorkflow(agent, { chain }) });
   await claimAll(agent);
   await endTask(agent, uuid, { kind: "continue" }, { name: "fetch", result: "fetched" });
-  await endTask(agent, uuid, { kind: "finished", execution: "failed" }, {
+  await endTask(agent, uuid, { kind: "fail", onerror: false }, {
     name: "copy",
     error: "no space",
   });
@@ -110,7 +110,7 @@ Deno.test("job retry --wait stays with the new job and exits as it ended", () =>
       return queued?.job.uuid;
     });
     await claimAll(agent);
-    await endTask(agent, next, { kind: "finished", execution: "failed" }, { error: "again" });
+    await endTask(agent, next, { kind: "fail", onerror: false }, { error: "again" });
     assertEquals(await ended, 5);
     assertMatch(
       screen.out(),

@@ -113,7 +113,13 @@ async function endNextJob(agent: HttpAgent, execution: "succeeded" | "failed"): 
   const { uuid, params } = (listed as { job: { uuid: JobUuid; params: JsonObject } }).job;
   await claimAll(agent);
   const error = execution === "failed" ? "no such zone" : "";
-  await endTask(agent, uuid, { kind: "finished", execution }, { error, name: "stop" }, params);
+  await endTask(
+    agent,
+    uuid,
+    execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
+    { error, name: "stop" },
+    params,
+  );
 }
 
 Deno.test("an action names its job, and with --wait says what became of it", () =>

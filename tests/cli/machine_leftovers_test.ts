@@ -22,7 +22,7 @@ Deno.test("machine leftovers lists what failed jobs have left, and says when not
     if (job_uuid === undefined) throw new Error("There is no job");
     await claimAll(agent);
     await agent.store.machineClaims.take(MACHINE as MachineUuid, job_uuid, T0);
-    await endTask(agent, job_uuid, { kind: "finished", execution: "failed" }, {}, params);
+    await endTask(agent, job_uuid, { kind: "fail", onerror: false }, {}, params);
     const [left] = await agent.store.machineClaims.left();
     if (left === undefined) throw new Error("Nothing is left");
     await agent.store.machineClaims.postpone(left, NEXT, BUSY);

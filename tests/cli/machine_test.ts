@@ -180,7 +180,7 @@ Deno.test("machine create --wait --json prints one document when its job fails, 
     const listed = await until("job", async () => (await agent.store.jobs.list({}))[0]);
     const { uuid, params } = listed.job;
     await claimAll(agent);
-    const failed = { kind: "finished", execution: "failed" } as const;
+    const failed = { kind: "fail", onerror: false } as const;
     await endTask(agent, uuid, failed, { error: "no such file" }, params);
     assertEquals(await ended, 5);
     assertEquals(JSON.parse(screen.out()), {

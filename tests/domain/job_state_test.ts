@@ -1,110 +1,238 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
+import { AgentError } from "../../src/domain/error.ts";
 import {
+  CREATED,
   decide,
-  type DenialReason,
-  type Execution,
+  executionOf,
   EXECUTIONS,
+  heldIn,
+  isAtRest,
+  isClaimable,
   isFinal,
-  JOB_EVENTS,
+  isHeld,
+  JOB_STATES,
   type JobEvent,
+  type JobState,
+  type Move,
+  moveOf,
+  type Phase,
+  type Standing,
+  startsAfter,
+  stateOf,
 } from "../../src/domain/job/state.ts";
 
-/** Every move that there is; all else is denied. */
-const MOVES: Readonly<Record<string, Execution>> = {
-  "queued claim": "running",
-  "queued cancel": "canceled",
-  "running queue": "queued",
-  "running rescue": "queued",
-  "running wait": "waiting",
-  "running succeed": "succeeded",
-  "running fail": "failed",
-  "running retry": "retried",
-  "running cancel": "canceled",
-  "waiting resume": "queued",
-  "waiting resume_failed": "failed",
-  "waiting cancel": "canceled",
-};
+/** Every event with every fact that makes a difference. */
+const EVENTS = {
+  claim: { kind: "claim" },
+  continue: { kind: "continue" },
+  succeed: { kind: "succeed" },
+  fail: { kind: "fail", onerror: false },
+  "fail, onerror": { kind: "fail", onerror: true },
+  cb_queue: { kind: "cb_queue" },
+  cb_wait: { kind: "cb_wait" },
+  cb_retry: { kind: "cb_retry" },
+  cb_cancel: { kind: "cb_cancel", oncancel: false },
+  "cb_cancel, oncancel": { kind: "cb_cancel", oncancel: true },
+  release: { kind: "release" },
+  abandon: { kind: "abandon" },
+  rescue: { kind: "rescue", lapsed: true },
+  "rescue, lease": { kind: "rescue", lapsed: false },
+  cancel: { kind: "cancel", oncancel: false, begun: true },
+  "cancel, oncancel": { kind: "cancel", oncancel: true, begun: true },
+  "cancel, not begun": { kind: "cancel", oncancel: true, begun: false },
+  resume: { kind: "resume" },
+  resume_failed: { kind: "resume_failed" },
+  retry: { kind: "retry", retried: false },
+  "retry, retried": { kind: "retry", retried: true },
+  prune: { kind: "prune", awaited: false },
+  "prune, awaited": { kind: "prune", awaited: true },
+} as const satisfies Record<string, JobEvent>;
+type EventName = keyof typeof EVENTS;
 
-Deno.test("decide() makes exactly the moves of document 2, in every state for every event", () => {
-  for (const execution of EXECUTIONS) {
-    for (const event of JOB_EVENTS) {
-      const decision = decide(execution, event);
-      const to = decision.kind === "move" ? decision.to : undefined;
-      assertEquals([execution, event, to], [execution, event, MOVES[`${execution} ${event}`]]);
+/** What stands for each decision: the state that a job goes to, or a minus and the reason. */
+const TABLE: Readonly<Record<EventName, string>> = {
+  // queued running waiting | succeeded failed canceled retried | undo_queued undoing
+  claim: "running -not_queued -not_queued  @finalized  undoing -not_queued",
+  continue: "-not_running running -not_running  @finalized  -not_running undoing",
+  succeed: "-not_running succeeded -not_running  @finalized  -not_running canceled",
+  fail: "-not_running failed -not_running  @finalized  -not_running canceled",
+  "fail, onerror": "-not_running running -not_running  @finalized  -not_running canceled",
+  cb_queue: "-not_running queued -not_running  @finalized  -not_running canceled",
+  cb_wait: "-not_running waiting -not_running  @finalized  -not_running canceled",
+  cb_retry: "-not_running retried -not_running  @finalized  -not_running canceled",
+  cb_cancel: "-not_running canceled -not_running  @finalized  -not_running canceled",
+  "cb_cancel, oncancel": "-not_running undoing -not_running  @finalized  -not_running canceled",
+  release: "-not_running queued -not_running  @finalized  -not_running undo_queued",
+  abandon: "-not_running queued -not_running  @finalized  -not_running undo_queued",
+  rescue: "-not_running queued -not_running  @finalized  -not_running undo_queued",
+  "rescue, lease": "-not_running -lease_holds -not_running  @finalized  -not_running -lease_holds",
+  cancel: "canceled canceled canceled  @finalized  -finalized -finalized",
+  "cancel, oncancel": "undo_queued undoing undo_queued  @finalized  -finalized -finalized",
+  "cancel, not begun": "canceled canceled canceled  @finalized  -finalized -finalized",
+  resume: "-not_waiting -not_waiting queued  @not_waiting  -not_waiting -not_waiting",
+  resume_failed: "-not_waiting -not_waiting failed  @not_waiting  -not_waiting -not_waiting",
+  retry: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
+  "retry, retried": "-unfinished -unfinished -unfinished  @retried  -unfinished -unfinished",
+  prune: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
+  "prune, awaited": "-unfinished -unfinished -unfinished  @awaited  -unfinished -unfinished",
+};
+const AT_REST: readonly JobState[] = ["succeeded", "failed", "canceled", "retried"];
+
+/** The decisions of a row of the table, by state. */
+function expected(row: string): Map<JobState, string> {
+  const words = row.split(/\s+/).flatMap((word): readonly string[] => {
+    if (word === "=") return AT_REST;
+    return word.startsWith("@") ? AT_REST.map(() => `-${word.slice(1)}`) : [word];
+  });
+  assertEquals(words.length, JOB_STATES.length, row);
+  return new Map(JOB_STATES.map((state, index) => [state, words[index] ?? ""]));
+}
+
+function standing(state: JobState): Standing {
+  return { state, phase: state.startsWith("undo") ? "oncancel" : "chain" };
+}
+
+function wordOf(at: Standing, event: JobEvent): string {
+  const decision = decide(at, event);
+  return decision.kind === "move" ? decision.to : `-${decision.reason}`;
+}
+
+for (const [name, event] of Object.entries(EVENTS)) {
+  const row = expected(TABLE[name as EventName]);
+  Deno.test(`decide() answers "${name}" in every state with one move or one named denial`, () => {
+    const found = new Map(JOB_STATES.map((state) => [state, wordOf(standing(state), event)]));
+    assertEquals(found, row);
+  });
+}
+
+Deno.test("the onerror chain ends a job as failed, however it ends itself", () => {
+  const at = heldIn("onerror");
+  for (const name of ["succeed", "fail", "fail, onerror"] as const) {
+    assertEquals(wordOf(at, EVENTS[name]), "failed");
+  }
+  for (const name of ["continue", "cb_queue", "cb_wait", "cb_retry"] as const) {
+    assertEquals(wordOf(at, EVENTS[name]), expected(TABLE[name]).get("running"));
+  }
+});
+
+Deno.test("a move names the phase that follows: onerror after a failure, oncancel after a cancel", () => {
+  const phaseAfter = (at: Standing, name: EventName) => moveOf(at, EVENTS[name]).phase;
+  assertEquals(phaseAfter(heldIn("chain"), "fail, onerror"), "onerror");
+  for (const phase of ["chain", "onerror"] as const) {
+    assertEquals(phaseAfter(heldIn(phase), "cb_cancel, oncancel"), "oncancel");
+    assertEquals(phaseAfter({ state: "waiting", phase }, "cancel, oncancel"), "oncancel");
+    for (const name of ["continue", "fail", "cb_queue", "cb_cancel", "release"] as const) {
+      assertEquals(phaseAfter(heldIn(phase), name), phase, name);
     }
   }
 });
 
-Deno.test("decide() names the reason of each denial", () => {
-  const cases: [Execution, JobEvent, DenialReason][] = [
-    ["running", "claim", "not_queued"],
-    ["waiting", "claim", "not_queued"],
-    ["succeeded", "claim", "finalized"],
-    ["queued", "succeed", "not_running"],
-    ["waiting", "fail", "not_running"],
-    ["queued", "rescue", "not_running"],
-    ["canceled", "succeed", "finalized"],
-    ["queued", "resume", "not_waiting"],
-    ["running", "resume_failed", "not_waiting"],
-    ["succeeded", "resume", "not_waiting"],
-    ["canceled", "resume_failed", "not_waiting"],
-    ["failed", "cancel", "finalized"],
-    ["canceled", "cancel", "finalized"],
-    ["retried", "cancel", "finalized"],
+Deno.test("a move counts the starts of the task that follows", () => {
+  const starts = (at: Standing, name: EventName, before: number) =>
+    startsAfter(moveOf(at, EVENTS[name]), before);
+  assertEquals(starts(CREATED, "claim", 2), 3);
+  const cases: [EventName, number][] = [
+    ["continue", 1],
+    ["fail, onerror", 1],
+    ["cb_cancel, oncancel", 1],
+    ["cancel, oncancel", 1],
+    ["release", 1],
+    ["abandon", 2],
+    ["rescue", 2],
+    ["succeed", 0],
+    ["cb_queue", 0],
+    ["cb_wait", 0],
   ];
-  for (const [execution, event, reason] of cases) {
-    assertEquals(decide(execution, event), { kind: "denied", reason });
-  }
+  for (const [name, after] of cases) assertEquals(starts(heldIn("chain"), name, 2), after, name);
+  assertEquals(starts(heldIn("chain"), "release", 0), 0);
+  const waiting: Standing = { state: "waiting", phase: "chain" };
+  assertEquals([starts(waiting, "resume", 0), starts(waiting, "cancel, oncancel", 0)], [0, 0]);
 });
 
-/** The states that a job goes through when these events happen to it, denied ones left out. */
-function path(events: readonly JobEvent[]): Execution[] {
-  const states: Execution[] = ["queued"];
-  for (const event of events) {
-    const decision = decide(states.at(-1) ?? "queued", event);
-    if (decision.kind === "move") states.push(decision.to);
-  }
-  return states;
+/** The moves that are made when these events happen to a job, denied ones left out. */
+function movesOf(names: readonly EventName[]): { at: Standing; move: Move }[] {
+  let at = CREATED;
+  return names.flatMap((name) => {
+    const decision = decide(at, EVENTS[name]);
+    if (decision.kind === "denied") return [];
+    const made = { at, move: decision };
+    at = { state: decision.to, phase: decision.phase };
+    return [made];
+  });
 }
 
-const anyEvents = fc.array(fc.constantFrom(...JOB_EVENTS), { maxLength: 60 });
+const anyEvents = fc.array(fc.constantFrom(...Object.keys(EVENTS) as EventName[]), {
+  maxLength: 60,
+});
 
-Deno.test("whatever happens, a job that is final stays as it is", () => {
-  fc.assert(fc.property(anyEvents, (events) => {
-    const states = path(events);
-    assertEquals(states.slice(0, -1).filter(isFinal), []);
+Deno.test("whatever happens, a job ends once, and keeps its execution from then on", () => {
+  fc.assert(fc.property(anyEvents, (names) => {
+    const moves = movesOf(names);
+    assert(moves.filter(({ move }) => move.ends).length <= 1);
+    for (const { at, move } of moves) {
+      const before = executionOf(at.state);
+      if (isFinal(before)) assertEquals(executionOf(move.to), before);
+      assertEquals(move.ends, isFinal(executionOf(move.to)) && !isFinal(before));
+    }
   }));
 });
 
-Deno.test("whatever has happened, cancel ends an unfinished job", () => {
-  fc.assert(fc.property(anyEvents, (events) => {
-    const last = path(events).at(-1) ?? "queued";
-    const decision = decide(last, "cancel");
-    assertEquals(decision.kind === "move", !isFinal(last));
-    if (decision.kind === "move") assertEquals(decision.to, "canceled");
+Deno.test("whatever has happened, a job is in its oncancel phase when it undoes, and only then runs it", () => {
+  fc.assert(fc.property(anyEvents, (names) => {
+    for (const { move: { to, phase } } of movesOf(names)) {
+      const undoes = isFinal(executionOf(to)) && !isAtRest(to);
+      if (undoes) assertEquals(phase, "oncancel");
+      if (!isFinal(executionOf(to))) assert(phase !== "oncancel");
+    }
   }));
 });
 
-Deno.test("every way to running leads through queued, and to waiting through running", () => {
-  fc.assert(fc.property(anyEvents, (events) => {
-    const states = path(events);
-    for (const [index, state] of states.entries()) {
-      if (state === "running") assertEquals(states[index - 1], "queued");
-      if (state === "waiting") assertEquals(states[index - 1], "running");
+Deno.test("a job is only held after a claim, and waits only after it was held", () => {
+  fc.assert(fc.property(anyEvents, (names) => {
+    for (const { at, move } of movesOf(names)) {
+      if (isHeld(move.to)) assert(isClaimable(at.state) || isHeld(at.state));
+      if (move.to === "waiting") assert(isHeld(at.state));
     }
   }));
 });
 
 Deno.test("every state can be reached", () => {
-  const reached = new Set<Execution>(["queued"]);
-  for (let round = 0; round < EXECUTIONS.length; round++) {
-    for (const state of reached) {
-      for (const event of JOB_EVENTS) {
-        const decision = decide(state, event);
-        if (decision.kind === "move") reached.add(decision.to);
+  const reached = new Map<string, Standing>([["queued", CREATED]]);
+  for (const at of reached.values()) {
+    for (const event of Object.values(EVENTS)) {
+      const decision = decide(at, event);
+      if (decision.kind === "move") {
+        reached.set(`${decision.to} ${decision.phase}`, {
+          state: decision.to,
+          phase: decision.phase,
+        });
       }
     }
   }
-  assert(EXECUTIONS.every((execution) => reached.has(execution)));
+  const states = new Set([...reached.values()].map(({ state }) => state));
+  assertEquals([...states].sort(), [...JOB_STATES].sort());
+});
+
+Deno.test("a state is known by what is kept of a job, and shown as its execution", () => {
+  for (const state of JOB_STATES) {
+    const kept = {
+      execution: executionOf(state),
+      runner_id: isHeld(state) ? "runner" : null,
+      claimable_at: isClaimable(state) ? "2026-01-01T00:00:00.000Z" : null,
+    };
+    assertEquals(stateOf(kept), state);
+    assertEquals(isAtRest(state), AT_REST.includes(state));
+  }
+  assertEquals(new Set(JOB_STATES.map(executionOf)), new Set(EXECUTIONS));
+  const phases: Phase[] = ["chain", "onerror", "oncancel"];
+  assertEquals(phases.map((phase) => heldIn(phase).state), ["running", "running", "undoing"]);
+});
+
+Deno.test("moveOf() names event, state and reason of a denial that must not be", () => {
+  const error = assertThrows(() => moveOf(CREATED, { kind: "cb_wait" }), AgentError);
+  assertEquals([error.code, error.message], [
+    "internal",
+    "Cannot cb_wait a job in queued: not_running",
+  ]);
 });

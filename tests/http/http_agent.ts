@@ -21,7 +21,8 @@ import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_files.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
-import type { Hold, NextStep } from "../../src/store/job_store.ts";
+import type { TaskEvent } from "../../src/domain/job/state.ts";
+import type { Hold } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
@@ -215,7 +216,7 @@ export async function holdOf({ store }: HttpAgent, job_uuid: JobUuid): Promise<H
 export async function endTask(
   agent: HttpAgent,
   uuid: JobUuid,
-  next: NextStep,
+  event: TaskEvent,
   entry: Partial<TaskResult> = {},
   params: JsonObject = {},
 ): Promise<void> {
@@ -235,7 +236,7 @@ export async function endTask(
     params,
     props: {},
     elapsed_ms: 10,
-    next,
+    event,
     now,
   });
   assertEquals(recorded, true);
@@ -254,10 +255,15 @@ export async function jobIn(
   }
   await claimAll(agent);
   if (execution === "waiting") {
-    await endTask(agent, uuid, { kind: "waiting" }, { error: "wait" });
+    await endTask(agent, uuid, { kind: "cb_wait" }, { error: "wait" });
   } else if (execution !== "running") {
     const error = execution === "failed" ? "boom" : "";
-    await endTask(agent, uuid, { kind: "finished", execution }, { error });
+    await endTask(
+      agent,
+      uuid,
+      execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
+      { error },
+    );
   }
   return uuid;
 }

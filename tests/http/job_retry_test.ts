@@ -3,8 +3,8 @@
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import type { TaskEvent } from "../../src/domain/job/state.ts";
 import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
-import type { NextStep } from "../../src/store/job_store.ts";
 import { resultOf } from "../support/job.ts";
 import {
   type Answer,
@@ -24,8 +24,8 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 
-const FAILED: NextStep = { kind: "finished", execution: "failed" };
-const SUCCEEDED: NextStep = { kind: "finished", execution: "succeeded" };
+const FAILED: TaskEvent = { kind: "fail", onerror: false };
+const SUCCEEDED: TaskEvent = { kind: "succeed" };
 
 function retry(agent: HttpAgent, uuid: string, body: unknown = {}): Promise<Answer> {
   return agent.call("POST", `/agent/v1/jobs/${uuid}/retry`, body);
@@ -41,7 +41,7 @@ async function brokenJob(agent: HttpAgent, fields: JsonObject = {}): Promise<Job
   const workflow = await newWorkflow(agent, { chain, onerror: [{ body: BODY }], timeout: 60 });
   const uuid = await newJob(agent, { workflow, ...fields });
   await claimAll(agent);
-  const end = async (name: string, next: NextStep, error = "") =>
+  const end = async (name: string, event: TaskEvent, error = "") =>
     await agent.store.jobs.recordTask({
       ...await holdOf(agent, uuid),
       phase: "chain",
@@ -49,7 +49,7 @@ async function brokenJob(agent: HttpAgent, fields: JsonObject = {}): Promise<Job
       params: { size: 1, seen: true },
       props: { found: "disk" },
       elapsed_ms: 1000,
-      next,
+      event,
       now: agent.clock.now,
     });
   await end("make", { kind: "continue" });
@@ -153,7 +153,7 @@ Deno.test("a task that put its job back to the queue counts as done", async () =
     const chain = [{ name: "first", body: BODY }, { name: "second", body: BODY }];
     const uuid = await newJob(agent, { workflow: await newWorkflow(agent, { chain }) });
     await claimAll(agent);
-    const queued: NextStep = { kind: "queued", claimable_at: agent.clock.now };
+    const queued: TaskEvent = { kind: "cb_queue" };
     await endTask(agent, uuid, queued, { error: "queue" });
     await agent.call("POST", `/jobs/${uuid}/cancel`, {});
     const job = objectOf(await retry(agent, uuid, { from: "second" }));
@@ -196,14 +196,14 @@ Deno.test("a task that never ran, or waited in vain, cannot be passed over", asy
     await agent.call("POST", `/jobs/${unrun}/cancel`, {});
     const waited = await newJob(agent, { workflow });
     await claimAll(agent);
-    await endTask(agent, waited, { kind: "waiting" }, { error: "wait" });
+    await endTask(agent, waited, { kind: "cb_wait" }, { error: "wait" });
     await agent.call("POST", `/jobs/${waited}/cancel`, {});
     // Errors that read as none are errors too.
     const failed = [];
     for (const error of ["", "queue"]) {
       const uuid = await newJob(agent, { workflow });
       await claimAll(agent);
-      await endTask(agent, uuid, { kind: "waiting" }, { error: "wait" });
+      await endTask(agent, uuid, { kind: "cb_wait" }, { error: "wait" });
       await agent.call("POST", `/jobs/${uuid}/resume`, { error });
       failed.push(uuid);
     }
@@ -258,7 +258,7 @@ Deno.test("retry of an unfinished job answers 409, also while a cancel undoes wh
       params: {},
       props: {},
       elapsed_ms: 1,
-      next: { kind: "cancel_done" },
+      event: { kind: "succeed" },
       now: agent.clock.now,
     });
     assertEquals((await retry(agent, uuid)).status, 201);

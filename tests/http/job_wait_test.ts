@@ -28,7 +28,7 @@ Deno.test("wait answers when the job ends", async () => {
     const uuid = await newJob(agent);
     const waited = agent.call("GET", `/jobs/${uuid}/wait`);
     await claimAll(agent);
-    await endTask(agent, uuid, { kind: "finished", execution: "succeeded" });
+    await endTask(agent, uuid, { kind: "succeed" });
     assertEquals(objectOf(await waited).execution, "success");
   });
 });

@@ -31,7 +31,7 @@ Deno.test("while a job locks a target no other job of that target is made", asyn
     await claimAll(agent);
     const running = await agent.call("POST", "/jobs", { workflow, target: "/machines/b" });
     assertEquals(running.status, 409);
-    await endTask(agent, holder, { kind: "finished", execution: "failed" });
+    await endTask(agent, holder, { kind: "fail", onerror: false });
     await newJob(agent, { workflow, target: "/machines/b" });
   });
 });
@@ -173,7 +173,7 @@ Deno.test("an unfinished job tells why it does not run, a running or finished on
     assertEquals(await shown(uuid), ["waiting_for_slot", undefined]);
     await claimAll(agent);
     assertEquals(await shown(uuid), [undefined, undefined]);
-    await endTask(agent, uuid, { kind: "waiting" });
+    await endTask(agent, uuid, { kind: "cb_wait" });
     assertEquals(await shown(uuid), ["waiting_for_resume", undefined]);
     const resumed = objectOf(await agent.call("POST", `/jobs/${uuid}/resume`, {}));
     assertEquals(resumed.reason, "waiting_for_slot");

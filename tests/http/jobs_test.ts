@@ -139,7 +139,7 @@ Deno.test("a second unfinished job with the same target and params is refused by
     await refused({ workflow: await newWorkflow(agent), ...same });
     await claimAll(agent);
     await refused({ workflow, ...same });
-    await endTask(agent, first, { kind: "waiting" });
+    await endTask(agent, first, { kind: "cb_wait" });
     await refused({ workflow, ...same });
     await newJob(agent, { workflow, ...same, x: 2 });
     await newJob(agent, { workflow, ...same, target: "/b" });
@@ -202,7 +202,7 @@ Deno.test("GET /jobs/:job_uuid shows results and what tasks set, never over the 
       params: { left: true },
       props,
       elapsed_ms: 1500,
-      next: { kind: "finished", execution: "failed" },
+      event: { kind: "fail", onerror: false },
       now: T0,
     });
     const job = objectOf(await agent.call("GET", `/jobs/${uuid}`));

@@ -70,7 +70,7 @@ async function finish(agent: HttpAgent, job: unknown, result: JsonObject = {}): 
   const uuid = job as JobUuid;
   await claimAll(agent);
   const params = (await agent.store.jobs.get(uuid))?.params;
-  const next = { kind: "finished", execution: "succeeded" } as const;
+  const next = { kind: "succeed" } as const;
   await endTask(agent, uuid, next, { result }, params);
 }
 
@@ -311,7 +311,7 @@ Deno.test("an eject names what is known to be in the zone, and the machine shows
       params: job?.params ?? {},
       props: { medium_file: "/install.iso" },
       elapsed_ms: 1,
-      next: { kind: "finished", execution: "succeeded" },
+      event: { kind: "succeed" },
       now: T0,
     });
     Object.assign(machine, {

@@ -80,5 +80,11 @@ export async function end(
   const uuid = job_uuid as JobUuid;
   await claimAll(agent);
   const job = await agent.store.jobs.get(uuid);
-  await endTask(agent, uuid, { kind: "finished", execution }, {}, job?.params);
+  await endTask(
+    agent,
+    uuid,
+    execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
+    {},
+    job?.params,
+  );
 }

@@ -32,7 +32,7 @@ import { MEDIUM_SHA256 } from "../../src/http/openapi/media.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
-import type { NextStep } from "../../src/store/job_store.ts";
+import type { TaskEvent } from "../../src/domain/job/state.ts";
 import type { MediaFile } from "../../src/store/media_store.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { T0, taskOf } from "../support/job.ts";
@@ -163,13 +163,13 @@ function exampleWorkflow(): Workflow {
 }
 
 /** Where an operation needs the example's job, when not queued. */
-const NEEDED: Readonly<Record<string, NextStep>> = {
-  job_get: { kind: "finished", execution: "succeeded" },
-  job_wait: { kind: "finished", execution: "succeeded" },
-  job_resume: { kind: "waiting" },
-  job_retry: { kind: "finished", execution: "failed" },
-  jobs_retry: { kind: "finished", execution: "failed" },
-  leftover_list: { kind: "finished", execution: "failed" },
+const NEEDED: Readonly<Record<string, TaskEvent>> = {
+  job_get: { kind: "succeed" },
+  job_wait: { kind: "succeed" },
+  job_resume: { kind: "cb_wait" },
+  job_retry: { kind: "fail", onerror: false },
+  jobs_retry: { kind: "fail", onerror: false },
+  leftover_list: { kind: "fail", onerror: false },
 };
 
 /** Brings the example's job to where an operation succeeds, and shows the most. */

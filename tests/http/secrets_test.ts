@@ -36,7 +36,7 @@ async function fill(store: Store, filler: number): Promise<void> {
     params: { ...PARAMS, large },
     props: { ...job.props, found: HELD, vnc_password: SECRET },
     elapsed_ms: 1,
-    next: { kind: "finished", execution: "succeeded" },
+    event: { kind: "succeed" },
     now: T0,
   });
   await store.info.append(JOB, { ...HELD, large, internal_metadata: { a: SECRET } }, T0);

@@ -1,15 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { type Job, PHASES } from "../../src/domain/job/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import { afterTask, heldIn, type TaskEvent } from "../../src/domain/job/state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobData, jobView } from "../../src/runner/job_view.ts";
-import {
-  endOfPhase,
-  entryOf,
-  jobAfter,
-  keepsSlot,
-  nextStep,
-  type RecordedEnd,
-} from "../../src/runner/next_step.ts";
+import { entryOf, eventOf, jobAfter, type RecordedEnd } from "../../src/runner/next_step.ts";
 import { OTHER_RUNNER, resultOf, RUNNER, storedJob, T0, taskOf, uuidOf } from "../support/job.ts";
 
 function runningJob(fields: Partial<Job> = {}): Job {
@@ -31,47 +25,29 @@ const signal = (word: "queue" | "wait" | "retry" | "cancel"): RecordedEnd => ({
   word,
   result: "so far",
 });
-const noSuccessor = () => null;
 
-function next(job: Job, end: RecordedEnd, last = true) {
-  return nextStep(job, end, last, T0, noSuccessor);
-}
-
-Deno.test("a success goes on to the next task, and after the last one the job has succeeded", () => {
-  assertEquals(next(runningJob(), SUCCESS, false), { kind: "continue" });
-  assertEquals(next(runningJob(), SUCCESS), { kind: "finished", execution: "succeeded" });
+Deno.test("a success is followed by the next task, or was the last one of its phase", () => {
+  assertEquals(eventOf(runningJob(), SUCCESS, false), { kind: "continue" });
+  assertEquals(eventOf(runningJob(), SUCCESS, true), { kind: "succeed" });
 });
 
-Deno.test("a failure goes on to onerror when there is one, whose own end changes nothing", () => {
+Deno.test("a failure and the end of the workflow's time say whether onerror follows", () => {
   const job = runningJob({ onerror: [taskOf("undo")] });
-  assertEquals(next(runningJob(), FAILURE), { kind: "finished", execution: "failed" });
-  assertEquals(next(job, FAILURE, false), { kind: "onerror" });
-  assertEquals(next(job, { kind: "workflow_timeout" }, false), { kind: "onerror" });
-  const undoing = { ...job, phase: "onerror" } as const;
-  assertEquals(next(undoing, SUCCESS), { kind: "finished", execution: "failed" });
-  assertEquals(next(undoing, FAILURE, false), { kind: "finished", execution: "failed" });
-});
-
-Deno.test("each callback word has its one meaning, which is recorded beside the result", () => {
-  const job = runningJob({ oncancel: [taskOf("undo")] });
-  assertEquals(next(job, signal("queue")), { kind: "queued", claimable_at: T0 });
-  assertEquals(next(job, signal("wait")), { kind: "waiting" });
-  assertEquals(next(job, signal("cancel")), { kind: "canceled", oncancel: true });
-  assertEquals(next(runningJob(), signal("cancel")), { kind: "canceled", oncancel: false });
-  assertEquals(next(job, signal("retry")), { kind: "retried", successor: null });
-  assertEquals(entryOf(signal("wait")), { result: "so far", error: "wait" });
-});
-
-Deno.test("a canceled job's chain ends the job's time here, whatever its tasks answer", () => {
-  const job = runningJob({ execution: "canceled", phase: "oncancel", oncancel: [taskOf("undo")] });
-  for (const end of [SUCCESS, FAILURE, signal("wait"), signal("queue"), signal("retry")]) {
-    assertEquals(next(job, end), { kind: "cancel_done" });
+  for (const end of [FAILURE, { kind: "workflow_timeout" } as const]) {
+    assertEquals(eventOf(runningJob(), end, true), { kind: "fail", onerror: false });
+    assertEquals(eventOf(job, end, false), { kind: "fail", onerror: true });
   }
 });
 
-Deno.test("a phase without tasks is done", () => {
-  const ends = PHASES.map((phase) => endOfPhase(runningJob({ phase }), "done").kind);
-  assertEquals(ends, ["finished", "finished", "cancel_done"]);
+Deno.test("each callback word is an event, which is recorded beside the result", () => {
+  const job = runningJob({ oncancel: [taskOf("undo")] });
+  assertEquals(eventOf(job, signal("queue"), true), { kind: "cb_queue" });
+  assertEquals(eventOf(job, signal("wait"), true), { kind: "cb_wait" });
+  assertEquals(eventOf(job, signal("retry"), true), { kind: "cb_retry" });
+  assertEquals(eventOf(job, signal("cancel"), true), { kind: "cb_cancel", oncancel: true });
+  const without = eventOf(runningJob(), signal("cancel"), true);
+  assertEquals(without, { kind: "cb_cancel", oncancel: false });
+  assertEquals(entryOf(signal("wait")), { result: "so far", error: "wait" });
 });
 
 Deno.test("entries tell what happened in words", () => {
@@ -120,26 +96,13 @@ Deno.test("jobAfter() is what the store has written", () => {
   const job = runningJob({ onerror: [taskOf("undo")], starts: 2 });
   const entry = resultOf("first");
   const data = { params: { a: 1 }, props: { b: 2 } };
-  const continued = jobAfter(job, { kind: "continue" }, data, entry);
-  assertEquals([continued.chain_results, continued.starts, continued.params], [[entry], 1, {
-    a: 1,
-  }]);
-  const failed = jobAfter(job, { kind: "onerror" }, data, entry);
-  assertEquals([failed.phase, failed.execution, failed.onerror_results], [
-    "onerror",
-    "running",
-    [],
-  ]);
-  const canceled = jobAfter(job, { kind: "canceled", oncancel: true }, data, entry);
+  const after = (event: TaskEvent) => jobAfter(job, afterTask(heldIn("chain"), event), data, entry);
+  const continued = after({ kind: "continue" });
+  assertEquals([continued.chain_results, continued.starts], [[entry], 1]);
+  assertEquals(continued.params, { a: 1 });
+  const failed = after({ kind: "fail", onerror: true });
+  assertEquals([failed.phase, failed.execution], ["onerror", "running"]);
+  assertEquals(failed.onerror_results, []);
+  const canceled = after({ kind: "cb_cancel", oncancel: true });
   assertEquals([canceled.phase, canceled.execution], ["oncancel", "canceled"]);
-});
-
-Deno.test("a job keeps its slot for the next task and for onerror, and for nothing else", () => {
-  assertEquals(keepsSlot({ kind: "continue" }), true);
-  assertEquals(keepsSlot({ kind: "onerror" }), true);
-  assertEquals(keepsSlot({ kind: "canceled", oncancel: true }), true);
-  assertEquals(keepsSlot({ kind: "canceled", oncancel: false }), false);
-  assertEquals(keepsSlot({ kind: "queued", claimable_at: T0 }), false);
-  assertEquals(keepsSlot({ kind: "waiting" }), false);
-  assertEquals(keepsSlot({ kind: "finished", execution: "succeeded" }), false);
 });

@@ -34,19 +34,19 @@ export function callbackTests(test: Test): void {
     await create(store, telling(2));
     await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
     const waiting = await run(store, telling(3));
-    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     assertEquals((await due(store)).sort(), [1, 2].map((number) => uuidOf<JobUuid>(number)));
     await store.jobs.resume(waiting.uuid, { kind: "error", error: "no", result: "" }, T0);
     assertEquals(await due(store), [waiting.uuid]);
     const canceling = await run(store, telling(4));
-    await store.jobs.recordTask(recordOf(canceling, { kind: "canceled", oncancel: false }));
+    await store.jobs.recordTask(recordOf(canceling, { kind: "cb_cancel", oncancel: false }));
     assertEquals(await due(store), [canceling.uuid]);
   });
   test("a canceled job with an oncancel chain owes one callback", async (store) => {
     await run(store, telling(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
     await store.jobs.cancel(JOB, T0);
     const undoing = await present(store);
-    await store.jobs.recordTask(recordOf(undoing, { kind: "cancel_done" }));
+    await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }));
     assertEquals(await due(store), [JOB]);
     await store.callbacks.done(JOB);
     assertEquals(await store.callbacks.nextDue(), undefined);
@@ -70,20 +70,20 @@ export function callbackTests(test: Test): void {
   });
   test("after cb('retry') the successor owes the callback", async (store) => {
     const job = await run(store, telling(1));
-    await store.jobs.recordTask(recordOf(job, { kind: "retried", successor: telling(2) }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor: telling(2) }));
     assertEquals(await due(store, AGAIN), []);
     await finish(store, await claim(store));
     assertEquals(await due(store, AGAIN), [uuidOf<JobUuid>(2)]);
   });
   test("a retried job without a successor of its own owes the callback itself", async (store) => {
     const last = await run(store, telling(1));
-    await store.jobs.recordTask(recordOf(last, { kind: "retried", successor: null }));
+    await store.jobs.recordTask(recordOf(last, { kind: "cb_retry" }));
     assertEquals(await due(store), [JOB]);
     // Here another caller's job goes on instead, and tells that caller only.
     const job = await run(store, telling(2, { target: "/t" }));
     await create(store, jobOf(3, { target: "/t", params: { a: 1 } }));
     const successor = telling(4, { target: "/t", params: { a: 1 } });
-    await store.jobs.recordTask(recordOf(job, { kind: "retried", successor }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor }));
     assertEquals(await due(store), [job.uuid]);
   });
   test("what is told of a job that is made anew is told of both", async (store) => {

@@ -42,7 +42,7 @@ export function cancelTests(test: Test): void {
   test("a cancel and a last result that come together: one of them counts", async (store) => {
     for (let round = 0; round < 10; round++) {
       const job = await run(store, jobOf(round));
-      const end = recordOf(job, { kind: "finished", execution: "succeeded" });
+      const end = recordOf(job, { kind: "succeed" });
       const [written, canceled] = await Promise.all([
         store.jobs.recordTask(end),
         store.jobs.cancel(job.uuid, T0),
@@ -57,7 +57,7 @@ export function cancelTests(test: Test): void {
     assertEquals((await store.jobs.cancel(JOB, T0)).kind, "not_found");
     await finish(store, await run(store, jobOf(1)), "succeeded");
     await finish(store, await run(store, jobOf(2)), "failed");
-    const retried = recordOf(await run(store, jobOf(3)), { kind: "retried", successor: null });
+    const retried = recordOf(await run(store, jobOf(3)), { kind: "cb_retry" });
     await store.jobs.recordTask(retried);
     for (const number of [1, 2, 3]) {
       const before = await present(store, uuidOf<JobUuid>(number));
@@ -69,7 +69,7 @@ export function cancelTests(test: Test): void {
   test("cancel() ends a queued, a delayed and a waiting job, which nobody claims any more", async (store) => {
     await create(store, jobOf(1, { exec_after: instantAfter(T0, 1000) }));
     const waiting = await run(store, jobOf(2));
-    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await create(store, jobOf(3));
     for (const number of [1, 2, 3]) {
       const outcome = await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
@@ -88,7 +88,7 @@ export function cancelTests(test: Test): void {
     assertEquals([job.execution, job.phase, job.runner_id], ["canceled", "oncancel", RUNNER]);
     assertEquals([job.elapsed_ms, job.starts], [0, 1]);
     assertFalse(await store.jobs.recordTask(recordOf(running, { kind: "continue" })));
-    const done = recordOf(job, { kind: "cancel_done" }, { entry: resultOf("undo") });
+    const done = recordOf(job, { kind: "succeed" }, { entry: resultOf("undo") });
     assert(await store.jobs.recordTask(done));
     const after = await present(store);
     assertEquals([after.execution, after.runner_id, after.finished_at], ["canceled", null, T0]);
@@ -96,7 +96,7 @@ export function cancelTests(test: Test): void {
   });
   test("the oncancel chain of a waiting job, or one queued again, becomes due", async (store) => {
     const leave = [
-      (job: Job) => store.jobs.recordTask(recordOf(job, { kind: "waiting" })),
+      (job: Job) => store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })),
       (job: Job) => store.jobs.release(holdOf(job), 7, T0),
     ];
     for (const [number, end] of leave.entries()) {

@@ -99,7 +99,7 @@ export function creationTests(test: Test): void {
     const held = async () => (await store.jobs.create(jobOf(9, { target: "/t" }))).kind;
     const job = await run(store, jobOf(1, { target: "/t" }));
     assertEquals(await held(), "duplicate");
-    assert(await store.jobs.recordTask(recordOf(job, { kind: "waiting" })));
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
     assertEquals(await held(), "duplicate");
     await store.jobs.cancel(job.uuid, T0);
     assertEquals(await held(), "created");

@@ -112,7 +112,7 @@ export function fairnessTests(test: Test): void {
       assert(job !== undefined);
       order.push(job.workflow_uuid);
       if (job.workflow_uuid !== A.uuid) continue;
-      await store.jobs.recordTask(recordOf(job, { kind: "queued", claimable_at: T0 }));
+      await store.jobs.recordTask(recordOf(job, { kind: "cb_queue" }));
     }
     assert(order.filter((uuid) => uuid === B.uuid).length >= 5, order.join(" "));
   });
@@ -124,9 +124,9 @@ export function fairnessTests(test: Test): void {
     for (const job of [queued, released, resumed]) await create(store, job);
     for (const job of await store.jobs.claim(RUNNER, 3, T0)) {
       if (job.uuid === queued.uuid) {
-        await store.jobs.recordTask(recordOf(job, { kind: "queued", claimable_at: T0 }));
+        await store.jobs.recordTask(recordOf(job, { kind: "cb_queue" }));
       } else if (job.uuid === resumed.uuid) {
-        await store.jobs.recordTask(recordOf(job, { kind: "waiting" }));
+        await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
       } else await store.jobs.release(holdOf(job), 0, T0);
     }
     await store.jobs.resume(resumed.uuid, { kind: "result", result: "" }, T0);

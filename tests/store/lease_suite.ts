@@ -35,12 +35,14 @@ const MINUTE_LATER = instantAfter(T0, 60_000);
 async function assertPowerless(store: Store, held: Job): Promise<void> {
   const before = await store.jobs.get(held.uuid);
   const late = resultOf("late");
-  const next = { kind: "finished", execution: "succeeded" } as const;
+  const next = { kind: "succeed" } as const;
   assertFalse(await store.jobs.recordTask(recordOf(held, { kind: "continue" }, { entry: late })));
   assertFalse(await store.jobs.recordTask(recordOf(held, next, { entry: late })));
-  assertFalse(await store.jobs.recordTask(recordOf(held, { kind: "waiting" }, { entry: late })));
-  const retried = { kind: "retried", successor: jobOf(77) } as const;
-  assertFalse(await store.jobs.recordTask(recordOf(held, retried, { entry: late })));
+  assertFalse(await store.jobs.recordTask(recordOf(held, { kind: "cb_wait" }, { entry: late })));
+  const retried = { kind: "cb_retry" } as const;
+  assertFalse(
+    await store.jobs.recordTask(recordOf(held, retried, { entry: late, successor: jobOf(77) })),
+  );
   assertFalse(await store.jobs.release(holdOf(held), 99, T0));
   assertFalse(await store.jobs.abandon(holdOf(held), T0));
   assertEquals(await store.jobs.get(held.uuid), before);
@@ -74,8 +76,8 @@ export function leaseTests(test: Test): void {
       (job) => store.jobs.release(holdOf(job), 0, T0),
       (job) => store.jobs.abandon(holdOf(job), T0),
       (job) => store.jobs.cancel(job.uuid, T0),
-      (job) => store.jobs.recordTask(recordOf(job, { kind: "waiting" })),
-      (job) => store.jobs.recordTask(recordOf(job, { kind: "queued", claimable_at: T0 })),
+      (job) => store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })),
+      (job) => store.jobs.recordTask(recordOf(job, { kind: "cb_queue" })),
     ];
     for (const [index, leave] of ways.entries()) {
       const job = await run(store, jobOf(index + 1));
@@ -137,7 +139,7 @@ export function leaseTests(test: Test): void {
   });
   test("rescue() leaves alone what nobody holds", async (store) => {
     const waiting = await run(store, jobOf(1));
-    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await finish(store, await run(store, jobOf(2)));
     await create(store, jobOf(3, { exec_after: MINUTE_LATER }));
     const before = await store.jobs.list({});

@@ -115,7 +115,7 @@ export function listTests(test: Test): void {
     assertEquals(await at(), "queued");
     const job = await claim(store);
     assertEquals(await at(), "running");
-    await store.jobs.recordTask(recordOf(job, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     assertEquals(await at(), "waiting");
     await store.jobs.resume(job.uuid, { kind: "result", result: "" }, T0);
     assertEquals(await at(), "queued");

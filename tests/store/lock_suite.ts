@@ -63,7 +63,7 @@ export function lockTests(test: Test): void {
     assertEquals(await kindFor(store, "/t", 11), "locked");
     const job = await claim(store, later);
     assertEquals(await kindFor(store, "/t", 12), "locked");
-    await store.jobs.recordTask(recordOf(job, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     assertEquals(await kindFor(store, "/t", 13), "locked");
     await store.jobs.resume(JOB, { kind: "error", error: "no", result: "" }, T0);
     assertEquals(await kindFor(store, "/t", 14), "created");
@@ -94,7 +94,7 @@ export function lockTests(test: Test): void {
     const same = jobOf(2, { target: "/t/1" });
     assertEquals((await store.jobs.create(same)).kind, "locked");
     const undoing = await present(store);
-    await store.jobs.recordTask(recordOf(undoing, { kind: "cancel_done" }));
+    await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }));
     assertEquals(await kindFor(store, "/t/2"), "created");
     assertEquals((await store.jobs.create(same)).kind, "created");
   });

@@ -72,7 +72,7 @@ export function machineClaimTests(test: Test): void {
     await store.machineClaims.take(MACHINE, JOB, T0);
     await store.jobs.cancel(JOB, T0);
     assertEquals(await leftOf(store), []);
-    const done = recordOf(await present(store), { kind: "cancel_done" });
+    const done = recordOf(await present(store), { kind: "succeed" });
     await store.jobs.recordTask(done);
     assertEquals(await leftOf(store), [MACHINE]);
   });

@@ -65,7 +65,7 @@ export function pruneTests(test: Test): void {
   });
   test("prune() leaves every unfinished job, whatever its age", async (store) => {
     const waiting = await run(store, jobOf(1));
-    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await run(store, jobOf(2));
     await create(store, jobOf(3));
     const late = instantAfter(T0, 1e12);
@@ -88,7 +88,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await numbers(store), [1, 2]);
     await store.callbacks.done(owing.uuid);
     const held = await present(store);
-    await store.jobs.recordTask(recordOf(held, { kind: "cancel_done" }));
+    await store.jobs.recordTask(recordOf(held, { kind: "succeed" }));
     assertEquals(await store.jobs.prune(EVERYTHING, T0), 2);
     assertEquals(await numbers(store), []);
   });

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { jobOf, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
+import { jobOf, resultOf, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 
 /** What JSON can say and programs trip over. */
@@ -27,7 +27,7 @@ export function recordTests(test: Test): void {
     const between = await present(store);
     assertEquals([between.execution, between.props, between.starts], ["running", { x: 1 }, 1]);
     const later = instantAfter(T0, 1000);
-    const second = recordOf(job, { kind: "finished", execution: "succeeded" }, {
+    const second = recordOf(job, { kind: "succeed" }, {
       entry: resultOf("second"),
       params: { y: 2 },
       elapsed_ms: 99,
@@ -42,11 +42,11 @@ export function recordTests(test: Test): void {
   test("recordTask() moves to onerror with a fresh budget and to waiting without an owner", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo")] });
     const job = await run(store, jobOf(1, { workflow }));
-    assert(await store.jobs.recordTask(recordOf(job, { kind: "onerror" })));
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
     const undoing = await present(store);
     assertEquals([undoing.phase, undoing.elapsed_ms, undoing.starts], ["onerror", 0, 1]);
     assertEquals(undoing.phases_ms, 5);
-    const undo = recordOf(undoing, { kind: "waiting" }, { entry: resultOf("undo") });
+    const undo = recordOf(undoing, { kind: "cb_wait" }, { entry: resultOf("undo") });
     assert(await store.jobs.recordTask(undo));
     const waiting = await present(store);
     assertEquals([waiting.execution, waiting.runner_id, waiting.starts], ["waiting", null, 0]);
@@ -56,37 +56,28 @@ export function recordTests(test: Test): void {
   test("a task that was recorded is not recorded again in another phase", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo")] });
     const job = await run(store, jobOf(1, { workflow }));
-    assert(await store.jobs.recordTask(recordOf(job, { kind: "onerror" })));
-    assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "onerror" })));
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
+    assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
     assertEquals((await present(store)).chain_results.length, 1);
   });
   test("a job that is queued again keeps its results and its time, and starts anew", async (store) => {
     const job = await run(store);
-    const queued = recordOf(job, { kind: "queued", claimable_at: T0 }, { elapsed_ms: 50 });
+    const queued = recordOf(job, { kind: "cb_queue" }, { elapsed_ms: 50 });
     assert(await store.jobs.recordTask(queued));
     assertEquals(await store.jobs.nextDue(), { kind: "ready" });
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms, again.chain_results.length], [1, 50, 1]);
   });
-  test("a job that is queued for later is not claimed before", async (store) => {
-    const later = instantAfter(T0, 1000);
-    const job = await run(store);
-    await store.jobs.recordTask(recordOf(job, { kind: "queued", claimable_at: later }));
-    assertEquals(await store.jobs.nextDue(), { kind: "at", instant: later });
-    assertEquals((await present(store)).claimable_at, later);
-    assertEquals(await store.jobs.claim(RUNNER, 1, T0), []);
-    await claim(store, later);
-  });
   test("the end of a job need not be the end of a task", async (store) => {
     const job = await run(store);
-    const { entry: _entry, ...ended } = recordOf(job, { kind: "finished", execution: "failed" });
+    const { entry: _entry, ...ended } = recordOf(job, { kind: "fail", onerror: false });
     assert(await store.jobs.recordTask(ended));
     const after = await present(store);
     assertEquals([after.execution, after.chain_results], ["failed", []]);
   });
   test("a task that cancels its job ends it, or leaves its oncancel chain to the runner", async (store) => {
     const job = await run(store);
-    assert(await store.jobs.recordTask(recordOf(job, { kind: "canceled", oncancel: false })));
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_cancel", oncancel: false })));
     const canceled = await present(store);
     assertEquals([canceled.execution, canceled.phase, canceled.runner_id], [
       "canceled",
@@ -97,14 +88,14 @@ export function recordTests(test: Test): void {
 
     const workflow = workflowOf({ oncancel: [taskOf("undo"), taskOf("more")] });
     const undoable = await run(store, jobOf(2, { workflow }));
-    const next = { kind: "canceled", oncancel: true } as const;
+    const next = { kind: "cb_cancel", oncancel: true } as const;
     assert(await store.jobs.recordTask(recordOf(undoable, next)));
     const undoing = await present(store, undoable.uuid);
     assertEquals([undoing.execution, undoing.phase, undoing.starts], ["canceled", "oncancel", 1]);
     assertEquals([undoing.elapsed_ms, undoing.finished_at], [0, T0]);
     const later = instantAfter(T0, 5);
     assert(await store.jobs.recordTask(recordOf(undoing, { kind: "continue" }, { now: later })));
-    assert(await store.jobs.recordTask(recordOf(undoing, { kind: "cancel_done" }, { now: later })));
+    assert(await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }, { now: later })));
     const done = await present(store, undoable.uuid);
     assertEquals([done.execution, done.runner_id, done.finished_at], ["canceled", null, T0]);
     assertEquals([done.chain_results.length, done.oncancel_results.length], [1, 2]);
@@ -137,7 +128,7 @@ export function recordTests(test: Test): void {
   });
   test("of equal writes that come together under one claim one counts", async (store) => {
     const job = await run(store);
-    const end = recordOf(job, { kind: "finished", execution: "succeeded" });
+    const end = recordOf(job, { kind: "succeed" });
     const held = await Promise.all([1, 2, 3].map(() => store.jobs.recordTask(end)));
     assertEquals(held.filter((counted) => counted).length, 1);
     assertEquals((await present(store, JOB)).chain_results.length, 1);

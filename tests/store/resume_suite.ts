@@ -26,7 +26,7 @@ const LATER = instantAfter(T0, 1000);
 async function wait(store: Store, number = 1): Promise<void> {
   const job = await run(store, jobOf(number));
   const entry = resultOf("first", { result: "so far", error: "wait" });
-  await store.jobs.recordTask(recordOf(job, { kind: "waiting" }, { entry }));
+  await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }, { entry }));
 }
 
 export function resumeTests(test: Test): void {
@@ -54,14 +54,14 @@ export function resumeTests(test: Test): void {
   test("resume() reports to the last result, in the phase that waits", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo"), taskOf("more")] });
     const job = await run(store, jobOf(1, { workflow }));
-    await store.jobs.recordTask(recordOf(job, { kind: "onerror" }, {
+    await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true }, {
       entry: resultOf("first", { error: "no" }),
     }));
     const undoing = await present(store);
     await store.jobs.recordTask(recordOf(undoing, { kind: "continue" }, {
       entry: resultOf("undo"),
     }));
-    await store.jobs.recordTask(recordOf(undoing, { kind: "waiting" }, {
+    await store.jobs.recordTask(recordOf(undoing, { kind: "cb_wait" }, {
       entry: resultOf("more", { error: "wait" }),
     }));
     await store.jobs.resume(JOB, { kind: "result", result: "done" }, T0);

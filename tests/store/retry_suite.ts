@@ -45,7 +45,7 @@ export function retryTests(test: Test): void {
     const job = await claim(store);
     assertEquals(job.chain_results, chain_results);
     const entry = resultOf("second");
-    const next = { kind: "finished", execution: "succeeded" } as const;
+    const next = { kind: "succeed" } as const;
     assert(await store.jobs.recordTask(recordOf(job, next, { entry })));
     assertEquals((await present(store, job.uuid)).chain_results, [...chain_results, entry]);
   });
@@ -53,7 +53,7 @@ export function retryTests(test: Test): void {
     assertEquals(await store.jobs.retry(JOB, anew(9)), { kind: "not_found" });
     await run(store, jobOf(1));
     const waiting = await run(store, jobOf(2));
-    await store.jobs.recordTask(recordOf(waiting, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await create(store, jobOf(3));
     for (const number of [1, 2, 3]) {
       const job = await present(store, uuidOf<JobUuid>(number));
@@ -72,7 +72,7 @@ export function retryTests(test: Test): void {
     await store.jobs.rescue(OTHER_RUNNER, T0, false);
     assertEquals((await store.jobs.retry(JOB, anew(2))).kind, "denied");
     const job = await claim(store);
-    await store.jobs.recordTask(recordOf(job, { kind: "cancel_done" }));
+    await store.jobs.recordTask(recordOf(job, { kind: "succeed" }));
     assertEquals((await store.jobs.retry(JOB, anew(2))).kind, "created");
   });
   test("a job is made anew once, also when callers come together", async (store) => {
@@ -88,11 +88,11 @@ export function retryTests(test: Test): void {
   });
   test("a job that cb('retry') made anew is not made anew again; one without successor is", async (store) => {
     const first = await run(store, jobOf(1));
-    await store.jobs.recordTask(recordOf(first, { kind: "retried", successor: jobOf(2) }));
+    await store.jobs.recordTask(recordOf(first, { kind: "cb_retry" }, { successor: jobOf(2) }));
     const outcome = await store.jobs.retry(JOB, anew(9));
     assertEquals(outcome.kind === "denied" && outcome.reason, "retried");
     const second = await claim(store);
-    await store.jobs.recordTask(recordOf(second, { kind: "retried", successor: null }));
+    await store.jobs.recordTask(recordOf(second, { kind: "cb_retry" }));
     assertEquals((await store.jobs.retry(second.uuid, jobOf(3))).kind, "created");
   });
   test("retry() finds the target taken, locked, or the house full, and changes nothing", async (store) => {

@@ -67,16 +67,16 @@ export function statsTests(test: Test): void {
         },
         async () => {
           const nexts = [
-            { kind: "finished", execution: "succeeded" },
-            { kind: "finished", execution: "failed" },
-            { kind: "waiting" },
-            { kind: "queued", claimable_at: now },
-            { kind: "canceled", oncancel: false },
-            { kind: "retried", successor: null },
+            { kind: "succeed" },
+            { kind: "fail", onerror: false },
+            { kind: "cb_wait" },
+            { kind: "cb_queue" },
+            { kind: "cb_cancel", oncancel: false },
+            { kind: "cb_retry" },
             { kind: "continue" },
           ] as const;
           for (const job of await store.jobs.claim(RUNNER, 1 + below(3), now)) {
-            const next = nexts[below(nexts.length)] ?? { kind: "waiting" };
+            const next = nexts[below(nexts.length)] ?? { kind: "cb_wait" };
             await store.jobs.recordTask(recordOf(job, next, { now }));
           }
         },

@@ -4,12 +4,11 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../src/domain/instant.ts";
 import type { Job, NewJob } from "../../src/domain/job/job.ts";
-import { EXECUTIONS } from "../../src/domain/job/state.ts";
+import { EXECUTIONS, type TaskEvent } from "../../src/domain/job/state.ts";
 import {
   type ChangedJob,
   type Hold,
   type JobStats,
-  type NextStep,
   STATS_WINDOWS,
   type StatsWindow,
   type TaskRecord,
@@ -29,14 +28,14 @@ export function holdOf({ uuid, lease, phase }: Job, runner_id = RUNNER): Hold {
 }
 
 /** The end of a task of a claimed job. */
-export function recordOf(job: Job, next: NextStep, fields: Partial<TaskRecord> = {}): TaskRecord {
+export function recordOf(job: Job, event: TaskEvent, fields: Partial<TaskRecord> = {}): TaskRecord {
   return {
     ...holdOf(job),
     entry: resultOf("first"),
     params: {},
     props: {},
     elapsed_ms: 5,
-    next,
+    event,
     now: T0,
     ...fields,
   };
@@ -69,7 +68,15 @@ export async function finish(
   execution: "succeeded" | "failed" = "succeeded",
   now: Instant = T0,
 ): Promise<void> {
-  assert(await store.jobs.recordTask(recordOf(job, { kind: "finished", execution }, { now })));
+  assert(
+    await store.jobs.recordTask(
+      recordOf(
+        job,
+        execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
+        { now },
+      ),
+    ),
+  );
 }
 
 /** The job as it is now. */

@@ -17,7 +17,7 @@ function retried(job: Job, fields: Partial<NewJob> | null): TaskRecord {
     props: { num_attempts: 1, prev_attempt: JOB },
     ...fields,
   });
-  return recordOf(job, { kind: "retried", successor });
+  return recordOf(job, { kind: "cb_retry" }, { successor });
 }
 
 export function successorTests(test: Test): void {

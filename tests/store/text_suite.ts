@@ -76,17 +76,17 @@ async function fill(store: Store): Promise<void> {
   await finish(store, await run(store, jobOf(1, { props: { lease: 1 } })));
   await run(store, jobOf(running, { ...whole, target: "r" }));
   const failing = await run(store, jobOf(failed, { ...whole, target: "f" }));
-  await store.jobs.recordTask(recordOf(failing, { kind: "onerror" }, {
+  await store.jobs.recordTask(recordOf(failing, { kind: "fail", onerror: true }, {
     params: AWKWARD,
     props: { ...AWKWARD, error: "x" },
     elapsed_ms: 1_050,
     entry: resultOf("first", { error: { name: "E", message: "no" }, result: AWKWARD }),
   }));
   const mending = await present(store, uuidOf<JobUuid>(failed));
-  const end = recordOf(mending, { kind: "finished", execution: "failed" }, { elapsed_ms: 450 });
+  const end = recordOf(mending, { kind: "fail", onerror: false }, { elapsed_ms: 450 });
   await store.jobs.recordTask(end);
   const waits = await run(store, jobOf(waiting, { ...whole, target: "w" }));
-  await store.jobs.recordTask(recordOf(waits, { kind: "waiting" }, { elapsed_ms: 12_000 }));
+  await store.jobs.recordTask(recordOf(waits, { kind: "cb_wait" }, { elapsed_ms: 12_000 }));
   await run(store, jobOf(canceled, { ...whole, target: "c" }));
   await store.jobs.cancel(uuidOf<JobUuid>(canceled), instantAfter(T0, 5_000));
   await create(store, jobOf(queued, { ...whole, target: "q" }));
@@ -126,7 +126,7 @@ export function textTests(test: Test): void {
     const begun = texts.map((text) => textBytes(text as StoredText));
     const first = await Promise.all(begun.map(async (part) => (await part.next()).value));
     const next = { params: { text: "new ".repeat(300_000) } };
-    await store.jobs.recordTask(recordOf(job, { kind: "waiting" }, next));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }, next));
     await store.jobs.resume(JOB, { kind: "error", error: "no", result: "z".repeat(300_000) }, T0);
     await store.jobs.prune({ finished_before: T0, finished_max: 0, limit: 10 }, T0);
     assertEquals(await store.jobs.get(JOB), undefined);
@@ -153,7 +153,7 @@ export function textTests(test: Test): void {
 
   test("cancel() and resume() show the job as they leave it", async (store) => {
     const job = await run(store, jobOf(1, { params: { text: "x".repeat(300_000) } }));
-    await store.jobs.recordTask(recordOf(job, { kind: "waiting" }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     const resumed = await store.jobs.resume(JOB, { kind: "result", result: 1 }, T0, DOCUMENT);
     const canceled = await store.jobs.cancel(JOB, T0, DOCUMENT);
     assert(resumed.kind === "changed" && canceled.kind === "changed");
@@ -214,7 +214,7 @@ export function textTests(test: Test): void {
     assert(text !== undefined);
     closeText(text);
     closeText(text);
-    await store.jobs.recordTask(recordOf(job, { kind: "waiting" }, { params: {} }));
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }, { params: {} }));
     assertEquals(await claim(store).catch(() => null), null);
   });
 }

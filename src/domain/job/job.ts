@@ -8,13 +8,9 @@
 import { unreachable } from "../error.ts";
 import type { JobUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
-import type { Execution } from "./state.ts";
+import { type Execution, isAtRest, isFinal, type Phase, stateOf } from "./state.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
-
-export const PHASES = ["chain", "onerror", "oncancel"] as const;
-/** Which of its chains a job is in. */
-export type Phase = typeof PHASES[number];
 
 /** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
 export interface TaskResult {
@@ -105,9 +101,9 @@ export function timeoutOf(workflow: Workflow): number {
 
 /** Whether a job is canceled and its oncancel chain has not come to its end. */
 export function isUndoing(
-  { execution, runner_id, claimable_at }: Pick<Job, "execution" | "runner_id" | "claimable_at">,
+  job: Pick<Job, "execution" | "runner_id" | "claimable_at">,
 ): boolean {
-  return execution === "canceled" && (runner_id !== null || claimable_at !== null);
+  return isFinal(job.execution) && !isAtRest(stateOf(job));
 }
 
 /** The tasks and the results of the phase that a job is in. */

@@ -1,19 +1,38 @@
-// The state machine of a job's `execution`. Every state times every event is decided here, once;
-// the store carries decisions out as conditional updates and never decides.
+// The state machine of a job: what each event does in each state, decided here and nowhere else. The
+// runner and the store ask decide(); the store writes what it answers, in a statement that holds only
+// while the job is as it was decided upon.
 //
-//              claim            succeed ──▶ succeeded
-//   queued ───────────▶ running ── fail ──▶ failed
-//     ▲  ▲                │ │ └──── retry ─▶ retried
-//     │  └─ queue,rescue ─┘ └─ wait ─▶ waiting ── resume_failed ──▶ failed
-//     └──────────────── resume ──────────┘
-//   queued, running, waiting ── cancel ──▶ canceled
+//                          continue, fail (onerror follows)
+//                                   ┌─────┐
+//                                   ▼     │
+//   create ──▶ queued ── claim ──▶ running ──┬─ succeed ──▶ succeeded
+//               ▲  ▲                  │      ├─ fail ─────▶ failed ◀─────────┐
+//               │  └── cb_queue, ─────┤      ├─ cb_retry ─▶ retried          │
+//               │      release,       │      └─ cb_wait ──▶ waiting          │
+//               │      abandon,       │                     │   │            │
+//               │      rescue ────────┘                     │   └─ resume_failed
+//               └───────────────── resume ──────────────────┘
 //
-// succeeded, failed, canceled and retried are final: they accept no event. A job that is canceled
-// while it has an oncancel chain stays canceled; that chain runs beside the state, see job.ts.
+//   queued, running, waiting ── cancel, cb_cancel ──▶ canceled
+//
+//   A job that has begun and has an oncancel chain is canceled too, but goes on with that chain:
+//
+//   running ── cancel, cb_cancel ─────▶ undoing ── succeed, fail, cb_* ──▶ canceled
+//                               claim ▲ │ ▲ └─ continue ─┐
+//                                     │ │ └──────────────┘
+//                                     │ ▼ release, abandon, rescue
+//   queued, waiting ── cancel ──▶ undo_queued
+//
+//   succeeded, failed, retried, canceled: at rest. `retry` makes another job and leaves this one as it
+//   is; `prune` removes it.
+//
+// A queued job waits for its claimable_at and a free slot. An event of a runner counts only while its
+// claim holds: the statement names runner and lease. `renew` moves no job; it puts `rescue` off.
+// Whether a job may be created at all depends on other jobs: see CreateJobOutcome.
 
-import { unreachable } from "../error.ts";
+import { AgentError, unreachable } from "../error.ts";
 
-/** Every state of a job. */
+/** Every word for where a job is. */
 export const EXECUTIONS = [
   "queued",
   "running",
@@ -23,76 +42,230 @@ export const EXECUTIONS = [
   "canceled",
   "retried",
 ] as const;
-/** Where a job is. @see document 2, States and transitions */
+/** Where a job is, as it is shown. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
+type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
 
-/** Everything that can happen to a job. */
-export const JOB_EVENTS = [
-  "claim", // a runner takes the job
-  "queue", // a task puts its job back to the queue
-  "rescue", // the runner that owned the job is gone
-  "wait", // a task sets its job to waiting
-  "succeed", // the chain is done
-  "fail", // the chain has failed, and onerror is done
-  "retry", // a task asks for the whole job to be made anew
-  "resume", // somebody reports the outcome of the waiting task
-  "resume_failed", // the same, with an error
-  "cancel",
-] as const;
-/** One of the events. */
-export type JobEvent = typeof JOB_EVENTS[number];
+export const PHASES = ["chain", "onerror", "oncancel"] as const;
+/** Which of its chains a job is in. */
+export type Phase = typeof PHASES[number];
+
+/** Every state: a canceled job may still have its oncancel chain before it, or be running it. */
+export const JOB_STATES = [...EXECUTIONS, "undo_queued", "undoing"] as const;
+export type JobState = typeof JOB_STATES[number];
+
+/** Everything that happens to a job after it was created, with the facts that decide. */
+export type JobEvent =
+  /** A runner takes the job. */
+  | { readonly kind: "claim" }
+  | TaskEvent
+  /** The agent stops: the present task starts again later as if it had not started. */
+  | { readonly kind: "release" }
+  /** The run broke off by a defect of the agent. */
+  | { readonly kind: "abandon" }
+  /** The runner does not answer. `lapsed`: its lease is over, or it is this runner's earlier life. */
+  | { readonly kind: "rescue"; readonly lapsed: boolean }
+  /** A caller cancels the job. `begun`: it was claimed before. */
+  | { readonly kind: "cancel"; readonly oncancel: boolean; readonly begun: boolean }
+  /** A caller reports the outcome of the waiting task: a result, or an error. */
+  | { readonly kind: "resume" }
+  | { readonly kind: "resume_failed" }
+  /** A caller has the finished job made again. `retried`: that was done before. */
+  | { readonly kind: "retry"; readonly retried: boolean }
+  /** The job is old. `awaited`: its callback is due, or it still answers an idempotency key. */
+  | { readonly kind: "prune"; readonly awaited: boolean };
+
+/** The end of a task, or of a phase that has no further one. */
+export type TaskEvent =
+  /** It succeeded, and another task of the phase follows. */
+  | { readonly kind: "continue" }
+  /** It succeeded, and was the last one of the phase. */
+  | { readonly kind: "succeed" }
+  /** It failed, its retries and its fallback included. `onerror`: the job has such a chain. */
+  | { readonly kind: "fail"; readonly onerror: boolean }
+  /** It called cb() with one of the four words. */
+  | { readonly kind: "cb_queue" }
+  | { readonly kind: "cb_wait" }
+  | { readonly kind: "cb_retry" }
+  | { readonly kind: "cb_cancel"; readonly oncancel: boolean };
 
 /** Why an event is refused. */
-export type DenialReason = "finalized" | "not_running" | "not_waiting" | "not_queued";
+export type DenialReason =
+  | "finalized" // no event but retry and prune changes the job any more
+  | "not_queued"
+  | "not_running"
+  | "not_waiting"
+  | "lease_holds" // the runner is alive as far as is known
+  | "unfinished" // it is not final, or its oncancel chain is not done
+  | "retried" // another job was made of it
+  | "awaited"; // somebody still has to learn of its end
 
-/** What an event does to a job: a move, or a refusal with its reason. */
-export type Decision =
-  | { readonly kind: "move"; readonly to: Execution }
-  | { readonly kind: "denied"; readonly reason: DenialReason };
-
-/** Whether no event can change this state any more. */
-export function isFinal(execution: Execution): boolean {
-  return execution === "succeeded" || execution === "failed" || execution === "canceled" ||
-    execution === "retried";
+/** Where a job is when an event happens. */
+export interface Standing {
+  readonly state: JobState;
+  readonly phase: Phase;
 }
 
-/** What an event does to a job in this state, or why it is refused. */
-export function decide(execution: Execution, event: JobEvent): Decision {
-  if (isFinal(execution) && !isResume(event)) return denied("finalized");
-  switch (event) {
+/** What an event does: where the job goes, and what is written with it. */
+export interface Move {
+  readonly kind: "move";
+  readonly to: JobState;
+  readonly phase: Phase;
+  /** Becomes of the count of starts of the present task: see startsAfter(). */
+  readonly starts: "kept" | "added" | "taken_off" | "one" | "none";
+  /** Whether the job becomes final: it gets its finished_at, and its callback is due. */
+  readonly ends: boolean;
+}
+
+export type Decision = Move | { readonly kind: "denied"; readonly reason: DenialReason };
+
+/** How every job begins. */
+export const CREATED: Standing = { state: "queued", phase: "chain" };
+
+/** What an event does to a job, or why it is refused. */
+export function decide(at: Standing, event: JobEvent): Decision {
+  const { state } = at;
+  switch (event.kind) {
     case "claim":
-      return execution === "queued" ? move("running") : denied("not_queued");
-    case "queue":
+      if (state === "queued") return moved(at, "running", "added");
+      if (state === "undo_queued") return moved(at, "undoing", "added");
+      return denied(isAtRest(state) ? "finalized" : "not_queued");
+    case "release":
+    case "abandon":
     case "rescue":
-      return execution === "running" ? move("queued") : denied("not_running");
-    case "wait":
-      return execution === "running" ? move("waiting") : denied("not_running");
-    case "succeed":
-      return execution === "running" ? move("succeeded") : denied("not_running");
-    case "fail":
-      return execution === "running" ? move("failed") : denied("not_running");
-    case "retry":
-      return execution === "running" ? move("retried") : denied("not_running");
-    case "resume":
-      return execution === "waiting" ? move("queued") : denied("not_waiting");
-    case "resume_failed":
-      return execution === "waiting" ? move("failed") : denied("not_waiting");
+      if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
+      if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
+      return moved(
+        at,
+        state === "undoing" ? "undo_queued" : "queued",
+        event.kind === "release" ? "taken_off" : "kept",
+      );
     case "cancel":
-      return move("canceled");
+      if (isFinal(executionOf(state))) return denied("finalized");
+      return canceled(at, event.oncancel && event.begun);
+    // Document 2 gives a finalized job the same refusal as a queued one.
+    case "resume":
+      return state === "waiting" ? moved(at, "queued", "kept") : denied("not_waiting");
+    case "resume_failed":
+      return state === "waiting" ? moved(at, "failed", "kept") : denied("not_waiting");
+    case "retry":
+      if (!isAtRest(state)) return denied("unfinished");
+      return event.retried ? denied("retried") : moved(at, state, "kept");
+    case "prune":
+      if (!isAtRest(state)) return denied("unfinished");
+      return event.awaited ? denied("awaited") : moved(at, state, "kept");
+    default:
+      return isHeld(state)
+        ? afterTask(at, event)
+        : denied(isAtRest(state) ? "finalized" : "not_running");
+  }
+}
+
+/** What the end of a task does to a job that its runner holds. */
+export function afterTask(at: Standing, event: TaskEvent): Move {
+  if (event.kind === "continue") return moved(at, at.state, "one");
+  // Nothing comes after the oncancel chain, whatever its tasks call back.
+  if (at.state === "undoing") return moved(at, "canceled", "none");
+  switch (event.kind) {
+    case "succeed":
+      return moved(at, at.phase === "chain" ? "succeeded" : "failed", "none");
+    case "fail":
+      return event.onerror && at.phase === "chain"
+        ? { ...moved(at, "running", "one"), phase: "onerror" }
+        : moved(at, "failed", "none");
+    case "cb_queue":
+      return moved(at, "queued", "none");
+    case "cb_wait":
+      return moved(at, "waiting", "none");
+    case "cb_retry":
+      return moved(at, "retried", "none");
+    case "cb_cancel":
+      return canceled(at, event.oncancel);
     default:
       return unreachable(event);
   }
 }
 
-/** Document 2 gives a finalized job and a queued one the same refusal of resume: not waiting. */
-function isResume(event: JobEvent): boolean {
-  return event === "resume" || event === "resume_failed";
+function canceled(at: Standing, undoes: boolean): Move {
+  if (!undoes) return moved(at, "canceled", "none");
+  const move = isHeld(at.state) ? moved(at, "undoing", "one") : moved(at, "undo_queued", "none");
+  return { ...move, phase: "oncancel" };
 }
 
-function move(to: Execution): Decision {
-  return { kind: "move", to };
+function moved({ state, phase }: Standing, to: JobState, starts: Move["starts"]): Move {
+  const ends = isFinal(executionOf(to)) && !isFinal(executionOf(state));
+  return { kind: "move", to, phase, starts, ends };
 }
 
 function denied(reason: DenialReason): Decision {
   return { kind: "denied", reason };
+}
+
+/** The count of starts of the present task after a move. */
+export function startsAfter({ starts: effect }: Move, starts: number): number {
+  switch (effect) {
+    case "kept":
+      return starts;
+    case "added":
+      return starts + 1;
+    case "taken_off":
+      return Math.max(starts - 1, 0);
+    case "one":
+      return 1;
+    case "none":
+      return 0;
+    default:
+      return unreachable(effect);
+  }
+}
+
+/** The state of a job, from what is kept of it. */
+export function stateOf(
+  { execution, runner_id, claimable_at }: {
+    readonly execution: Execution;
+    readonly runner_id: string | null;
+    readonly claimable_at: string | null;
+  },
+): JobState {
+  if (execution !== "canceled") return execution;
+  if (runner_id !== null) return "undoing";
+  return claimable_at === null ? "canceled" : "undo_queued";
+}
+
+/** The word by which a state is shown and kept. */
+export function executionOf(state: JobState): Execution {
+  return state === "undo_queued" || state === "undoing" ? "canceled" : state;
+}
+
+/** The standing of a job that a runner holds in a phase. */
+export function heldIn(phase: Phase): Standing {
+  return { state: phase === "oncancel" ? "undoing" : "running", phase };
+}
+
+/** Whether a runner holds a job in this state; it is not to be claimed then. */
+export function isHeld(state: JobState): boolean {
+  return state === "running" || state === "undoing";
+}
+
+/** Whether a job in this state is to be claimed; no runner holds it then. */
+export function isClaimable(state: JobState): boolean {
+  return state === "queued" || state === "undo_queued";
+}
+
+/** Whether nothing runs or will run for a job in this state. */
+export function isAtRest(state: JobState): boolean {
+  return isFinal(executionOf(state)) && !isHeld(state) && !isClaimable(state);
+}
+
+/** Whether a job is finished, as it is shown; the oncancel chain of a canceled one may still run. */
+export function isFinal(execution: Execution): execution is FinalExecution {
+  return execution === "succeeded" || execution === "failed" || execution === "canceled" ||
+    execution === "retried";
+}
+
+/** The move that must follow. @throws {AgentError} `internal` when the event is denied */
+export function moveOf(at: Standing, event: JobEvent): Move {
+  const decision = decide(at, event);
+  if (decision.kind === "move") return decision;
+  throw new AgentError("internal", `Cannot ${event.kind} a job in ${at.state}: ${decision.reason}`);
 }

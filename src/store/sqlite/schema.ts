@@ -51,7 +51,7 @@ const JOB_TABLES = `
     exec_after TEXT NOT NULL,
     -- From when on a runner may claim the job; null when it is not to be claimed.
     claimable_at TEXT,
-    -- Place among the ready jobs: null until claimable_at has come. See leases.ts.
+    -- Place among the ready jobs: null until claimable_at has come. See turns.ts.
     turn INTEGER,
     target TEXT,
     -- SHA-256 of the canonical params; only jobs with a target are compared.

@@ -135,7 +135,7 @@ function jobStore(db: Connection): JobStore {
     nextDue: () => answer(() => selectNextDue(db)),
     renew: (runner, until) => db.write("job_renew", () => renewLease(db, runner, until)),
     recordTask: async (record) => {
-      const successor = record.next.kind === "retried" ? record.next.successor : null;
+      const { successor = null } = record;
       const digest = successor === null ? null : await paramsDigest(successor);
       return await db.write("job_record", () => recordTask(db, record, digest));
     },

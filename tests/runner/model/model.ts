@@ -5,8 +5,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
-import type { NewJob, Phase } from "../../../src/domain/job/job.ts";
-import { isFinal } from "../../../src/domain/job/state.ts";
+import type { NewJob } from "../../../src/domain/job/job.ts";
+import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import type { Task } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
 import type { Hold, TaskRecord } from "../../../src/store/job_store.ts";
@@ -178,8 +178,8 @@ export class Model {
     assertEquals(changed, !isFinal(job.execution), `job ${uuid} is canceled, or is not`);
     if (!changed) return;
     const undoes = (job.workflow.oncancel ?? []).length > 0 && job.begun;
-    this.#endPhase(job);
-    Object.assign(job, { execution: "canceled", starts: job.held ? 1 : 0 });
+    if (undoes) this.#endPhase(job);
+    Object.assign(job, { execution: "canceled", starts: undoes && job.held ? 1 : 0 });
     delete job.run;
     if (undoes) job.phase = "oncancel";
     if (undoes && job.held) job.run = { beganMs: this.ms, executions: 0, seen: job.seen };
@@ -256,8 +256,8 @@ export class Model {
   }
 
   #madeAnew(job: ModelJob, record: TaskRecord | undefined): void {
-    assert(record?.next.kind === "retried");
-    const { successor } = record.next;
+    assert(record?.event.kind === "cb_retry");
+    const { successor = null } = record;
     const max = Number(job.workflow.max_attempts ?? 10);
     assertEquals(successor !== null, job.attempt + 1 < max, `job ${job.uuid} has a successor`);
     if (successor === null) return;

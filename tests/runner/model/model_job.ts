@@ -2,8 +2,8 @@
 
 import type { JobUuid } from "../../../src/domain/id.ts";
 import type { Instant } from "../../../src/domain/instant.ts";
-import type { Job, NewJob, Phase } from "../../../src/domain/job/job.ts";
-import { isFinal } from "../../../src/domain/job/state.ts";
+import type { Job, NewJob } from "../../../src/domain/job/job.ts";
+import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../../../src/domain/json.ts";
 import type { Task, Workflow } from "../../../src/domain/job/workflow.ts";
 

@@ -3,8 +3,8 @@
 // ready before it: the digest of the params, and what every lock says of the target.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import { type Idempotency, isUndoing, type Job, type NewJob } from "../../../domain/job/job.ts";
-import { isFinal } from "../../../domain/job/state.ts";
+import type { Idempotency, Job, NewJob } from "../../../domain/job/job.ts";
+import { decide, stateOf } from "../../../domain/job/state.ts";
 import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
 import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../../job_store.ts";
@@ -121,7 +121,7 @@ function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: Ne
 }
 
 /** What is looked at of a job that is to be made once more. */
-interface FinishedRow extends Pick<Job, "execution" | "runner_id" | "claimable_at"> {
+interface FinishedRow extends Pick<Job, "execution" | "phase" | "runner_id" | "claimable_at"> {
   readonly id: number;
   readonly next_attempt: string | null;
 }
@@ -134,16 +134,18 @@ function retryJob(
   ready: Ready,
 ): RetryOutcome | Unread {
   const row = db.row<FinishedRow>(
-    `SELECT id, execution, runner_id, claimable_at, props -> '$.next_attempt' AS next_attempt
+    `SELECT id, execution, phase, runner_id, claimable_at, props -> '$.next_attempt' AS next_attempt
        FROM jobs WHERE uuid = ?`,
     uuid,
   );
   if (row === undefined) return { kind: "not_found" };
   const { id, execution, next_attempt } = row;
-  if (!isFinal(execution) || isUndoing(row)) {
-    return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
-  }
-  if (next_attempt !== null) {
+  const at = { state: stateOf(row), phase: row.phase };
+  const decision = decide(at, { kind: "retry", retried: next_attempt !== null });
+  if (decision.kind === "denied") {
+    if (next_attempt === null || decision.reason !== "retried") {
+      return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
+    }
     // The text is JSON of what this store or a task has written there.
     const named = JSON.parse(next_attempt) as JsonValue;
     return { kind: "denied", reason: "retried", next_attempt: named };

@@ -1,10 +1,16 @@
-// Jobs: written, read and claimed. Lists stand in job_lists.ts, what changes a job afterwards in
-// job_changes.ts.
+// Jobs: written, read and claimed. Lists stand in lists.ts, what changes a job afterwards in
+// changes.ts.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Job, NewJob } from "../../../domain/job/job.ts";
-import type { Execution } from "../../../domain/job/state.ts";
+import {
+  CREATED,
+  type Execution,
+  executionOf,
+  moveOf,
+  startsAfter,
+} from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
@@ -20,7 +26,8 @@ import {
 } from "./rows.ts";
 import { BYTES } from "./texts.ts";
 import { fitting } from "../text_parts.ts";
-import { nextTurn, readyDelayedJobs } from "./leases.ts";
+import { standingOf, UNFINISHED } from "./moves.ts";
+import { nextTurn, readyDelayedJobs } from "./turns.ts";
 
 /** Bytes of the jobs of one claim, which are parsed without a pause. */
 const CLAIM_BYTES = 1024 * 1024;
@@ -41,8 +48,8 @@ export function insertJob(
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
        elapsed_ms, phases_ms, lease, starts)
-     VALUES (?1, ?2, ?3, 'queued', 'chain', ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-             0, 0, 0, 0)
+     VALUES (?1, ?2, ?3, '${executionOf(CREATED.state)}', '${CREATED.phase}', ?4, ?5, ?5, ?6, ?7,
+             ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0, 0, 0, 0)
      ON CONFLICT (target, params_sha256) WHERE target IS NOT NULL AND ${HOLDS_TARGET} DO NOTHING`,
     job.uuid,
     job.workflow.uuid,
@@ -84,8 +91,8 @@ function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
   return {
     uuid: job.uuid,
     workflow_uuid: job.workflow.uuid,
-    execution: "queued",
-    phase: "chain",
+    execution: executionOf(CREATED.state),
+    phase: CREATED.phase,
     exec_after: job.exec_after,
     claimable_at: job.exec_after,
     target: job.target,
@@ -138,32 +145,41 @@ export function selectExecution(db: Connection, uuid: JobUuid): Execution | unde
 /** Takes the jobs whose turn it is: as many as may be read at once, and one at least. */
 export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
   readyDelayedJobs(db, now);
-  const turns = db.rows<{ id: number; bytes: number }>(
-    `SELECT id, ${BYTES} AS bytes FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
+  const ready = db.rows<ReadyRow & { readonly bytes: number }>(
+    `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
+       FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
     limit,
   );
-  return turns.slice(0, fitting(turns, 0, CLAIM_BYTES)).flatMap(({ id }) =>
-    claimJob(db, id, runner, now) ?? []
-  );
+  return ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
+    .map((row) => claimJob(db, row, runner, now));
 }
 
-/**
- * Gives a ready job to a runner. A canceled job whose oncancel chain is due stays canceled; every
- * other one becomes running.
- */
-function claimJob(db: Connection, id: number, runner: RunnerId, now: Instant): Job | undefined {
+/** What is looked at of a job that is to be claimed. */
+type ReadyRow = Pick<
+  JobRow,
+  "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
+>;
+
+/** Gives a ready job to a runner. */
+function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
+  const move = moveOf(standingOf(ready), { kind: "claim" });
   const row = db.row<JobRow>(
     `UPDATE jobs
-        SET execution = CASE execution WHEN 'queued' THEN 'running' ELSE execution END,
-            runner_id = ?2, lease = lease + 1, claimable_at = NULL, turn = NULL,
-            starts = starts + 1, started_at = coalesce(started_at, ?3)
-      WHERE id = ?1 AND turn IS NOT NULL
+        SET execution = ?3, runner_id = ?4, lease = lease + 1, claimable_at = NULL, turn = NULL,
+            starts = ?5, started_at = coalesce(started_at, ?6)
+      WHERE id = ?1 AND lease = ?2 AND turn IS NOT NULL
      RETURNING ${JOB_COLUMNS}`,
-    id,
+    ready.id,
+    ready.lease,
+    executionOf(move.to),
     runner,
+    startsAfter(move, ready.starts),
     now,
   );
-  return row === undefined ? undefined : jobFromRow(db, row);
+  if (row === undefined) {
+    throw new Error(`Cannot claim job ${ready.id}: it is not as it was read`);
+  }
+  return jobFromRow(db, row);
 }
 
 /** Whether a job is ready, or when the first one will be. */
@@ -177,11 +193,11 @@ export function selectNextDue(db: Connection): NextDue {
   return instant === null ? { kind: "none" } : { kind: "at", instant };
 }
 
-/** Jobs that are not final, told by the counters. */
+/** How many jobs are not final, from the counters. */
 export function countUnfinished(db: Connection): number {
   const row = db.row<{ jobs: number | null }>(
     `SELECT sum(jobs) AS jobs FROM job_counts
-      WHERE minute = '' AND execution IN ('queued', 'running', 'waiting')`,
+      WHERE minute = '' AND execution IN ${UNFINISHED}`,
   );
   return row?.jobs ?? 0;
 }

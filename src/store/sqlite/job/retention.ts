@@ -2,20 +2,24 @@
 // after them their info and what nobody refers to any more.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { decide, JOB_STATES } from "../../../domain/job/state.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
+import { conditionOf, FINISHED } from "./moves.ts";
 
 /** How long a repeated request is known by its idempotency key, milliseconds: a day. */
 const IDEMPOTENCY_MS = 86_400_000;
 
-/**
- * Jobs that nothing is waited for any more: one that still undoes something after a cancel, whose
- * callback has yet to be told, or that answers a repeated request, stays.
- */
-const AT_REST = `finished_at IS NOT NULL AND runner_id IS NULL AND claimable_at IS NULL
+/** The states whose jobs may be removed. */
+const PRUNABLE = JOB_STATES.filter((state) => {
+  const at = { state, phase: "chain" } as const;
+  return decide(at, { kind: "prune", awaited: false }).kind === "move";
+});
+/** Jobs that may be removed: none whose callback is due or that still answers a repeated request. */
+const REMOVABLE = `finished_at IS NOT NULL AND ${conditionOf(PRUNABLE)}
   AND NOT EXISTS (SELECT 1 FROM callbacks WHERE job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM idempotency_keys WHERE job_id = jobs.id)`;
 
@@ -62,7 +66,8 @@ function jobsToGo(db: Connection, retention: Retention): number[] {
 
 function selectOldJobs(db: Connection, before: Instant, limit: number): number[] {
   return db.rows<{ id: number }>(
-    `SELECT id FROM jobs WHERE ${AT_REST} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
+    `SELECT id FROM jobs INDEXED BY jobs_finished
+      WHERE ${REMOVABLE} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
     before,
     limit,
   ).map(({ id }) => id);
@@ -70,7 +75,8 @@ function selectOldJobs(db: Connection, before: Instant, limit: number): number[]
 
 function selectOldestJobs(db: Connection, limit: number): number[] {
   return db.rows<{ id: number }>(
-    `SELECT id FROM jobs WHERE ${AT_REST} ORDER BY finished_at LIMIT ?`,
+    `SELECT id FROM jobs INDEXED BY jobs_finished WHERE ${REMOVABLE}
+      ORDER BY finished_at LIMIT ?`,
     limit,
   ).map(({ id }) => id);
 }
@@ -79,7 +85,7 @@ function selectOldestJobs(db: Connection, limit: number): number[] {
 function excessOf(db: Connection, finishedMax: number): number {
   const row = db.row<{ jobs: number | null }>(
     `SELECT sum(jobs) AS jobs FROM job_counts
-      WHERE minute = '' AND execution IN ('succeeded', 'failed', 'canceled', 'retried')`,
+      WHERE minute = '' AND execution IN ${FINISHED}`,
   );
   return Math.max((row?.jobs ?? 0) - finishedMax, 0);
 }

@@ -3,8 +3,8 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import { type Job, type Phase, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
-import type { Execution } from "../../../domain/job/state.ts";
+import { type Job, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
+import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";

@@ -3,8 +3,7 @@
 // large job is a row of parts, of which those that are large are read when they are sent.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import { type Phase, PHASES } from "../../../domain/job/job.ts";
-import { EXECUTIONS } from "../../../domain/job/state.ts";
+import { EXECUTIONS, type Phase, PHASES } from "../../../domain/job/state.ts";
 import {
   ATTEMPT_FIELDS,
   ENGINE_FIELDS,

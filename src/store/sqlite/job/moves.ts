@@ -1,0 +1,111 @@
+// The state of a job as columns: read for a decision of domain/job/state.ts, and written as it decided.
+// Every write names what the decision was made upon, so that it changes no job that has moved since.
+
+import type { JobUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import {
+  type Execution,
+  executionOf,
+  EXECUTIONS,
+  isClaimable,
+  isFinal,
+  isHeld,
+  type JobState,
+  type Move,
+  type Phase,
+  type Standing,
+  startsAfter,
+  stateOf,
+} from "../../../domain/job/state.ts";
+import type { Connection } from "../connection.ts";
+import { nextTurn } from "./turns.ts";
+
+/** The columns of StateRow, for SELECT on `jobs`. */
+export const STATE_COLUMNS = `id, uuid, workflow_uuid, execution, phase, undoable, claimable_at,
+  started_at, runner_id, lease, starts`;
+
+/** What a decision about a job is made upon; the schema's CHECKs make the unions true. */
+export interface StateRow {
+  readonly id: number;
+  readonly uuid: JobUuid;
+  readonly workflow_uuid: WorkflowUuid;
+  readonly execution: Execution;
+  readonly phase: Phase;
+  /** 1 for a job with an oncancel chain. */
+  readonly undoable: number;
+  readonly claimable_at: Instant | null;
+  readonly started_at: Instant | null;
+  readonly runner_id: RunnerId | null;
+  readonly lease: number;
+  readonly starts: number;
+}
+
+export function selectState(db: Connection, uuid: JobUuid): StateRow | undefined {
+  return db.row<StateRow>(`SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
+}
+
+export function standingOf(
+  row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
+): Standing {
+  return { state: stateOf(row), phase: row.phase };
+}
+
+/**
+ * Writes a move of a job that was read in the same transaction; a job that is claimable afterwards gets
+ * its turn.
+ * @param elapsed_ms milliseconds the phase has run, when they have changed
+ */
+export function writeMove(
+  db: Connection,
+  row: StateRow,
+  move: Move,
+  now: Instant,
+  elapsed_ms: number | null = null,
+): void {
+  const claimable = isClaimable(move.to);
+  const written = db.run(
+    `UPDATE jobs
+        SET execution = ?6, phase = ?7, runner_id = CASE WHEN ?8 THEN runner_id END,
+            claimable_at = CASE WHEN ?9 THEN ?10 END, turn = ?11, starts = ?12,
+            finished_at = CASE WHEN ?13 THEN max(?10, coalesce(started_at, ?10))
+                          ELSE finished_at END,
+            phases_ms = phases_ms + CASE phase WHEN ?7 THEN 0 ELSE elapsed_ms END,
+            elapsed_ms = CASE phase WHEN ?7 THEN coalesce(?14, elapsed_ms) ELSE 0 END
+      WHERE id = ?1 AND execution = ?2 AND phase = ?3 AND runner_id IS ?4 AND lease = ?5`,
+    row.id,
+    row.execution,
+    row.phase,
+    row.runner_id,
+    row.lease,
+    executionOf(move.to),
+    move.phase,
+    Number(isHeld(move.to)),
+    Number(claimable),
+    now,
+    claimable ? nextTurn(db, row.workflow_uuid) : null,
+    startsAfter(move, row.starts),
+    Number(move.ends),
+    elapsed_ms === null ? null : Math.round(elapsed_ms),
+  );
+  if (written !== 1) throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
+}
+
+/** Executions of jobs that are not final, as a list of SQL. */
+export const UNFINISHED = listed(EXECUTIONS.filter((execution) => !isFinal(execution)));
+/** Executions of jobs that are final, as a list of SQL. */
+export const FINISHED = listed(EXECUTIONS.filter(isFinal));
+
+/** The condition on the columns of `jobs` under which a job is in one of the states. */
+export function conditionOf(states: readonly JobState[]): string {
+  return `(${states.map(conditionOfState).join(" OR ")})`;
+}
+
+function conditionOfState(state: JobState): string {
+  const not = (holds: boolean) => holds ? "NOT " : "";
+  return `(execution = '${executionOf(state)}' AND runner_id IS ${not(isHeld(state))}NULL
+    AND claimable_at IS ${not(isClaimable(state))}NULL)`;
+}
+
+function listed(words: readonly string[]): string {
+  return `(${words.map((word) => `'${word}'`).join(", ")})`;
+}

@@ -1,0 +1,45 @@
+// Turns: the order in which ready jobs are claimed, fair between workflows (start-time fair
+// queueing). A job that becomes ready takes the turn after the last one of its own workflow, or the
+// one after the turn that is next to be claimed when its workflow has none. A workflow with a
+// thousand ready jobs holds a thousand turns in a row; a job of another one stands beside the second
+// of them, not behind the last. Claiming is a walk along one index, however many jobs and workflows
+// there are.
+//
+// A ready job is claimed whatever the clock says later: a clock that is set back delays nothing.
+
+import type { WorkflowUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { Connection } from "../connection.ts";
+
+/** Delayed jobs that become ready in one write; more are left for the next. */
+const READY_MAX = 1000;
+
+/**
+ * The turn of a job of this workflow that becomes ready now. Never the first one itself: those who
+ * stand there would be kept waiting by jobs that come back as fast as they are claimed.
+ */
+export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
+  const row = db.row<{ turn: number }>(
+    `SELECT coalesce(
+       (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
+       (SELECT min(turn) + 1 FROM jobs WHERE turn IS NOT NULL),
+       0) AS turn`,
+    workflow,
+  );
+  return row?.turn ?? 0;
+}
+
+/** Gives turns to the delayed jobs whose time has come, the longest due first. */
+export function readyDelayedJobs(db: Connection, now: Instant): void {
+  const due = db.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
+    `SELECT id, workflow_uuid FROM jobs
+      WHERE claimable_at <= ? AND turn IS NULL ORDER BY claimable_at, id LIMIT ${READY_MAX}`,
+    now,
+  );
+  for (const { id, workflow_uuid } of due) giveTurn(db, id, workflow_uuid);
+}
+
+/** Gives a claimable job its turn. */
+export function giveTurn(db: Connection, id: number, workflow: WorkflowUuid): void {
+  db.run("UPDATE jobs SET turn = ? WHERE id = ?", nextTurn(db, workflow), id);
+}
