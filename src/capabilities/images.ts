@@ -60,7 +60,7 @@ function parseDownload(
       ...(allow_unverified === undefined ? {} : { allow_unverified }),
     },
     "",
-    true,
+    "kept",
   );
   if (!("artifact" in media)) throw new AgentError("internal", "Cannot read the artifact");
   const { artifact, ...wishes } = media;

@@ -83,7 +83,10 @@ function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRe
       "Cannot find the medium: any_format is true or false",
     );
   }
-  return { any: any_format, media: parseMediaRequest(media, "media", any_format) };
+  return {
+    any: any_format,
+    media: parseMediaRequest(media, "media", any_format ? "kept" : "booted"),
+  };
 }
 
 /** A file that is known by its digest, read again. */

@@ -2,10 +2,11 @@
 // side, whatever the body that sent it has checked before.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { flag, oneOf, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
+import { object } from "../domain/description/object.ts";
+import { flag, oneOf, parse } from "../domain/description/value.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { checkStop, STOP_CHECKS } from "../domain/machine/action.ts";
+import { stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine/changes.ts";
 import { JOB_TAG } from "../domain/machine/metadata.ts";
@@ -69,7 +70,7 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
       return null;
     }),
     "vmadm.stop": within(STOP_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
-      await vmadm.stop(machineUuid(uuid), stopOptions(options), { signal });
+      await vmadm.stop(machineUuid(uuid), stopArguments(options), { signal });
       return null;
     }),
     "vmadm.reboot": within(REBOOT_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
@@ -169,25 +170,17 @@ function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObje
   return machine;
 }
 
-function stopOptions(options: JsonValue | undefined): StopOptions {
-  const findings = openFindings();
-  const shape = { checks: STOP_CHECKS, required: [] };
-  const read = readObject(options ?? {}, "options", shape, findings) ?? {};
-  checkStop(read, "options", findings);
-  refuseFindings(findings, "options");
-  const { force, timeout } = read;
+function stopArguments(options: JsonValue | undefined): StopOptions {
+  const { force, timeout } = parse(stopOptions, options ?? {}, "options", "options");
   return {
     ...(force === true ? { force } : {}),
-    ...(typeof timeout === "number" ? { timeoutSeconds: timeout } : {}),
+    ...(timeout === undefined ? {} : { timeoutSeconds: timeout }),
   };
 }
 
 function rebootOptions(options: JsonValue | undefined): { force?: boolean } {
-  const findings = openFindings();
-  const shape = { checks: { force: flag }, required: [] };
-  const read = readObject(options ?? {}, "options", shape, findings);
-  refuseFindings(findings, "options");
-  return read?.force === true ? { force: true } : {};
+  const { force } = parse(object({ force: flag }), options ?? {}, "options", "options");
+  return force === true ? { force } : {};
 }
 
 // Whose machine a call acts on. Where the policy leaves machines alone that no job made, every call
@@ -302,25 +295,15 @@ type BootArguments = Parameters<Vmadm["boot"]>[1];
  * @throws {AgentError} `invalid_argument` naming the field
  */
 function parseBootArguments(value: JsonValue | undefined): BootArguments {
-  const findings = openFindings();
   // The first boot looks at one device, then `order` holds.
   const single = BOOT_DEVICES.filter((word) => word.length === 1);
-  const checks = {
+  const fields = {
     order: oneOf(BOOT_DEVICES),
     once: oneOf(single),
     cdrom: mediumPath,
     disk: mediumPath,
   };
-  const read = readObject(value ?? {}, "boot", { checks, required: [] }, findings) ?? {};
-  refuseFindings(findings, "boot arguments");
-  const args: BootArguments = {};
-  const order = BOOT_DEVICES.find((word) => word === read.order);
-  const once = BOOT_DEVICES.find((word) => word === read.once);
-  if (order !== undefined) args.order = order;
-  if (once !== undefined) args.once = once;
-  if (typeof read.cdrom === "string") args.cdrom = read.cdrom;
-  if (typeof read.disk === "string") args.disk = read.disk;
-  return args;
+  return parse(object(fields), value ?? {}, "boot", "boot arguments");
 }
 
 /**

@@ -1,6 +1,7 @@
 // Waiting for a machine's console: vmadm names a port, and something behind it speaks RFB.
 
-import { type Check, openFindings, readObject, refuseFindings } from "../domain/field_check.ts";
+import { object } from "../domain/description/object.ts";
+import { parse, positive } from "../domain/description/value.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { waitForVnc } from "../host/vmadm/vnc.ts";
@@ -26,15 +27,8 @@ export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
 }
 
 function timeoutSeconds(options: JsonValue | undefined): number {
-  const findings = openFindings();
-  const shape = { checks: { timeout: seconds }, required: [] };
-  const read = readObject(options ?? {}, "options", shape, findings);
-  refuseFindings(findings, "options");
-  return typeof read?.timeout === "number" ? read.timeout : TIMEOUT_SECONDS;
+  const { timeout } = parse(waitOptions, options ?? {}, "options", "options");
+  return timeout ?? TIMEOUT_SECONDS;
 }
 
-const seconds: Check = (value, field, findings) => {
-  if (typeof value === "number" && value > 0 && value <= TIMEOUT_SECONDS_MAX) return value;
-  findings.add(field, "Invalid", `must be seconds above 0, at most ${TIMEOUT_SECONDS_MAX}`);
-  return undefined;
-};
+const waitOptions = object({ timeout: positive(TIMEOUT_SECONDS_MAX, "seconds") });

@@ -22,22 +22,23 @@ export function isDigestValue(algorithm: DigestAlgorithm, value: string): boolea
   return value.length === DIGEST_DIGITS[algorithm] && /^[0-9a-f]+$/.test(value);
 }
 
+/** A digest as callers write it: in either case, with blanks around. */
+export const DIGEST: RegExp =
+  /^\s*(?:[Ss][Hh][Aa]256:[0-9A-Fa-f]{64}|[Ss][Hh][Aa]512:[0-9A-Fa-f]{128})\s*$/;
+/** What a digest must be, in words. */
+export const DIGEST_WORDS = "sha256:<64 hex digits> or sha512:<128 hex digits>";
+
 /**
  * Reads `sha256:<hex>` or `sha512:<hex>`; upper-case hex is folded.
  * @throws {AgentError} `invalid_argument` naming `field`
  */
 export function parseDigest(value: unknown, field: string): Digest {
-  const text = typeof value === "string" ? value.trim().toLowerCase() : "";
-  const colon = text.indexOf(":");
-  const algorithm = DIGEST_ALGORITHMS.find((known) => known === text.slice(0, colon));
-  const hex = text.slice(colon + 1);
-  const whole = algorithm !== undefined && isDigestValue(algorithm, hex);
-  if (!whole) {
-    const message =
-      `Cannot read ${field}: expected sha256:<64 hex digits> or sha512:<128 hex digits>`;
-    throw invalidArgument(field, message);
+  const text = typeof value === "string" && DIGEST.test(value) ? value.trim().toLowerCase() : "";
+  const algorithm = DIGEST_ALGORITHMS.find((known) => text.startsWith(`${known}:`));
+  if (algorithm === undefined) {
+    throw invalidArgument(field, `Cannot read ${field}: expected ${DIGEST_WORDS}`);
   }
-  return { algorithm, value: hex };
+  return { algorithm, value: text.slice(algorithm.length + 1) };
 }
 
 /** The text that {@linkcode parseDigest} reads. */

@@ -17,9 +17,10 @@ export type MachineUuid = Id<"machine">;
 /** Names one agent process as the owner of running jobs. */
 export type RunnerId = Id<"runner">;
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+/** A UUID in lower case, the only spelling that vmadm accepts in payloads. */
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Whether a text is a UUID in lower case, the only spelling that vmadm accepts in payloads. */
+/** Whether a value is a UUID in lower case. */
 export function isUuid(text: unknown): text is string {
   return typeof text === "string" && UUID.test(text);
 }

@@ -22,8 +22,11 @@ export function msBetween(from: Instant, to: Instant): number {
   return Date.parse(to) - Date.parse(from);
 }
 
-const ISO_8601 =
-  /^(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?))?$/;
+/** A date, or a date and time with its offset, with blanks around. */
+export const ISO_8601 =
+  /^\s*(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:Z|([+-]\d{2})(?::?(\d{2}))?))?\s*$/;
+/** The last millisecond whose year has four digits: later ones would not sort as they read. */
+export const EPOCH_MS_MAX: number = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 24 * 60;
@@ -31,22 +34,29 @@ const DAY_MINUTES = 24 * 60;
 const INSTANT_CHARS = 24;
 
 /**
- * Reads a date of a request parameter: a calendar date (midnight UTC), or a date and time with its
- * offset. A time without an offset is refused, since it would depend on the host's zone.
- * @throws {AgentError} `invalid_argument` naming `field`
+ * The instant of a date, which is its midnight UTC, or of a date and time with its offset; undefined
+ * for another text, and where there is no such day or time.
  * @see document 2, POST /jobs, exec_after
  */
-export function parseInstant(value: unknown, field: string): Instant {
-  const match = typeof value === "string" ? ISO_8601.exec(value.trim()) : null;
+export function instantOf(text: string): Instant | undefined {
+  const match = ISO_8601.exec(text);
   const ms = match === null ? undefined : epochMs(match);
   const instant = ms === undefined ? "" : new Date(ms).toISOString();
-  if (instant.length !== INSTANT_CHARS) {
-    throw invalidArgument(
-      field,
-      `Cannot read ${field}: expected an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z`,
-    );
-  }
-  return instant;
+  return instant.length === INSTANT_CHARS ? instant : undefined;
+}
+
+/**
+ * Reads a date of a request parameter. A time without an offset is refused, since it would depend on
+ * the host's zone.
+ * @throws {AgentError} `invalid_argument` naming `field`
+ */
+export function parseInstant(value: unknown, field: string): Instant {
+  const instant = typeof value === "string" ? instantOf(value) : undefined;
+  if (instant !== undefined) return instant;
+  throw invalidArgument(
+    field,
+    `Cannot read ${field}: expected an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z`,
+  );
 }
 
 /**

@@ -1,8 +1,49 @@
 // IP addresses as texts: recognized, never resolved.
 
-const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
-const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
-const IPV6_CHARS_MAX = 39;
+const OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+const QUAD = `${OCTET}(?:\\.${OCTET}){3}`;
+/** Four decimal parts without leading zeros, which some programs read as octal. */
+export const IPV4: RegExp = new RegExp(`^${QUAD}$`);
+
+/** So many groups of an IPv6 address, with a colon between any two. */
+function groups(least: number, most: number): string {
+  if (most === 0) return "";
+  const group = "[0-9A-Fa-f]{1,4}";
+  const some = `${group}(?::${group}){${Math.max(0, least - 1)},${most - 1}}`;
+  return least === 0 ? `(?:${some})?` : some;
+}
+
+/** Eight groups, or fewer around the place of those that are zero. */
+const SEXTETS = [
+  groups(8, 8),
+  ...Array.from({ length: 8 }, (_, left) => `${groups(left, left)}::${groups(0, 7 - left)}`),
+].join("|");
+/** The hexadecimal form of RFC 4291, without a zone and without a dotted tail. */
+export const IPV6: RegExp = new RegExp(`^(?:${SEXTETS})$`);
+
+const PREFIX_32 = "(?:0{0,2}[1-9]|0?[12][0-9]|0?3[0-2])";
+const PREFIX_128 = "(?:0{0,2}[1-9]|0?[1-9][0-9]|1[01][0-9]|12[0-8])";
+/** An IPv4 address with the length of its prefix, such as `192.0.2.7/24`. */
+export const IPV4_NETWORK: RegExp = new RegExp(`^${QUAD}/${PREFIX_32}$`);
+/** An IPv6 address with the length of its prefix. */
+export const IPV6_NETWORK: RegExp = new RegExp(`^(?:${SEXTETS})/${PREFIX_128}$`);
+
+/** A pattern of the texts that match one of these, each of which matches a whole text. */
+export function anyOf(...patterns: readonly RegExp[]): RegExp {
+  const inner = patterns.map(({ source }) => source.replace(/^\^/, "").replace(/\$$/, ""));
+  return new RegExp(`^(?:${inner.join("|")})$`);
+}
+
+/** Where a route leads: an IPv4 address or network. */
+export const DESTINATION: RegExp = anyOf(IPV4, IPV4_NETWORK);
+
+/** Every IPv4 netmask: ones, then zeros; the ones are not missing. */
+export const NETMASKS: readonly string[] = Array.from(
+  { length: 32 },
+  (_, zeros) =>
+    [24, 16, 8, 0].map((shift) => ((2 ** 32 - 2 ** zeros) / 2 ** shift) & 255).join("."),
+);
+
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 
 /** Whether an address, or the name that stands for it, is reached from this host alone. */
@@ -10,19 +51,14 @@ export function isLoopback(hostname: string): boolean {
   return LOOPBACK.test(hostname);
 }
 
-/** Four decimal parts without leading zeros, which some programs read as octal. */
+/** Whether a value is an IPv4 address. */
 export function isIpv4(value: unknown): value is string {
   return typeof value === "string" && IPV4.test(value);
 }
 
-/** The hexadecimal form of RFC 4291, without a zone and without a dotted tail. */
+/** Whether a value is an IPv6 address. */
 export function isIpv6(value: unknown): value is string {
-  if (typeof value !== "string" || value.length > IPV6_CHARS_MAX) return false;
-  const halves = value.split("::");
-  if (halves.length > 2) return false;
-  const groups = halves.flatMap((half) => half === "" ? [] : half.split(":"));
-  if (!groups.every((group) => /^[0-9A-Fa-f]{1,4}$/.test(group))) return false;
-  return halves.length === 2 ? groups.length <= 7 : groups.length === 8;
+  return typeof value === "string" && IPV6.test(value);
 }
 
 /** The eight numbers of an IPv6 address in any form without a zone; undefined for another text. */
@@ -35,23 +71,6 @@ export function ipv6Groups(address: string): number[] | undefined {
   const right = tail === undefined || tail === "" ? [] : tail.split(":");
   const zeros = Array<string>(8 - left.length - right.length).fill("0");
   return [...left, ...zeros, ...right].map((group) => parseInt(group, 16));
-}
-
-/** An IPv4 netmask: ones, then zeros; neither is missing. */
-export function isNetmask(value: unknown): value is string {
-  if (!isIpv4(value)) return false;
-  const bits = value.split(".").map((part) => Number(part).toString(2).padStart(8, "0")).join("");
-  return /^1+0+$/.test(bits);
-}
-
-/** An address with the length of its prefix, such as `192.0.2.7/24`. */
-export function isCidr(value: unknown): value is string {
-  if (typeof value !== "string") return false;
-  const parts = /^([^/]+)\/(\d{1,3})$/.exec(value);
-  if (parts === null) return false;
-  const bits = Number(parts[2]);
-  return (isIpv4(parts[1]) && bits >= 1 && bits <= 32) ||
-    (isIpv6(parts[1]) && bits >= 1 && bits <= 128);
 }
 
 // Hosts as an operator names them: `hooks.example.org`, or with a port `hooks.example.org:8443`.

@@ -1,21 +1,23 @@
-// What a machine may be. A payload is written by whoever may post a job, and vmadm takes properties
-// that reach out of the zone: folders of the host as file systems, options of the hypervisor, a VNC
-// port. So the properties are an allowlist, and sizes have largest values. Both workflows and
-// requests over HTTP are held against the same policy; policy_check.ts does it, and names the setting
-// by which the operator chose what is refused.
+// What a machine may be. Anyone who may post a job may write a payload, and vmadm takes properties that
+// reach out of the zone: folders of the host as file systems, options of the hypervisor, a VNC port. So
+// the properties are an allowlist, and sizes have largest values. Workflows and requests over HTTP are
+// checked against the same policy, and a refusal names the setting that the operator chose.
 
 import type { Reasons } from "./machine/refused_properties.ts";
 import { AgentError } from "./error.ts";
-import { type Check, integer, listOf, oneOf } from "./field_check.ts";
-import type { JsonObject } from "./json.ts";
+import type { Fields } from "./description/object.ts";
+import { type Description, integer, listOf, oneOf } from "./description/value.ts";
+import type { JsonObject, JsonValue } from "./json.ts";
 import { JOB_TAG } from "./machine/metadata.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
+/** One of them. */
+export type MachineBrand = typeof BRANDS[number];
 
 /** Bounds of what a task or a request may ask of vmadm. */
 export interface Policy {
-  readonly brands: readonly (typeof BRANDS[number])[];
+  readonly brands: readonly MachineBrand[];
   readonly vcpusMax: number;
   /** Guest memory of one machine. */
   readonly ramMiBMax: number;
@@ -29,7 +31,7 @@ export interface Policy {
   readonly foreignMachines: ForeignMachines;
   /**
    * Properties that a machine, its disks and its nics may have. A list may be narrowed; a name that
-   * is added here and has no check in domain/machine.ts, disk.ts or nic.ts is still refused.
+   * is added here and has no description in domain/machine/ is still refused.
    */
   readonly machineProperties: readonly string[];
   readonly diskProperties: readonly string[];
@@ -135,99 +137,69 @@ const DEFAULT_PROPERTIES = [
   ...DEFAULT_POLICY.nicProperties,
 ];
 
-/** What is said of a property that the operator has taken out. */
+/** Why a property is refused that the operator has forbidden. */
 export const FORBIDDEN_WORDS =
   `is not allowed by the policy (setting ${POLICY_SETTINGS.forbidden})`;
 
 /**
- * The words for a property that is not taken: why not, where vmadm knows it; undefined where it does
- * not, or where it is allowed.
+ * Why names are refused that an object does not have here: the reason where vmadm knows the name, the
+ * setting where the operator has forbidden it; undefined for other names, which are unknown.
  */
 export function refusedBy(
-  allowed: readonly string[],
-  checked: readonly string[],
+  described: Fields,
   reasons: Reasons,
 ): (name: string) => string | undefined {
   return (name) => {
-    if (allowed.includes(name) && checked.includes(name)) return undefined;
     if (Object.hasOwn(reasons, name)) return `is not allowed: ${reasons[name]}`;
-    // What the default policy allows was taken out by the operator.
-    const isDefault = DEFAULT_PROPERTIES.includes(name) && checked.includes(name);
-    return isDefault ? FORBIDDEN_WORDS : undefined;
+    const forbidden = DEFAULT_PROPERTIES.includes(name) && Object.hasOwn(described, name);
+    return forbidden ? FORBIDDEN_WORDS : undefined;
   };
 }
 
-// The operator's policy as checks of fields: the one place where a size, a count or a word is held
-// against it. machine.ts, machine_changes.ts, disk.ts and nic.ts build their shapes from these, so
-// that a task and a request over HTTP meet the same refusals, which name the setting behind them.
+// The policy as descriptions: the one place where a size, a count or a word of it becomes a bound.
 
-/** The fields of a policy that are largest values. */
-type Largest = "vcpusMax" | "ramMiBMax" | "diskMiBMax" | "quotaGiBMax" | "disksMax" | "nicsMax";
+/** The fields of a policy that are largest values of numbers. */
+type LargestNumber = "vcpusMax" | "ramMiBMax" | "diskMiBMax" | "quotaGiBMax";
 
-/** How a field's largest value is made of the policy's; least values are 1 unless told. */
-export interface Bound {
+/** How the largest value of a field follows from the policy's. The least is 1 unless given. */
+export interface SizeBound {
   readonly min?: number;
   readonly times?: number;
   readonly plus?: number;
 }
 
 /** A whole number that the policy bounds. */
-export function atMost(
+export function boundedSize(
   policy: Policy,
-  name: Exclude<Largest, "disksMax" | "nicsMax">,
-  { min = 1, times = 1, plus = 0 }: Bound = {},
-): Check {
-  const max = policy[name] * times + plus;
-  const check = integer(min, max);
-  return (value, field, findings) => {
-    if (typeof value !== "number" || !Number.isInteger(value) || value <= max) {
-      return check(value, field, findings);
-    }
-    const words = `must be an integer from ${min} to ${max} (setting ${POLICY_SETTINGS[name]})`;
-    findings.add(field, "TooLarge", words);
-    return undefined;
-  };
+  name: LargestNumber,
+  { min = 1, times = 1, plus = 0 }: SizeBound = {},
+): Description<number> {
+  return integer(min, policy[name] * times + plus, { setting: POLICY_SETTINGS[name] });
 }
 
 /** A list whose length the policy bounds. */
-export function listAtMost(
+export function boundedList<T extends JsonValue>(
   policy: Policy,
   name: "disksMax" | "nicsMax",
-  check: Check,
+  item: Description<T>,
   noun: string,
-): Check {
-  const max = policy[name];
-  const read = listOf(check, max, noun);
-  return (value, field, findings) => {
-    if (!Array.isArray(value) || value.length <= max) return read(value, field, findings);
-    const words = `must hold at most ${max} ${noun} (setting ${POLICY_SETTINGS[name]})`;
-    findings.add(field, "TooLarge", words);
-    return undefined;
-  };
+): Description<(T | null)[]> {
+  return listOf(item, policy[name], noun, { setting: POLICY_SETTINGS[name] });
 }
 
-/** A brand that may be made. */
-export function allowedBrand(policy: Policy, known: readonly string[]): Check {
-  const check = oneOf(policy.brands);
-  return (value, field, findings) => {
-    const refused = typeof value === "string" && known.includes(value) &&
-      !policy.brands.some((brand) => brand === value);
-    if (!refused) return check(value, field, findings);
-    const words = `must be one of ${policy.brands.join(", ")} (setting ${POLICY_SETTINGS.brands})`;
-    findings.add(field, "Invalid", words);
-    return undefined;
-  };
+/** A brand that the policy allows. */
+export function allowedBrand({ brands }: Policy): Description<MachineBrand> {
+  return oneOf(brands, brands.length < BRANDS.length ? { setting: POLICY_SETTINGS.brands } : {});
 }
 
-/** The name of a network on which nics may be; `check` reads its form. */
-export function allowedNicTag({ nicTags }: Policy, check: Check): Check {
-  if (nicTags.length === 0) return check;
-  return (value, field, findings) => {
-    if (typeof value !== "string" || nicTags.includes(value)) return check(value, field, findings);
-    const words = `must be one of ${nicTags.join(", ")} (setting ${POLICY_SETTINGS.nicTags})`;
-    findings.add(field, "Invalid", words);
-    return undefined;
-  };
+/** The name of a network that nics may be on; `form` describes any. */
+export function allowedNicTag({ nicTags }: Policy, form: Description<string>): Description<string> {
+  return nicTags.length === 0 ? form : oneOf(nicTags, { setting: POLICY_SETTINGS.nicTags });
+}
+
+/** The fields that the policy allows, in the order of their descriptions. */
+export function allowedFields(fields: Fields, allowed: readonly string[]): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => allowed.includes(name)));
 }
 
 /**

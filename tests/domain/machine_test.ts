@@ -122,7 +122,11 @@ Deno.test("parseMachineRequest() lists a bounded number of findings", () => {
 
 Deno.test("parseMachineRequest() refuses what is no object", () => {
   for (const body of [null, [], "x", 1, undefined]) {
-    assertThrows(() => parseMachineRequest(body, DEFAULT_POLICY), AgentError, "Cannot read");
+    assertThrows(
+      () => parseMachineRequest(body, DEFAULT_POLICY),
+      AgentError,
+      "Cannot accept the machine: body ",
+    );
     const parse = () => parseMachineRequest({ machine: body, media }, DEFAULT_POLICY);
     assertEquals(fieldsOf(parse)[0], "machine");
   }

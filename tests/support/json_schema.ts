@@ -38,6 +38,30 @@ const KEYWORDS: Readonly<Record<string, Keyword>> = {
     limit(typeof value !== "string" || value.length >= Number(rule), at, rule),
   maxLength: (value, rule, at) =>
     limit(typeof value !== "string" || value.length <= Number(rule), at, rule),
+  exclusiveMinimum: (value, rule, at) =>
+    limit(typeof value !== "number" || value > Number(rule), at, rule),
+  contains: (value, rule, at, check, { minContains = 1, maxContains = Infinity }) => {
+    if (!Array.isArray(value)) return [];
+    const count = value.filter((item) => check(item, rule, at).length === 0).length;
+    return limit(count >= Number(minContains) && count <= Number(maxContains), at, rule);
+  },
+  minContains: () => [],
+  maxContains: () => [],
+  propertyNames: (value, rule, at, check) =>
+    !isJsonObject(value) ? [] : Object.keys(value).flatMap((name) => check(name, rule, at)),
+  dependentRequired: (value, rule, at) =>
+    !isJsonObject(value) || !isJsonObject(rule) ? [] : Object.entries(rule)
+      .filter(([name]) => Object.hasOwn(value, name))
+      .flatMap(([, names]) => list(names))
+      .filter((name) => !Object.hasOwn(value, String(name)))
+      .map((name) => `${at}.${name} is missing`),
+  not: (value, rule, at, check) => check(value, rule, at).length > 0 ? [] : [`${at} is refused`],
+  if: (value, rule, at, check, schema) => {
+    const then = check(value, rule, at).length === 0 ? schema.then : schema.else;
+    return then === undefined ? [] : check(value, then, at);
+  },
+  then: () => [],
+  else: () => [],
   maxItems: (value, rule, at) =>
     limit(!Array.isArray(value) || value.length <= Number(rule), at, rule),
   minProperties: (value, rule, at) =>
@@ -98,7 +122,7 @@ export function schemaProblems(
     if (!isJsonObject(rules)) return [`${at} has no schema`];
     const { $ref, ...rest } = rules;
     const referred = $ref === undefined ? [] : check(inner, resolved(document, $ref), at);
-    const closed = options.named && isJsonObject(rest.properties) &&
+    const closed = options.named && rest.type === "object" && isJsonObject(rest.properties) &&
       rest.additionalProperties === undefined;
     const applied = closed ? { ...rest, additionalProperties: false } : rest;
     const found = Object.entries(applied).flatMap(([name, rule]) => {

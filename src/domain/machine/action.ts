@@ -1,63 +1,98 @@
-// What may be done to a machine after it was made: the actions of its later life, what each may be
-// asked for, and the states that allow it. Each is a job of a built-in workflow.
+// What may be done to a machine after it was made: the actions of its later life, the options
+// of each, and the states that allow it. Each is a job of a built-in workflow.
 
-import { AgentError, unreachable } from "../error.ts";
+import { object, type Relation } from "../description/object.ts";
 import {
-  type Check,
-  type Findings,
+  about,
+  type Description,
   flag,
+  ignored,
   integer,
   listOf,
-  openFindings,
-  readObject,
-  refuseFindings,
+  oneOf,
+  parse,
   text,
-} from "../field_check.ts";
+} from "../description/value.ts";
+import { AgentError, unreachable } from "../error.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import { mediumPath } from "./media.ts";
 import { BRANDS } from "../policy.ts";
+import { mediumPath } from "./media.ts";
 
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
 /** One of the actions. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
 
-/** Seconds that a guest may have to power off; vmadm gives it as many unless it is told less. */
-export const STOP_SECONDS_MAX = 180;
+/** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */
+const STOP_SECONDS_MAX = 180;
 /** Media that one eject takes out. */
 const FILES_MAX = 8;
-/** Each letter once; the words that host/boot_words.ts knows. */
+/** Each letter once; the words that host/vmadm/boot_words.ts knows. */
 const ORDER = /^(?!.*(.).*\1)[cdn]{1,3}$/;
 
-/** How a machine is stopped; checkStop() tells what does not go together. */
-export const STOP_CHECKS: Readonly<Record<string, Check>> = {
-  force: flag,
-  timeout: integer(1, STOP_SECONDS_MAX),
-};
-
-/** @param field what the options are called in errors, empty for a body */
-export function checkStop(options: JsonObject, field: string, findings: Findings): void {
-  if (options.force !== true || options.timeout === undefined) return;
-  const name = field === "" ? "timeout" : `${field}.timeout`;
-  findings.add(name, "Invalid", "must be absent with force, which waits for no guest");
-}
-
-/** What each action may be asked for; all of it may be left out. */
-const OPTIONS: Readonly<Record<MachineAction, Readonly<Record<string, Check>>>> = {
-  boot: {
-    order: text(ORDER, "letters of c (disk), d (CD) and n (network), each once"),
-    once: text(/^[cdn]$/, "c (disk), d (CD) or n (network)"),
-    cdrom: mediumPath,
-    disk: mediumPath,
+/** A stop by force waits for no guest. */
+const NO_TIMEOUT_BY_FORCE: Relation = {
+  check(_, field, findings, { force, timeout }) {
+    if (force !== true || timeout === undefined) return;
+    const name = field === "" ? "timeout" : `${field}.timeout`;
+    findings.add(name, "Invalid", "must be absent with force, which waits for no guest");
   },
-  stop: STOP_CHECKS,
-  reboot: STOP_CHECKS,
-  eject: { files: listOf(mediumPath, FILES_MAX, "media") },
-  delete: {},
+  schema: {
+    not: { properties: { force: { const: true } }, required: ["force", "timeout"] },
+  },
 };
+
+const STOP_FIELDS = {
+  force: about(
+    "At once. Otherwise the guest is asked, and forced after `timeout`.",
+    flag,
+    { default: false },
+  ),
+  timeout: about(
+    "Seconds that the guest has to power off; not together with `force`.",
+    integer(1, STOP_SECONDS_MAX),
+    { default: STOP_SECONDS_MAX },
+  ),
+};
+
+/** How a machine is stopped. */
+export const stopOptions = object(STOP_FIELDS, { relations: [NO_TIMEOUT_BY_FORCE] });
+
+const FIELDS = {
+  boot: {
+    order: about(
+      "Letters tried in turn: c disk, d CD, n network.",
+      text(ORDER, "letters of c (disk), d (CD) and n (network), each once"),
+    ),
+    once: about("Tried first, until a reset: c disk, d CD, n network.", oneOf(["c", "d", "n"])),
+    cdrom: about("An ISO in the zone, as the machine sees it.", mediumPath),
+    disk: about("The image of a disk in the zone.", mediumPath),
+  },
+  stop: STOP_FIELDS,
+  reboot: STOP_FIELDS,
+  eject: {
+    files: about(
+      "As the machine sees them; without it, all that are known to be there.",
+      listOf(mediumPath, FILES_MAX, "media"),
+    ),
+  },
+  delete: {},
+} as const;
 
 /**
- * Reads what an action is asked for.
- * @param others fields that may stand beside the options and are somebody else's
+ * The options of an action, none of which is required.
+ * @param others fields that may stand beside the options and belong to someone else
+ */
+export function actionOptions(
+  action: MachineAction,
+  others: readonly string[] = [],
+): Description<JsonObject> {
+  const foreign = Object.fromEntries(others.map((name) => [name, ignored]));
+  const relations = action === "stop" || action === "reboot" ? [NO_TIMEOUT_BY_FORCE] : [];
+  return object({ ...FIELDS[action], ...foreign }, { relations });
+}
+
+/**
+ * Reads the options of an action.
  * @throws {AgentError} `invalid_argument` naming every incorrect field
  */
 export function parseActionOptions(
@@ -65,22 +100,13 @@ export function parseActionOptions(
   body: unknown,
   others: readonly string[] = [],
 ): JsonObject {
-  const ignored: Check = () => undefined;
-  const checks = {
-    ...OPTIONS[action],
-    ...Object.fromEntries(others.map((name) => [name, ignored])),
-  };
-  const findings = openFindings();
-  const options = readObject(body, "", { checks, required: [] }, findings) ?? {};
-  checkStop(options, "", findings);
-  refuseFindings(findings, action);
-  return options;
+  return parse(actionOptions(action, others), body, "", action);
 }
 
 /**
- * Holds an action against the machine as it is; the job does so again when its turn has come.
+ * Checks an action beside the machine as it is; the job does so again when its turn has come.
  * @param machine The machine as vmadm describes it
- * @throws {AgentError} `conflict` naming the state or the brand that was found and those wanted
+ * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
  */
 export function requireActable(
   action: MachineAction,
@@ -97,7 +123,7 @@ export function requireActable(
     throw refused(action, uuid, "state", state, states);
   }
   if (action === "boot" && brand === "bhyve" && Object.keys(options).length > 0) {
-    // bhyve checks these words and then ignores them; whoever wrote them should know.
+    // bhyve checks these options and then ignores them; their author should know.
     const message = `Cannot boot machine ${uuid} with ${Object.keys(options).join(", ")}: its ` +
       'brand is "bhyve", which boots its disks as they are attached; expected no options';
     throw new AgentError("conflict", message);
@@ -108,14 +134,14 @@ export function requireActable(
 const CONSOLE_STATES = ["running", "stopping"];
 
 /**
- * Holds the wish for a console against the machine as it is.
- * @throws {AgentError} `conflict` naming the state or the brand that was found and those wanted
+ * Checks a request for a console beside the machine as it is.
+ * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
  */
 export function requireConsole(uuid: string, { brand, state }: JsonObject): void {
-  const deed = "tell the console of";
-  if (!BRANDS.some((known) => known === brand)) throw refused(deed, uuid, "brand", brand, BRANDS);
+  const verb = "show the console of";
+  if (!BRANDS.some((known) => known === brand)) throw refused(verb, uuid, "brand", brand, BRANDS);
   if (!CONSOLE_STATES.some((known) => known === state)) {
-    throw refused(deed, uuid, "state", state, CONSOLE_STATES);
+    throw refused(verb, uuid, "state", state, CONSOLE_STATES);
   }
 }
 
@@ -139,14 +165,14 @@ function statesFor(action: MachineAction): readonly string[] | null {
 }
 
 function refused(
-  deed: MachineAction | "tell the console of",
+  verb: MachineAction | "show the console of",
   uuid: string,
   what: "brand" | "state",
   found: unknown,
-  wanted: readonly string[],
+  expected: readonly string[],
 ): AgentError {
-  const message = `Cannot ${deed} machine ${uuid}: its ${what} is ` +
-    `${JSON.stringify(found ?? null)}, expected ${wanted.join(" or ")}`;
+  const message = `Cannot ${verb} machine ${uuid}: its ${what} is ` +
+    `${JSON.stringify(found ?? null)}, expected ${expected.join(" or ")}`;
   return new AgentError("conflict", message);
 }
 

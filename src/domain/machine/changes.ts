@@ -1,43 +1,57 @@
 // Changes of a machine that is there, as `vmadm update` takes them: the sizes that a description has,
 // and attaching or detaching a medium, which is how a bhyve machine boots from one.
 
-import {
-  type Check,
-  flag,
-  listOf,
-  oneOf,
-  openFindings,
-  readObject,
-  refuseFindings,
-} from "../field_check.ts";
-import { ALL_DISK_MODELS } from "./disk.ts";
+import { openFindings, refuseFindings } from "../description/findings.ts";
+import { type Fields, object } from "../description/object.ts";
+import { type Description, flag, listOf, oneOf, only, parse } from "../description/value.ts";
 import { type JsonObject, objectsIn } from "../json.ts";
-import { mediumPath } from "./media.ts";
-import { JOB_TAG, metadata, metadataKey, tags } from "./metadata.ts";
-import { BRAND_OF, checkMemory, destinations, routes, settingChecks } from "./properties.ts";
-import { checkNics, mac, nicChangeCheck, nicCheck, refuseTaken } from "./nic.ts";
 import {
+  allowedFields,
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
-  listAtMost,
   type Policy,
   POLICY_SETTINGS,
   refusedBy,
 } from "../policy.ts";
+import { ALL_DISK_MODELS } from "./disk.ts";
+import { mediumPath } from "./media.ts";
+import { JOB_TAG, metadata, metadataKey, tags } from "./metadata.ts";
+import { mac, newNics, nicChange, nicRelations, refuseTaken } from "./nic.ts";
+import { BRAND_OF, destinations, MEMORY_LIMITS, routes, settings } from "./properties.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */
 const MEDIA_MAX = 4;
 const REMOVED_MAX = 64;
 
-/**
- * Reads the changes of one machine.
- * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
- */
-export function parseMachineChanges(value: unknown, policy: Policy, field = "changes"): JsonObject {
-  const findings = openFindings();
-  const checks: Record<string, Check> = {
-    ...settingChecks(policy, undefined),
+const keys: Description<(string | null)[]> = listOf(metadataKey, REMOVED_MAX, "names");
+
+/** Names of tags, without the one by which the agent knows its machines. */
+const tagKeys = listOf(otherThan(JOB_TAG, metadataKey), REMOVED_MAX, "names");
+
+function otherThan(name: string, description: Description<string>): Description<string> {
+  return {
+    ...description,
+    read(value, field, findings) {
+      if (value !== name) return description.read(value, field, findings);
+      findings.add(field, "Invalid", "is set by the agent itself");
+      return undefined;
+    },
+    schema: (components) => ({ ...description.schema(components), not: { const: name } }),
+  };
+}
+
+/** A placed medium as a disk. Without a model vmadm takes that of the first disk, which may be no CD's. */
+const medium: Description<JsonObject> = object({
+  path: mediumPath,
+  media: only("cdrom", "cdrom"),
+  model: oneOf(ALL_DISK_MODELS),
+}, { required: ["path", "media", "model"] });
+
+/** What `vmadm.update()` takes. */
+export function machineChanges(policy: Policy): Description<JsonObject> {
+  const fields: Fields = {
+    ...settings(policy),
     autoboot: flag,
     set_tags: tags,
     remove_tags: tagKeys,
@@ -45,32 +59,36 @@ export function parseMachineChanges(value: unknown, policy: Policy, field = "cha
     remove_customer_metadata: keys,
     set_routes: routes,
     remove_routes: destinations,
-    add_nics: listAtMost(policy, "nicsMax", nicCheck(policy), "nics"),
-    update_nics: listOf(nicChangeCheck(policy), REMOVED_MAX, "nics"),
+    add_nics: newNics(policy),
+    update_nics: listOf(nicChange(policy), REMOVED_MAX, "nics"),
     remove_nics: listOf(mac, REMOVED_MAX, "MAC addresses"),
     add_disks: listOf(medium, MEDIA_MAX, "media"),
     remove_disks: listOf(mediumPath, MEDIA_MAX, "media"),
   };
-  const reason = refusedBy(Object.keys(checks), Object.keys(checks), REFUSED_CHANGES);
-  const refused = (name: string) => isForbidden(policy, name) ? FORBIDDEN_WORDS : reason(name);
-  const changes = readObject(value, field, { checks, required: [], refused }, findings);
-  if (changes !== undefined) checkMemory(changes, field, findings);
-  for (const name of ["add_nics", "update_nics"]) {
-    const nics = changes?.[name];
-    if (Array.isArray(nics)) checkNics(nics, `${field}.${name}`, findings);
-  }
-  refuseFindings(findings, "changes");
-  return changes ?? {};
+  const allowed = Object.keys(fields).filter((name) => !isForbidden(policy, name));
+  const otherwise = refusedBy(fields, REFUSED_CHANGES);
+  return object(allowedFields(fields, allowed), {
+    refused: (name) => isForbidden(policy, name) ? FORBIDDEN_WORDS : otherwise(name),
+    relations: [MEMORY_LIMITS, ...nicRelations("add_nics"), ...nicRelations("update_nics")],
+  });
 }
 
-/** Whether it takes the machine to tell if changes fit it. */
+/**
+ * Reads the changes of one machine.
+ * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
+ */
+export function parseMachineChanges(value: unknown, policy: Policy, field = "changes"): JsonObject {
+  return parse(machineChanges(policy), value, field, "changes");
+}
+
+/** Whether changes can only be checked beside the machine itself. */
 export function needsMachine(changes: JsonObject): boolean {
   return changes.add_nics !== undefined ||
     Object.keys(changes).some((name) => Object.hasOwn(BRAND_OF, name));
 }
 
 /**
- * Holds changes against their machine: vmadm would drop what is of the other brand without a word, and
+ * Checks changes beside their machine: vmadm drops what is of the other brand without a word, and
  * bounds no number of nics.
  * @param machine as vmadm describes it
  * @throws {AgentError} `invalid_argument` naming every field that does not fit
@@ -107,7 +125,7 @@ function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
   return objectsIn(machine.nics).filter(({ mac }) => !removed.includes(mac ?? null)).map((nic) => {
     const update = updates.find(({ mac }) => mac === nic.mac);
     if (update === undefined) return nic;
-    // vmadm tells an address both ways; a new one replaces what stood in either.
+    // vmadm names an address in both ways; a new one replaces both.
     const { ip: _ip, ips: _ips, ...rest } = nic;
     const moves = update.ip !== undefined || update.ips !== undefined;
     return { ...(moves ? rest : nic), ...update };
@@ -127,29 +145,9 @@ const PROPERTY_OF: Readonly<Record<string, string>> = {
   remove_nics: "nics",
 };
 
-const keys: Check = listOf(metadataKey, REMOVED_MAX, "names");
-
 /** Whether the operator has taken the property of a change out of the policy. */
 function isForbidden(policy: Policy, change: string): boolean {
   const property = Object.hasOwn(PROPERTY_OF, change) ? PROPERTY_OF[change] ?? change : change;
   return DEFAULT_POLICY.machineProperties.includes(property) &&
     !policy.machineProperties.includes(property);
 }
-
-/** Names of tags, without that by which the agent knows its machines. */
-const tagKeys: Check = (value, field, findings) => {
-  if (!Array.isArray(value) || !value.includes(JOB_TAG)) return keys(value, field, findings);
-  findings.add(`${field}[${value.indexOf(JOB_TAG)}]`, "Invalid", "is set by the agent itself");
-  return undefined;
-};
-
-const medium: Check = (value, field, findings) =>
-  readObject(value, field, {
-    checks: {
-      path: mediumPath,
-      media: oneOf(["cdrom"]),
-      model: oneOf(ALL_DISK_MODELS),
-    },
-    // Without a model vmadm takes that of the first disk, which a CD may not be able to have.
-    required: ["path", "media", "model"],
-  }, findings);

@@ -1,15 +1,33 @@
-// The disks of a machine: shape, models per brand, and what only the list as a whole can tell.
+// The disks of a machine: one disk, models per brand, and what only the list as a whole can tell.
 
-import { type Check, type Findings, flag, oneOf, readObject, uuid } from "../field_check.ts";
-import { isJsonObject, type JsonObject } from "../json.ts";
-import { atMost, type Policy, refusedBy } from "../policy.ts";
+import { uuid } from "../description/formats.ts";
+import type { Findings } from "../description/findings.ts";
+import { type Fields, object, type Relation } from "../description/object.ts";
+import {
+  about,
+  type Description,
+  each,
+  flag,
+  kept,
+  named,
+  oneNumber,
+  oneOf,
+  only,
+  text,
+} from "../description/value.ts";
+import { type JsonObject, objectsIn } from "../json.ts";
+import {
+  allowedFields,
+  boundedList,
+  boundedSize,
+  type MachineBrand,
+  type Policy,
+  refusedBy,
+} from "../policy.ts";
 import { REFUSED_DISK_PROPERTIES } from "./refused_properties.ts";
 
-/** A brand that the policy knows. */
-export type Brand = Policy["brands"][number];
-
 /** @see vmadm(8), disks.*.model */
-export const DISK_MODELS: Readonly<Record<Brand, readonly string[]>> = {
+export const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],
 };
@@ -29,141 +47,216 @@ export const COMPRESSIONS: readonly string[] = [
   ...["off", "on", "lz4", "lzjb", "zle", "gzip"],
   ...Array.from({ length: 9 }, (_, index) => `gzip-${index + 1}`),
 ];
-/** One size, or the logical and the physical one; both are powers of two. */
-const GUEST_BLOCKS = /^(\d{3,6})(?:\/(\d{3,6}))?$/;
+const BLOCK_SIZES = powersOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+const BLOCK_SIZE = `(?:${BLOCK_SIZES.map(sixDigits).join("|")})`;
+/** One size, or the logical and the physical one. */
+const GUEST_BLOCKS = new RegExp(`^${BLOCK_SIZE}(?:/${BLOCK_SIZE})?$`);
+const PCI_DEVICE = "(?:[0-2]?[0-9]|3[01])";
+const PCI_FUNCTION = "0?[0-7]";
 /** `bus:device:function`, `device:function` or `device`. */
-const PCI_SLOT = /^(?:(?:(\d{1,3}):)?(\d{1,2}):)?(\d{1,2})$/;
-const PCI_BUS_MAX = 255;
-const PCI_DEVICE_MAX = 31;
-const PCI_FUNCTION_MAX = 7;
+const PCI_SLOT = new RegExp(
+  "^(?:(?:(?:[01]?[0-9]?[0-9]|2[0-4][0-9]|25[0-5]):)?" +
+    `${PCI_DEVICE}:${PCI_FUNCTION}|${PCI_DEVICE})$`,
+);
 /** Devices of bus 0 that bhyve itself has. */
 const PCI_DEVICES_TAKEN = [0, 6, 30, 31];
+const PCI_TAKEN = `0{0,1}(?:${PCI_DEVICES_TAKEN.join("|")})`;
+const PCI_SLOT_FREE = new RegExp(
+  `^(?!(?:0{1,3}:)?${PCI_TAKEN}:[0-9]+$|${PCI_TAKEN}$)`,
+);
 
-/** The check of one disk that vmadm is to make, an empty one: never of an image. */
-export function diskCheck(policy: Policy, brand: Brand | undefined): Check {
-  const models = brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand];
-  const checks: Record<string, Check> = {
-    boot: flag,
-    model: oneOf(models),
-    size: atMost(policy, "diskMiBMax"),
-    media: oneOf(["disk"]),
-    compression: oneOf(COMPRESSIONS),
-    refreservation: atMost(policy, "diskMiBMax", { min: 0 }),
-    block_size: powerOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
-    guest_block_size: onlyFor("bhyve", brand, guestBlocks),
-    notrim: onlyFor("bhyve", brand, flag),
-    pci_slot: onlyFor("bhyve", brand, pciSlot),
-    uuid: onlyFor("bhyve", brand, uuid),
-  };
-  const refused = refusedBy(policy.diskProperties, Object.keys(checks), REFUSED_DISK_PROPERTIES);
-  const shape = { checks, required: ["model", "size"], refused };
-  return (value, field, findings) => readObject(value, field, shape, findings);
+/** A pattern of a size in at most six digits. */
+function sixDigits(size: number): string {
+  return `0{0,${6 - `${size}`.length}}${size}`;
 }
 
-/** A power of two in a range, both ends of which are powers of two. */
-export function powerOfTwo(min: number, max: number): Check {
-  return (value, field, findings) => {
-    if (isPowerOfTwo(value, min, max)) return value;
-    findings.add(field, "Invalid", `must be a power of two from ${min} to ${max}`);
-    return undefined;
-  };
+/** The powers of two of a range. */
+function powersOfTwo(min: number, max: number): number[] {
+  const powers = Array.from({ length: 32 }, (_, exponent) => 2 ** exponent);
+  return powers.filter((power) => power >= min && power <= max);
 }
 
-function isPowerOfTwo(value: unknown, min: number, max: number): value is number {
-  return typeof value === "number" && Number.isInteger(value) && value >= min && value <= max &&
-    (value & (value - 1)) === 0;
+/** A power of two of a range, both ends of which are powers of two. */
+export function powerOfTwo(min: number, max: number): Description<number> {
+  return oneNumber(powersOfTwo(min, max), `a power of two from ${min} to ${max}`);
 }
 
 /**
- * A property that machines of one brand have. vmadm drops it silently on the other; whoever wrote it
- * should know. Without a `brand` it is taken.
+ * One new disk, an empty one: never of an image.
+ * @param brand that of the machine; without it, a disk of either brand
  */
-export function onlyFor(owner: Brand, brand: Brand | undefined, check: Check): Check {
-  return (value, field, findings) => {
-    if (brand === undefined || brand === owner) return check(value, field, findings);
-    findings.add(field, "Invalid", `is only for machines of brand ${owner}`);
-    return undefined;
+export function disk(policy: Policy, brand: MachineBrand | undefined): Description<JsonObject> {
+  const fields: Fields = {
+    boot: about("Of one disk at most.", flag),
+    model: oneOf(brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand]),
+    size: about("MiB.", boundedSize(policy, "diskMiBMax")),
+    media: about("The medium of the request has its own place.", only("disk", "disk")),
+    compression: oneOf(COMPRESSIONS),
+    refreservation: about(
+      "MiB, not over `size`.",
+      boundedSize(policy, "diskMiBMax", { min: 0 }),
+    ),
+    block_size: about("Bytes.", powerOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)),
+    ...OF_BHYVE,
+  };
+  const own = withoutOther(fields, DISK_BRANDS, brand);
+  return object(allowedFields(own, policy.diskProperties), {
+    required: ["model", "size"],
+    refused: refusedFor(fields, DISK_BRANDS, brand, refusedBy(fields, REFUSED_DISK_PROPERTIES)),
+    relations: [RESERVATION],
+  });
+}
+
+const OF_BHYVE: Fields = {
+  guest_block_size: about(
+    "Bytes that the guest sees: one size, or the logical and the physical one.",
+    text(
+      GUEST_BLOCKS,
+      'a text of one or two powers of two, such as "4096" or "512/4096"',
+    ),
+  ),
+  notrim: flag,
+  pci_slot: about(
+    "`bus:device:function`, of one disk at most.",
+    kept(
+      each(
+        text(PCI_SLOT, "bus:device:function, such as 0:4:1"),
+        text(
+          PCI_SLOT_FREE,
+          `a slot that bhyve has not taken itself: device ${PCI_DEVICES_TAKEN.join(", ")} of bus 0`,
+        ),
+      ),
+      wholeSlot,
+    ),
+  ),
+  uuid: about("Of one disk at most.", uuid),
+};
+
+/** The brands of those properties of a disk that one brand alone has. */
+const DISK_BRANDS: Readonly<Record<string, MachineBrand>> = Object.fromEntries(
+  Object.keys(OF_BHYVE).map((name) => [name, "bhyve"]),
+);
+
+/** Leaves out the fields of the other brand; `owners` names the brand of those that one alone has. */
+export function withoutOther(
+  fields: Fields,
+  owners: Readonly<Record<string, MachineBrand>>,
+  brand: MachineBrand | undefined,
+): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([name]) => !isOfOther(name, owners, brand)),
+  );
+}
+
+function isOfOther(
+  name: string,
+  owners: Readonly<Record<string, MachineBrand>>,
+  brand: MachineBrand | undefined,
+): boolean {
+  return brand !== undefined && Object.hasOwn(owners, name) && owners[name] !== brand;
+}
+
+/** Names the brand of a field of the other brand. vmadm drops it without a word. */
+export function refusedFor(
+  fields: Fields,
+  owners: Readonly<Record<string, MachineBrand>>,
+  brand: MachineBrand | undefined,
+  otherwise: (name: string) => string | undefined,
+): (name: string) => string | undefined {
+  return (name) =>
+    Object.hasOwn(fields, name) && isOfOther(name, owners, brand)
+      ? `is only for machines of brand ${owners[name]}`
+      : otherwise(name);
+}
+
+/** A slot with all of its numbers; what is left out is 0. */
+function wholeSlot(slot: string): string {
+  const [first = 0, second, third] = slot.split(":").map(Number);
+  if (third !== undefined) return `${first}:${second}:${third}`;
+  return `0:${first}:${second ?? 0}`;
+}
+
+const RESERVATION: Relation = {
+  check({ refreservation, size }, field, findings) {
+    if (typeof refreservation !== "number" || typeof size !== "number") return;
+    if (refreservation <= size) return;
+    const words = `must not be over the size of ${size} MiB`;
+    findings.add(`${field}.refreservation`, "Invalid", words, "reservation");
+  },
+};
+
+const SCHEMA_NAMES: Readonly<Record<MachineBrand, string>> = { kvm: "KvmDisk", bhyve: "BhyveDisk" };
+
+/** The disks of a new machine. */
+export function disks(
+  policy: Policy,
+  brand: MachineBrand | undefined,
+): Description<(JsonObject | null)[]> {
+  return boundedList(
+    policy,
+    "disksMax",
+    brand === undefined ? disk(policy, brand) : named(SCHEMA_NAMES[brand], disk(policy, brand)),
+    "disks",
+  );
+}
+
+/** What the disks of a machine are to one another. */
+export function diskRelations(brand: MachineBrand | undefined): readonly Relation[] {
+  return [
+    atMostOf(
+      "disks",
+      1,
+      { boot: { const: true } },
+      ({ boot }) => boot === true,
+      (found) => `must have at most one disk with boot: found ${found}`,
+    ),
+    ...(brand === "kvm"
+      ? [atMostOf(
+        "disks",
+        IDE_DISKS_MAX,
+        { model: { const: "ide" } },
+        ({ model }) => model === "ide",
+        (found) =>
+          `must have at most ${IDE_DISKS_MAX} disks of model ide, since the medium needs one of ` +
+          `the four IDE places: found ${found}`,
+      )]
+      : []),
+    DISTINCT,
+  ];
+}
+
+/** At most so many items of a list are of some kind, which a schema of their fields states too. */
+export function atMostOf(
+  name: string,
+  max: number,
+  properties: JsonObject,
+  isOne: (item: JsonObject) => boolean,
+  words: (found: number) => string,
+): Relation {
+  const contains = { properties, required: Object.keys(properties) };
+  return {
+    check(object, field, findings) {
+      const found = objectsIn(object[name]).filter(isOne).length;
+      if (found > max) findings.add(`${field}.${name}`, "Invalid", words(found));
+    },
+    schema: { properties: { [name]: { contains, minContains: 0, maxContains: max } } },
   };
 }
 
-const guestBlocks: Check = (value, field, findings) => {
-  const [, ...sizes] = typeof value === "string" ? GUEST_BLOCKS.exec(value) ?? [] : [];
-  const given = sizes.filter((size) => size !== undefined).map(Number);
-  const fits = given.length > 0 &&
-    given.every((size) => isPowerOfTwo(size, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX));
-  if (fits && typeof value === "string") return value;
-  const words = 'must be a text of one or two powers of two, such as "4096" or "512/4096"';
-  findings.add(field, "Invalid", words);
-  return undefined;
+const DISTINCT: Relation = {
+  check({ disks }, field, findings) {
+    for (const name of ["pci_slot", "uuid"]) refuseDoubles(objectsIn(disks), field, name, findings);
+  },
 };
-
-const pciSlot: Check = (value, field, findings) => {
-  const slot = typeof value === "string" ? slotOf(value) : null;
-  if (slot === null) {
-    findings.add(field, "Invalid", "must be bus:device:function, such as 0:4:1");
-    return undefined;
-  }
-  if (slot.bus === 0 && PCI_DEVICES_TAKEN.includes(slot.device)) {
-    const words = `must not be on device ${PCI_DEVICES_TAKEN.join(", ")} of bus 0: bhyve has these`;
-    findings.add(field, "Invalid", words);
-    return undefined;
-  }
-  return `${slot.bus}:${slot.device}:${slot.fn}`;
-};
-
-/** The numbers of a slot; what is left out is 0. */
-function slotOf(text: string): { bus: number; device: number; fn: number } | null {
-  const parts = PCI_SLOT.exec(text);
-  if (parts === null) return null;
-  const [, first, second, last = "0"] = parts;
-  const [bus, device, fn] = second === undefined
-    ? [0, Number(last), 0]
-    : [Number(first ?? 0), Number(second), Number(last)];
-  const fits = bus <= PCI_BUS_MAX && device <= PCI_DEVICE_MAX && fn <= PCI_FUNCTION_MAX;
-  return fits ? { bus, device, fn } : null;
-}
-
-/** What is wrong with the disks of a machine together. */
-export function checkDisks(
-  disks: readonly unknown[],
-  brand: Brand | undefined,
-  field: string,
-  findings: Findings,
-): void {
-  const objects = disks.filter(isJsonObject);
-  const boot = objects.filter((disk) => disk.boot === true).length;
-  if (boot > 1) {
-    findings.add(field, "Invalid", `must have at most one disk with boot: found ${boot}`);
-  }
-  const ide = objects.filter((disk) => disk.model === "ide").length;
-  if (brand === "kvm" && ide > IDE_DISKS_MAX) {
-    const words = `must have at most ${IDE_DISKS_MAX} disks of model ide, since the medium needs ` +
-      `an IDE place of its own: found ${ide}`;
-    findings.add(field, "Invalid", words);
-  }
-  const slots = objects.map(({ pci_slot }) => pci_slot)
-    .map((slot) => typeof slot === "string" ? JSON.stringify(slotOf(slot)) : undefined);
-  refuseDoubles(slots, field, "pci_slot", findings);
-  refuseDoubles(objects.map(({ uuid }) => uuid), field, "uuid", findings);
-  for (const [index, disk] of disks.entries()) {
-    if (isJsonObject(disk)) checkReservation(disk, `${field}[${index}]`, findings);
-  }
-}
 
 function refuseDoubles(
-  values: readonly unknown[],
+  disks: readonly JsonObject[],
   field: string,
   name: string,
   findings: Findings,
 ): void {
-  const given = values.filter((value) => value !== undefined);
+  const given = disks.map((one) => one[name]).filter((value) => value !== undefined);
   if (new Set(given).size === given.length) return;
-  findings.add(field, "Invalid", `must not have two disks with the same ${name}`);
-}
-
-function checkReservation(disk: JsonObject, field: string, findings: Findings): void {
-  const { refreservation, size } = disk;
-  if (typeof refreservation === "number" && typeof size === "number" && refreservation > size) {
-    findings.add(`${field}.refreservation`, "Invalid", `must not be over the size of ${size} MiB`);
-  }
+  const words = `must not have two disks with the same ${name}`;
+  findings.add(`${field}.disks`, "Invalid", words, "distinct_disks");
 }

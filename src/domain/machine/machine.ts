@@ -1,27 +1,35 @@
 // Machines: the description of document 3, and the request that makes one.
 //
 // vmadm checks little, drops what it does not know with a line in its log, and takes properties that
-// reach out of the zone. So a description is held against an allowlist before vmadm sees it.
+// reach out of the zone. So a description is checked against an allowlist before vmadm sees it.
 
-import { type Brand, checkDisks, diskCheck } from "./disk.ts";
-import { AgentError, invalidArgument } from "../error.ts";
+import { uuid, uuidOf } from "../description/formats.ts";
+import { type Fields, object, type Relation } from "../description/object.ts";
 import {
-  type Check,
-  type Findings,
+  about,
+  type Description,
+  flag,
+  kept,
+  named,
   oneOf,
-  openFindings,
-  readObject,
-  refuseFindings,
-  type Shape,
-  uuid,
-} from "../field_check.ts";
-import { isUuid, type MachineUuid } from "../id.ts";
+  only,
+  parse,
+  worded,
+} from "../description/value.ts";
+import type { MachineUuid } from "../id.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
-import { checkMemory, routes, settingChecks } from "./properties.ts";
-import { type MediaKind, type MediaRequest, readMedia, requestedKind } from "./media.ts";
+import {
+  allowedBrand,
+  allowedFields,
+  type MachineBrand,
+  type Policy,
+  refusedBy,
+} from "../policy.ts";
+import { diskRelations, disks, refusedFor, withoutOther } from "./disk.ts";
+import { type MediaKind, type MediaRequest, mediaRequest, requestedKind } from "./media.ts";
 import { metadata, tags } from "./metadata.ts";
-import { checkNics, nicCheck } from "./nic.ts";
-import { allowedBrand, BRANDS, listAtMost, type Policy, refusedBy } from "../policy.ts";
+import { newNics, nicRelations } from "./nic.ts";
+import { BRAND_OF, MEMORY_LIMITS, routes, settings } from "./properties.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */
@@ -34,42 +42,111 @@ export interface MachineRequest {
   uuid?: MachineUuid;
 }
 
+/** Properties of a new machine that no policy takes away. */
+type Extra = "uuid" | "vnc_password";
+
+/**
+ * A new machine of one brand.
+ * @param brand without it, fields of either brand are read: the brand itself is incorrect then
+ */
+function machineOf(
+  policy: Policy,
+  brand: MachineBrand | undefined,
+  extra: readonly Extra[],
+): Description<JsonObject> {
+  const fields: Fields = {
+    brand: brand === undefined ? allowedBrand(policy) : oneOf([brand]),
+    autoboot: about(
+      "An empty machine boots from its medium.",
+      only(false, "false or absent: an empty machine boots from its medium"),
+    ),
+    ...settings(policy),
+    disks: disks(policy, brand),
+    nics: newNics(policy),
+    tags,
+    customer_metadata: metadata,
+    routes,
+    uuid,
+    vnc_password: about(
+      "True for a random password of the console, which `GET .../vnc` shows.",
+      worded("true for a random password, or false for none", flag),
+      { default: true },
+    ),
+  };
+  const allowed = allowedFields(fields, [...policy.machineProperties, ...extra]);
+  return object(withoutOther(allowed, BRAND_OF, brand), {
+    required: ["brand"],
+    refused: refusedFor(fields, BRAND_OF, brand, refusedBy(fields, REFUSED_MACHINE_PROPERTIES)),
+    relations: [MEMORY_LIMITS, ...diskRelations(brand), ...nicRelations("nics")],
+  });
+}
+
+/** A new machine of any brand that the policy allows; vmadm must not start it without its medium. */
+function machine(policy: Policy, extra: readonly Extra[]): Description<JsonObject> {
+  const one = {
+    words: "an object",
+    read: (value, field, findings) => {
+      const brand = isJsonObject(value)
+        ? policy.brands.find((name) => name === value.brand)
+        : undefined;
+      return machineOf(policy, brand, extra).read(value, field, findings);
+    },
+    schema: (components) => ({
+      oneOf: policy.brands.map((brand) =>
+        named(SCHEMA_NAMES[brand], machineOf(policy, brand, extra)).schema(components)
+      ),
+    }),
+  } satisfies Description<JsonObject>;
+  return kept<JsonObject, JsonObject>(one, (read) => ({ ...read, autoboot: false }));
+}
+
+const SCHEMA_NAMES: Readonly<Record<MachineBrand, string>> = {
+  kvm: "KvmMachine",
+  bhyve: "BhyveMachine",
+};
+
+const MEDIUM_FITS: Relation = {
+  check({ machine, media, boot }, field, findings) {
+    // The medium was read by its own description.
+    const kind = isJsonObject(media) ? requestedKind(media as MediaRequest) : undefined;
+    const name = field === "" ? "boot" : `${field}.boot`;
+    if (boot === "cd" && kind === "disk") {
+      const words = "must be disk, or absent: the medium is the image of a disk";
+      findings.add(name, "Invalid", words, "boot_medium");
+    }
+    const brand = isJsonObject(machine) ? machine.brand : undefined;
+    if (brand === "bhyve" && (boot === "disk" || kind === "disk")) {
+      const words = "must be cd for a bhyve machine, which boots no image file";
+      findings.add(name, "Invalid", words, "boot_medium");
+    }
+  },
+};
+
+/** The body of POST /agent/v1/machines. @see document 3, Machine description */
+export function machineRequest(policy: Policy) {
+  return object({
+    machine: named("MachineDescription", machine(policy, ["vnc_password"])),
+    media: named("Media", mediaRequest("booted")),
+    boot: about(
+      "What the medium is attached as; without it, the ending of its name decides. A bhyve machine " +
+        "takes `cd` only.",
+      oneOf(["cd", "disk"]),
+    ),
+    uuid: about(
+      "The machine's uuid. With it the request may be repeated: an equal one is answered with the " +
+        "job that there is.",
+      uuidOf<MachineUuid>(),
+    ),
+  }, { required: ["machine", "media"], relations: [MEDIUM_FITS] });
+}
+
 /**
  * Reads a request for a machine. Without `boot` the ending of the medium's name decides, else cd.
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
- * @see document 3, Machine description
  */
 export function parseMachineRequest(body: unknown, policy: Policy): MachineRequest {
-  if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the machine: expected a JSON object");
-  }
-  const findings = openFindings();
-  const request = readObject(body, "", REQUEST, findings) ?? {};
-  const machine = readMachine(body.machine, "machine", policy, findings, ["vnc_password"]);
-  const media = readMedia(body.media, "media", findings);
-  const boot = readBoot(request, media, findings);
-  if (machine?.brand === "bhyve" && boot === "disk") {
-    findings.add("boot", "Invalid", "must be cd for a bhyve machine, which boots no image file");
-  }
-  refuseFindings(findings, "machine");
-  if (machine === undefined || media === undefined) {
-    throw new AgentError("internal", "Cannot read the machine: no reason");
-  }
-  const uuid = isUuid(request.uuid) ? { uuid: request.uuid as MachineUuid } : {};
-  return { machine, media, boot, ...uuid };
-}
-
-function readBoot(
-  request: JsonObject,
-  media: MediaRequest | undefined,
-  findings: Findings,
-): MediaKind {
-  const kind = media === undefined ? undefined : requestedKind(media);
-  if (request.boot === "cd" && kind === "disk") {
-    findings.add("boot", "Invalid", "must be disk, or absent: the medium is the image of a disk");
-  }
-  if (request.boot === "disk") return "disk";
-  return kind ?? "cd";
+  const read = parse(machineRequest(policy), body, "", "machine");
+  return { ...read, boot: read.boot === "disk" ? "disk" : requestedKind(read.media) ?? "cd" };
 }
 
 /**
@@ -78,78 +155,5 @@ function readBoot(
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
 export function parseMachinePayload(value: unknown, policy: Policy, field = "machine"): JsonObject {
-  const findings = openFindings();
-  const machine = readMachine(value, field, policy, findings, ["uuid", "vnc_password"]);
-  refuseFindings(findings, "machine");
-  return machine ?? {};
+  return parse(machine(policy, ["uuid", "vnc_password"]), value, field, "machine");
 }
-
-function readMachine(
-  value: unknown,
-  field: string,
-  policy: Policy,
-  findings: Findings,
-  extra: readonly string[],
-): JsonObject | undefined {
-  const brand = isJsonObject(value)
-    ? policy.brands.find((name) => name === value.brand)
-    : undefined;
-  const machine = readObject(value, field, machineShape(policy, brand, extra), findings);
-  if (machine === undefined || !isJsonObject(value)) return undefined;
-  if (Array.isArray(value.disks)) checkDisks(value.disks, brand, `${field}.disks`, findings);
-  checkMemory(machine, field, findings);
-  if (Array.isArray(machine.nics)) checkNics(machine.nics, `${field}.nics`, findings);
-  return { ...machine, autoboot: false };
-}
-
-function machineShape(policy: Policy, brand: Brand | undefined, extra: readonly string[]): Shape {
-  const checks: Record<string, Check> = {
-    ...settingChecks(policy, brand),
-    brand: allowedBrand(policy, BRANDS),
-    autoboot: notAutoboot,
-    disks: listAtMost(policy, "disksMax", diskCheck(policy, brand), "disks"),
-    nics: listAtMost(policy, "nicsMax", nicCheck(policy), "nics"),
-    tags,
-    customer_metadata: metadata,
-    routes,
-    uuid,
-    vnc_password: passwordWish,
-  };
-  const allowed = [...policy.machineProperties, ...extra];
-  const refused = refusedBy(allowed, Object.keys(checks), REFUSED_MACHINE_PROPERTIES);
-  return { checks, required: ["brand"], refused };
-}
-
-const notAutoboot: Check = (value, field, findings) => {
-  if (value === false) return false;
-  findings.add(field, "Invalid", "must be false or absent: an empty machine boots from its medium");
-  return undefined;
-};
-
-/** Whether the console gets a password. One that was sent could be read in the job it came with. */
-const passwordWish: Check = (value, field, findings) => {
-  if (typeof value === "boolean") return value;
-  findings.add(field, "Invalid", "must be true for a random password, or false for none");
-  return undefined;
-};
-
-/** Read by themselves, under the names that they have on the wire. */
-const elsewhere: Check = () => undefined;
-
-/** Folded, since nothing but vmadm's payload wants lower case. */
-const requestUuid: Check = (value, field, findings) => {
-  const folded = typeof value === "string" ? value.toLowerCase() : value;
-  if (isUuid(folded)) return folded;
-  findings.add(field, "Invalid", "must be a uuid");
-  return undefined;
-};
-
-const REQUEST: Shape = {
-  checks: {
-    machine: elsewhere,
-    media: elsewhere,
-    boot: oneOf(["cd", "disk"]),
-    uuid: requestUuid,
-  },
-  required: [],
-};

@@ -1,20 +1,21 @@
-// The properties of a machine that are read alike when it is made and when it is changed. Each has a
-// type and bounds here; those of sizes come from the policy.
+// The properties of a machine that are read alike when it is made and when it is changed. Each has its
+// type and its bounds here; those of sizes come from the policy.
 
-import { type Brand, COMPRESSIONS, onlyFor, powerOfTwo } from "./disk.ts";
+import { ipAddress, uuid } from "../description/formats.ts";
+import { entriesOf, type Fields, type Relation } from "../description/object.ts";
 import {
-  type Check,
-  type Findings,
+  about,
+  type Description,
   flag,
   integer,
   listOf,
   oneOf,
   text,
-  uuid,
-} from "../field_check.ts";
-import { isCidr, isIpv4, isIpv6 } from "../ip_address.ts";
-import { isJsonObject, type JsonObject } from "../json.ts";
-import { atMost, type Policy } from "../policy.ts";
+} from "../description/value.ts";
+import { anyOf, DESTINATION, IPV4 } from "../ip_address.ts";
+import type { JsonObject } from "../json.ts";
+import { boundedSize, type MachineBrand, type Policy } from "../policy.ts";
+import { COMPRESSIONS, powerOfTwo } from "./disk.ts";
 
 const RESOLVERS_MAX = 8;
 const ROUTES_MAX = 64;
@@ -38,14 +39,14 @@ const HOSTNAME =
   /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
 /** qemu's letters, each once, as vmadm hands them to it. */
 const BOOT = /^order=(?![cdn]*([cdn])[cdn]*\1)[cdn]{1,3}(?:,once=[cdn])?$/;
-const ROUTE_BY_NIC = /^nics\[(?:[0-9]|[1-2][0-9]|3[01])\]$/;
+const NIC_BY_PLACE = /^nics\[(?:[0-9]|[1-2][0-9]|3[01])\]$/;
 const VGAS = ["cirrus", "std", "vmware", "qxl", "xenfb"];
 const CPU_TYPES = ["qemu64", "host"];
 /** Never a path, which vmadm takes here too. */
 const BOOTROMS = ["bios", "uefi"];
 
 /** The brands of those properties that one brand alone has. */
-export const BRAND_OF: Readonly<Record<string, Brand>> = {
+export const BRAND_OF: Readonly<Record<string, MachineBrand>> = {
   boot: "kvm",
   cpu_type: "kvm",
   vga: "kvm",
@@ -54,103 +55,106 @@ export const BRAND_OF: Readonly<Record<string, Brand>> = {
   bootrom: "bhyve",
 };
 
-/**
- * The checks of what create and update take alike.
- * @param brand that of the machine; without it a property of either brand is taken
- */
-export function settingChecks(policy: Policy, brand: Brand | undefined): Record<string, Check> {
+/** What create and update take alike, whatever the brand. */
+export function settings(policy: Policy): Fields {
+  return { ...sizes(policy), ...LABELS, ...ofOneBrand() };
+}
+
+function sizes(policy: Policy): Fields {
   const memory = { plus: HYPERVISOR_MIB_MAX };
-  const checks: Record<string, Check> = {
-    vcpus: atMost(policy, "vcpusMax"),
-    ram: atMost(policy, "ramMiBMax"),
+  return {
+    vcpus: about("Virtual processors.", boundedSize(policy, "vcpusMax")),
+    ram: about("Memory of the guest, MiB.", boundedSize(policy, "ramMiBMax")),
     // 0 means no quota to vmadm, which no policy with a largest quota can allow.
-    quota: atMost(policy, "quotaGiBMax"),
-    alias: text(ALIAS, "a name of at most 189 letters, digits, dots, dashes and underscores"),
-    hostname: text(HOSTNAME, "a host name"),
-    owner_uuid: uuid,
-    billing_id: uuid,
-    do_not_inventory: flag,
-    firewall_enabled: flag,
-    resolvers: listOf(address, RESOLVERS_MAX, "addresses"),
-    cpu_cap: atMost(policy, "vcpusMax", { times: 100 }),
-    cpu_shares: integer(1, CPU_SHARES_MAX),
-    max_physical_memory: atMost(policy, "ramMiBMax", memory),
-    max_locked_memory: atMost(policy, "ramMiBMax", memory),
-    max_swap: atMost(policy, "ramMiBMax", { ...memory, min: SWAP_MIB_MIN }),
-    max_lwps: integer(1, LWPS_MAX),
-    boot: text(BOOT, "order=cd with letters of c, d and n, each once, or order=cd,once=d"),
+    quota: about("GiB of the zone, disks left out.", boundedSize(policy, "quotaGiBMax")),
+    cpu_cap: about("Percent of one processor.", boundedSize(policy, "vcpusMax", { times: 100 })),
+    cpu_shares: about("Relative to other machines.", integer(1, CPU_SHARES_MAX)),
+    max_physical_memory: about(
+      "MiB, the hypervisor's own included.",
+      boundedSize(policy, "ramMiBMax", memory),
+    ),
+    max_locked_memory: about(
+      "MiB, not over `max_physical_memory`.",
+      boundedSize(policy, "ramMiBMax", memory),
+    ),
+    max_swap: about(
+      "MiB, not below `max_physical_memory`.",
+      boundedSize(policy, "ramMiBMax", { ...memory, min: SWAP_MIB_MIN }),
+    ),
+    max_lwps: about("Threads of the zone.", integer(1, LWPS_MAX)),
+    zfs_io_priority: about("Relative to other machines.", integer(0, IO_PRIORITY_MAX)),
+    zfs_root_compression: oneOf(COMPRESSIONS),
+    zfs_root_recsize: about(
+      "Bytes of a block of the zone's own files.",
+      powerOfTwo(RECSIZE_MIN, RECSIZE_MAX),
+    ),
+  };
+}
+
+const LABELS: Fields = {
+  alias: text(ALIAS, "a name of at most 189 letters, digits, dots, dashes and underscores"),
+  hostname: text(HOSTNAME, "a host name"),
+  owner_uuid: about("Its owner, for firewall rules and other programs.", uuid),
+  billing_id: about("For other programs.", uuid),
+  do_not_inventory: about("Whether other programs pass it over.", flag),
+  firewall_enabled: about("Whether the host's firewall rules apply to it.", flag),
+  resolvers: listOf(ipAddress, RESOLVERS_MAX, "addresses"),
+};
+
+function ofOneBrand(): Fields {
+  return {
+    boot: about(
+      "Where a start without boot options looks.",
+      text(BOOT, "order=cd with letters of c, d and n, each once, or order=cd,once=d"),
+    ),
     bootrom: oneOf(BOOTROMS),
     cpu_type: oneOf(CPU_TYPES),
     vga: oneOf(VGAS),
-    virtio_txburst: integer(1, TX_BURST_MAX),
-    virtio_txtimer: integer(1, TX_TIMER_MAX),
-    zfs_io_priority: integer(0, IO_PRIORITY_MAX),
-    zfs_root_compression: oneOf(COMPRESSIONS),
-    zfs_root_recsize: powerOfTwo(RECSIZE_MIN, RECSIZE_MAX),
+    virtio_txburst: about("Packets of one flush.", integer(1, TX_BURST_MAX)),
+    virtio_txtimer: about("Nanoseconds until a flush.", integer(1, TX_TIMER_MAX)),
   };
-  for (const [name, owner] of Object.entries(BRAND_OF)) {
-    const check = checks[name];
-    if (check !== undefined) checks[name] = onlyFor(owner, brand, check);
-  }
-  return checks;
 }
 
 /** Static routes: where to, as an address or a network, and by which gateway or nic. */
-export const routes: Check = (value, field, findings) => {
-  if (!isJsonObject(value)) {
-    findings.add(field, "Invalid", "must be an object of gateways by destination");
-    return undefined;
-  }
-  const entries = Object.entries(value);
-  if (entries.length > ROUTES_MAX) {
-    findings.add(field, "TooLarge", `must have at most ${ROUTES_MAX} entries`);
-    return undefined;
-  }
-  for (const [to, by] of entries) {
-    const path = `${field}.${to.slice(0, 64)}`;
-    if (!isDestination(to)) {
-      findings.add(path, "Invalid", "must be named by an IPv4 address or network: 192.0.2.0/24");
-    } else if (!isIpv4(by) && !(typeof by === "string" && ROUTE_BY_NIC.test(by))) {
-      findings.add(path, "Invalid", 'must be the IPv4 address of a gateway, or a nic as "nics[0]"');
-    }
-  }
-  return Object.fromEntries(entries);
-};
+export const routes: Description<JsonObject> = about(
+  "Gateways, or nics as `nics[0]`, by the IPv4 address or network that is reached.",
+  entriesOf(
+    DESTINATION,
+    text(anyOf(IPV4, NIC_BY_PLACE), 'the IPv4 address of a gateway, or a nic as "nics[0]"'),
+    {
+      countMax: ROUTES_MAX,
+      countWords: "entries",
+      nameWords: "must be named by an IPv4 address or network: 192.0.2.0/24",
+      words: "an object of gateways by destination",
+    },
+  ),
+);
 
 /** Destinations whose routes are taken away. */
-export const destinations: Check = listOf(
-  (value, field, findings) => {
-    if (isDestination(value)) return value;
-    findings.add(field, "Invalid", "must be an IPv4 address or network, such as 192.0.2.0/24");
-    return undefined;
-  },
+export const destinations: Description<(string | null)[]> = listOf(
+  text(DESTINATION, "an IPv4 address or network, such as 192.0.2.0/24"),
   ROUTES_MAX,
   "destinations",
 );
-
-function isDestination(value: unknown): value is string {
-  return isIpv4(value) || (isCidr(value) && !value.includes(":"));
-}
 
 /**
  * What limits of memory are to each other: vmadm would move them without a word.
  * @see vmadm(8), max_locked_memory and max_swap
  */
-export function checkMemory(machine: JsonObject, field: string, findings: Findings): void {
-  const { max_physical_memory: most, max_locked_memory: locked, max_swap: swap } = machine;
-  if (typeof most !== "number") return;
-  if (typeof locked === "number" && locked > most) {
-    const words = `must not be over max_physical_memory, ${most} MiB`;
-    findings.add(`${field}.max_locked_memory`, "Invalid", words);
-  }
-  if (typeof swap === "number" && swap < most) {
-    const words = `must not be below max_physical_memory, ${most} MiB`;
-    findings.add(`${field}.max_swap`, "Invalid", words);
-  }
-}
-
-const address: Check = (value, field, findings) => {
-  if (isIpv4(value) || isIpv6(value)) return value;
-  findings.add(field, "Invalid", "must be an IP address");
-  return undefined;
+export const MEMORY_LIMITS: Relation = {
+  check(
+    { max_physical_memory: most, max_locked_memory: locked, max_swap: swap },
+    field,
+    findings,
+  ) {
+    if (typeof most !== "number") return;
+    if (typeof locked === "number" && locked > most) {
+      const words = `must not be over max_physical_memory, ${most} MiB`;
+      findings.add(`${field}.max_locked_memory`, "Invalid", words, "memory_limits");
+    }
+    if (typeof swap === "number" && swap < most) {
+      const words = `must not be below max_physical_memory, ${most} MiB`;
+      findings.add(`${field}.max_swap`, "Invalid", words, "memory_limits");
+    }
+  },
 };

@@ -3,7 +3,7 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../program/version.ts";
-import { DEFAULT_HTTP_LIMITS } from "../context.ts";
+import type { HttpLimits } from "../context.ts";
 import { AGENT } from "./agent.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS } from "./headers.ts";
@@ -14,17 +14,17 @@ import { MACHINES } from "./machines.ts";
 import { MEDIA_FILES } from "./media.ts";
 import { MIRROR } from "./mirror.ts";
 import { type OpenapiPart, parameterRef } from "./operation.ts";
+import { type AgentBounds, requestSchemas } from "./requests.ts";
 import { WORKFLOWS } from "./workflows.ts";
 
-const { bodyBytesMax, jsonDepthMax } = DEFAULT_HTTP_LIMITS;
-
-const RULES = `A host agent for SmartOS: durable workflows of sandboxed tasks, a mirror of a cloud \
+const rules = ({ bodyBytesMax, jsonDepthMax }: HttpLimits) =>
+  `A host agent for SmartOS: durable workflows of sandboxed tasks, a mirror of a cloud \
 image index, and virtual machines that boot from installation media.
 
 Rules of every path:
 
 - Only JSON is spoken. POST and PUT need a JSON content type, with a body or without: 415 otherwise. \
-A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels unless configured.
+A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels.
 - Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
 \`errors\` names each one; so does an unknown query parameter where an operation has any, except \
 that \`GET /jobs\` takes it for one of the params.
@@ -64,31 +64,40 @@ function merged(objects: readonly JsonObject[]): JsonObject {
   return Object.assign({}, ...objects);
 }
 
-/** @see OpenAPI Specification 3.1.0 */
-export const OPENAPI: JsonObject = {
-  openapi: "3.1.0",
-  info: {
-    title: "zonewright",
-    version: VERSION,
-    description: RULES,
-    license: { name: "Mozilla Public License 2.0", identifier: "MPL-2.0" },
-  },
-  servers: [{ url: "/", description: "The agent that serves this document." }],
-  // On loopback and on the unix socket nobody need show a token, unless the operator wants it.
-  security: [{}, { token: [] }],
-  tags: PARTS.map(({ tag }) => ({ ...tag })),
-  paths: merged(PARTS.map(pathsOf)),
-  components: {
-    schemas: merged([...PARTS.map(({ schemas }) => schemas), ERROR_SCHEMAS]),
-    parameters: merged([...PARTS.map(({ parameters }) => parameters), HEADER_PARAMETERS]),
-    headers: HEADERS,
-    responses: ERROR_RESPONSES,
-    securitySchemes: {
-      token: {
-        type: "http",
-        scheme: "bearer",
-        description: "A token of `zonewright token create`. Scope `read` may only look.",
+/**
+ * The description of an agent with such bounds.
+ * @see OpenAPI Specification 3.1.0
+ */
+export function openapiDocument(bounds: AgentBounds): JsonObject {
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "zonewright",
+      version: VERSION,
+      description: rules(bounds.limits),
+      license: { name: "Mozilla Public License 2.0", identifier: "MPL-2.0" },
+    },
+    servers: [{ url: "/", description: "The agent that serves this document." }],
+    // On loopback and on the unix socket nobody need show a token, unless the operator wants it.
+    security: [{}, { token: [] }],
+    tags: PARTS.map(({ tag }) => ({ ...tag })),
+    paths: merged(PARTS.map(pathsOf)),
+    components: {
+      schemas: merged([
+        requestSchemas(bounds),
+        ...PARTS.map(({ schemas }) => schemas),
+        ERROR_SCHEMAS,
+      ]),
+      parameters: merged([...PARTS.map(({ parameters }) => parameters), HEADER_PARAMETERS]),
+      headers: HEADERS,
+      responses: ERROR_RESPONSES,
+      securitySchemes: {
+        token: {
+          type: "http",
+          scheme: "bearer",
+          description: "A token of `zonewright token create`. Scope `read` may only look.",
+        },
       },
     },
-  },
-};
+  };
+}

@@ -1,8 +1,7 @@
 // The shapes of machines that are shown, for the description, with the machine of its examples.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
-import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+import { INSTANT, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
@@ -81,13 +80,7 @@ const FIELDS: JsonObject = {
 };
 const NAMES = Object.keys(FIELDS);
 
-const ZONE_FILE: JsonObject = {
-  type: "string",
-  maxLength: 129,
-  pattern: "^/[A-Za-z0-9][A-Za-z0-9._-]*\\.(?:[Ii][Ss][Oo]|[Ii][Mm][Gg]|[Rr][Aa][Ww])$",
-};
-
-/** The schemas of what is shown, and of what later actions take. */
+/** The schemas of what is shown. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: objectOf("A machine, as lists show it.", NAMES, FIELDS),
   MachineRead: objectOf("A machine with its console.", [...NAMES, "vnc", "console"], {
@@ -119,48 +112,11 @@ export const MACHINE_SCHEMAS: JsonObject = {
     url: { type: "string", format: "uri" },
     protocol: { const: "binary", description: "The subprotocol, which may be left out." },
   }),
-  ConsoleTicketRequest: objectOf("A wish for a ticket.", [], {}, "closed"),
   ConsoleTicket: objectOf("What opens a console once.", ["ticket", "url", "expires_at"], {
     ticket: { type: "string", pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
     url: { type: "string", format: "uri", description: "The WebSocket, with the ticket." },
     expires_at: INSTANT,
   }),
-  MachineBoot: objectOf(
-    "How a kvm machine boots this once; a bhyve machine takes none of it.",
-    [],
-    {
-      order: {
-        type: "string",
-        pattern: "^(?!.*(.).*\\1)[cdn]{1,3}$",
-        description: "Letters tried in turn: c disk, d CD, n network.",
-      },
-      once: { type: "string", enum: ["c", "d", "n"], description: "Tried first, until a reset." },
-      cdrom: { ...ZONE_FILE, description: "An ISO in the zone, as the machine sees it." },
-      disk: { ...ZONE_FILE, description: "The image of a disk in the zone." },
-    },
-    "closed",
-  ),
-  MachineForce: objectOf("How a machine is stopped.", [], {
-    force: {
-      type: "boolean",
-      default: false,
-      description: "At once. Otherwise the guest is asked, and forced after `timeout`.",
-    },
-    timeout: {
-      type: "integer",
-      minimum: 1,
-      maximum: STOP_SECONDS_MAX,
-      default: STOP_SECONDS_MAX,
-      description: "Seconds that the guest has to power off; not together with `force`.",
-    },
-  }, "closed"),
-  MachineEject: objectOf("Which media are taken out.", [], {
-    files: {
-      ...listOf(ZONE_FILE),
-      maxItems: 8,
-      description: "As the machine sees them; without it, all that are known to be there.",
-    },
-  }, "closed"),
   MachineStarted: objectOf("The machine, and the job that is about it.", ["uuid", "job_uuid"], {
     uuid: UUID,
     job_uuid: UUID,

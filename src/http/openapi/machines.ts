@@ -2,7 +2,6 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
-import { MACHINE_REQUEST_SCHEMAS } from "./machine_request.ts";
 import { MACHINE_ACTION_PATHS, MACHINE_DELETE } from "./machine_actions.ts";
 import { LEFTOVER_PATHS, LEFTOVER_SCHEMAS } from "./machine_leftovers.ts";
 import {
@@ -56,7 +55,7 @@ export const MACHINES: OpenapiPart = {
       "built-in workflow `provision-machine`: it ends with a running machine, or leaves nothing.",
   },
   parameters: { MachineUuid: inPath("uuid", "The machine's uuid.", UUID, MACHINE_UUID) },
-  schemas: { ...MACHINE_REQUEST_SCHEMAS, ...MACHINE_SCHEMAS, ...LEFTOVER_SCHEMAS },
+  schemas: { ...MACHINE_SCHEMAS, ...LEFTOVER_SCHEMAS },
   paths: {
     "/agent/v1/machines": {
       get: {

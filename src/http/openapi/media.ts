@@ -1,9 +1,8 @@
 // The part of the description about the verified files of this host.
 
+import { CHECK_LEVELS } from "../../domain/index/check_level.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
-import { ARTIFACT_WORDS } from "./machine_request.ts";
-import { CHECK_FIELDS, DIGEST, DOWNLOADED, LEVEL } from "./media_check.ts";
 import {
   COUNT,
   emptyAnswer,
@@ -39,28 +38,15 @@ const EXAMPLE: JsonObject = {
   used_by: [],
 };
 
-const WISH: JsonObject = {
-  description: "A file, named in exactly one way.",
-  oneOf: [
-    objectOf("A file of a media folder; it stays where it is.", ["path"], {
-      path: {
-        type: "string",
-        maxLength: 1024,
-        description: "Its absolute path, or its name alone.",
-      },
-      digest: DIGEST,
-    }, "closed"),
-    ...DOWNLOADED,
-    objectOf("A file of the image index.", ["artifact"], {
-      artifact: objectOf("Which file.", ["distro", "release"], { ...ARTIFACT_WORDS }, "closed"),
-      digest: DIGEST,
-      ...CHECK_FIELDS,
-    }, "closed"),
-  ],
+const LEVEL: JsonObject = {
+  type: "string",
+  enum: [...CHECK_LEVELS],
+  description: "How much was done to make sure of the file: `none`; it has the digests of the " +
+    "`index`, or the one given; the `vendor`'s checksum document says the same; that document, or " +
+    "the file, has a `signature` by a key of the operator.",
 };
 
 const SCHEMAS: JsonObject = {
-  MediumWish: WISH,
   MediumStarted: objectOf("The job that does it.", ["job_uuid"], { job_uuid: UUID }),
   Medium: objectOf("A verified file.", Object.keys(EXAMPLE), {
     digest: { ...TEXT, description: "`sha256:` and the hex, of the file as it is used." },
@@ -78,7 +64,7 @@ const SCHEMAS: JsonObject = {
   }),
 };
 
-const WISHES: Record<string, JsonObject> = {
+const REQUESTS: Record<string, JsonObject> = {
   artifact: {
     artifact: { distro: "zonewright-sample", release: "latest", format: "iso" },
     check: "index",
@@ -127,7 +113,7 @@ export const MEDIA_FILES: OpenapiPart = {
         description:
           "Answered once the job is kept. An equal request joins its job while that is " +
           "not finished. The job's result is the medium.",
-        requestBody: jsonBody("Which file.", schemaRef("MediumWish"), WISHES),
+        requestBody: jsonBody("Which file.", schemaRef("MediumRequest"), REQUESTS),
         responses: {
           "202": started("The job is kept."),
           ...refusals("404", ...BODY_REFUSALS, "507"),

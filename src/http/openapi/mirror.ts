@@ -2,9 +2,9 @@
 // to date, and which file a reference means.
 
 import type { JsonObject } from "../../domain/json.ts";
+import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_examples.ts";
-import { ARTIFACT_WORDS } from "./machine_request.ts";
 import {
   COUNT,
   inQuery,
@@ -17,6 +17,7 @@ import {
   schemaRef,
   TEXT,
 } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
 const SYNC: JsonObject = {
   started_at: "2026-11-20T12:00:00.000Z",
@@ -59,7 +60,7 @@ const PREVIEW: JsonObject = {
   problems: [],
 };
 
-const EXAMPLES: Readonly<Record<string, string>> = {
+const EXAMPLES: JsonObject = {
   distro: "zonewright-sample",
   release: "latest",
   build: "20261101",
@@ -68,11 +69,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   format: "iso",
 };
 
-const REFERENCE: JsonObject[] = Object.entries(ARTIFACT_WORDS).map(([name, schema]) => ({
-  ...inQuery(name, "", schema, EXAMPLES[name] ?? ""),
-  description: schema.description ?? "",
-  required: name === "distro" || name === "release",
-}));
+const REFERENCE: JsonObject[] = queryParameters(ARTIFACT_FIELDS, EXAMPLES, ["distro", "release"]);
 
 const SCHEMAS: JsonObject = {
   IndexStatus: objectOf(

@@ -2,30 +2,35 @@
 // request for it, so that an agent nobody asks pays nothing at its start.
 
 import { Hono } from "hono";
-import type { Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
 import { answerDocument } from "../request/conditional_request.ts";
 import { serve, type ServedDocument } from "../request/served_document.ts";
 
 /** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
 const PATH = "/openapi.json";
 
+/** The part of an agent that its description shows. */
+type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
+  readonly machines: Pick<HttpContext["machines"], "policy">;
+};
+
 /** @see OpenAPI Specification 3.1.0 */
-export function openapiRoutes({ now }: { readonly now: Now }): Hono<HttpEnv> {
+export function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   let document: Promise<ServedDocument> | undefined;
   app.get(
     PATH,
-    async (c) => await answerDocument(c.req.raw.headers, await (document ??= load(now))),
+    async (c) => await answerDocument(c.req.raw.headers, await (document ??= load(agent))),
   );
   return app;
 }
 
 /** Its `Last-Modified` is this first request: it changes only with the program, so never later. */
-async function load(now: Now): Promise<ServedDocument> {
-  const { OPENAPI } = await import("./document.ts");
-  const body = new TextEncoder().encode(`${JSON.stringify(OPENAPI, null, 2)}\n`);
+async function load({ now, limits, machines }: DescribedAgent): Promise<ServedDocument> {
+  const { openapiDocument } = await import("./document.ts");
+  const document = openapiDocument({ limits, policy: machines.policy });
+  const body = new TextEncoder().encode(`${JSON.stringify(document, null, 2)}\n`);
   return serve({
     path: PATH,
     body,

@@ -17,7 +17,8 @@ import {
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
 import { hostOf } from "../request/head_judge.ts";
 import { readQuery } from "../request/query.ts";
-import { openFindings, readObject, refuseFindings } from "../../domain/field_check.ts";
+import { object } from "../../domain/description/object.ts";
+import { parse } from "../../domain/description/value.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
@@ -191,6 +192,9 @@ function openSeats(
 // POST /agent/v1/machines/:uuid/console-tickets: lets one viewer that cannot send a token, such as a page
 // in a browser, open the console of a machine once.
 
+/** The body of a request for a ticket, which has no options. */
+export const ticketRequest = object({});
+
 /** Answers a ticket, and the address in which it stands. A page could not show why it was refused later. */
 export async function postTicket(
   c: Context<HttpEnv>,
@@ -198,14 +202,7 @@ export async function postTicket(
   tickets: ConsoleTickets,
 ): Promise<Response> {
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
-  const findings = openFindings();
-  readObject(
-    await readJson(c, smallBody(limits)),
-    "",
-    { checks: {}, required: [] },
-    findings,
-  );
-  refuseFindings(findings, "request for a ticket");
+  parse(ticketRequest, await readJson(c, smallBody(limits)), "", "request for a ticket");
   const machine = await machines.vmadm.get(uuid);
   if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
   requireConsole(uuid, machine);

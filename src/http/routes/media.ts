@@ -28,7 +28,7 @@ export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
       throw invalidArgument("body", "Cannot read the medium: expected a JSON object");
     }
     // The request is checked as a whole; what is kept of it is what it says.
-    const media = parseMediaRequest(body, "", true);
+    const media = parseMediaRequest(body, "", "kept");
     return await started(c, context, JSON.parse(JSON.stringify(media)) as JsonObject);
   });
   routes.get("/agent/v1/media/:digest", async (c) => c.json(onWire(await files.get(digestOf(c)))));

@@ -1,0 +1,61 @@
+// What is wrong with a document. Every incorrect field is reported, not only the first, each by its
+// path such as `machine.disks[0].size`, so that one round mends them all.
+
+import { AgentError, type FieldError } from "../error.ts";
+
+/** Findings of one reading; what is found beyond this is not listed. */
+const FINDINGS_MAX = 64;
+
+/**
+ * The rules that JSON Schema cannot state, each with the reason. `/openapi.json` describes a document
+ * in full but for these: a value that the schema admits is refused by one of them, or not at all.
+ */
+export const UNSTATED_RULES = {
+  memory_limits: "compares the numbers of two fields",
+  reservation: "compares the numbers of two fields",
+  distinct_disks: "compares one field of every item of a list",
+  distinct_nics: "compares the addresses of every item of a list",
+  boot_medium: "what a medium is follows from the end of its name, after its compression's",
+  address: "only the URL parser knows which texts are addresses, and what their parts are",
+  calendar: "which days, hours and offsets exist depends on one another",
+  text_units: "the agent counts UTF-16 units, JSON Schema characters: rare ones are two units",
+} as const satisfies Readonly<Record<string, string>>;
+
+/** One of those rules. */
+export type UnstatedRule = keyof typeof UNSTATED_RULES;
+
+/** Collects what is wrong. `words` follow the field's path: `must be an integer from 1 to 8`. */
+export interface Findings {
+  readonly list: readonly FieldError[];
+  /** For each finding, the rule that no schema states; null where the schema states it. */
+  readonly rules: readonly (UnstatedRule | null)[];
+  add(field: string, code: FieldError["code"], words: string, rule?: UnstatedRule): void;
+}
+
+/** An empty collection of findings. */
+export function openFindings(): Findings {
+  const list: FieldError[] = [];
+  const rules: (UnstatedRule | null)[] = [];
+  return {
+    list,
+    rules,
+    add(field, code, words, rule) {
+      if (list.length >= FINDINGS_MAX) return;
+      list.push({ field, code, message: `${field} ${words}` });
+      rules.push(rule ?? null);
+    },
+  };
+}
+
+/**
+ * Throws when something was found.
+ * @throws {AgentError} `invalid_argument` naming every field that was found incorrect
+ */
+export function refuseFindings({ list }: Pick<Findings, "list">, noun: string): void {
+  const [first] = list;
+  if (first === undefined) return;
+  const more = list.length > 1 ? ` (and ${list.length - 1} more)` : "";
+  throw new AgentError("invalid_argument", `Cannot accept the ${noun}: ${first.message}${more}`, {
+    errors: list,
+  });
+}

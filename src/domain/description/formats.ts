@@ -1,0 +1,109 @@
+// Descriptions of texts that several documents hold: uuids, addresses, dates.
+
+import { anyOf, IPV4, IPV4_NETWORK, IPV6, IPV6_NETWORK, NETMASKS } from "../ip_address.ts";
+import { type JobUuid, type MachineUuid, parseUuid, UUID, type WorkflowUuid } from "../id.ts";
+import { EPOCH_MS_MAX, type Instant, instantOf, ISO_8601 } from "../instant.ts";
+import {
+  atMostChars,
+  type Description,
+  either,
+  integer,
+  kept,
+  oneOf,
+  text,
+  unless,
+  worded,
+} from "./value.ts";
+
+const ANY_TEXT: Description<string> = text(/^/, "a text");
+
+/** A uuid in lower case, the only spelling that vmadm takes. */
+export const uuid: Description<string> = text(UUID, "a uuid in lower case");
+
+/** A uuid in either case, which names one kind of thing. It is kept in lower case. */
+export function uuidOf<T extends WorkflowUuid | JobUuid | MachineUuid>(): Description<T> {
+  const anyCase = text(new RegExp(UUID.source.replaceAll("a-f", "A-Fa-f")), "a uuid");
+  return kept(anyCase, (value) => parseUuid<T>(value, "uuid"));
+}
+
+/** An IPv4 address. */
+export const ipv4: Description<string> = text(IPV4, "an IPv4 address");
+
+/** An address of either family. */
+export const ipAddress: Description<string> = text(anyOf(IPV4, IPV6), "an IP address");
+
+/** An IPv4 address, or the word for one that the network gives. */
+export const ipv4OrDhcp: Description<string> = text(
+  anyOf(/^dhcp$/, IPV4),
+  'an IPv4 address or "dhcp"',
+);
+
+/** An address with the length of its prefix, or a word for one that the network gives. */
+export const networkAddress: Description<string> = text(
+  anyOf(/^(?:dhcp|addrconf)$/, IPV4_NETWORK, IPV6_NETWORK),
+  'an address with its prefix such as 192.0.2.7/24, "dhcp" or "addrconf"',
+);
+
+/** A netmask. */
+export const netmask: Description<string> = worded(
+  "an IPv4 netmask such as 255.255.255.0",
+  oneOf(NETMASKS),
+);
+
+/**
+ * An http or https address without a user. It is kept as the URL parser writes it.
+ * @param problem what else may be wrong with it
+ */
+export function webAddress(
+  charsMax: number,
+  problem: (url: URL) => string | undefined = () => undefined,
+): Description<string> {
+  const one = atMostChars(charsMax, { ...ANY_TEXT, words: "an http or https address" });
+  const checked = unless(one, "address", (value) => {
+    const url = URL.canParse(value) ? new URL(value) : undefined;
+    if (url === undefined || !["https:", "http:"].includes(url.protocol)) {
+      return `must be ${one.words}`;
+    }
+    if (url.username !== "" || url.password !== "") return "must not hold a user name or password";
+    return problem(url);
+  });
+  return {
+    ...kept(checked, (value) => new URL(value).href),
+    schema: () => ({ type: "string", format: "uri", maxLength: charsMax }),
+  };
+}
+
+const DATE_WORDS = "an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z";
+
+/** A date, or a date and time with its offset. A time without one would depend on the host's zone. */
+export const instant: Description<Instant> = dated(text(ISO_8601, DATE_WORDS));
+
+function dated(description: Description<string>): Description<Instant> {
+  const real = unless(
+    description,
+    "calendar",
+    (value) => instantOf(value) === undefined ? `must be ${DATE_WORDS}` : undefined,
+  );
+  return kept(real, (value) => instantOf(value) ?? "");
+}
+
+/** Milliseconds since 1970 as digits, which is how clients of node-workflow send instants. */
+const EPOCH_DIGITS = /^[0-9]{1,15}$/;
+
+function ofEpoch(value: string | number): Instant {
+  return new Date(Number(value)).toISOString();
+}
+
+const epochText = unless(
+  text(EPOCH_DIGITS, DATE_WORDS),
+  "calendar",
+  (value) => Number(value) > EPOCH_MS_MAX ? `must be ${DATE_WORDS}` : undefined,
+);
+
+/** An end of a span of time: a date, or milliseconds since 1970. */
+export const spanEnd: Description<Instant> = either(
+  "an ISO 8601 date, with an offset where it has a time, or milliseconds since 1970",
+  kept(epochText, ofEpoch),
+  instant,
+  kept(integer(0, EPOCH_MS_MAX), ofEpoch),
+);

@@ -1,0 +1,196 @@
+// Descriptions of objects: which fields they have, which of them are required, and what becomes of
+// names that they do not have.
+
+import { nearWord } from "../field_check.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import type { Findings } from "./findings.ts";
+import type { Described, Description } from "./value.ts";
+
+/** Characters of a name that are shown, and for which the nearest known one is looked for. */
+const NAME_CHARS_MAX = 64;
+
+/** The fields of an object. */
+export type Fields = Readonly<Record<string, Description>>;
+
+/** The type of an object of such fields, some of which are required. */
+export type ObjectOf<F extends Fields, R extends keyof F> = string extends keyof F ? JsonObject
+  :
+    & { [Name in R]: Described<F[Name]> }
+    & { [Name in Exclude<keyof F, R>]?: Described<F[Name]> };
+
+/** What fields of one object are to one another. */
+export interface Relation {
+  /** @param object what was kept so far @param sent the object as it was sent */
+  check(object: JsonObject, field: string, findings: Findings, sent: JsonObject): void;
+  /** The same as JSON Schema; without it, check() names the rule that no schema states. */
+  readonly schema?: JsonObject;
+}
+
+/** What an object is besides its fields. */
+export interface ObjectOptions<R> {
+  readonly required?: readonly R[];
+  /** Why a name that is known is not taken, in words that follow the field's path. */
+  readonly refused?: (name: string) => string | undefined;
+  /** What becomes of names that are not known: an error, unless they are `kept` or `ignored`. */
+  readonly others?: "kept" | "ignored";
+  /** Least number of names. */
+  readonly namesMin?: number;
+  readonly relations?: readonly Relation[];
+}
+
+/** An object of known fields. With an empty `field` it is the whole body. */
+export function object<F extends Fields, const R extends keyof F & string = never>(
+  fields: F,
+  options: ObjectOptions<R> = {},
+): Description<ObjectOf<F, R>> {
+  const { required = [], relations = [], namesMin = 0 } = options;
+  return {
+    words: "an object",
+    read(value, field, findings) {
+      const sent = objectIn(value, field, findings);
+      if (sent === undefined) return undefined;
+      if (Object.keys(sent).length < namesMin) {
+        findings.add(field || "body", "Missing", "must name at least one key");
+      }
+      for (const name of required) {
+        if (!Object.hasOwn(sent, name)) findings.add(within(field, name), "Missing", "is missing");
+      }
+      const kept = Object.fromEntries(readFields(sent, field, fields, options, findings));
+      for (const relation of relations) relation.check(kept, field, findings, sent);
+      // Each field that is there was read by its own description.
+      return required.every((name) => Object.hasOwn(kept, name))
+        ? kept as ObjectOf<F, R>
+        : undefined;
+    },
+    schema: (components) => ({
+      type: "object",
+      ...(required.length > 0 ? { required: [...required] } : {}),
+      properties: Object.fromEntries(
+        Object.entries(fields).map(([name, field]) => [name, field.schema(components)]),
+      ),
+      ...others(options),
+      ...(namesMin > 0 ? { minProperties: namesMin } : {}),
+      ...relationSchemas(relations),
+    }),
+  };
+}
+
+function others(options: ObjectOptions<string>): JsonObject {
+  if (options.others === "ignored") return {};
+  return { additionalProperties: options.others === "kept" };
+}
+
+function relationSchemas(relations: readonly Relation[]): JsonObject {
+  const stated = relations.flatMap(({ schema }) => schema === undefined ? [] : [schema]);
+  return stated.length === 0 ? {} : { allOf: stated };
+}
+
+function objectIn(value: unknown, field: string, findings: Findings): JsonObject | undefined {
+  if (isJsonObject(value)) return value;
+  const name = field === "" ? "body" : field;
+  if (value === undefined) findings.add(name, "Missing", "is missing: expected an object");
+  else findings.add(name, "Invalid", "must be an object");
+  return undefined;
+}
+
+function readFields(
+  sent: JsonObject,
+  field: string,
+  fields: Fields,
+  { refused, others }: ObjectOptions<string>,
+  findings: Findings,
+): [string, JsonValue][] {
+  const kept: [string, JsonValue][] = [];
+  for (const [name, inner] of Object.entries(sent)) {
+    const path = within(field, name);
+    const description = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (description !== undefined) {
+      const read = description.read(inner, path, findings);
+      if (read !== undefined) kept.push([name, read]);
+      continue;
+    }
+    const reason = refused?.(name);
+    if (reason !== undefined) findings.add(path, "Invalid", reason);
+    else if (others === "kept") kept.push([name, inner]);
+    else if (others === undefined) reportUnknown(name, field, Object.keys(fields), findings);
+  }
+  return kept;
+}
+
+function reportUnknown(
+  name: string,
+  field: string,
+  known: readonly string[],
+  findings: Findings,
+): void {
+  const shown = name.slice(0, NAME_CHARS_MAX);
+  const near = name.length > NAME_CHARS_MAX ? undefined : nearWord(shown, known);
+  const nearest = near === undefined ? "" : `: the nearest known name is "${near}"`;
+  findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`);
+}
+
+function within(field: string, name: string): string {
+  return field === "" ? name : `${field}.${name}`;
+}
+
+/** How the entries of an object of any names are bounded. */
+export interface EntryBounds {
+  readonly countMax: number;
+  readonly countMin?: number;
+  /** Words that follow the path of an entry whose name is not taken. */
+  readonly nameWords: string;
+  /** Words for a value that is no object: `must be ...`. */
+  readonly words: string;
+  /** Names that match the pattern and are refused all the same, with their words. */
+  readonly refused?: Readonly<Record<string, string>>;
+  /** Words of a longer list, `must have at most 64 entries`. */
+  readonly countWords: string;
+}
+
+/** Characters of an entry's name that are shown. */
+const ENTRY_CHARS_MAX = 255;
+
+/** An object whose names are the caller's. */
+export function entriesOf<T extends JsonValue>(
+  name: RegExp,
+  value: Description<T>,
+  bounds: EntryBounds,
+): Description<JsonObject> {
+  const { countMax, countMin = 0, words, countWords, nameWords, refused = {} } = bounds;
+  return {
+    words,
+    read(given, field, findings) {
+      if (!isJsonObject(given)) {
+        findings.add(field, "Invalid", `must be ${words}`);
+        return undefined;
+      }
+      const entries = Object.entries(given);
+      if (entries.length < countMin) findings.add(field, "Missing", "must name at least one key");
+      if (entries.length > countMax) {
+        findings.add(field, "TooLarge", `must have at most ${countMax} ${countWords}`);
+        return undefined;
+      }
+      const kept = entries.map(([key, inner]): [string, JsonValue] => {
+        const path = `${field}.${key.slice(0, ENTRY_CHARS_MAX)}`;
+        const reason = Object.hasOwn(refused, key) ? refused[key] : undefined;
+        if (reason !== undefined) findings.add(path, "Invalid", reason);
+        else if (!name.test(key)) findings.add(path, "Invalid", nameWords);
+        else if (key.length > ENTRY_CHARS_MAX) {
+          findings.add(path, "Invalid", nameWords, "text_units");
+        } else return [key, value.read(inner, path, findings) ?? null];
+        return [key, null];
+      });
+      return Object.fromEntries(kept);
+    },
+    schema: (components) => ({
+      type: "object",
+      ...(countMin > 0 ? { minProperties: countMin } : {}),
+      maxProperties: countMax,
+      propertyNames: {
+        pattern: name.source,
+        ...(Object.keys(refused).length > 0 ? { not: { enum: Object.keys(refused) } } : {}),
+      },
+      additionalProperties: value.schema(components),
+    }),
+  };
+}

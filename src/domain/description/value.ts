@@ -1,0 +1,367 @@
+// Descriptions of values. A description says once what a value may be: read() holds a value against it
+// and words what is wrong, schema() says the same as JSON Schema, for /openapi.json. Limits are
+// arguments, so that both speak of this agent's.
+
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { AgentError } from "../error.ts";
+import { type Findings, openFindings, refuseFindings, type UnstatedRule } from "./findings.ts";
+
+/** What a value may be, and what is kept of it. */
+export interface Description<T = JsonValue> {
+  /** Follow "must be": `an integer from 1 to 8`. */
+  readonly words: string;
+  /** Reads one value; undefined once it was reported why nothing is kept of it. */
+  read(value: unknown, field: string, findings: Findings): T | undefined;
+  /** As JSON Schema 2020-12. @param components where named schemas go, by their names */
+  schema(components: JsonObject): JsonObject;
+  /** The value that a text of a query stands for; without it, the text itself. */
+  readonly fromText?: (text: string) => unknown;
+}
+
+/** The type of what a description keeps. */
+export type Described<D> = D extends Description<infer T> ? T : never;
+
+/**
+ * What a description keeps of a value.
+ * @param field the value's path in errors, empty for a body
+ * @param noun what it is: `Cannot accept the ${noun}: ...`
+ * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
+ */
+export function parse<T>(
+  description: Description<T>,
+  value: unknown,
+  field: string,
+  noun: string,
+): T {
+  const findings = openFindings();
+  const read = description.read(value, field, findings);
+  refuseFindings(findings, noun);
+  if (read !== undefined) return read;
+  throw new AgentError("internal", `Cannot read the ${noun}: nothing of it was kept`);
+}
+
+/** A description by a test of the value. `code` tells a value that is too large from others. */
+function tested<T>(
+  words: string,
+  fits: (value: unknown) => value is T,
+  schema: JsonObject,
+  fromText?: (text: string) => unknown,
+): Description<T> {
+  return {
+    words,
+    read(value, field, findings) {
+      if (fits(value)) return value;
+      findings.add(field, "Invalid", `must be ${words}`);
+      return undefined;
+    },
+    schema: () => schema,
+    ...(fromText === undefined ? {} : { fromText }),
+  };
+}
+
+/** Where a limit or a list of words comes from, when the operator chose it. */
+export interface ChosenBy {
+  readonly setting?: string;
+}
+
+function chosenBy({ setting }: ChosenBy): string {
+  return setting === undefined ? "" : ` (setting ${setting})`;
+}
+
+/** A whole number of a range, limits included. */
+export function integer(min: number, max: number, chosen: ChosenBy = {}): Description<number> {
+  const words = `an integer from ${min} to ${max}`;
+  return {
+    words,
+    read(value, field, findings) {
+      const whole = typeof value === "number" && Number.isInteger(value);
+      if (whole && value >= min && value <= max) return value;
+      if (whole && value > max) {
+        findings.add(field, "TooLarge", `must be ${words}${chosenBy(chosen)}`);
+      } else findings.add(field, "Invalid", `must be ${words}`);
+      return undefined;
+    },
+    schema: () => ({ type: "integer", minimum: min, maximum: max }),
+    // Sixteen digits hold every integer that a number holds exactly, and few that it does not.
+    fromText: (text) => /^\d{1,16}$/.test(text) ? Number(text) : text,
+  };
+}
+
+/** A number above 0, of so many of a unit at most. */
+export function positive(max: number, unit: string): Description<number> {
+  return tested(
+    `${unit} above 0, at most ${max}`,
+    (value): value is number => typeof value === "number" && value > 0 && value <= max,
+    { type: "number", exclusiveMinimum: 0, maximum: max },
+  );
+}
+
+/** A text that matches a pattern, which has no flag but `u`. `words` say which texts do. */
+export function text(pattern: RegExp, words: string): Description<string> {
+  return tested(
+    words,
+    (value): value is string => typeof value === "string" && pattern.test(value),
+    { type: "string", pattern: pattern.source },
+  );
+}
+
+/** No NUL, and nothing that UTF-8 cannot hold. */
+const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
+
+/** Any text of so many characters that the store can hold as it is. */
+export function wholeText(charsMin: number, charsMax: number): Description<string> {
+  const words = `a text of ${charsMin} to ${charsMax} characters`;
+  return {
+    words,
+    read(value, field, findings) {
+      if (typeof value !== "string" || value.length < charsMin) {
+        findings.add(field, "Invalid", `must be ${words}`);
+      } else if (value.length > charsMax) {
+        findings.add(field, "TooLarge", `must be ${words}`, unitsRule(value, charsMax));
+      } else if (!WHOLE_TEXT.test(value)) {
+        findings.add(field, "Invalid", "holds a NUL or half a character");
+      } else return value;
+      return undefined;
+    },
+    schema: () => ({
+      type: "string",
+      ...(charsMin > 0 ? { minLength: charsMin } : {}),
+      maxLength: charsMax,
+      pattern: WHOLE_TEXT.source,
+    }),
+  };
+}
+
+/** A text of at most so many characters, read further by another description. */
+export function atMostChars(
+  charsMax: number,
+  description: Description<string>,
+): Description<string> {
+  const words = `${description.words} of at most ${charsMax} characters`;
+  return {
+    words,
+    read(value, field, findings) {
+      if (typeof value !== "string" || value.length <= charsMax) {
+        return description.read(value, field, findings);
+      }
+      findings.add(field, "Invalid", `must be ${words}`, unitsRule(value, charsMax));
+      return undefined;
+    },
+    schema: (components) => ({ ...description.schema(components), maxLength: charsMax }),
+  };
+}
+
+function unitsRule(value: string, charsMax: number): UnstatedRule | undefined {
+  return [...value].length <= charsMax ? "text_units" : undefined;
+}
+
+/** A text that several descriptions take, each read once those before it have taken it. */
+export function each(
+  first: Description<string>,
+  ...others: readonly Description<string>[]
+): Description<string> {
+  const all = [first, ...others];
+  return {
+    words: all.map(({ words }) => words).join(", "),
+    read: (value, field, findings) =>
+      all.every((one) => one.read(value, field, findings) !== undefined)
+        ? value as string // The first one has taken it: it is a text.
+        : undefined,
+    schema: (components) => ({ allOf: all.map((one) => one.schema(components)) }),
+  };
+}
+
+/** One of a closed list of words. */
+export function oneOf<const W extends string>(
+  known: readonly W[],
+  chosen: ChosenBy = {},
+): Description<W> {
+  return tested(
+    `one of ${known.join(", ")}${chosenBy(chosen)}`,
+    (value): value is W => known.some((one) => one === value),
+    { type: "string", enum: [...known] },
+  );
+}
+
+/** One value and no other, worded by whoever asks for it. */
+export function only<const V extends string | number | boolean>(
+  wanted: V,
+  words: string,
+): Description<V> {
+  return tested(words, (value): value is V => value === wanted, { const: wanted });
+}
+
+/** A boolean. */
+export const flag: Description<boolean> = tested(
+  "true or false",
+  (value): value is boolean => typeof value === "boolean",
+  { type: "boolean" },
+  (text) => text === "true" || (text === "false" ? false : text),
+);
+
+/** A text of at most so many characters, whatever they are. */
+export function anyText(charsMax: number): Description<string> {
+  return {
+    words: `a text of at most ${charsMax} characters`,
+    read(value, field, findings) {
+      if (typeof value !== "string") findings.add(field, "Invalid", "must be a text");
+      else if (value.length > charsMax) {
+        const words = `must have at most ${charsMax} characters`;
+        findings.add(field, "TooLarge", words, unitsRule(value, charsMax));
+      } else return value;
+      return undefined;
+    },
+    schema: () => ({ type: "string", maxLength: charsMax }),
+  };
+}
+
+/** One of a few numbers. */
+export function oneNumber(known: readonly number[], words: string): Description<number> {
+  return tested(
+    words,
+    (value): value is number => known.some((one) => one === value),
+    { type: "integer", enum: [...known] },
+  );
+}
+
+/** A text that `texts` describes, a number or a boolean; with `null`, that too. */
+export function scalar(
+  texts: Description<string>,
+  words: string,
+  types: readonly ("number" | "boolean" | "null")[] = ["number", "boolean"],
+): Description<string | number | boolean | null> {
+  return {
+    words,
+    read(value, field, findings) {
+      if (typeof value === "string") return texts.read(value, field, findings);
+      const type = value === null ? "null" : typeof value;
+      if (types.some((one) => one === type)) return value as number | boolean | null;
+      findings.add(field, "Invalid", `must be ${words}`);
+      return undefined;
+    },
+    schema: (components) => ({ anyOf: [texts.schema(components), { type: [...types] }] }),
+  };
+}
+
+/** What others read: it is neither refused nor kept. */
+export const ignored: Description<never> = {
+  words: "any JSON value",
+  read: () => undefined,
+  schema: () => ({}),
+};
+
+/** Any JSON value. */
+export const anything: Description = {
+  words: "any JSON value",
+  read: (value) => value as JsonValue, // It was read from JSON.
+  schema: () => ({}),
+};
+
+/** A list of at most so many items. */
+export function listOf<T extends JsonValue>(
+  item: Description<T>,
+  countMax: number,
+  noun: string,
+  chosen: ChosenBy = {},
+): Description<(T | null)[]> {
+  return {
+    words: `a list of at most ${countMax} ${noun}`,
+    read(value, field, findings) {
+      if (!Array.isArray(value)) {
+        findings.add(field, "Invalid", `must be a list of ${noun}`);
+        return undefined;
+      }
+      if (value.length > countMax) {
+        const words = `must hold at most ${countMax} ${noun}${chosenBy(chosen)}`;
+        findings.add(field, "TooLarge", words);
+        return undefined;
+      }
+      // Null stands for an item that was reported, so that the others keep their places.
+      return value.map((one, index) => item.read(one, `${field}[${index}]`, findings) ?? null);
+    },
+    schema: (components) => ({
+      type: "array",
+      maxItems: countMax,
+      items: item.schema(components),
+    }),
+  };
+}
+
+/** A value that one of several descriptions takes; the first one that does decides what is kept. */
+export function either<T>(words: string, ...ways: readonly Description<T>[]): Description<T> {
+  return {
+    words,
+    read(value, field, findings) {
+      let rule: UnstatedRule | null | undefined;
+      for (const way of ways) {
+        const found = openFindings();
+        const read = way.read(value, field, found);
+        if (found.list.length === 0) return read;
+        rule ??= found.rules.find((one) => one !== null);
+      }
+      findings.add(field, "Invalid", `must be ${words}`, rule ?? undefined);
+      return undefined;
+    },
+    schema: (components) => ({ anyOf: ways.map((way) => way.schema(components)) }),
+  };
+}
+
+/** As a description, but other words are reported, whatever is wrong. */
+export function worded<T>(words: string, description: Description<T>): Description<T> {
+  return { ...either(words, description), schema: description.schema };
+}
+
+/** Keeps something else of a value than what was sent; nothing where `keep` answers undefined. */
+export function kept<T, K>(
+  description: Description<T>,
+  keep: (value: T) => K | undefined,
+): Description<K> {
+  return {
+    ...description,
+    read(value, field, findings) {
+      const read = description.read(value, field, findings);
+      return read === undefined ? undefined : keep(read);
+    },
+  };
+}
+
+/** Refuses some of what a description takes, by a rule that no schema states. */
+export function unless<T>(
+  description: Description<T>,
+  rule: UnstatedRule,
+  problem: (value: T) => string | undefined,
+): Description<T> {
+  return {
+    ...description,
+    read(value, field, findings) {
+      const read = description.read(value, field, findings);
+      const words = read === undefined ? undefined : problem(read);
+      if (words === undefined) return read;
+      findings.add(field, "Invalid", words, rule);
+      return undefined;
+    },
+  };
+}
+
+/** Adds what people read of it, such as the unit; and what a schema shows besides, such as a default. */
+export function about<T>(
+  note: string,
+  description: Description<T>,
+  shown: JsonObject = {},
+): Description<T> {
+  return {
+    ...description,
+    schema: (components) => ({ ...description.schema(components), description: note, ...shown }),
+  };
+}
+
+/** Gives the schema a name under which others refer to it. */
+export function named<T>(name: string, description: Description<T>): Description<T> {
+  return {
+    ...description,
+    schema(components) {
+      if (!isJsonObject(components[name])) components[name] = description.schema(components);
+      return { $ref: `#/components/schemas/${name}` };
+    },
+  };
+}
