@@ -1,15 +1,15 @@
-// Giving up: how every wait of the host room ends when its caller no longer wants the answer.
+// Cancellation: how every wait of this room ends when its caller aborts.
 
 import { AgentError } from "../domain/error.ts";
 
-/** The failure of an action whose caller gave up; the signal's reason is its cause. */
+/** The error of an aborted action; the signal's reason is its cause. */
 export function abortedError(action: string, signal: AbortSignal): AgentError {
   return new AgentError("aborted", `${action}: the caller gave up`, { cause: signal.reason });
 }
 
 /**
- * Returns at once while nobody has given up.
- * @param action What is being done, such as `Cannot place "a.iso"`
+ * Returns unless the caller has aborted.
+ * @param action such as `Cannot place "a.iso"`
  * @throws {AgentError} `aborted`
  */
 export function checkAborted(action: string, signal: AbortSignal | undefined): void {
@@ -17,7 +17,7 @@ export function checkAborted(action: string, signal: AbortSignal | undefined): v
 }
 
 /**
- * Waits for a promise, or for the caller to give up. The promise itself goes on.
+ * Waits for a promise or an abort. The promise itself goes on.
  * @throws {AgentError} `aborted`
  */
 export async function orAborted<T>(
@@ -38,7 +38,7 @@ export async function orAborted<T>(
 }
 
 /**
- * Waits for some milliseconds, or for the caller to give up.
+ * Waits for some milliseconds or an abort.
  * @throws {AgentError} `aborted`
  */
 export async function pause(

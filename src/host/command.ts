@@ -1,6 +1,6 @@
-// Runs host programs to their end. No shell, an absolute path, an empty environment, a deadline, and a
-// bound on what is read. Every program leads a process group of its own, so that on deadline, abort
-// or flood its children die with it.
+// Runs host programs to their end: no shell, an absolute path, an empty environment, a deadline and
+// bounded output. Each program leads its own process group, so its children die with it on a deadline,
+// an abort or too much output.
 
 import { AgentError } from "../domain/error.ts";
 import { abortedError, checkAborted } from "./abort.ts";
@@ -8,16 +8,16 @@ import { checkStarted, killGroup, type ProgramOptions, startProgram } from "./pr
 
 /** How a program is run. */
 export interface CommandOptions extends ProgramOptions {
-  /** Written to the program's standard input, which is empty otherwise. */
+  /** Standard input; empty by default. */
   stdin?: Uint8Array | string;
-  /** Leaves the standard input open until the program ends, for one that watches for its closing. */
+  /** Keeps standard input open until the program ends, for programs that watch for its closing. */
   stdinStaysOpen?: boolean;
   /** Milliseconds after which the program and its children are killed. */
   deadlineMs: number;
   signal?: AbortSignal;
   /**
-   * For a program that must not be cut off: when it fires, the program goes on to its end or its
-   * deadline, but no longer keeps this process alive, and goes on alone when this process ends.
+   * For a program that must not be cut off: when this fires, the program goes on to its end or
+   * deadline, but no longer keeps this process alive and survives its end.
    */
   released?: AbortSignal;
   /** Largest size of standard output and standard error together, bytes. */
@@ -35,19 +35,19 @@ export interface CommandResult {
   durationMs: number;
 }
 
-/** Bytes read from one program when the caller names no other bound. */
+/** Bytes of output of one program by default. */
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
-/** How long streams may stay open after the program ended, held by some child of it. */
+/** How long a child may hold the streams open after the program ended. */
 const OUTPUT_GRACE_MS = 2_000;
 
-/** How long a killed program may take to be gone; one inside the kernel can take for ever. */
+/** How long a killed program may take to exit; inside the kernel it can take forever. */
 const KILL_WAIT_MS = 5_000;
 
 /**
- * Runs a program to its end. An exit code other than 0 is a result, not a failure of this function.
- * @param program Absolute path
- * @throws {AgentError} `timeout` after `deadlineMs`; `aborted` when the caller gave up; `host` when
+ * Runs a program to its end. Any exit code is a result.
+ * @param program absolute path
+ * @throws {AgentError} `timeout` after `deadlineMs`; `aborted`; `host` when
  * it cannot be started or writes more than `outputBytesMax`
  */
 export async function runCommand(
@@ -101,9 +101,9 @@ export async function runCommand(
   }
 }
 
-/** What ends a program early, and what is thrown then. */
+/** Ends a program early, and holds the error for it. */
 interface ProgramWatch {
-  /** Takes note of bytes that were read; false once there are too many. */
+  /** Counts bytes read; false once there are too many. */
   count(bytes: number): boolean;
   /** Throws when the program was ended early. */
   check(): void;
@@ -157,7 +157,7 @@ function watchGroup(
   };
 }
 
-/** One of the program's streams: what came of it, and how to stop waiting for more. */
+/** One output stream: what it wrote, and how to stop reading. */
 interface Stream {
   readonly done: Promise<string>;
   abandon(): void;
@@ -169,7 +169,7 @@ function collect(stream: ReadableStream<Uint8Array>, count: (bytes: number) => b
     const decoder = new TextDecoder();
     let text = "";
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      // After a flood the rest is read and dropped until the killed program is gone.
+      // Beyond the bound, the rest is dropped until the killed program is gone.
       if (count(part.value.length)) text += decoder.decode(part.value, { stream: true });
     }
     return text + decoder.decode();
@@ -190,7 +190,7 @@ function feed(
       await ended;
       await writer.close();
     } catch {
-      // A program may end without reading everything; its exit code says whether that matters.
+      // A program may end without reading all input; its exit code says whether that matters.
     }
     return "";
   };

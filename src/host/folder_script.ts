@@ -1,26 +1,25 @@
-// Changes of names in a zone's root. A system call that is given a path follows whatever links stand
-// on it at that moment, and this runtime has no calls that work from an open folder. A shell has: it
-// enters the folder, asks where that led, and from then on uses plain names in the folder it is in,
-// whatever happens to the path. `link` and `rm` without options do one system call each and follow no
-// link; `mv` and `ln` would move into a folder that had taken the name.
+// Changes names in a zone's root. A system call with a path follows whatever links are on it at that
+// moment, and this runtime has no calls relative to an open folder. A shell has: it enters the folder,
+// checks where it is, and from then on uses plain names there, whatever happens to the path. `link` and
+// `rm` without options make one system call each and follow no link; `mv` and `ln` would move into a
+// folder that had taken the name.
 //
-// The same words serve the host behind ssh. They are those of POSIX, with `link` of coreutils and
-// illumos.
+// The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
 
 import { AgentError } from "../domain/error.ts";
 import type { CommandResult } from "./command.ts";
 
-/** Runs a program on the managed host, as runCommand(). */
+/** Runs a program on the managed host like runCommand(). */
 export type RunProgram = (
   program: string,
   args: readonly string[],
   options: { deadlineMs: number; signal?: AbortSignal },
 ) => Promise<CommandResult>;
 
-/** Names change at once, unless the disk hangs. */
+/** Only a disk that hangs takes longer. */
 const DEADLINE_MS = 60_000;
 
-/** What the scripts end with. */
+/** Exit codes of the scripts. */
 const LED_ELSEWHERE = 3;
 const IS_A_FOLDER = 4;
 const NOT_THERE = 5;
@@ -40,7 +39,7 @@ link "../$3" "./$2" && rm -f -- "../$3"
 
 /**
  * Removes a name in a folder.
- * @returns false when nothing has it
+ * @returns false when it does not exist
  * @throws {AgentError} `conflict` when the path leads elsewhere, or a folder has the name; `host`
  */
 export async function removeWithin(
@@ -57,7 +56,7 @@ export async function removeWithin(
 }
 
 /**
- * Gives a file of the folder above a name in this one, instead of the plain file that has it.
+ * Moves a file of the folder above into this one, replacing a plain file of that name.
  * @param temporary its name in the folder above
  * @throws {AgentError} `conflict` when the path leads elsewhere, or something else takes the name;
  * `storage_full`; `host`
@@ -84,7 +83,7 @@ function checkEnd(action: string, folder: string, { code, stderr }: CommandResul
   if (/no space left|quota exceeded/i.test(said)) {
     throw new AgentError("storage_full", `${action}: ${said}`);
   }
-  // Somebody gave the name to something else between two steps.
+  // The name was given to something else between two steps.
   const taken = /exists|is a directory/i.test(said);
   throw new AgentError(taken ? "conflict" : "host", `${action}: ${said}`);
 }

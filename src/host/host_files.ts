@@ -1,6 +1,6 @@
-// Files of the managed host. Everything here works on exactly the name it is given: no link is ever
-// followed, nothing that exists is ever opened for writing, and a FIFO is never waited for. What to
-// do with these operations, and in which order, is decided by zone_root.ts.
+// Files of the managed host. Every operation works on exactly the name it is given: it follows no link,
+// opens nothing existing for writing, and never waits for a FIFO. zone/root.ts decides the order of
+// operations.
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -10,17 +10,17 @@ import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
 import { closing } from "../program/loop.ts";
 
-/** What stands at a path, a link itself and not what it points to. */
+/** What is at a path: a link itself, not its target. */
 export interface FileStatus {
   readonly kind: "file" | "folder" | "link" | "other";
   /**
-   * Differs only between different files. Equal for one file alone where the agent reaches it
-   * itself; over ssh also for another one of the same kind and owner.
+   * Different only for different files. On this host equal only for the same file; over ssh also for
+   * another one of the same kind and owner.
    */
   readonly identity: string;
   /** Bytes. */
   readonly size: number;
-  /** Names that this file has; 1 where that cannot be known. */
+  /** Hard links; 1 where that cannot be known. */
   readonly links: number;
   /** Permission bits. */
   readonly mode: number;
@@ -28,29 +28,29 @@ export interface FileStatus {
   readonly owner: number;
 }
 
-/** A file that was made by HostFiles.create() and is still being written. */
+/** A file made by HostFiles.create() that is still being written. */
 export interface HostFileWriter {
   readonly status: FileStatus;
-  /** Writes all of these bytes at the end. */
+  /** Appends all of these bytes. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Sets the mode, waits until the bytes are on the disk, and says what there is now. */
+  /** Sets the mode, waits until the bytes are on the disk, and returns the status. */
   finish(mode: number): Promise<FileStatus>;
   close(): Promise<void>;
 }
 
-/** Failures of the operating system are thrown as AgentError `storage_full` or `host`. */
+/** Throws errors of the operating system as AgentError `storage_full` or `host`. */
 export interface HostFiles {
-  /** Whether what was written is to be read again there before it counts: it went a long way. */
+  /** Whether written bytes must be read back on the host before they count. */
   readonly rereadsCopies: boolean;
-  /** Null when nothing is there. */
+  /** Null for a path that does not exist. */
   status(path: string): Promise<FileStatus | null>;
-  /** Bytes that may still be written below a folder; a quota counts. */
+  /** Bytes that may still be written below a folder, quotas included. */
   freeBytes(folder: string): Promise<number>;
-  /** Makes a file where nothing was. @throws {AgentError} `conflict` when anything is there */
+  /** Creates a new file. @throws {AgentError} `conflict` when the path exists */
   create(path: string): Promise<HostFileWriter>;
   /**
-   * Digests of a plain file; null when something else is there, or a file with several names where
-   * status() cannot know that.
+   * Digests of a plain file; null for anything else, and for a file with several hard links where
+   * status() cannot count them.
    */
   digests(
     path: string,
@@ -58,37 +58,37 @@ export interface HostFiles {
     signal?: AbortSignal,
   ): Promise<Digests | null>;
   /**
-   * Gives a file of the folder above a name in this folder, replacing a plain file that has it. The
-   * folder is entered first and never left: no link that takes its place leads the file elsewhere.
+   * Moves a file of the folder above into this folder, replacing a plain file of that name. The folder
+   * is entered first and never left, so no link that takes its place leads the file elsewhere.
    * @throws {AgentError} `conflict` when the path leads elsewhere, or something else has the name
    */
   moveWithin(move: { folder: string; name: string; temporary: string }): Promise<void>;
-  /** Removes a name in a folder in the same way; false when nothing has it. */
+  /** Removes a name in a folder in the same way; false when it does not exist. */
   removeWithin(removal: { folder: string; name: string }): Promise<boolean>;
-  /** Removes a name; false when nothing is there. @throws {AgentError} `conflict` for a folder */
+  /** Removes a name; false when it does not exist. @throws {AgentError} `conflict` for a folder */
   remove(path: string): Promise<boolean>;
   /** Waits until the names in a folder are on the disk. */
   sync(folder: string): Promise<void>;
 }
 
-/** Files that this process can reach itself. */
+/** The files of this host. */
 export function localFiles(): HostFiles {
   return {
     rereadsCopies: false,
-    status: (path) => told("look at", path, () => statusOf(path)),
-    freeBytes: (folder) => told("ask for the free space of", folder, () => freeBytesOf(folder)),
+    status: (path) => reported("look at", path, () => statusOf(path)),
+    freeBytes: (folder) => reported("ask for the free space of", folder, () => freeBytesOf(folder)),
     create: (path) => createFile(path),
     digests: (path, algorithms, signal) =>
-      told("read", path, () => digestsOf(path, algorithms, signal)),
+      reported("read", path, () => digestsOf(path, algorithms, signal)),
     moveWithin: (move) => moveWithin(runCommand, move),
     removeWithin: (removal) => removeWithin(runCommand, removal),
-    remove: (path) => told("remove", path, () => removeName(path)),
-    sync: (folder) => told("write", folder, () => syncFolder(folder)),
+    remove: (path) => reported("remove", path, () => removeName(path)),
+    sync: (folder) => reported("write", folder, () => syncFolder(folder)),
   };
 }
 
-/** Runs an operation and tells a failure of the operating system as an AgentError. */
-async function told<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
+/** Runs an operation and throws errors of the operating system as AgentError. */
+async function reported<T>(verb: string, path: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
@@ -120,7 +120,7 @@ async function statusOf(path: string): Promise<FileStatus | null> {
     };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    // A file stands where the path wants a folder: there is nothing below it.
+    // The path goes through a plain file: nothing is below it.
     if (error instanceof Deno.errors.NotADirectory) return null;
     throw error;
   }
@@ -135,7 +135,7 @@ async function freeBytesOf(folder: string): Promise<number> {
 async function createFile(path: string): Promise<HostFileWriter> {
   const { open } = await import("node:fs/promises");
   const { constants: { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } } = await import("node:fs");
-  const handle = await told("create", path, async () => {
+  const handle = await reported("create", path, async () => {
     try {
       return await open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o400);
     } catch (cause) {
@@ -156,7 +156,7 @@ async function createFile(path: string): Promise<HostFileWriter> {
       owner: info.uid,
     };
   };
-  const first = await told("look at", path, status).catch(async (error) => {
+  const first = await reported("look at", path, status).catch(async (error) => {
     await handle.close();
     throw error;
   });
@@ -164,21 +164,21 @@ async function createFile(path: string): Promise<HostFileWriter> {
   return {
     status: first,
     write: (bytes) =>
-      told("write", path, async () => {
+      reported("write", path, async () => {
         for (let done = 0; done < bytes.length;) {
           done += (await handle.write(bytes, done, bytes.length - done)).bytesWritten;
         }
         ahead.wrote(bytes.length);
       }),
     finish: (mode) =>
-      told("write", path, async () => {
+      reported("write", path, async () => {
         await ahead.ended();
         await handle.chmod(mode);
         await handle.sync();
         return await status();
       }),
     close: async () => {
-      // The handle must not be closed below a sync that is still under way; finish() tells its failure.
+      // The handle must stay open during a sync; finish() reports its error.
       await ahead.ended().catch(() => {});
       await handle.close();
     },
@@ -225,27 +225,27 @@ async function syncFolder(folder: string): Promise<void> {
   await closing(await Deno.open(folder, { read: true }), (opened) => opened.sync());
 }
 
-// Has a long file written to the disk while more of it is still being made, so that the wait at its end
-// is short. Linux keeps what was written in memory for seconds and begins at the end; the file systems
-// of illumos begin by themselves, and being asked would only cost them a second copy in their log.
+// Syncs a long file while it is still being written, so that the sync at its end is short. Linux keeps
+// written bytes in memory for seconds; file systems of illumos write early by themselves, where a sync
+// would only cost a second copy in their log.
 
-/** Bytes after which the disk is asked for the next time, at the earliest. */
+/** Bytes between two syncs at least. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
 
 /** The syncs of one file that is being written. */
 interface SyncAhead {
   /**
-   * Takes note of bytes that were written.
-   * @throws what an earlier sync failed with: the system tells it once
+   * Counts written bytes.
+   * @throws the error of an earlier sync: the system reports it once
    */
   wrote(bytes: number): void;
-  /** Waits for the sync that is under way. @throws what one has failed with */
+  /** Waits for the running sync. @throws the error of any sync */
   ended(): Promise<void>;
 }
 
 /**
  * Opens the syncs of a file.
- * @param sync waits until the bytes that were written before are on the disk
+ * @param sync waits until all bytes written so far are on the disk
  */
 export function openSyncAhead(
   sync: () => Promise<void>,
@@ -279,18 +279,16 @@ export function openSyncAhead(
   };
 }
 
-// Digests of files as they are promised and as they are found.
-
-/** Digests that were computed, in lower-case hexadecimal. */
+/** Computed digests, in lower-case hexadecimal. */
 export type Digests = Readonly<Partial<Record<DigestAlgorithm, string>>>;
 
-/** Digests that a file must have, in hexadecimal; each one that is given counts. */
+/** Digests that a file must have, in hexadecimal; every given one must match. */
 export interface PromisedDigests {
   sha256?: string;
   sha512?: string;
 }
 
-/** The first promised digest that was not found, or null when every promise is kept. */
+/** The first expected digest that does not match; null when all do. */
 export function brokenPromise(promised: PromisedDigests, found: Digests): DigestAlgorithm | null {
   const broken = DIGEST_ALGORITHMS.find((algorithm) => {
     const digest = promised[algorithm];

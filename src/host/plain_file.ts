@@ -1,9 +1,9 @@
-// Opening a file for reading without being led elsewhere or held up: a link is not followed, a FIFO
-// is not waited for, and what was opened is looked at by its handle.
+// Opens a file for reading without following a link or waiting for a FIFO, and checks by its handle what
+// was opened.
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
-/** Bytes per read: large enough to be fast, small enough to answer an abort at once. */
+/** Bytes per read: large enough to be fast, small enough to abort at once. */
 const CHUNK_BYTES = 1024 * 1024;
 
 /** A plain file that is open for reading. */
@@ -11,8 +11,8 @@ export interface PlainFile {
   /** Bytes when it was opened. */
   readonly size: number;
   /**
-   * Its bytes in order, the next part being read while one is used. A part is valid only until the
-   * next one is asked for.
+   * Its bytes in order; the next part is read while one is used. A part is valid until the next one is
+   * requested.
    */
   parts(): AsyncGenerator<Uint8Array>;
   close(): Promise<void>;
@@ -20,7 +20,7 @@ export interface PlainFile {
 
 /**
  * Opens a file for reading.
- * @returns null when something stands there that is no plain file
+ * @returns null for anything but a plain file
  * @throws the operating system's error, with its `code`, when nothing is there or it is unreadable
  */
 export async function openPlainFile(path: string): Promise<PlainFile | null> {
@@ -30,7 +30,7 @@ export async function openPlainFile(path: string): Promise<PlainFile | null> {
   try {
     handle = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   } catch (error) {
-    // ELOOP: a link stands there. ENXIO: a socket or a device without a driver.
+    // ELOOP: a link. ENXIO: a socket, or a device without a driver.
     if (error instanceof Error && "code" in error && isNoFile(error.code)) return null;
     throw error;
   }
@@ -62,7 +62,7 @@ async function* partsOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
       yield part;
     }
   } finally {
-    // The handle must not be closed below a read that is still under way.
+    // The handle must stay open during a read.
     await filling.catch(() => {});
   }
 }

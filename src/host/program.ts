@@ -1,35 +1,35 @@
-// Starting and ending programs of the host, each at the head of a process group of its own, so that
-// its children end with it. command.ts runs them to their end.
+// Starts and kills programs of the host. Each leads its own process group, so its children end with it.
+// command.ts runs them to their end.
 //
-// This runtime makes a group of its own by copying the whole process first, which stops everything
-// else for milliseconds at each start. A plain start does without, so where setsid(1) of util-linux
-// is, it stands in front of the program, makes the group, and becomes the program.
+// To make a process group, this runtime copies the whole process first, which stops everything else for
+// milliseconds at each start. A plain start does not, so setsid(1) of util-linux, where present, makes
+// the group and then becomes the program.
 
 import { AgentError } from "../domain/error.ts";
 
 /** How a program is started. */
 export interface ProgramOptions {
-  /** Whether the caller writes to the standard input, which is empty otherwise. */
+  /** Whether the caller writes to standard input; empty by default. */
   stdin?: unknown;
-  /** Variables beside `LC_ALL` and `PATH`; nothing else of the agent's environment is handed on. */
+  /** Variables besides `LC_ALL` and `PATH`. The agent's environment is not passed on. */
   env?: Record<string, string>;
-  /** Working directory; `/` when not given. */
+  /** Working directory; `/` by default. */
   cwd?: string;
 }
 
 const ENVIRONMENT = { LC_ALL: "C", PATH: "/usr/bin:/usr/sbin:/bin:/sbin:/usr/local/bin" };
 
 const SETSID = "/usr/bin/setsid";
-/** How setsid tells that it could not become the program, in util-linux and in busybox. */
+/** What setsid of util-linux and busybox prints when it cannot become the program. */
 const NOT_BECOME = /^(?:\S*\/)?setsid: .*\bexecute\b/;
 
 const NO_PROGRAM = "there is no such program";
 const NOT_EXECUTABLE = "it may not be executed";
 
 /**
- * Starts a program that its caller talks with; runCommand() is for all others. It has the same
- * environment, and leads a process group of its own that killGroup() ends.
- * @param program Absolute path
+ * Starts a program that its caller talks with; runCommand() is for all others. It gets the same
+ * environment and its own process group, which killGroup() ends.
+ * @param program absolute path
  * @throws {AgentError} `host` when it cannot be started
  */
 export function startProgram(
@@ -40,7 +40,7 @@ export function startProgram(
   if (!program.startsWith("/")) throw notStarted(program, "expected an absolute path");
   // Linux alone starts programs without copying the process.
   if (Deno.build.os === "linux") {
-    // What setsid finds wrong is told late, and in its own words.
+    // setsid reports an error late, and in its own words.
     checkExecutable(program);
     const child = spawnBehindSetsid(program, args, options);
     if (child !== null) return child;
@@ -96,7 +96,7 @@ function checkExecutable(program: string): void {
 }
 
 /**
- * Returns only for a program that has run; one that setsid could not become wrote nothing itself.
+ * Returns only when the program has run: setsid may have failed to become it.
  * @throws {AgentError} `host`
  */
 export function checkStarted(
@@ -117,21 +117,21 @@ function notStarted(program: string, why: string, cause?: unknown): AgentError {
   return new AgentError("host", `Cannot run ${JSON.stringify(program)}: ${why}`, { cause });
 }
 
-/** Kills a program and every other process of its group; what is gone already is no failure. */
+/** Kills a program and its process group; a process that is gone already is no error. */
 export function killGroup(leader: Deno.ChildProcess): void {
   if (killed(() => Deno.kill(-leader.pid, "SIGKILL"))) return;
-  // There may be no group yet: then the program is ended as it is about to make one, and after it
-  // what it could start in that moment. By its handle, since its id may be another's by now.
+  // There may be no group yet: then kill the program as it is about to make one, and after it what it
+  // started in that moment. By its handle, since its id may have been reused.
   if (killed(() => leader.kill("SIGKILL"))) killed(() => Deno.kill(-leader.pid, "SIGKILL"));
 }
 
-/** Whether something was there to be killed. */
+/** @returns whether the group existed */
 function killed(kill: () => void): boolean {
   try {
     kill();
     return true;
   } catch (error) {
-    // A child that has been waited for is a TypeError.
+    // A TypeError: the child has been waited for.
     if (error instanceof Deno.errors.NotFound || error instanceof TypeError) return false;
     throw error;
   }

@@ -1,7 +1,6 @@
-// The one seam between the agent and the machine it manages: how vmadm is run there and how files
-// get there. `local` is the global zone itself; `simulated` is this program playing vmadm, with its
-// state in a folder. Both reach files in the same way. An agent on another machine drives a global
-// zone through ssh: ssh_transport.ts.
+// The one seam between the agent and the host it manages: how vmadm runs there and how files get there.
+// `local` is the global zone itself; `simulated` is this program acting as vmadm, with its state in a
+// folder; both share the file operations. ssh/transport.ts manages a global zone from another machine.
 
 import type { SelfCommand } from "../program/executable.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -13,43 +12,43 @@ import { type Locks, openLocks } from "./turns.ts";
 import { isUuid } from "../domain/id.ts";
 import { isJsonObject } from "../domain/json.ts";
 
-/** A connection to a TCP port of the managed host; a Deno.TcpConn is one. */
+/** A connection to a TCP port of the managed host, such as a Deno.TcpConn. */
 export type HostConnection = Pick<
   Deno.TcpConn,
   "read" | "write" | "close" | "readable" | "writable"
 >;
 
-/** Where SmartOS has them, in every version. */
+/** Their paths in every version of SmartOS. */
 export const ZFS = "/usr/sbin/zfs";
 export const NICTAGADM = "/usr/bin/nictagadm";
 
-/** The managed host, as far as the agent touches it. */
+/** What the agent uses of the managed host. */
 export interface Transport {
   readonly kind: "local" | "simulated" | "ssh";
   /**
    * Runs vmadm with these arguments.
-   * @throws {AgentError} as runCommand
+   * @throws {AgentError} see runCommand()
    */
   vmadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /**
    * Runs zfs with these arguments.
-   * @throws {AgentError} as runCommand
+   * @throws {AgentError} see runCommand()
    */
   zfs(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /**
    * Runs nictagadm with these arguments.
-   * @throws {AgentError} as runCommand
+   * @throws {AgentError} see runCommand()
    */
   nictagadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
-  /** Absolute folder under which every zonepath must lie, e.g. `/zones`. */
+  /** Absolute folder of all zonepaths, such as `/zones`. */
   readonly zonesRoot: string;
   /** Files of the managed host. */
   readonly files: HostFiles;
-  /** Order among calls that touch the same machine or file of the managed host. */
+  /** Orders calls that touch the same machine or file of the managed host. */
   readonly locks: Locks;
   /**
-   * Connects to an address as the managed host reaches it, such as that of a VNC console.
-   * @throws {AgentError} `host` when nobody answers there; `aborted`
+   * Connects from the managed host to an address, such as that of a VNC console.
+   * @throws {AgentError} `host` when nothing answers; `aborted`
    */
   dial(hostname: string, port: number, signal?: AbortSignal): Promise<HostConnection>;
 }
@@ -89,7 +88,7 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
 }
 
 /**
- * A host that is only played, by `zonewright simulate`, with real processes and listeners.
+ * A host simulated by `zonewright simulate`, with real processes and listeners.
  * @param options `stateDir`: absolute folder of the simulated host, which holds `zones`
  * @throws {AgentError} `invalid_argument` when the folder is not absolute
  */
@@ -125,13 +124,12 @@ export function absoluteFolder(path: string): string {
   return normal.length > 1 && normal.endsWith("/") ? normal.slice(0, -1) : normal;
 }
 
-// Files of a simulated host: those of the agent's own machine, with the quota that zfs would hold each
-// zone to. What a zone has is counted anew now and then, by the sizes of the files below its zonepath:
-// a file with holes counts as if it had none. The record of a machine is read as the simulator writes
-// it, so that a quota which `vmadm update` raises or lowers holds at once.
+// Files of a simulated host: those of this machine, with the quotas that zfs would enforce. A zone's use
+// is recounted from time to time as the sizes of the files below its zonepath, holes included. The quota is
+// read from the simulator's record of the machine, so a change by `vmadm update` applies at once.
 
 const GIB = 1024 ** 3;
-/** Bytes that one file may grow by before its zone is counted again. */
+/** Bytes that a file may grow by before its zone is recounted. */
 const RECOUNT_BYTES = 16 << 20;
 
 /**
@@ -154,7 +152,7 @@ function withQuotas(files: HostFiles, stateDir: string): HostFiles {
   };
 }
 
-/** A file that stops growing where its zone has no room left. */
+/** A file that cannot grow beyond the quota of its zone. */
 function withQuota(
   file: HostFileWriter,
   path: string,
@@ -185,17 +183,17 @@ function quotaExceeded(verb: "create" | "write", path: string): AgentError {
   return new AgentError("storage_full", message);
 }
 
-/** Bytes that the zone of a path may still take: below 0 when it has too many, Infinity without quota. */
+/** Bytes left to the zone of a path: negative when over quota, Infinity without one. */
 async function roomAt(stateDir: string, path: string): Promise<number> {
   const zones = join(stateDir, "zones") + "/";
   const uuid = path.startsWith(zones) ? path.slice(zones.length).split("/")[0] : undefined;
   if (!isUuid(uuid)) return Infinity;
   const quota = await quotaOf(join(stateDir, "machines", `${uuid}.json`));
-  // To kvm 0 is none; the simulator keeps at least 1 for bhyve.
+  // 0 means none for kvm; the simulator keeps at least 1 for bhyve.
   return quota === 0 ? Infinity : quota * GIB - await bytesBelow(zones + uuid);
 }
 
-/** GiB; 0 for a machine without quota, or one that is not there. */
+/** GiB; 0 without a quota or without a machine. */
 async function quotaOf(file: string): Promise<number> {
   try {
     const record: unknown = JSON.parse(await Deno.readTextFile(file));
@@ -231,7 +229,7 @@ async function sizeOf(file: string): Promise<number> {
   }
 }
 
-/** Whoever is in the zone may remove, and exchange, what is there. */
+/** Processes in the zone may remove and exchange its files. */
 function isGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }

@@ -1,18 +1,17 @@
-// Turns for something of which only so many may be under way at once: first come, first served.
+// Limits how many actions run at once: first come, first served.
 
 import { orAborted } from "./abort.ts";
 
-/** A bound on what is under way. */
+/** A limit of concurrent actions. */
 export interface Turns {
   /**
    * Runs a function when it is its turn.
-   * @param action What is being done, such as `Cannot open a session`
+   * @param action such as `Cannot open a session`
    * @throws {AgentError} `aborted` when the caller gives up before its turn
    */
   take<T>(action: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
 
-/** Opens a bound of so many. */
 export function openTurns(max: number): Turns {
   const waiting: (() => void)[] = [];
   let free = max;
@@ -31,7 +30,7 @@ export function openTurns(max: number): Turns {
           await orAborted(action, promise, signal);
         } catch (error) {
           const at = waiting.indexOf(resolve);
-          // Its turn had come in the same moment: the next one has it.
+          // Its turn came in the same moment: pass it on.
           if (at < 0) giveBack();
           else waiting.splice(at, 1);
           throw error;
@@ -46,26 +45,26 @@ export function openTurns(max: number): Turns {
   };
 }
 
-// Locks by name, first come, first served. vmadm itself takes none for create and start: two starts
-// of one machine at once race, so calls about one machine are made one after another here.
+// Locks by name, first come, first served. vmadm takes none for create and start: two
+// concurrent starts of one machine race, so calls about one machine run one after another.
 
 /** A set of locks by name. */
 export interface Locks {
   /**
-   * Runs a function while holding the lock of this name, after everyone who asked before.
+   * Runs a function while holding the lock of this name, after all earlier callers.
    * @throws {AgentError} `aborted` when the caller gives up before its turn
    */
   hold<T>(name: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
 
-/** Opens a set of locks; names that nobody holds cost nothing. */
+/** Opens a set of locks; a free name costs nothing. */
 export function openLocks(): Locks {
   const tails = new Map<string, Promise<void>>();
   return {
     async hold(name, signal, run) {
       const before = tails.get(name) ?? Promise.resolve();
       const { promise: done, resolve: release } = Promise.withResolvers<void>();
-      // Whoever comes next waits for both: a caller that gives up must not let it overtake.
+      // The next caller waits for both, so that none overtakes a call whose caller gave up.
       const tail = before.then(() => done);
       tails.set(name, tail);
       try {

@@ -1,31 +1,31 @@
-// How OpenSSH's client is called: which host, which options, and what its failures mean. No
-// configuration file of it is read, so that what the agent does is what its own settings say.
+// How OpenSSH's client is called: host, options, and the meaning of its errors. It reads no configuration
+// file, so only the agent's settings count.
 
 import { AgentError } from "../../domain/error.ts";
 
-/** A host that is reached by ssh. */
+/** A host behind ssh. */
 export interface SshHost {
   /** `host` or `user@host`. */
   readonly destination: string;
   readonly port: number;
-  /** Private key; null for those that ssh looks for in the home of the agent's user. */
+  /** Private key; null for the default ones in the home of the agent's user. */
   readonly identityFile: string | null;
-  /** Keys of hosts; null for the files that ssh reads by itself. */
+  /** File of known hosts; null for ssh's own. */
   readonly knownHostsFile: string | null;
-  /** Absolute folder for the connection's control socket, open to nobody else. */
+  /** Absolute private folder for the connection's control socket. */
   readonly folder: string;
 }
 
-/** The program. It has this path on Linux, illumos, macOS and the BSDs. */
+/** Its path on Linux, illumos, macOS and the BSDs. */
 export const SSH = "/usr/bin/ssh";
 
 /** Seconds for the TCP connection and the greeting. */
 const CONNECT_SECONDS = 10;
-/** A connection over which nothing comes back for 15 s is given up. */
+/** A connection that is silent for 15 s is closed. */
 const ALIVE_SECONDS = 5;
 const ALIVE_COUNT = 3;
 
-/** The options of every call, up to but without the destination. */
+/** The options of every call, without the destination. */
 export function sshOptions(host: SshHost): string[] {
   const options = [
     "BatchMode=yes",
@@ -51,22 +51,22 @@ export function sshOptions(host: SshHost): string[] {
   return ["-F", "none", ...options.flatMap((option) => ["-o", option])];
 }
 
-/** A path as ssh reads it in an option: `%` begins a token there, and a space ends the path. */
+/** Quotes a path in an option: `%` begins a token there, and a space ends the path. */
 function optionText(path: string): string {
   return `"${path.replaceAll("%", "%%")}"`;
 }
 
-/** Longest part of ssh's own words in an error. */
+/** Characters of ssh's own message in an error. */
 const WORDS_CHARS_MAX = 400;
 
-/** ssh's own words in one line. */
+/** ssh's own message in one line. */
 export function sshWords(stderr: string): string {
   const lines = stderr.split(/\r?\n/).map((line) => line.trim())
     .filter((line) => line !== "" && !/^@+$/.test(line));
   return lines.join("; ").slice(0, WORDS_CHARS_MAX) || "ssh gave no reason";
 }
 
-/** Why no connection could be made, from what ssh said; what to do about it comes first. */
+/** Why no connection could be made, from ssh's message; advice comes first. */
 export function connectFailure(host: SshHost, stderr: string, cause?: unknown): AgentError {
   const known = host.knownHostsFile ?? "~/.ssh/known_hosts";
   const why = /IDENTIFICATION HAS CHANGED/.test(stderr)
@@ -80,7 +80,7 @@ export function connectFailure(host: SshHost, stderr: string, cause?: unknown): 
   return new AgentError("host", message, { cause: cause ?? new Error(sshWords(stderr)) });
 }
 
-/** The host as messages name it. */
+/** The host's name in messages. */
 export function addressOf({ destination, port }: SshHost): string {
   return `${destination}:${port}`;
 }

@@ -1,13 +1,12 @@
-// Runs a program on a host that is reached by ssh, as runCommand() runs one here: a cleared
-// environment, a deadline, a bound on what is read, and nothing left running when it is cut off.
+// Runs a program over ssh as runCommand() does locally: a cleared environment, a deadline, bounded output,
+// and nothing left running when it is cut off.
 //
-// Closing a session kills nothing at its far end, and ssh's exit code 255 may be anybody's. So the
-// program is started by a small script there. Its input is the program's, then stays open: when it
-// closes before the program has ended, because the caller gave up, ssh was killed or the connection
-// broke, the script kills its process group, which is the session's own, and itself with it. Should
-// the closing never be seen, the deadline is kept there, too. The script says on both streams where
-// the program's words begin, and at the end with which code it ended; whatever else ends the session
-// is a failure of ssh.
+// Closing a session kills nothing on the remote host, and ssh's exit code 255 may be the program's. So a
+// small script starts the program there. Its input is the program's, then stays open: when it closes
+// before the program has ended, since the caller gave up, ssh was killed or the connection broke, the
+// script kills its process group, and itself with it. Should it never see the closing, it keeps the
+// deadline too. The script marks on both streams where the program's output begins, and reports its exit
+// code at the end; any other end of the session is an error of ssh.
 
 import { AgentError } from "../../domain/error.ts";
 import { checkAborted } from "../abort.ts";
@@ -15,13 +14,13 @@ import { type CommandOptions, type CommandResult, runCommand } from "../command.
 import { addressOf, SSH, sshWords } from "./client.ts";
 import type { SshConnection } from "./connection.ts";
 
-/** How much later than here the deadline passes at the far end, seconds. */
+/** How much later the deadline passes on the remote host, seconds. */
 const FAR_DEADLINE_GRACE_SECONDS = 5;
 
 /**
  * The script. `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many
  * bytes of the input are the program's; then the program and its arguments. `keep`: the program goes
- * on when the input closes. The bytes are read one by one, so that none of what follows is taken.
+ * on when the input closes. Bytes are read one by one, so that none of what follows is consumed.
  */
 const SCRIPT = `
 mark=$1 limit=$2 end=$3 bytes=$4
@@ -45,7 +44,7 @@ cd / || exit 1
 }
 `;
 
-/** Names of the signals whose numbers are the same on every system that we know. */
+/** Signals whose numbers are the same on every known system. */
 const SIGNALS: Readonly<Record<number, string>> = {
   1: "SIGHUP",
   2: "SIGINT",
@@ -62,12 +61,12 @@ const SIGNALS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Runs a program of the far end to its end. Where the caller names `released`, the program goes on
- * there to its end or its deadline when the connection breaks. A session that ended before the
- * program was started is tried once more, over a new connection.
- * @param program Absolute path at the far end
- * @param options `env` and `cwd` are not taken: the environment is cleared, the folder is `/`
- * @throws {AgentError} as runCommand; `host` also when no connection can be made, or when it broke
+ * Runs a remote program to its end. With `released`, the program goes on to its end or deadline when the
+ * connection breaks. A session that ended before the program started is tried once more, over a new
+ * connection.
+ * @param program absolute path on the remote host
+ * @param options without `env` and `cwd`: the environment is cleared, the folder is `/`
+ * @throws {AgentError} see runCommand(); `host` also when no connection can be made, or when it broke
  * while the program ran
  */
 export async function runFarCommand(
@@ -80,7 +79,7 @@ export async function runFarCommand(
   const far = { connection, newMark, program, args, options };
   const first = await attempt(far);
   if (first.kind === "ended") return first.result;
-  // The connection broke while nobody used it, and this is the first call that notices.
+  // The connection broke while idle, and this is the first call to notice.
   if (first.kind === "not_begun" && !await connection.isUp()) {
     const second = await attempt(far);
     if (second.kind === "ended") return second.result;
@@ -129,9 +128,9 @@ async function attempt({ connection, newMark, program, args, options }: FarComma
 }
 
 /**
- * What the streams of a session say of its program.
- * @param missing message for a program that is not there
- * @throws {AgentError} `host` when the program is not there
+ * Reads the result of the program from the streams of a session.
+ * @param missing message for a program that does not exist
+ * @throws {AgentError} `host` when the program does not exist
  */
 function readAttempt(result: CommandResult, mark: string, missing: string): SshRun {
   const { stdout, stderr, durationMs } = result;
@@ -143,9 +142,9 @@ function readAttempt(result: CommandResult, mark: string, missing: string): SshR
   if (at < 0) return { kind: "not_begun", words: sshWords(stderr) };
   if (ended === null || from < 0) return { kind: "cut_off", words: sshWords(stderr.slice(0, at)) };
   if (ended[1] === "missing") throw new AgentError("host", missing);
-  // A shell tells a signal as 128 and its number; ksh93, the sh of illumos, as 256 and its number.
-  const told = Number(ended[1]);
-  const code = told > 256 ? told - 128 : told;
+  // A shell reports a signal as 128 plus its number; ksh93, the sh of illumos, as 256 plus it.
+  const reported = Number(ended[1]);
+  const code = reported > 256 ? reported - 128 : reported;
   const signal = code > 128 ? SIGNALS[code - 128] ?? null : null;
   return {
     kind: "ended",
@@ -153,7 +152,7 @@ function readAttempt(result: CommandResult, mark: string, missing: string): SshR
       code,
       signal,
       stdout: stdout.slice(from + begun.length),
-      // The line feed before the mark is ours.
+      // The line feed before the mark is the script's.
       stderr: rest.slice(0, Math.max(0, ended.index - 1)),
       durationMs,
     },
@@ -173,19 +172,18 @@ function brokenSession(
   return new AgentError("host", `${action}: ${what}: ${words}`);
 }
 
-// Words for the shell at the far end of an ssh connection: ssh joins its arguments with spaces and
-// has the login shell of the user read them, so whatever is to arrive as it is must be quoted.
+// Words for the remote shell: ssh joins its arguments with spaces and lets the login shell parse them, so
+// each word is quoted.
 
 /**
- * Largest size of one command, bytes. Linux takes at most 128 KiB in one argument of a program, and
- * the whole command is one argument of the far end's shell.
+ * Largest size of one command, bytes. Linux accepts at most 128 KiB in one argument of a program, and the
+ * whole command is one argument of the remote shell.
  */
 const COMMAND_BYTES_MAX = 100 * 1024;
 
 /**
- * One word that a POSIX shell reads as exactly this text.
- * @throws {AgentError} `invalid_argument` for what no argument of a program can hold: a NUL, or half
- * of a surrogate pair, which has no UTF-8
+ * Quotes a text as one word of a POSIX shell.
+ * @throws {AgentError} `invalid_argument` for a NUL or half a surrogate pair, which no argument can hold
  */
 export function quoted(word: string): string {
   if (word.includes("\0") || !word.isWellFormed()) {
@@ -198,7 +196,7 @@ export function quoted(word: string): string {
 
 /**
  * A command line of these words.
- * @throws {AgentError} `invalid_argument` as quoted(); `too_large` beyond COMMAND_BYTES_MAX
+ * @throws {AgentError} `invalid_argument` like quoted(); `too_large` beyond COMMAND_BYTES_MAX
  */
 export function commandLine(words: readonly string[]): string {
   const line = words.map(quoted).join(" ");

@@ -1,9 +1,9 @@
-// The one connection to a host that is reached by ssh, over which all sessions run. It is made when
-// it is first needed, and made anew when it has broken.
+// The one ssh connection to a host, over which all sessions run. It is opened when first needed, and again
+// after it broke.
 //
-// Its process is ours and holds a session whose program at the far end, `cat`, ends when our end of
-// its input closes. So the connection ends with the agent, however that ends; a master that ssh had
-// put into the background by itself would not.
+// Its process belongs to the agent and holds a session whose remote program, `cat`, ends when its input
+// closes. So the connection ends with the agent, however that ends; an ssh master in the background would
+// not.
 
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
@@ -13,19 +13,19 @@ import { killGroup, startProgram } from "../program.ts";
 import { addressOf, connectFailure, SSH, type SshHost, sshOptions } from "./client.ts";
 import { openTurns } from "../turns.ts";
 
-/** How long the connection may take in all: name, TCP, keys, login, shell. */
+/** Time to connect in all: name, TCP, keys, login, shell. */
 const CONNECT_MS_MAX = 30_000;
 
 /**
- * Sessions at the same time. sshd allows ten for one connection unless told otherwise
- * (MaxSessions); one of them is the connection's own.
+ * Sessions at the same time. sshd allows ten per connection by default (MaxSessions); one of them is the
+ * connection's own.
  */
 const SESSIONS_MAX = 8;
 
-/** Read of what a login shell says before our own program speaks, characters. */
+/** Characters that a login shell may print before our program does. */
 const GREETING_CHARS_MAX = 64 * 1024;
 
-/** For asking the process of the connection, which is on this machine. */
+/** Time to query the local process of the connection. */
 const CHECK_MS_MAX = 5_000;
 
 const SOCKET_NAME = "control";
@@ -34,17 +34,16 @@ const SOCKET_NAME = "control";
 export interface SshConnection {
   readonly host: SshHost;
   /**
-   * Runs a function that calls ssh with these options, when there is a connection and a turn for
-   * another session.
+   * Runs a function that calls ssh with these options, once there is a connection and a free session.
    * @throws {AgentError} `host` when no connection can be made; `aborted`
    */
   session<T>(
     signal: AbortSignal | undefined,
     run: (options: readonly string[]) => Promise<T>,
   ): Promise<T>;
-  /** As session(), for channels that sshd does not count, for as long as they are used. */
+  /** Like session(), for channels that sshd does not count, while they are used. */
   options(signal: AbortSignal | undefined): Promise<readonly string[]>;
-  /** Whether there is a connection, as its own process says; it may be broken without knowing. */
+  /** Whether there is a connection. It may be broken without its process knowing. */
   isUp(): Promise<boolean>;
   /** Ends the connection, and every session with it. */
   close(): Promise<void>;
@@ -58,8 +57,8 @@ interface Master {
 }
 
 /**
- * Opens the way to a host; nothing is sent before the first session.
- * @param newMark makes a text of letters and digits that nobody guesses
+ * Prepares the connection to a host; nothing is sent before the first session.
+ * @param newMark makes an unguessable text of letters and digits
  */
 export function openSshConnection(host: SshHost, newMark: () => string): SshConnection {
   const turns = openTurns(SESSIONS_MAX);
@@ -85,7 +84,7 @@ export function openSshConnection(host: SshHost, newMark: () => string): SshConn
       if (asked === undefined || asked.ended) return false;
       const args = [...clientOptions(host, asked.socket), "-O", "check", "--", host.destination];
       const { code } = await runCommand(SSH, args, { cwd: host.folder, deadlineMs: CHECK_MS_MAX });
-      // Its socket goes a moment before its process does; whoever asks next needs another one.
+      // Its socket goes a moment before its process; the next caller needs a new connection.
       if (code !== 0) endMaster(asked);
       return code === 0;
     },
@@ -104,14 +103,14 @@ function clientOptions(host: SshHost, socket: string): readonly string[] {
   return [
     ...sshOptions(host),
     ...["-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", `ControlPath=./${socket}`],
-    // Without the connection ssh would make one of its own for this session; this fails instead.
+    // Without it ssh would connect for this session alone; this fails instead.
     ...["-o", "ProxyCommand=exit 255"],
   ];
 }
 
 function startMaster(host: SshHost, mark: string): Master {
-  // Relative, and ssh started in its folder: the path of a socket may have 107 bytes, ssh appends
-  // some, and a state folder can be deeper than that.
+  // Relative, with ssh started in its folder: a socket's path has at most 107 bytes, ssh appends some,
+  // and a state folder can be deeper.
   const socket = `${SOCKET_NAME}-${mark.slice(0, 8)}`;
   Deno.mkdirSync(host.folder, { recursive: true, mode: 0o700 });
   removeSockets(host.folder);
@@ -122,20 +121,20 @@ function startMaster(host: SshHost, mark: string): Master {
   ];
   const child = startProgram(SSH, args, { cwd: host.folder, stdin: "" });
   const master: Master = { child, socket, ended: false, ready: readyOf(host, child, mark) };
-  // Whoever waits for it hears of it; nobody may be waiting any more.
+  // Its waiters get the error; there may be none left.
   master.ready.catch(() => endMaster(master));
   child.status.finally(() => master.ended = true);
   return master;
 }
 
-/** Sockets of connections that ended with their process; the folder is ours alone. */
+/** Removes sockets of earlier connections; no other program uses the folder. */
 function removeSockets(folder: string): void {
   for (const { name } of Deno.readDirSync(folder)) {
     if (name.startsWith(SOCKET_NAME)) Deno.removeSync(join(folder, name));
   }
 }
 
-/** Settles when the program at the far end has spoken. */
+/** Settles when the remote program has written. */
 async function readyOf(host: SshHost, child: Deno.ChildProcess, mark: string): Promise<void> {
   let stderr = "";
   const words = readText(child.stderr, (text) => {
@@ -183,7 +182,6 @@ function endMaster(master: Master): void {
   if (master.ended) return;
   master.ended = true;
   killGroup(master.child);
-  // Closed only now: while the process lives, its closing would end the connection in order and wait
-  // for every session.
+  // Closed only now: earlier, that would end the connection in order and wait for every session.
   master.child.stdin.close().catch(() => {});
 }

@@ -1,7 +1,6 @@
-// Files of a host that is reached by ssh, through sshd's own sftp server: its calls are those of the
-// system there (open without following and only where nothing is, changes and syncs by handle), which
-// no shell command offers everywhere. Digests are computed by a program at the far end, so that they
-// are about the bytes that arrived.
+// Files of a host behind ssh, through sshd's sftp server: it offers the system calls of that host (open
+// without following links and only new files, changes and syncs by handle), which no shell command offers
+// everywhere. Digests are computed by a remote program, from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
 import type { Digests, HostFiles, HostFileWriter } from "../host_files.ts";
@@ -24,11 +23,11 @@ import type { DigestAlgorithm } from "../../domain/digest.ts";
 
 const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];
 
-/** What is needed of the way to the host. */
+/** What the files need of the connection. */
 interface RemoteDeps {
   /** Opens a session, or returns the one that is open. */
   session(): Promise<RemoteSession>;
-  /** Runs a program there, as runCommand(). */
+  /** Runs a remote program like runCommand(). */
   readonly run: RunProgram;
 }
 
@@ -75,17 +74,15 @@ async function openedSession({ session }: RemoteDeps): Promise<RemoteSession> {
   throw new AgentError("host", message);
 }
 
-// Digests of files on a host that is reached by ssh, computed there.
-
-/** Reading an image of many gigabytes from a slow disk. */
+/** Enough for an image of many gigabytes on a slow disk. */
 const DIGEST_MS_MAX = 2 * 3_600_000;
 
-/** What DIGEST_SCRIPT ends with when the name is no plain file's. */
+/** Exit code of DIGEST_SCRIPT for anything but a plain file. */
 const NO_FILE_CODE = 4;
 
 /**
- * Prints digests of one plain file with one name in the order they are asked for. It enters the folder
- * and makes sure that no link led it elsewhere, so that the name alone is left to be looked at.
+ * Prints digests of one plain file with one hard link, in the requested order. It enters the folder and
+ * makes sure that no link led elsewhere, so that only the name is left to check.
  */
 const DIGEST_SCRIPT = `
 cd -P -- "$1" && [ "$(pwd -P)" = "$1" ] || exit 3
@@ -100,7 +97,7 @@ done
 `;
 
 /**
- * Digests of a plain file that has no other name; null when something else is there.
+ * Digests of a plain file with one hard link; null for anything else.
  * @throws {AgentError} `host` when they could not be computed; `aborted`
  */
 async function farDigests(
@@ -125,18 +122,16 @@ async function farDigests(
   throw new AgentError("host", `Cannot digest ${JSON.stringify(path)} on the host: ${said}`);
 }
 
-// A file that is being written on a host that is reached by ssh.
-
-/** Bytes of one write; every sftp server takes packets of 256 KiB. */
+/** Bytes of one write; every sftp server accepts packets of 256 KiB. */
 const WRITE_BYTES = 128 * 1024;
-/** Writes that are under way at once, so that a long way does not slow a copy down. */
+/** Concurrent writes, so that latency does not slow a copy down. */
 const WRITES_MAX = 16;
-/** A write that failed with less room than this failed for the lack of it, bytes. */
+/** With fewer free bytes than this, a failed write means a full disk. */
 const FULL_BYTES = 1024 * 1024;
 
 /**
- * Makes a file where nothing was.
- * @throws {AgentError} `conflict` when anything is there
+ * Creates a new file.
+ * @throws {AgentError} `conflict` when the path exists
  */
 async function createFarFile(session: RemoteSession, path: string): Promise<HostFileWriter> {
   const flags = OPEN.write | OPEN.create | OPEN.exclusive;
@@ -185,13 +180,13 @@ async function createFarFile(session: RemoteSession, path: string): Promise<Host
       return await status();
     },
     async close() {
-      // A session that has ended has closed all of its files.
+      // The end of a session closes its files.
       if (!session.ended) await closeHandle(here, path, handle);
     },
   };
 }
 
-/** The protocol has no word for a full disk: whether it is one, the free space says. */
+/** The protocol has no code for a full disk; the free space tells. */
 async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unknown> {
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);

@@ -99,7 +99,7 @@ export function fieldsOf(bytes: Uint8Array): Fields {
   return fields;
 }
 
-/** The attributes of a file, as far as the server told them. */
+/** The attributes that the server reported of a file. */
 export interface FileAttributes {
   readonly size: number;
   readonly owner: number;

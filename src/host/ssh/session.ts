@@ -1,5 +1,5 @@
-// One session of the sftp subsystem: requests go out numbered, answers come back in any order. When
-// the session ends, for whatever reason, every request that waits fails with that reason.
+// One session of the sftp subsystem: requests are numbered, answers come in any order. When the session
+// ends, all pending requests fail with the reason.
 
 import { AgentError } from "../../domain/error.ts";
 import { killGroup } from "../program.ts";
@@ -16,38 +16,36 @@ import {
 } from "./packet.ts";
 import type { FileStatus } from "../host_files.ts";
 
-/** Longest answer that is taken; those to our requests are far shorter, bytes. */
+/** Bytes of one answer; those to our requests are far shorter. */
 const ANSWER_BYTES_MAX = 256 * 1024;
 
-/** How long the server may be silent while requests wait; a sync of gigabytes takes its time. */
+/** How long the server may be silent while requests are pending; a sync of gigabytes is slow. */
 const SILENCE_MS_MAX = 120_000;
 
 const PROTOCOL_VERSION = 3;
 
-/** One answer. */
 export interface SftpAnswer {
   readonly kind: number;
   readonly fields: Fields;
 }
 
-/** A session that is open. */
 export interface RemoteSession {
   /** Names of the extensions that the server offers. */
   readonly extensions: ReadonlySet<string>;
-  /** Whether it has ended; requests fail from then on. */
+  /** Whether it has ended; further requests fail. */
   readonly ended: boolean;
   /**
-   * Sends a request; its number comes before the fields.
-   * @returns when it was handed on, with its answer still to come
+   * Sends a request; its number is put before the fields.
+   * @returns once sent, with its answer pending
    */
   send(kind: number, fields: readonly Field[]): Promise<{ readonly answer: Promise<SftpAnswer> }>;
   close(): Promise<void>;
 }
 
 /**
- * Opens a session with a server that listens on the standard input of a process.
- * @param failure makes the error for a session that ended, from what the process said
- * @throws {AgentError} what `failure` makes, when the session ends before it is open
+ * Opens a session with a server on the standard streams of a process.
+ * @param failure makes the error of a session that ended from what the process printed
+ * @throws {AgentError} the error of `failure` when the session ends before it is open
  */
 export async function openRemoteSession(
   child: Deno.ChildProcess,
@@ -93,12 +91,12 @@ export async function openRemoteSession(
     async send(kind, fields) {
       if (error !== undefined) throw error;
       const answer = Promise.withResolvers<SftpAnswer>();
-      // Whoever has handed on a request may come back for its answer much later.
+      // A caller may await the answer long after it sent the request.
       answer.promise.catch(() => {});
       last = (last + 1) % 2 ** 32;
       waiting.set(last, answer);
       silence.asked();
-      // What went wrong is known when the session ends, and told to all who wait.
+      // The reason is known when the session ends; then all pending requests fail with it.
       await writer.write(packet(kind, [last, ...fields])).catch(() => {});
       return { answer: answer.promise };
     },
@@ -123,7 +121,7 @@ function namesOf(fields: Fields): ReadonlySet<string> {
   return names;
 }
 
-/** Reads packets to the end of the stream. @throws {AgentError} `host` for what is none */
+/** Reads packets to the end of the stream. @throws {AgentError} `host` for a malformed one */
 async function readAnswers(
   stream: ReadableStream<Uint8Array>,
   take: (kind: number, fields: Fields) => void,
@@ -147,7 +145,7 @@ async function readAnswers(
   }
 }
 
-/** Watches that something is heard while something is asked. */
+/** Ends a session whose server is silent while requests are pending. */
 function watchSilence(tooLong: () => void) {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const stop = () => {
@@ -164,9 +162,9 @@ function watchSilence(tooLong: () => void) {
   };
 }
 
-// Requests about files over an sftp session: what they ask, and what their answers mean.
+// Requests about files over an sftp session, and the meaning of their answers.
 
-/** A file's type in its mode, and what it is called here. */
+/** File types by the bits of the mode. */
 const TYPE_BITS = 0o170000;
 const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {
   0o100000: "file",
@@ -176,7 +174,7 @@ const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {
 /** Mode of a file that is still being written. */
 const FIRST_MODE = 0o400;
 
-/** One request: what it does, for errors, and what its answer is besides a status. */
+/** One request: what it does, for errors, and the answer it expects besides a status. */
 export interface Request {
   readonly verb: string;
   readonly path: string;
@@ -185,10 +183,10 @@ export interface Request {
   readonly answer?: number;
 }
 
-/** Null when nothing has that name. */
+/** Null when the name does not exist. */
 export type SftpCall = (request: Request) => Promise<Fields | null>;
 
-/** Requests of one session; a handle belongs to its own. */
+/** The requests of one session; a handle is valid in its session only. */
 export function askIn(session: RemoteSession): SftpCall {
   return async (request) => {
     const { answer } = await session.send(request.kind, request.fields);
@@ -197,8 +195,8 @@ export function askIn(session: RemoteSession): SftpCall {
 }
 
 /**
- * The answer's own fields, or null when nothing has that name.
- * @throws {AgentError} `host` when the server refused, or answered something else
+ * The fields of an answer; null when the name does not exist.
+ * @throws {AgentError} `host` when the server refused or sent another kind of answer
  */
 export function answered(
   { verb, path, answer }: Request,
@@ -216,7 +214,7 @@ export function answered(
   throw new AgentError("host", `${action}: ${why || `the sftp server said ${code}`}`);
 }
 
-/** Asks about what must be there. @throws {AgentError} `host` when it is not */
+/** Sends a request about a file that must exist. @throws {AgentError} `host` when it does not */
 export async function there(request: Request, ask: SftpCall): Promise<Fields> {
   const fields = await ask(request);
   if (fields !== null) return fields;
@@ -224,7 +222,7 @@ export async function there(request: Request, ask: SftpCall): Promise<Fields> {
   throw new AgentError("host", `Cannot ${verb} ${JSON.stringify(path)} on the host: not found`);
 }
 
-/** What stands at a path; null when nothing does. */
+/** The status of a path; null when it does not exist. */
 export async function statusOf(ask: SftpCall, path: string): Promise<FileStatus | null> {
   const request = { verb: "look at", path, kind: PACKET.lstat, fields: [path] };
   const fields = await ask({ ...request, answer: PACKET.attributes });
@@ -232,8 +230,8 @@ export async function statusOf(ask: SftpCall, path: string): Promise<FileStatus 
 }
 
 /**
- * The protocol tells neither device and inode nor how many names a file has. So two files of one
- * kind and owner look the same here, and zone_copy.ts relies on where a name lies instead.
+ * The protocol has neither device and inode nor the number of hard links. So two files of one kind and
+ * owner look the same here, and zone/copy.ts relies on the place of a name instead.
  */
 export function fileStatus({ size, owner, mode }: FileAttributes): FileStatus {
   const kind = FILE_KINDS[mode & TYPE_BITS] ?? "other";
@@ -254,7 +252,7 @@ export async function freeBytesOf(ask: SftpCall, path: string): Promise<number> 
 
 /**
  * Opens a file or a folder; a new file is readable for its owner alone.
- * @returns its handle, which belongs to the session
+ * @returns its handle, valid in this session
  * @throws {AgentError} `host`
  */
 export async function open(
@@ -266,13 +264,13 @@ export async function open(
   return (await there(request, ask)).bytes();
 }
 
-/** Waits until what was opened is on the disk. @throws {AgentError} `host` */
+/** Syncs an open file or folder. @throws {AgentError} `host` */
 export async function syncHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
   const fields = ["fsync@openssh.com", handle];
   await there({ verb: "sync", path, kind: PACKET.extended, fields }, ask);
 }
 
-/** Gives a handle back. @throws {AgentError} `host` */
+/** Closes a handle. @throws {AgentError} `host` */
 export async function closeHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
   await there({ verb: "close", path, kind: PACKET.close, fields: [handle] }, ask);
 }

@@ -1,5 +1,5 @@
-// The host that an agent on another machine manages: its global zone, over one ssh connection.
-// docs/ssh.md tells what must be there.
+// A host managed from another machine: its global zone, over one ssh connection. See docs/ssh.md for what
+// must be there.
 
 import { AgentError } from "../../domain/error.ts";
 import { killGroup, startProgram } from "../program.ts";
@@ -18,30 +18,30 @@ import {
 } from "../transport.ts";
 import { abortedError, checkAborted } from "../abort.ts";
 
-/** A host, and what is where on it. */
+/** A host, and its paths. */
 interface SshTransportOptions {
   readonly host: SshHost;
   /** Absolute path of vmadm there. */
   readonly vmadm: string;
   /** Absolute folder of the zones there. */
   readonly zonesRoot: string;
-  /** Makes texts of letters and digits that nobody guesses. */
+  /** Makes unguessable texts of letters and digits. */
   readonly newMark: () => string;
 }
 
 /** A transport that holds a connection. */
 export interface SshTransport extends Transport {
   /**
-   * Connects, for those who want to know now whether that is possible.
-   * @throws {AgentError} `host` saying why it is not; `aborted`
+   * Connects now.
+   * @throws {AgentError} `host` with the reason; `aborted`
    */
   connect(signal?: AbortSignal): Promise<void>;
-  /** Ends the connection; programs that may not be cut off go on at the far end. */
+  /** Ends the connection; programs that may not be cut off go on there. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the way to the host; nothing is sent before the first call.
+ * Prepares the connection; nothing is sent before the first call.
  * @throws {AgentError} `invalid_argument` when a folder is not absolute
  */
 export function sshTransport(options: SshTransportOptions): SshTransport {
@@ -68,7 +68,7 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
   };
 }
 
-/** The one session for files, opened when it is needed and opened anew when it has ended. */
+/** The one session for files, opened when needed and again after it ended. */
 function openFileSessions(connection: SshConnection) {
   let opening: Promise<RemoteSession> | undefined;
   let opened: RemoteSession | undefined;
@@ -76,7 +76,7 @@ function openFileSessions(connection: SshConnection) {
     try {
       opened = await openFileSession(connection);
     } catch (error) {
-      // The connection broke while nobody used it, and this is the first call that notices.
+      // The connection broke while idle, and this is the first call to notice.
       if (await connection.isUp()) throw error;
       opened = await openFileSession(connection);
     }
@@ -105,12 +105,11 @@ async function openFileSession(connection: SshConnection): Promise<RemoteSession
   return await openRemoteSession(child, failure);
 }
 
-// A connection to a TCP port as a host that is reached by ssh reaches it: a channel of the ssh
-// connection, with ssh's own process at this end. sshd must allow it (AllowTcpForwarding).
+// A connection from the remote host to a TCP port: a channel of the ssh connection, with an ssh process
+// at this end. sshd must allow it (AllowTcpForwarding).
 
 /**
- * Opens the channel. That nobody answers at its far end is found out by the first read, which then
- * throws `host`.
+ * Opens the channel. The first read throws `host` when nothing answers at its other end.
  * @throws {AgentError} `host` when there is no connection to the host; `aborted`
  */
 async function dialOverSsh(
@@ -170,7 +169,7 @@ function channelOf(
       closed = true;
       killGroup(child);
       const ignore = () => {};
-      // Whoever took the streams themselves ends them; what nobody took must not be left open.
+      // Streams that were taken are ended by their taker; others must not stay open.
       if (reader !== undefined) reader.cancel().catch(ignore);
       else if (!child.stdout.locked) child.stdout.cancel().catch(ignore);
       if (writer !== undefined) writer.close().catch(ignore);

@@ -1,5 +1,5 @@
-// The words that `vmadm boot` takes after the uuid. vmadm hands the value of `order=` unchanged to
-// qemu, so it is made of a closed set of letters here; paths are names in the zone's root.
+// The arguments of `vmadm boot` after the uuid. vmadm passes the value of `order=` unchanged to qemu, so
+// only a closed set of letters is accepted; paths are names in the zone's root.
 
 import { invalidArgument } from "../../domain/error.ts";
 import { isMediaName } from "../../domain/machine/media.ts";
@@ -23,7 +23,7 @@ export const BOOT_DEVICES = [
   "ndc",
 ] as const;
 
-/** What a boot may be asked for, each text still unchecked. */
+/** The options of a boot, not validated yet. */
 export interface BootChoice {
   /** One of BOOT_DEVICES. */
   order?: string;
@@ -42,7 +42,7 @@ const DEFAULT_ORDER = "cd";
 const BUS = "ide";
 
 /**
- * The words for one boot, such as `order=cd,once=d` and `cdrom=/install.iso,ide`.
+ * The arguments of one boot, such as `order=cd,once=d` and `cdrom=/install.iso,ide`.
  * @throws {AgentError} `invalid_argument` naming `order`, `once`, `cdrom` or `disk`
  * @see document 3, Endpoints
  */
@@ -56,7 +56,7 @@ export function bootWords({ order, once, cdrom, disk }: BootChoice): string[] {
     throw invalidArgument("once", `Cannot boot once from ${quoted(once)}: expected ${wanted}`);
   }
   const words: string[] = [];
-  // `once` is no word of its own: it travels in the value of `order`.
+  // `once` is part of the value of `order`.
   if (once !== undefined) words.push(`order=${order ?? DEFAULT_ORDER},once=${once}`);
   else if (order !== undefined) words.push(`order=${order}`);
   if (cdrom !== undefined) words.push(`cdrom=${checkedPath("cdrom", cdrom)},${BUS}`);

@@ -1,5 +1,5 @@
-// One call of vmadm: its words, its deadline, and how its failure is told. Errors carry the command
-// and what both streams said, without secrets.
+// One call of vmadm: its arguments, its deadline and its errors, which carry the command and both streams
+// without secrets.
 
 import { AgentError, type ErrorCode } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -7,7 +7,7 @@ import type { CommandResult } from "../command.ts";
 import { describeResult, messageOfOutput, secretsOf } from "./output.ts";
 import type { Transport } from "../transport.ts";
 
-/** Milliseconds that each operation may take; vmadm's own time-outs are shorter. */
+/** Milliseconds per operation; vmadm's own time-outs are shorter. */
 export const VMADM_DEADLINES_MS = {
   validate: 60_000,
   create: 600_000,
@@ -32,7 +32,6 @@ export interface VmadmHost {
   readonly deadlinesMs: VmadmDeadlines;
 }
 
-/** A call of vmadm that is about to be made. */
 export interface VmadmCall {
   readonly operation: keyof VmadmDeadlines;
   /** What the call is for, as errors begin: `Cannot boot machine <uuid>`. */
@@ -64,7 +63,7 @@ export async function callVmadm(host: VmadmHost, call: VmadmCall): Promise<Comma
   }
 }
 
-/** The failure of a call that ended otherwise than it should, with all that vmadm said. */
+/** The error of a failed call, with all that vmadm printed. */
 export function failureOf(call: VmadmCall, result: CommandResult): AgentError {
   const said = describeResult(result, secretsOf(call.payload));
   return new AgentError(codeOf(result), `${call.action}: ${commandOf(call)} ${said}`);
@@ -74,12 +73,12 @@ function commandOf({ args }: VmadmCall): string {
   return JSON.stringify(["vmadm", ...args].join(" "));
 }
 
-/** Failures that callers can act on have their own code; vmadm tells them by text only. */
+/** Errors that callers can act on have their own code; vmadm has only texts. */
 function codeOf({ code, stderr }: CommandResult): ErrorCode {
   const text = code === 0 ? "" : messageOfOutput(stderr);
   if (/out of space|no space left|quota exceeded/i.test(text)) return "storage_full";
   if (/^VM with UUID \S+ already exists/m.test(text)) return "conflict";
-  // Of this uuid there is a volume or a zone already, by a create that goes on or that died.
+  // A create that goes on or died has left a volume or zone of this uuid.
   if (/(?:dataset|zone) already exists$/m.test(text)) return "conflict";
   if (/^Conflict detected with another vm/m.test(text)) return "conflict";
   return "host";

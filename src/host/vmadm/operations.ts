@@ -1,6 +1,5 @@
-// What each operation of vmadm is: the words of the call, the sentence of its success, and which of
-// its failures are none; vmadm_power.ts has those that start and stop machines. Existence is asked
-// with lookup, since vmadm words "no such machine" differently on every path.
+// The operations of vmadm: the arguments of each call, its sentence of success, and the failures that are
+// none. Existence is checked with lookup, since vmadm words "no such machine" differently everywhere.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -23,7 +22,7 @@ type Signal = AbortSignal | undefined;
 /** Fields of a machine in a list. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
-/** States without which an operation is refused, by operation; vmadm tells it in words only. */
+/** Sentences by which vmadm refuses an operation in the wrong state. */
 const STATES_WANTED: Readonly<Partial<Record<VmadmCall["operation"], readonly string[]>>> = {
   info: ["running", "stopping"],
   reboot: ["running"],
@@ -47,10 +46,9 @@ export async function validateCreate(
 }
 
 /**
- * Goes on when `released` fires: a create that is cut off leaves volumes which no call of vmadm can
- * remove.
+ * Goes on when `released` fires: a create that is cut off leaves volumes that vmadm cannot remove.
  * @param claiming see withoutDatasets()
- * @returns its state, as vmadm tells it when it is done
+ * @returns its state when it is done
  * @throws {AgentError} `conflict`, `storage_full`, `host`
  */
 export async function create(
@@ -85,7 +83,7 @@ export async function create(
   return String(made.state);
 }
 
-/** The machine with all that vmadm knows of it; null when there is none. */
+/** The machine with all its properties; null when there is none. */
 export async function lookUp(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -135,9 +133,9 @@ export async function update(
 }
 
 /**
- * Deletes a machine; one that is not there is no failure.
- * @param claimed whether all that carries the uuid may go, also where there is no machine
- * @returns names of datasets that stood for no machine, and were destroyed
+ * Deletes a machine; one that does not exist is no error.
+ * @param claimed whether everything of this uuid may go, even without a machine
+ * @returns names of destroyed datasets that belonged to no machine
  */
 export async function destroy(
   host: VmadmHost,
@@ -162,8 +160,7 @@ export async function destroy(
 }
 
 /**
- * Where the console listens, with its password; null while there is no listener, or none that
- * answers vmadm yet.
+ * The address of the console, with its password; null while nothing listens or answers vmadm.
  */
 export async function infoVnc(
   host: VmadmHost,
@@ -178,12 +175,12 @@ export async function infoVnc(
   };
   const result = await callVmadm(host, call);
   if (result.code === 0) return parseVnc(result.stdout);
-  // qemu has started and does not listen to vmadmd yet.
+  // qemu has started and does not answer vmadmd yet.
   if (/query returned 500\./.test(messageOfOutput(result.stderr))) return null;
   throw await explained(host, uuid, call, result);
 }
 
-/** A failed call as an error: that the machine is not there explains more than vmadm's words. */
+/** The error of a failed call: `not_found` says more than vmadm's text. */
 async function explained(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -195,7 +192,7 @@ async function explained(
   try {
     machine = await lookUp(host, uuid, call.signal);
   } catch {
-    // The first failure is the one to tell.
+    // Report the first failure.
     return failure;
   }
   if (machine === null) {
@@ -211,16 +208,16 @@ async function explained(
   return failure;
 }
 
-// What vmadm leaves behind and cannot remove: the volumes of a create that died before it made the
-// zone, which stop the next create, and a dataset that a delete has overlooked.
+// What vmadm leaves behind and cannot remove: volumes of a create that died before it made the zone, which
+// block the next create, and datasets that a delete overlooked.
 
 const LOOKUP_MS_MAX = 60_000;
 
 /**
- * Makes a create, and removes its datasets when it was killed before it made a zone. They are this
- * call's: none carried the uuid before, and calls about one machine are made one after another. What
- * a create refuses by itself it removes by itself.
- * @param claiming told, and waited for, before anything is made where nothing carries the uuid
+ * Runs a create, and removes its datasets when it was killed before it made a zone. They are this call's:
+ * nothing had the uuid before, and calls about one machine run one after another. A create that fails by
+ * itself cleans up by itself.
+ * @param claiming awaited before anything is made, when nothing has the uuid yet
  */
 async function withoutDatasets(
   host: VmadmHost,
@@ -228,7 +225,7 @@ async function withoutDatasets(
   create: () => Promise<CommandResult>,
   claiming: () => Promise<void> = () => Promise.resolve(),
 ): Promise<CommandResult> {
-  // Where zfs cannot be asked nothing is known, and nothing is removed.
+  // Without zfs nothing is known, and nothing is removed.
   const before = await datasetsOf(host.transport, uuid).catch(() => null);
   if (before !== null && before.length === 0) await claiming();
   const tidy = async () => {
@@ -245,7 +242,7 @@ async function withoutDatasets(
   try {
     result = await create();
   } catch (error) {
-    // It was killed at its deadline, or by what it wrote.
+    // It was killed: by its deadline, or for too much output.
     if (!(error instanceof AgentError) || !["timeout", "host"].includes(error.code)) throw error;
     const left = await tidy();
     throw left === "" ? error : new AgentError(error.code, error.message + left, { cause: error });
@@ -263,10 +260,10 @@ async function isThere({ transport }: VmadmHost, uuid: MachineUuid): Promise<boo
 }
 
 /**
- * Destroys what a create that died has left without a machine. The caller knows that nothing carried
- * the uuid before that create, and that there is no machine.
- * @returns names of what was destroyed
- * @throws {AgentError} `host` when something stays, or zfs does not tell
+ * Destroys what a create that died left without a machine. The caller knows that nothing had the uuid
+ * before that create, and that there is no machine.
+ * @returns names of destroyed datasets
+ * @throws {AgentError} `host` when something stays, or zfs fails
  */
 export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid) {
   try {
@@ -280,7 +277,7 @@ export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid
 }
 
 /**
- * Destroys what a delete that succeeded has left of its machine.
+ * Destroys what a successful delete left of its machine.
  * @throws {AgentError} `host` when something stays
  */
 async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
@@ -294,10 +291,10 @@ async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise
   }
 }
 
-// Starting and stopping machines. vmadm words "it is so already" as a failure and exits with 0: that is
-// no failure here.
+// Starts and stops machines. For a machine that is in that state already, vmadm prints an error and exits
+// with 0: no error here.
 
-/** Starts a machine with these boot words; one that runs already is left as it is. */
+/** Starts a machine with these arguments, unless it runs already. */
 export async function boot(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -312,19 +309,19 @@ export async function boot(
   };
   const result = await callVmadm(host, call);
   if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
-  // vmadm words this as a failure and exits with 0.
+  // vmadm prints this as an error and exits with 0.
   const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
   if (result.code === 0 && says(result, running)) return;
   throw await explained(host, uuid, call, result);
 }
 
-/** How a machine is stopped: at once, or with so many seconds for its guest. */
+/** How a machine is stopped: at once, or with seconds for its guest. */
 export interface StopOptions {
   force?: boolean;
   timeoutSeconds?: number;
 }
 
-/** Stops a machine; one that is stopped already is left as it is. */
+/** Stops a machine, unless it is stopped already. */
 export async function stop(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -341,7 +338,7 @@ export async function stop(
 }
 
 /**
- * Starts a running machine anew.
+ * Restarts a running machine.
  * @throws {AgentError} `conflict` when it is not running
  */
 export async function reboot(

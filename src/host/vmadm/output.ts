@@ -1,6 +1,6 @@
-// Reading what vmadm prints. Human text, success and failure alike, is on standard error; standard
-// output carries data only. Everything here is pure, and keeps the raw text, without secrets and
-// bounded, in the error when it is not what was expected.
+// Parses what vmadm prints. Text for people, success and failure alike, is on standard error; standard
+// output carries data only. All functions are pure; their errors quote the raw text, bounded and without
+// secrets.
 
 import { AgentError, type FieldError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
@@ -11,11 +11,11 @@ import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/json_masking.ts
 /** Characters of each stream that an error shows. */
 const SHOWN_CHARS_MAX = 2000;
 
-/** A VNC listener never has a port that is reserved for services of the host. */
+/** A VNC listener never has a port of the host's own services. */
 const PORT_MIN = 1024;
 const PORT_MAX = 65_535;
 
-/** Text that vmadm wrote for people: its own log lines, JSON objects, are left out. */
+/** The text for people, without log lines, which are JSON objects. */
 export function messageOfOutput(stderr: string): string {
   return stderr.split("\n").filter((line) => !isLogLine(line)).join("\n").trim();
 }
@@ -26,8 +26,8 @@ function isLogLine(line: string): boolean {
 }
 
 /**
- * What a command ended with, for an error message.
- * @param secrets Texts that must not be shown
+ * How a command ended, for an error message.
+ * @param secrets texts to mask
  */
 export function describeResult(result: CommandResult, secrets: readonly string[] = []): string {
   const end = result.signal === null
@@ -45,7 +45,7 @@ function shown(text: string, secrets: readonly string[] = []): string {
   return `${clean.slice(0, SHOWN_CHARS_MAX)}... (${clean.length} characters)`;
 }
 
-/** Whether a line of what vmadm wrote for people is this sentence. */
+/** Whether a line of the text for people is this sentence. */
 export function says(result: CommandResult, sentence: string): boolean {
   return [...messageOfOutput(result.stderr).split("\n"), ...result.stdout.split("\n")]
     .some((line) => line.trim() === sentence);
@@ -75,7 +75,7 @@ export function parseMachines(stdout: string): JsonObject[] {
 
 /**
  * The one machine of `lookup -j uuid=U`; null for an empty array.
- * @throws {AgentError} `host` when the answer is about anything else
+ * @throws {AgentError} `host` for any other answer
  */
 export function parseMachine(stdout: string, uuid: MachineUuid): JsonObject | null {
   const machines = parseMachines(stdout);
@@ -88,8 +88,8 @@ export function parseMachine(stdout: string, uuid: MachineUuid): JsonObject | nu
 }
 
 /**
- * The address that `info U vnc` prints, its fields by name, and the password where there is one.
- * @returns null while there is no listener, which vmadm says as `{"vnc": {}}`
+ * The address that `info U vnc` prints, and the password where there is one.
+ * @returns null while nothing listens: `{"vnc": {}}`
  * @throws {AgentError} `host`
  */
 export function parseVnc(
@@ -125,8 +125,8 @@ const PROBLEMS = {
 } as const satisfies Record<string, { code: FieldError["code"]; says: string }>;
 
 /**
- * What `validate create` found wrong, as fields of the request: `machine.ram`.
- * @returns null when the text is no such finding
+ * The findings of `validate create` as fields of the request, such as `machine.ram`.
+ * @returns null for any other text
  */
 export function parseValidation(stderr: string): FieldError[] | null {
   let value: unknown;
@@ -152,7 +152,7 @@ function parseJson(what: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The cause is left out: its message quotes the text, passwords included.
+    // Without the cause, whose message quotes the text, passwords included.
     throw unexpected(what, "JSON", text);
   }
 }
@@ -162,8 +162,7 @@ function unexpected(what: string, wanted: string, text: string): AgentError {
   return new AgentError("host", `Cannot read ${what}: expected ${wanted}, vmadm wrote ${found}`);
 }
 
-// Secrets in what is written to and read from host programs: texts that go into errors and logs
-// must not carry them.
+// Masks secrets in the input and output of host programs before they reach errors and logs.
 
 /** `"vnc_password": "x"`, `vnc_password: 'x'`, `vnc_password=x`, and such texts cut anywhere. */
 const SECRET_PAIR = new RegExp(
@@ -172,7 +171,7 @@ const SECRET_PAIR = new RegExp(
   "gi",
 );
 
-/** Shorter secrets are masked by their key only: their value would be found everywhere. */
+/** Shorter secrets are masked by their key only: their value may occur anywhere. */
 const SECRET_CHARS_MIN = 4;
 
 /** The secret texts of a payload, at any depth. */
@@ -184,7 +183,7 @@ export function secretsOf(payload: JsonValue | undefined): string[] {
   );
 }
 
-/** A text without the given secrets and without the values of keys that name a secret. */
+/** Masks the given secrets, and the values of keys that name one. */
 export function masked(text: string, secrets: readonly string[] = []): string {
   let clean = text;
   for (const secret of secrets) {

@@ -1,6 +1,6 @@
-// Drives vmadm, the admin tool of the host. Every call names its machine by a checked uuid, has a
-// deadline, and is believed only when vmadm says the sentence that belongs to its success. Calls
-// that change one machine are made one after another, since vmadm takes no lock of its own.
+// Drives vmadm, the host's tool for machines. Every call names its machine by a validated uuid, has a
+// deadline, and counts as done only when vmadm prints its sentence of success. Calls that change one
+// machine run one after another, since vmadm takes no lock.
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -21,101 +21,98 @@ import * as power from "./operations.ts";
 import { JOB_TAG } from "../../domain/machine/metadata.ts";
 import { destroy, destroyOrphans, lookUp, stop } from "./operations.ts";
 
-/** How one call is made: it ends early when the signal fires. */
 interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** Where a VNC client connects to. vmadm chooses another port at each start of the machine. */
+/** Where a VNC client connects to. vmadm chooses a new port at each start of the machine. */
 export interface VncAddress {
   /** Address of the host's global zone. */
   host: string;
   port: number;
-  /** `port` less 5900, when vmadm tells it. */
+  /** `port` less 5900, where vmadm reports it. */
   display?: number;
 }
 
-/** The console as those may see it who may use it. */
+/** The console with its password, for callers who may use it. */
 export interface VncConsole extends VncAddress {
-  /** What a client has to know, in clear text, when the machine was given one. */
+  /** In clear text, when the machine has one. */
   password?: string;
 }
 
-/** How long a console may take to introduce itself, milliseconds. */
+/** How long a console may take to send its banner, milliseconds. */
 const BANNER_MS = 5_000;
 
 /** qemu's letters: c is the disk, d the CD, n the network; tried from left to right. */
 export type BootDevice = typeof BOOT_DEVICES[number];
 
 /**
- * vmadm as the agent uses it. Besides what is said below, every method throws AgentError `host`
- * with the command, its exit code and what it wrote when it fails or answers something else than
- * vmadm does; `timeout` after its deadline, `aborted` when the caller gave up; and `not_found` when
- * there is no such machine.
+ * vmadm as the agent uses it. Besides the errors below, every method throws AgentError `host` with the
+ * command, its exit code and output when it fails or prints something unexpected; `timeout` after its
+ * deadline; `aborted`; and `not_found` when the machine does not exist.
  * @see the manual page vmadm(8) of SmartOS
  */
 export interface Vmadm {
   /**
-   * As of create(), `vnc_password` is true for a random one.
+   * As for create(), `vnc_password` true means a random one.
    * @throws {AgentError} `invalid_argument` whose `errors` name properties as `machine.ram`
    */
   validateCreate(payload: JsonObject, o?: CallOptions): Promise<void>;
   /**
-   * Creates the machine that the payload describes, under the payload's own `uuid`. With
-   * `vnc_password` true its console gets a random password, which vncConsole() tells.
-   * A caller that gives up is answered at once, but vmadm goes on; see settled().
-   * @param o `claiming`: told, and waited for, before vmadm makes anything, where nothing on the host
-   * carries the uuid; not told where something does, or zfs does not answer
-   * @returns what is there when it is done; `stopped` is a machine that can be used
+   * Creates the machine of a payload, under the payload's `uuid`. With `vnc_password` true its console
+   * gets a random password, which vncConsole() returns. An abort answers the caller at once, but vmadm
+   * goes on; see settled().
+   * @param o `claiming`: awaited before vmadm makes anything, if nothing on the host has the uuid; not
+   * called if something has it, or zfs does not answer
+   * @returns the state when it is done; `stopped` is a usable machine
    * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
    */
   create(payload: JsonObject, o?: CreateOptions): Promise<{ uuid: MachineUuid; state: string }>;
-  /** Waits until a create of this machine that its caller gave up has come to its end. */
+  /** Waits for the end of an aborted create of this machine. */
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
-  /** The machine without its console's password; null when there is none. */
+  /** The machine without the password of its console; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
-  /** All machines, the fields of a list of each: see LIST_FIELDS of vmadm_operations.ts. */
+  /** All machines with the fields of LIST_FIELDS in operations.ts. */
   list(o?: CallOptions): Promise<JsonObject[]>;
-  /** Starts a machine; one that runs already is left as it is. Paths are `/name`, the bus is ide. */
+  /** Starts a machine, unless it runs already. Paths are `/name`, the bus is ide. */
   boot(
     uuid: MachineUuid,
     args: { order?: BootDevice; once?: BootDevice; cdrom?: string; disk?: string },
     o?: CallOptions,
   ): Promise<void>;
   /**
-   * Stops a machine; one that is stopped already is left as it is. The guest has 180 seconds, or
-   * `timeoutSeconds`, and is then forced.
+   * Stops a machine, unless it is stopped already. The guest has 180 seconds, or `timeoutSeconds`, and is
+   * then forced.
    */
   stop(uuid: MachineUuid, args: power.StopOptions, o?: CallOptions): Promise<void>;
   /**
-   * Starts a running machine anew, by its guest or, with `force`, at once. A medium that was given at
-   * boot is lost, but for a kvm machine with `force`: that is a reset, which only vmadm can do. Tasks
-   * call it; the built-in reboot does not, since of this one nobody could tell after a crash of the agent
-   * whether it had happened.
+   * Restarts a running machine, through its guest or, with `force`, at once. A medium given at boot is
+   * lost, except for kvm with `force`, which is a reset. Tasks call it; the built-in reboot does not, since
+   * after a crash of the agent nobody could say whether this one had happened.
    * @throws {AgentError} `conflict` when it is not running
    */
   reboot(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
   update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
   /**
-   * Deletes a machine with all its disks; one that is not there is no failure.
-   * @param o `claimed`: nothing carried the uuid before its caller made the machine, so that datasets
-   * go too which stand for no machine
+   * Deletes a machine with all its disks; one that does not exist is no error.
+   * @param o `claimed`: nothing had the uuid before the caller made the machine, so datasets without a
+   * machine go too
    * @returns names of such datasets
    */
   delete(uuid: MachineUuid, o?: CallOptions & { claimed?: boolean }): Promise<string[]>;
-  /** Removes what a job that has ended should have removed; see removeLeft(). */
+  /** Removes what a finished job should have removed; see removeLeft(). */
   removeLeft(uuid: MachineUuid, left: LeftMachine, o?: CallOptions): Promise<void>;
   /**
-   * Where the machine's VNC console listens; null while it does not.
+   * The address of the machine's VNC console; null while it does not listen.
    * @throws {AgentError} `conflict` when the machine is not running
    */
   infoVnc(uuid: MachineUuid, o?: CallOptions): Promise<VncAddress | null>;
-  /** The same with the password: for the answer to somebody who asked for it, and nothing else. */
+  /** The same with the password: only for the answer to a caller who asked for it. */
   vncConsole(uuid: MachineUuid, o?: CallOptions): Promise<VncConsole | null>;
   /**
-   * Connects to an address that vmadm has just told.
-   * @param o `bannerMs`: how long the console may take to introduce itself; 5 s when not given
-   * @throws {AgentError} `host` when what answers there is no console; `timeout`; `aborted`
+   * Connects to an address that vmadm has just reported.
+   * @param o `bannerMs`: how long the console may take to send its banner; 5 s by default
+   * @throws {AgentError} `host` when no console answers there; `timeout`; `aborted`
    */
   connectVnc(
     address: VncAddress,
@@ -125,8 +122,8 @@ export interface Vmadm {
 
 /**
  * Opens the vmadm of a host.
- * @param deadlinesMs Deadlines that differ from VMADM_DEADLINES_MS
- * @param newPassword Makes the passwords of consoles
+ * @param deadlinesMs overrides VMADM_DEADLINES_MS
+ * @param newPassword makes the passwords of consoles
  */
 export function openVmadm(
   transport: Transport,
@@ -186,7 +183,7 @@ export function openVmadm(
 
 type CreateOptions = CallOptions & { claiming?: () => Promise<void> };
 
-/** Creates, and the ends of those that their callers gave up: vmadm goes on with these. */
+/** Creates, and the ends of aborted ones: vmadm goes on with these. */
 interface Creating {
   create(uuid: MachineUuid, payload: JsonObject, o: CreateOptions): Promise<string>;
   settled(uuid: MachineUuid, o: CallOptions): Promise<void>;
@@ -216,36 +213,34 @@ function openCreating(create: Creating["create"]): Creating {
   };
 }
 
-/** A brand is a promise of the compiler only; vmadm would take a word such as `--help` as an option. */
+/** Brands exist for the compiler only; vmadm would take `--help` as an option. */
 function checked(uuid: MachineUuid): MachineUuid {
   return parseUuid<MachineUuid>(uuid, "uuid");
 }
 
-// Removes what a job should have removed before it ended and could not. Nobody waits for it and nobody
-// looks at what it does, so it asks twice: whether the machine is still that job's, and whether it is
-// the machine that the job has made.
+// Removes what a job should have removed before it ended and could not. It runs unattended, so it checks
+// twice: whether the machine is still that job's, and whether the job made it.
 
-/** Whose leftover it is, and how far its removal may go. */
+/** Whose leftover it is, and what may be removed. */
 interface LeftMachine {
-  /** The job that a machine names which it has made. */
+  /** The job that the machine's tag names. */
   readonly job_uuid: string;
-  /** Whether a machine goes too; otherwise only datasets that stand for none. */
+  /** Whether a machine goes too; otherwise only datasets without one. */
   readonly machine: boolean;
   /**
-   * Whether it is still that job's, asked while no other call about this machine of this agent is
-   * under way.
+   * Whether it is still that job's; called while this agent makes no other call about the machine.
    */
   readonly still: () => Promise<boolean>;
 }
 
-/** States of a machine whose create died: it may not have its tags yet, and nobody can use it. */
+/** States of a machine whose create died: it may have no tags yet, and is unusable. */
 const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
 const UP: readonly unknown[] = ["ready", "running", "stopping"];
 
 /**
- * Removes a machine of a job with all that is its, or what is left without a machine. What is not of
- * that job stays, and is no failure.
- * @throws {AgentError} as Vmadm.stop() and Vmadm.delete()
+ * Removes the machine of a job with all its datasets, or datasets left without a machine. What another job
+ * made stays, and is no error.
+ * @throws {AgentError} see Vmadm.stop() and Vmadm.delete()
  */
 export async function removeLeft(
   host: VmadmHost,

@@ -1,7 +1,7 @@
-// Waits until the VNC console of a machine can be used. vmadm names a port before anybody answers
-// there: its relay accepts a connection and then stays silent while qemu's socket is missing. So
-// only a server that introduces itself counts, and vmadm is asked again before every attempt, since
-// each start of the machine or of vmadm's daemon moves the port.
+// Waits until the VNC console of a machine is usable. vmadm names a port before a console answers there:
+// its relay accepts a connection and stays silent while qemu's socket is missing. So only a server that
+// sends its banner counts, and vmadm is asked again before every attempt, since each start of the machine
+// or of vmadm's daemon changes the port.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -11,14 +11,14 @@ import type { Vmadm, VncAddress } from "./vmadm.ts";
 /** How often vmadm is asked; each call starts an interpreter on the host. */
 const POLL_MS = 1_000;
 
-/** How long one connection may take to be made and to bring the banner. */
+/** How long one connection may take to open and bring the banner. */
 const BANNER_MS = 5_000;
 
 /**
  * Waits until vmadm names a console address and an RFB server answers there.
  * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`:
  * how long one connection may take to bring the banner
- * @throws {AgentError} `timeout` naming what was seen last; `aborted`; `not_found` when there is no
+ * @throws {AgentError} `timeout` with what was seen last; `aborted`; `not_found` when there is no
  * such machine; `conflict` when it is not running
  */
 export async function waitForVnc(
@@ -32,7 +32,7 @@ export async function waitForVnc(
   const either = AbortSignal.any([deadline.signal, ...(o.signal === undefined ? [] : [o.signal])]);
   let seen = "vmadm has not answered";
   try {
-    // Ends with an answer, or when either signal makes one of its waits throw.
+    // Ends with an answer, or when a signal makes a wait throw.
     while (true) {
       const attempt = await attemptVnc(vmadm, uuid, o.bannerMs ?? BANNER_MS, either);
       if (attempt.kind === "answered") return attempt.address;
@@ -63,7 +63,7 @@ async function attemptVnc(
   try {
     address = await vmadm.infoVnc(uuid, { signal });
   } catch (error) {
-    // A daemon that restarts, or an answer that was cut: neither is the end of the console.
+    // The daemon restarts, or an answer was cut: the console may still come.
     const passing = error instanceof AgentError &&
       (error.code === "host" || error.code === "timeout");
     if (!passing) throw error;
@@ -75,7 +75,7 @@ async function attemptVnc(
   return { kind: "not_yet", seen: silence };
 }
 
-/** Why the server there does not count as a console, or null when it has introduced itself. */
+/** Why the server does not count as a console; null when it sent its banner. */
 async function silenceOf(
   vmadm: Vmadm,
   address: VncAddress,

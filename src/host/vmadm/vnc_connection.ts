@@ -1,5 +1,5 @@
-// A connection to the console of a machine. vmadm's relay accepts one before anybody answers behind
-// it and then stays silent, so only a server that has introduced itself counts as a console.
+// A connection to the console of a machine. vmadm's relay accepts a connection before qemu answers behind
+// it, so only a server that has sent its banner counts as a console.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
@@ -9,13 +9,13 @@ import type { JsonObject } from "../../domain/json.ts";
 /** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
 const BANNER = "RFB 003.";
 
-/** A connection over which an RFB server has introduced itself. */
+/** A connection over which an RFB server has sent its banner. */
 export interface VncConnection {
-  /** What the server has sent so far; the client has yet to be given it. */
+  /** What the server has sent so far, for the client. */
   readonly greeting: Uint8Array<ArrayBuffer>;
-  /** Reads on; null when the server has ended the connection. */
+  /** Reads more; null at the end of the connection. */
   read(buffer: Uint8Array): Promise<number | null>;
-  /** Writes all of it; ends when the server has room for it. */
+  /** Writes all of it; waits until the server has room. */
   write(bytes: Uint8Array): Promise<void>;
   /** May be called twice. */
   close(): void;
@@ -27,20 +27,20 @@ interface ConsoleAddress {
   readonly port: number;
 }
 
-/** Where the addresses of the managed host end: at itself, or beyond a channel that cannot be seen. */
+/** Whether addresses of the managed host are this host's, or beyond an ssh channel. */
 type ConsoleTransport = Pick<Transport, "dial" | "kind">;
 
-/** The first part of IPv4 addresses that are those of groups, and of those above. */
+/** The first byte of multicast and reserved IPv4 addresses, at least. */
 const MULTICAST = 224;
-/** Ports below are those of services of the host. */
+/** Ports below belong to services of the host. */
 const PORT_MIN = 1024;
 
 /**
- * Connects to a console, as the managed host reaches it. On the agent's own host that is an address of
- * the host itself: whatever vmadm should ever name, nobody is carried to another machine. Over ssh, where
- * the far end's addresses cannot be seen, it is an address and no name, which a resolver could move.
+ * Connects to a console from the managed host. On the agent's own host only addresses of that host are
+ * accepted, whatever vmadm names: no caller is carried to another machine. Over ssh, where the remote
+ * addresses are unknown, it must be an address, since a resolver could move a name.
  * @param bannerMs how long all of it may take, milliseconds
- * @throws {AgentError} `host` telling why what is there is no console; `timeout`; `aborted`
+ * @throws {AgentError} `host` with the reason why it is no console; `timeout`; `aborted`
  */
 export async function connectVnc(
   transport: ConsoleTransport,
@@ -82,7 +82,7 @@ export async function connectVnc(
   }
 }
 
-/** Whether a text is an address that leads to one host; those that stand for any or for many do not. */
+/** Whether a text is the address of one host, neither unspecified nor multicast. */
 function isAddress(host: string): boolean {
   if (isIpv4(host)) return !host.startsWith("0.") && Number(host.split(".")[0]) < MULTICAST;
   return isIpv6(host) && /[1-9a-f]/i.test(host) && !/^ff/i.test(host);
@@ -95,7 +95,7 @@ function isOwnAddress(host: string): boolean {
     Deno.networkInterfaces().some(({ address }) => address.toLowerCase() === text);
 }
 
-/** What answered is no RFB server; the message says what it did instead. */
+/** The error for an answer that is not an RFB server's. */
 class NoConsole extends Error {}
 
 async function greeted(
@@ -109,7 +109,7 @@ async function greeted(
     if (open) connection.close();
     open = false;
   };
-  // Closing ends the read that is under way: nothing else does.
+  // Only closing ends a pending read.
   signal.addEventListener("abort", close, { once: true });
   try {
     signal.throwIfAborted();
@@ -149,21 +149,21 @@ async function readGreeting(
   return buffer;
 }
 
-// Passwords of consoles. They are chosen here, on the way to vmadm, so that no request, no job and no
-// log ever holds one; whoever may see it reads it back from vmadm.
+// Passwords of consoles. They are chosen on the way to vmadm, so that no request, job or log ever holds one;
+// a caller who may see it reads it back from vmadm.
 
-/** All that VNC's authentication looks at; vmadm refuses more. */
+/** VNC's authentication uses no more characters; vmadm refuses more. */
 const PASSWORD_CHARS = 8;
-/** Letters and digits that cannot be taken for each other when somebody types them. */
+/** Letters and digits that are not mistaken for each other when typed. */
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
 
-/** Makes a password; handed in as an argument so that a test decides it. */
+/** Makes a password; an argument, so that a test decides it. */
 export type NewPassword = () => string;
 
 /** A random password. @see RFC 6143, 7.2.2 */
 export const randomPassword: NewPassword = () => {
   let password = "";
-  // Bytes beyond the last whole round of the alphabet would make its first letters likelier.
+  // Bytes beyond the last multiple of the alphabet would favour its first letters.
   const limit = 256 - 256 % ALPHABET.length;
   while (password.length < PASSWORD_CHARS) {
     for (const byte of crypto.getRandomValues(new Uint8Array(PASSWORD_CHARS * 2))) {
@@ -176,8 +176,8 @@ export const randomPassword: NewPassword = () => {
 };
 
 /**
- * A payload as vmadm takes it: `vnc_password` true becomes a password, false none. A text, which only
- * the agent's own code can have put there, is left as it is.
+ * The payload for vmadm: `vnc_password` true becomes a password, false none. A text, which only the agent's
+ * own code can set, stays.
  */
 export function withPassword(payload: JsonObject, newPassword: NewPassword): JsonObject {
   const { vnc_password, ...rest } = payload;

@@ -1,6 +1,6 @@
-// Copies one file into a zone's root under a temporary name, hashing what is written, and gives it
-// its name when everything that was promised of it is true. Reading, hashing and writing overlap.
-// Every step that used a name is followed by a look at whether the name still means the same file.
+// Copies one file into a zone's root under a temporary name, hashing what is written, and renames it once
+// size and digests match. Reading, hashing and writing overlap. After every step that used a name, it
+// checks that the name still means the same file.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { checkAborted } from "../abort.ts";
@@ -23,17 +23,17 @@ export interface MediaCopy extends PromisedDigests {
   source: string;
   /** Bytes that the file has. */
   size: number;
-  /** Told of bytes at most every 100 ms, and once when all are written. */
+  /** Called at most every 100 ms, and once when all bytes are written. */
   onProgress?: (done: number, total: number) => void;
   signal?: AbortSignal;
 }
 
-/** Readable for all, writable for nobody, as qemu opens a CD. */
+/** Readable for all, writable for none, as qemu opens a CD. */
 export const MEDIA_MODE = 0o444;
 
 /**
- * Beside the zone's root, where nobody in the zone can reach it, and in the same file system. One name
- * for all attempts, so that the next one clears away what a crash left.
+ * Beside the zone's root, out of reach of the zone and in the same file system. One name for all attempts,
+ * so that the next one clears away what a crash left.
  */
 export function temporaryPath({ zonepath }: ZoneFolder, name: string): string {
   return `${zonepath}/${temporaryName(name)}`;
@@ -44,9 +44,9 @@ function temporaryName(name: string): string {
 }
 
 /**
- * Copies the file and verifies it before it has its name; leaves nothing behind when it fails.
+ * Copies the file and verifies it before it gets its name; leaves nothing behind on failure.
  * @returns the sha256 of its bytes
- * @throws {AgentError} as placeFile
+ * @throws {AgentError} see placeFile()
  */
 export async function copyFile(
   transport: Transport,
@@ -83,7 +83,7 @@ export async function copyFile(
 interface Copying {
   readonly source: PlainFile;
   readonly copy: HostFileWriter;
-  /** As errors begin. */
+  /** The beginning of error messages. */
   readonly action: string;
   /** Whether the copy has, or may have, its final name. */
   renamed: boolean;
@@ -156,7 +156,7 @@ async function fill(
   return { sha256: sha256.digest("hex"), ...both };
 }
 
-/** Compares digests and size, and waits for the disk; what went a long way is read again there. */
+/** Compares digests and size, and waits for the disk; on a remote host the file is read back. */
 async function checkCopy(
   { files }: Transport,
   root: ZoneFolder,
@@ -179,7 +179,7 @@ async function checkCopy(
   throw new AgentError("digest_mismatch", message);
 }
 
-/** The last steps, when all that was promised is true. */
+/** The last steps, after size and digests matched. */
 async function giveName(
   transport: Transport,
   root: ZoneFolder,
@@ -196,8 +196,8 @@ async function giveName(
   await files.moveWithin({ folder: root.path, name, temporary: temporaryName(name) });
   await checkSameFolder(transport, root);
   if ((await files.status(final))?.identity !== copy.status.identity) {
-    // Between the look and the move the temporary name was given to something else: what we moved is
-    // not ours, and it must not keep the name of a verified medium.
+    // Between check and move the temporary name was given to something else: what was moved must not keep
+    // the name of a verified medium.
     await files.removeWithin({ folder: root.path, name });
     throw tampered(action);
   }
@@ -205,7 +205,7 @@ async function giveName(
   await files.sync(root.zonepath);
 }
 
-/** Returns only while the zone's root is still the same, and the path names this very file. */
+/** Returns only while the zone's root is unchanged and the path names this very file. */
 async function checkSameFile(
   transport: Transport,
   root: ZoneFolder,
@@ -223,7 +223,7 @@ function tampered(action: string): AgentError {
   return new AgentError("conflict", message);
 }
 
-/** Removes what is our own; its name may have been given to another file meanwhile. */
+/** Removes our file; its name may have been given to another one meanwhile. */
 async function removeOwn(
   { files }: Transport,
   root: ZoneFolder,
@@ -239,34 +239,32 @@ async function removeOwn(
       await files.removeWithin({ folder: root.path, name });
     }
   } catch {
-    // The failure that brought us here is the one to tell; the next attempt clears this away.
+    // Report the failure that led here; the next attempt clears this away.
   }
 }
 
-// Telling of progress, not more often than somebody wants to hear of it.
-
-/** Milliseconds between two tellings. */
+/** Milliseconds between two reports. */
 const PACE_MS = 100;
 
-/** A function that tells of bytes done at most every 100 ms, and once when all are done. */
+/** Reports bytes done at most every 100 ms, and once when all are done. */
 function pacedProgress(
   tell: ((done: number, total: number) => void) | undefined,
   total: number,
 ): (done: number) => void {
-  let toldAt = -Infinity;
+  let reportedAt = -Infinity;
   return (done) => {
     const now = performance.now();
-    if (done !== total && now - toldAt < PACE_MS) return;
-    toldAt = now;
+    if (done !== total && now - reportedAt < PACE_MS) return;
+    reportedAt = now;
     tell?.(done, total);
   };
 }
 
-// Finding the root folder of a zone, and noticing when it becomes another one. The guest's
-// hypervisor may own what is inside that folder, so nothing on the way to it may be a link, and its
-// identity is compared again after every step that used its name.
+// Finds the root folder of a zone, and notices when it is replaced. The guest's hypervisor may own what is
+// inside, so nothing on the way may be a link, and the folder's identity is checked after every step that
+// used its name.
 
-/** The root of a zone as it was found. */
+/** The root of a zone and its identity. */
 export interface ZoneFolder {
   readonly zonepath: string;
   /** Absolute path, `<zonepath>/root`. */
@@ -277,10 +275,10 @@ export interface ZoneFolder {
 const COMPONENT = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 /**
- * Finds `<zonepath>/root`, every folder on the way being a real one.
- * @param zonepath As `vmadm get` reports it, e.g. `/zones/<uuid>`
+ * Finds `<zonepath>/root`; every folder on the way must be a real one.
+ * @param zonepath as `vmadm get` reports it, e.g. `/zones/<uuid>`
  * @throws {AgentError} `forbidden` when the zonepath is not below the transport's zones, or leads
- * through a link; `not_found` when it is not there
+ * through a link; `not_found` when it does not exist
  */
 export async function findZoneFolder(transport: Transport, zonepath: string): Promise<ZoneFolder> {
   const { zonesRoot } = transport;
@@ -324,8 +322,8 @@ async function realFolder(
 }
 
 /**
- * Returns only while the zone's root is the folder that was found before.
- * @throws {AgentError} `conflict` when it is another one now
+ * Returns only while the zone's root is the same folder.
+ * @throws {AgentError} `conflict` when it was replaced
  */
 export async function checkSameFolder(
   transport: Transport,

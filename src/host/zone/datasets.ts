@@ -1,6 +1,6 @@
-// The datasets of one machine, asked of zfs: vmadm has no call that removes what a create or a delete
-// of its own has left behind. Only names that vmadm gives are ever touched, and only where the caller
-// knows that they are this machine's: they hold its uuid, and a uuid is chosen for one machine.
+// The ZFS datasets of one machine: vmadm cannot remove what its own create or delete left behind. Only names
+// that vmadm gives are ever touched, and only where the caller knows that they are this machine's: they
+// contain its uuid, and a uuid is chosen for one machine.
 
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -9,17 +9,17 @@ import type { Transport } from "../transport.ts";
 import { describeResult } from "../vmadm/output.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 
-/** Milliseconds that a call of zfs may take; a pool that is busy may take long to destroy. */
+/** Milliseconds per call of zfs; a busy pool destroys slowly. */
 const ZFS_MS_MAX = 120_000;
 
-/** How vmadm names them: the zone, and disks beside it (kvm) or below it (bhyve). */
+/** vmadm's names: the zone, and disks beside it (kvm) or below it (bhyve). */
 const AFTER_UUID = /^(?:[-/]disk\d{1,3})?$/;
-/** Below it, cores of the zone's processes have a dataset, which is mounted within the zone's. */
+/** Holds the datasets of cores, which are mounted within the zones'. */
 const CORES = "/cores/";
 
 /**
- * Names of the datasets that carry this uuid, those below others, and mounted within them, first.
- * @throws {AgentError} as runCommand; `host` when zfs fails
+ * Names of the datasets with this uuid, children and inner mounts first.
+ * @throws {AgentError} see runCommand(); `host` when zfs fails
  */
 export async function datasetsOf(transport: Transport, uuid: MachineUuid): Promise<string[]> {
   const args = ["list", "-H", "-o", "name", "-t", "filesystem,volume"];
@@ -38,8 +38,8 @@ function isOf(uuid: MachineUuid, name: string): boolean {
 }
 
 /**
- * Destroys datasets that datasetsOf() named. One that has snapshots is not destroyed.
- * @throws {AgentError} `host` naming the first that could not be destroyed, and why
+ * Destroys datasets of datasetsOf(), except those with snapshots.
+ * @throws {AgentError} `host` naming the first that could not be destroyed, with the reason
  */
 export async function destroyDatasets(
   transport: Transport,
@@ -57,32 +57,32 @@ function failed(action: string, args: readonly string[], result: CommandResult):
   return new AgentError("host", `${action}: ${command} ${describeResult(result, [])}`);
 }
 
-// Whether a host has what a new machine asks for: its networks, and room for its disks. vmadm finds out
-// as well, but in the middle of a create, and words it without the field. What the host cannot be asked,
-// because a program is missing or fails, is left to vmadm, and told.
+// Checks whether the host has the networks and the disk space of a new machine. vmadm would find out too, but
+// in the middle of a create, and without naming the field. Where a program is missing or fails, the check is
+// left to vmadm, and reported.
 
-/** Milliseconds that each question may take. */
+/** Milliseconds per query. */
 const ASK_MS_MAX = 30_000;
-/** The pool in which vmadm makes machines unless a payload says otherwise, which none may here. */
+/** The pool of all machines; no payload may choose another. */
 const POOL = "zones";
 const MIB = 1024 ** 2;
 const MIB_PER_GIB = 1024;
-/** GiB that the zone of a bhyve machine reserves without a quota of its own. */
+/** GiB that the zone of a bhyve machine reserves by default. */
 const BHYVE_QUOTA_GIB = 1;
-/** Networks that are named in an error. */
+/** Networks listed in an error. */
 const NAMED_MAX = 32;
-/** Characters of a program's own words that are told. */
+/** Characters of a program's output in an error. */
 const WORDS_CHARS_MAX = 200;
 
-/** What a program says, or why it said nothing. */
+/** The output of a program, or why there is none. */
 type ProgramOutput = { readonly text: string } | { readonly unasked: string };
 
 /**
  * Refuses a payload that the host cannot serve.
- * @param payload one that the policy has let pass
- * @param field what the payload is called in errors
- * @returns a sentence for each question that the host did not answer
- * @throws {AgentError} `invalid_argument` naming each nic on a network that the host does not have;
+ * @param payload accepted by the policy
+ * @param field name of the payload in errors
+ * @returns a sentence for each query that the host did not answer
+ * @throws {AgentError} `invalid_argument` naming each nic on a network that the host lacks;
  * `storage_full` when the disks do not fit; `aborted`
  */
 export async function requireHostRoom(
@@ -104,14 +104,14 @@ async function requireNetworks(
   field: string,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  // What is behind a slash is made when it is first used: an overlay, as in `sdc_overlay/123`.
+  // The part behind a slash is made on first use: an overlay, as in `sdc_overlay/123`.
   const wanted = objectsIn(nics).map(({ nic_tag }, index) => ({ nic_tag, index }))
     .filter(({ nic_tag }) => typeof nic_tag === "string" && !nic_tag.includes("/"));
   if (wanted.length === 0) return undefined;
   const answer = await answerOf(nictagadm, ["list", "-p"], signal);
   if ("unasked" in answer) return cannotAsk("networks", answer.unasked);
   const known = answer.text.split("\n").map((line) => line.split(":")[0] ?? "").filter(Boolean);
-  // A host without any network is one that was not asked rightly.
+  // A host without any network: the query went wrong.
   if (known.length === 0) return cannotAsk("networks", "it names none");
   const errors = wanted.filter(({ nic_tag }) => !known.some((tag) => tag === nic_tag))
     .map(({ index, nic_tag }) => {
@@ -147,7 +147,7 @@ async function requirePoolRoom(
   throw new AgentError("storage_full", message);
 }
 
-/** MiB that the machine takes from the pool at once. zfs itself takes a little more. */
+/** MiB that the machine takes from the pool at once. zfs takes a little more. */
 function reservedMiB({ brand, quota, disks }: JsonObject): number {
   const volumes = objectsIn(disks).reduce(
     (sum, { refreservation, size }) => sum + numberOr(refreservation, numberOr(size, 0)),

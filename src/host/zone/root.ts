@@ -1,8 +1,7 @@
-// Puts media files into the root of a zone and takes them away. Copying there as root is the most
-// dangerous thing the agent does: the guest's hypervisor may own that tree. So a file is written
-// beside the zone's root under a name that was not there before, is checked through its handle, and
-// gets its name in the root when every promised digest is right; no link, FIFO or device is ever
-// opened.
+// Places media files in the root of a zone and removes them. Copying there as root is the most dangerous
+// thing the agent does: the guest's hypervisor may own that tree. So a file is written beside the zone's
+// root under a new name, is checked through its handle, and moves into the root once every expected digest
+// matches; no link, FIFO or device is ever opened.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { brokenPromise, type FileStatus } from "../host_files.ts";
@@ -18,19 +17,19 @@ import {
   type ZoneFolder,
 } from "./copy.ts";
 
-/** A file that is to stand in the root of a zone. */
+/** A file to place in the root of a zone. */
 export interface Placement extends MediaCopy {
-  /** As `vmadm get` reports it, e.g. `/zones/<uuid>`. */
+  /** As `vmadm get` reports it, such as `/zones/<uuid>`. */
   zonepath: string;
 }
 
 /**
- * Copies a file into the root of a zone and verifies it before it has its name. The promised file
- * there already is success; another plain file of that name is replaced.
+ * Copies a file into the root of a zone and verifies it before it gets its name. An identical file there is
+ * success; another plain file of that name is replaced.
  * @returns `file`: its path as the guest's hypervisor sees it, `/name`; `size` in bytes; `sha256`
  * @throws {AgentError} `invalid_argument` for a bad name or a source that is no plain file;
  * `forbidden` for a zonepath outside the zones or through a link; `not_found` when zone or source
- * is not there; `conflict` when something else has the name, or the tree changes meanwhile;
+ * does not exist; `conflict` when something else has the name, or the tree changes meanwhile;
  * `digest_mismatch`, `storage_full`, `aborted`, `host`
  * @see document 3, Installation media placement
  */
@@ -52,9 +51,9 @@ export async function placeFile(
 }
 
 /**
- * Removes a file from the root of a zone, by its name only: a link goes, not what it points to.
- * What an interrupted placement of that name left behind goes as well.
- * @returns whether the file was there
+ * Removes a file from the root of a zone by its name only: a link goes, not its target. What an interrupted
+ * placement of that name left goes too.
+ * @returns whether the file existed
  * @throws {AgentError} `invalid_argument`, `forbidden`, `host`; `conflict` when a folder has the
  * name
  */
@@ -87,7 +86,7 @@ function checkName(name: string): void {
   throw invalidArgument("name", `Cannot use ${shown} as the name of a medium: expected ${rule}`);
 }
 
-/** A zone that is gone took its files with it. */
+/** The files of a deleted zone are gone. */
 async function zoneFolderOrNull(
   transport: Transport,
   zonepath: string,
@@ -107,7 +106,7 @@ function checkReplaceable(path: string, there: FileStatus): void {
   throw new AgentError("conflict", message);
 }
 
-/** The sha256 of the file that stands there, when it is what was promised and nobody's to write. */
+/** The sha256 of the existing file, when its digests match and nobody can write it. */
 async function placedDigest(
   transport: Transport,
   root: ZoneFolder,
