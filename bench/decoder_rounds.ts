@@ -2,7 +2,6 @@
 // of bytes that go through its pipe.
 
 import { type Decoders, openDecoders } from "../src/decoder/pool.ts";
-import { openHashing } from "../src/mirror/media/hash.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
 import type { SelfCommand } from "../src/program/executable.ts";
 import { silentLog } from "../src/metrics/log.ts";
@@ -76,9 +75,10 @@ async function measureSources(decoders: Decoders): Promise<number> {
 }
 
 async function hash(decoders: Decoders, parts: number): Promise<void> {
-  using hasher = openHashing(decoders).open();
-  for (let sent = 0; sent < parts; sent++) await hasher.update(PART);
-  await hasher.finish();
+  const input = async function* () {
+    for (let sent = 0; sent < parts; sent++) yield await Promise.resolve(PART);
+  };
+  await decoders.ask("hash", { algorithm: "sha256" }, input(), { what: "measure" });
 }
 
 function median(values: readonly number[]): number {

@@ -315,7 +315,7 @@ Deno.test("a trial refuses what POST /jobs would not take as params, and folders
   await assertRefused(trialOf({ chain: [] }), "it has no tasks");
   await assertRefused(
     trialOf(body, { flags: { "media-dir": ["none"] } }),
-    "there is no such folder",
+    "it does not exist",
   );
   await assertRefused(trialOf(body, { flags: { index: "http://127.0.0.1:1" } }), "TLS");
 });

@@ -12,33 +12,29 @@ import {
   withShortWay,
 } from "../http/routes/index/short_way.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
-import type { HttpEnv } from "../http/context.ts";
 import type { App } from "../http/listen/server.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Store } from "../store/store.ts";
 
 /** The index as callers see it. */
 export interface IndexRoutes {
-  readonly routes: readonly Hono<HttpEnv>[];
+  readonly routes: readonly Hono[];
   /** The application with the short way of documents before it. */
   before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
 }
 
 /** The routes of the index. Nothing is read before the first request. */
 export function openIndexRoutes(
-  { config, now, newUuid, log, budget }: Pick<
-    Ground,
-    "config" | "now" | "newUuid" | "log" | "budget"
-  >,
+  { config, now, newUuid, log }: Pick<Ground, "config" | "now" | "newUuid" | "log">,
   { index, images }: Pick<Store, "index" | "images">,
   mirror: Mirror,
 ): IndexRoutes {
   const generation = () => mirror.generation;
   const limits = httpLimits(config);
-  const cache = openDocumentCache(index, generation, budget);
+  const cache = openDocumentCache(index, generation);
   return {
     routes: [
-      indexTreeRoutes({ index, generation, now, budget, log, cache }),
+      indexTreeRoutes({ index, generation, now, cache }),
       imageSearchRoutes({ images }),
       indexSyncRoutes({ index, mirror, limits, log, now }),
     ],

@@ -13,7 +13,6 @@ import {
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/free_space.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
-import type { HttpEnv } from "../http/context.ts";
 import { metricsRoutes } from "../http/routes/metrics.ts";
 import { agentFigures } from "./figures.ts";
 import type { Family } from "../metrics/exposition.ts";
@@ -138,7 +137,7 @@ export function watchRoutes(
   ground: Pick<Ground, "config" | "now">,
   meters: Meters,
   places: ReadinessPlaces,
-): Hono<HttpEnv>[] {
+): Hono[] {
   return [
     metricsRoutes(openFigures(ground, places.store, meters)),
     readinessRoutes(openAgentReadiness(ground, places)),

@@ -2,13 +2,11 @@
 // codes of the other commands.
 
 import { answerError } from "./kit/answer.ts";
+import { METHODS } from "./kit/api_call.ts";
 import { usageError } from "./kit/arguments.ts";
-import type { Noun } from "./kit/command.ts";
+import { EXIT, type Noun } from "./kit/command.ts";
 import { curlLine } from "./kit/client.ts";
-import { EXIT } from "./kit/exit_code.ts";
 import { readJsonArgument } from "./kit/printer.ts";
-
-const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 
 /** The whole interface for scripts. */
 export const API: Noun = {
@@ -34,14 +32,14 @@ export const API: Noun = {
       const [word = "", path = ""] = args.operands;
       const method = word.toUpperCase();
       if (!METHODS.includes(method)) {
-        throw usageError(`${JSON.stringify(word)} is none of ${METHODS.join(", ")}`);
+        throw usageError(`${JSON.stringify(word)} is not one of ${METHODS.join(", ")}`);
       }
       if (!path.startsWith("/")) {
         throw usageError(`${JSON.stringify(path)} is not a path: expected one such as /jobs`);
       }
       const data = args.text("data");
       if (data !== undefined && (method === "GET" || method === "HEAD")) {
-        throw usageError(`--data means nothing to ${method}: expected POST, PUT or DELETE`);
+        throw usageError(`--data does not go with ${method}: expected POST, PUT or DELETE`);
       }
       const call = {
         method,

@@ -9,8 +9,15 @@ import { nearest } from "../domain/field_check.ts";
 import type { AgentAddress, Credentials } from "./kit/api_call.ts";
 import { hintFor, parseArguments, usageError } from "./kit/arguments.ts";
 import { openClient } from "./kit/client.ts";
-import { type Call, type Command, flagsOf, type Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode, exitCodeOf } from "./kit/exit_code.ts";
+import {
+  type Command,
+  EXIT,
+  type ExitCode,
+  exitCodeOf,
+  flagsOf,
+  type Invocation,
+  type Noun,
+} from "./kit/command.ts";
 import { openPrinter } from "./kit/printer.ts";
 import { printable, processTerminal, type Terminal } from "./kit/terminal.ts";
 
@@ -40,7 +47,7 @@ const NOUN_NAMES = Object.keys(NOUNS);
 const DEFAULT_URL = "http://127.0.0.1:8780";
 
 /** A command with the words that are left for it, or a text that was asked for. */
-type Found =
+type FoundCommand =
   | { readonly kind: "command"; name: string; command: Command; rest: readonly string[] }
   | { readonly kind: "help"; text: string };
 
@@ -83,7 +90,7 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
   return EXIT.ok;
 }
 
-/** Tells an error. @param hint what the command knows to do about it */
+/** Prints an error. @param hint what the command suggests */
 function failed(terminal: Terminal, error: unknown, name: string, hint?: string): ExitCode {
   // The reader of our output has seen enough, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
@@ -92,7 +99,7 @@ function failed(terminal: Terminal, error: unknown, name: string, hint?: string)
   return exitCodeOf(error);
 }
 
-async function findCommand(args: readonly string[]): Promise<Found> {
+async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   const asked = args[0] === "help" || args[0] === "--help" || args[0] === "-h";
   const [nounName, ...rest] = asked ? args.slice(1) : args;
   if (nounName === undefined && asked) return { kind: "help", text: await overviewText() };
@@ -100,7 +107,7 @@ async function findCommand(args: readonly string[]): Promise<Found> {
   if (nounName === "--version") return await findCommand(["version", ...rest]);
   const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
   if (load === undefined) {
-    const why = nounName.startsWith("-") ? "flags stand after the command" : "unknown command";
+    const why = nounName.startsWith("-") ? "flags go after the command" : "unknown command";
     throw usageError(`${why} ${JSON.stringify(nounName)}${nearest(nounName, NOUN_NAMES)}`);
   }
   const noun = await load();
@@ -127,7 +134,7 @@ async function found(
   command: Command,
   rest: readonly string[],
   asked: boolean,
-): Promise<Found> {
+): Promise<FoundCommand> {
   const end = rest.indexOf("--");
   const words = end < 0 ? rest : rest.slice(0, end);
   if (!asked && !words.includes("--help") && !words.includes("-h")) {
@@ -155,7 +162,7 @@ async function runCommand(
   words: readonly string[],
   terminal: Terminal,
 ): Promise<ExitCode> {
-  let call: Call;
+  let call: Invocation;
   try {
     call = openCall(name, command, words, terminal);
   } catch (error) {
@@ -177,15 +184,17 @@ function openCall(
   command: Command,
   words: readonly string[],
   terminal: Terminal,
-): Call {
+): Invocation {
   const args = parseArguments(words, flagsOf(command));
   const count = args.operands.length;
   if (count < command.operandsMin || count > command.operandsMax) {
-    const wanted = `${name} ${command.operands}`.trim();
+    const usage = `${name} ${command.operands}`.trim();
     throw usageError(
       count > command.operandsMax
-        ? `${JSON.stringify(args.operands[command.operandsMax])} is too much for ${wanted}`
-        : `too few words, expected ${wanted}`,
+        ? `${
+          JSON.stringify(args.operands[command.operandsMax])
+        } is one operand too many for ${usage}`
+        : `an operand is missing: expected ${usage}`,
     );
   }
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;
@@ -218,7 +227,7 @@ function agentAddress(
   { env, cwd }: Terminal,
 ): AgentAddress {
   if (url !== undefined && socket !== undefined) {
-    throw usageError("--url and --socket name two agents: expected one of them");
+    throw usageError("--url and --socket are both given: expected one of them");
   }
   const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
   if (path !== "") return { kind: "socket", path: resolve(cwd, path) };

@@ -4,6 +4,7 @@
 // goes wrong answers nothing: an error text on the line that somebody types helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { METHODS } from "./kit/api_call.ts";
 import type { Flag } from "./kit/arguments.ts";
 import type { Client } from "./kit/client.ts";
 import { type Command, flagsOf, type Noun } from "./kit/command.ts";
@@ -152,10 +153,8 @@ function operandKind(text: string, at: number): string | undefined {
   return kind?.replaceAll(/[[\].]/g, "");
 }
 
-const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD"];
-
 /** Asks the agent for a list, and reads each of its objects. */
-type Ask = (
+type Lookup = (
   path: string,
   read: (one: JsonObject) => Candidate | undefined,
 ) => Promise<readonly Candidate[]>;
@@ -164,7 +163,7 @@ type Ask = (
 interface Live {
   readonly command: string;
   readonly typed: string;
-  readonly ask: Ask;
+  readonly ask: Lookup;
 }
 
 async function flagValues(
@@ -221,19 +220,19 @@ function candidate(value: unknown, about: string): Candidate | undefined {
   return typeof value === "string" ? { value, about: about.trim() } : undefined;
 }
 
-async function distros(ask: Ask, end: string): Promise<readonly Candidate[]> {
+async function distros(ask: Lookup, end: string): Promise<readonly Candidate[]> {
   return await ask("/v1/index.json", ({ id, name }) => candidate(id, String(name ?? "")))
     .then((all) => all.map(({ value, about }) => ({ value: value + end, about })));
 }
 
-async function releases(ask: Ask, typed: string): Promise<readonly Candidate[]> {
+async function releases(ask: Lookup, typed: string): Promise<readonly Candidate[]> {
   const distro = typed.slice(0, typed.indexOf("/"));
   const path = `/v1/distros/${encodeURIComponent(distro)}/index.json`;
   return await ask(path, ({ id, title }) => candidate(`${distro}/${id}`, String(title ?? "")));
 }
 
 /** Asks with the address that the line names, and only for so long as somebody waits. */
-function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Ask {
+function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Lookup {
   return async (path, read) => {
     const client = clientFor(given);
     try {

@@ -2,11 +2,10 @@
 
 import { nearest } from "../domain/field_check.ts";
 import { usageError } from "./kit/arguments.ts";
-import type { Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import { EXIT, type Noun } from "./kit/command.ts";
 
-// What a shell is told so that it asks us. The scripts know nothing of the commands: they hand over
-// the words and show what comes back, so they never grow old.
+// The scripts know nothing of the commands: they pass on the words and show the answer, so they never
+// become outdated.
 
 /**
  * Bash: `:files` and `:dirs` hand the word back to its own completion, which also quotes what it finds.
@@ -130,12 +129,12 @@ const SHELLS = Object.keys(COMPLETION_SCRIPTS);
 export const COMPLETION: Noun = {
   kind: "command",
   command: {
-    summary: "print the script by which a shell completes commands, jobs, machines",
+    summary: "print the shell script that completes commands, jobs and machines",
     operands: SHELLS.join("|"),
     operandsMin: 1,
     operandsMax: 1,
     examples: [
-      ["completion bash > /etc/bash_completion.d/zonewright", "for everybody on a host"],
+      ["completion bash > /etc/bash_completion.d/zonewright", "for all users of a host"],
       ["completion zsh", "source <(zonewright completion zsh) in .zshrc"],
       ["completion fish", "zonewright completion fish | source"],
     ],

@@ -3,9 +3,8 @@
 import { type Setting, SETTINGS } from "../config/config.ts";
 import { loadConfig, originText, TABLES } from "../config/sources.ts";
 import type { Definition } from "../config/definition.ts";
-import type { Call, Command, Noun } from "./kit/command.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "./kit/command.ts";
 import { AgentError } from "../domain/error.ts";
-import { EXIT } from "./kit/exit_code.ts";
 import { configFlags, configSources, valueText } from "./serve_flags.ts";
 
 /** One setting with the name that it has in the file. */
@@ -14,7 +13,7 @@ interface Row {
   readonly setting: Setting<unknown>;
 }
 
-async function rowsOf(call: Call): Promise<Row[]> {
+async function rowsOf(call: Invocation): Promise<Row[]> {
   const config = await loadConfig(configSources(call));
   const settings: Readonly<Record<string, unknown>> = { ...config };
   return [
@@ -83,7 +82,7 @@ const CHECK: Command = {
 };
 
 /** Whatever keeps the configuration from being read, a file that is not there included, is its fault. */
-async function checkedRows(call: Call): Promise<Row[]> {
+async function checkedRows(call: Invocation): Promise<Row[]> {
   try {
     return await rowsOf(call);
   } catch (error) {

@@ -1,5 +1,5 @@
 // `zonewright db`: the database of an agent as a file. Backup, restore and check work on the state
-// folder of this machine, whether the agent runs or not (a restore wants it stopped); prune asks the
+// folder of this machine, whether the agent runs or not (stop it for a restore); prune asks the
 // agent.
 
 import { resolve } from "@std/path";
@@ -10,15 +10,21 @@ import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../program/failpoint.ts";
 import { numberIn, readObject } from "./kit/answer.ts";
 import { type Flag, usageError } from "./kit/arguments.ts";
-import { type Call, type Command, confirmed, type Noun, YES_FLAG } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type Invocation,
+  type Noun,
+  YES_FLAG,
+} from "./kit/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"
 );
 
-async function stateDirOf(call: Call): Promise<string> {
+async function stateDirOf(call: Invocation): Promise<string> {
   return (await loadConfig(configSources(call))).state_dir.value;
 }
 
@@ -29,12 +35,12 @@ const BACKUP: Command = {
   operandsMax: 1,
   examples: [[
     "db backup /zones/backup/zonewright-monday.db",
-    "checked and synced before it has its name",
+    "checked and synced before it gets its name",
   ]],
   flags: PLACE_FLAGS,
   notes: [
-    "The copy is the database at one moment. Downloaded media are not in it: they can be downloaded\n" +
-    "again. An existing file is never replaced.",
+    "The copy is the database at one moment, without downloaded media. An existing file is never\n" +
+    "replaced.",
   ],
   shared: "output",
   async run(call) {
@@ -49,18 +55,18 @@ const BACKUP: Command = {
 };
 
 const RESTORE: Command = {
-  summary: "put a backup in the place of the database; the agent must be stopped",
+  summary: "replace the database by a backup; the agent must be stopped",
   operands: "FILE",
   operandsMin: 1,
   operandsMax: 1,
   examples: [[
     "db restore /zones/backup/zonewright-monday.db",
-    "the present one is kept beside it",
+    "keeps the current one beside it",
   ]],
   flags: [...PLACE_FLAGS, YES_FLAG],
   notes: [
-    "A file that is damaged, or was written by a newer program, is refused. Jobs that were running\n" +
-    "when the backup was taken run again from their first task without a result.",
+    "A damaged file, or one from a newer program, is refused. Jobs that were running in the backup\n" +
+    "continue from their first task without a result.",
   ],
   shared: "output",
   async run(call) {
@@ -90,7 +96,7 @@ const CHECK: Command = {
   operandsMin: 0,
   operandsMax: 1,
   examples: [
-    ["db check", "the database of this host, also while the agent runs"],
+    ["db check", "this host's database, even while the agent runs"],
     ["db check /zones/backup/zonewright-monday.db", "a backup"],
   ],
   flags: PLACE_FLAGS,
@@ -114,11 +120,11 @@ const CHECK: Command = {
 };
 
 const PRUNE: Command = {
-  summary: "remove finished jobs that are older than a time, now",
+  summary: "remove old finished jobs now",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["db prune --older-than 30d --yes", "what keep_finished does by itself, sooner"]],
+  examples: [["db prune --older-than 30d --yes", "what keep_finished does automatically, sooner"]],
   flags: [
     { name: "older-than", placeholder: "TIME", help: "a time such as 30d or 12h" },
     YES_FLAG,

@@ -12,8 +12,7 @@ import type { JsonObject } from "../domain/json.ts";
 import { selfCommand } from "../program/executable.ts";
 import { openLog } from "../metrics/log.ts";
 import { readObjects, textIn } from "./kit/answer.ts";
-import type { Call, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./serve_flags.ts";
 
@@ -44,7 +43,7 @@ const MEDIUM = "zonewright-sample/latest?format=iso";
 export const DEMO: Noun = {
   kind: "command",
   command: {
-    summary: "try it: a simulated host, a first machine made while you watch",
+    summary: "try it: simulated host, first machine created while you watch",
     operands: "",
     operandsMin: 0,
     operandsMax: 0,
@@ -61,7 +60,7 @@ export const DEMO: Noun = {
   },
 };
 
-async function demo(call: Call): Promise<ExitCode> {
+async function demo(call: Invocation): Promise<ExitCode> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-demo-" });
   let code: ExitCode;
   try {
@@ -73,7 +72,7 @@ async function demo(call: Call): Promise<ExitCode> {
   return code;
 }
 
-async function demoIn(folder: string, call: Call): Promise<ExitCode> {
+async function demoIn(folder: string, call: Invocation): Promise<ExitCode> {
   const { terminal } = call;
   const log = openLog({
     level: "error",
@@ -106,7 +105,7 @@ async function demoIn(folder: string, call: Call): Promise<ExitCode> {
 }
 
 /** The settings of a development agent, whatever the environment says. */
-async function configOf(call: Call, stateDir: string, listen?: string): Promise<Config> {
+async function configOf(call: Invocation, stateDir: string, listen?: string): Promise<Config> {
   const sources = configSources(call);
   const flags = {
     ...sources.flags,
@@ -117,7 +116,7 @@ async function configOf(call: Call, stateDir: string, listen?: string): Promise<
   return await loadConfig({ ...sources, flags, env: {} });
 }
 
-async function firstMachine(folder: string, url: string, call: Call): Promise<number> {
+async function firstMachine(folder: string, url: string, call: Invocation): Promise<number> {
   const { terminal } = call;
   const file = join(folder, "machine.json");
   await Deno.writeTextFile(file, JSON.stringify(MACHINE, null, 2));

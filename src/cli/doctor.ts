@@ -4,11 +4,15 @@
 import { resolve } from "@std/path";
 import { defaultConfigPath } from "../config/config.ts";
 import { loadConfig } from "../config/sources.ts";
-import { type Check, diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
+import {
+  diagnose,
+  type Diagnosis,
+  type HealthCheck,
+  type Outcome,
+} from "../service/doctor/check.ts";
 import { nearest } from "../domain/field_check.ts";
 import { usageError } from "./kit/arguments.ts";
-import type { Call, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 import type { Paint } from "./kit/terminal.ts";
 
@@ -26,28 +30,28 @@ const PART_WIDTH = 17;
 export const DOCTOR: Noun = {
   kind: "command",
   command: {
-    summary: "look at everything that the agent needs; name cause and fix",
+    summary: "check everything that the agent needs; name cause and fix",
     operands: "",
     operandsMin: 0,
     operandsMax: 0,
     examples: [
       ["doctor", "exits 1 when something is broken"],
-      ["doctor --fix", "also does what is safe to do"],
+      ["doctor --fix", "also repairs what is safe to repair"],
       ["doctor --run guests --json", "one check, for a script"],
     ],
     flags: [
-      { name: "list", help: "name the checks, and do none" },
+      { name: "list", help: "list the checks without running them" },
       { name: "run", placeholder: "NAME", help: "only this check (repeatable)", many: true },
-      { name: "fix", help: "do what is safe: rights of the agent's own folders and files" },
+      { name: "fix", help: "repair rights of the agent's own folders and files" },
       ...configFlags(),
     ],
-    notes: ["It reads the state folder and calls vmadm, so run it as the user of the agent."],
+    notes: ["It reads the state folder and calls vmadm, so run it as the agent's user."],
     shared: "output",
     run: examine,
   },
 };
 
-async function examine(call: Call): Promise<ExitCode> {
+async function examine(call: Invocation): Promise<ExitCode> {
   const { args, printer, terminal } = call;
   const sources = configSources(call);
   const config = await loadConfig(sources);
@@ -85,7 +89,7 @@ async function examine(call: Call): Promise<ExitCode> {
 }
 
 /** @throws {AgentError} `invalid_argument` for a check that there is none of */
-function chosen(checks: readonly Check[], names: readonly string[]): readonly Check[] {
+function chosen(checks: readonly HealthCheck[], names: readonly string[]): readonly HealthCheck[] {
   const known = checks.map(({ name }) => name);
   for (const name of names) {
     if (known.includes(name)) continue;

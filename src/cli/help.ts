@@ -13,13 +13,13 @@ export function overview(summaries: readonly (readonly [name: string, summary: s
     ...examples([
       ["serve --dev", "start an agent with a simulated host"],
       ["machine create -f vm.json --iso debian.iso --follow", "from an ISO to a VNC address"],
-      ["job run hello -p name=world --wait", "run a workflow and wait for its end"],
+      ["job run hello -p name=world --wait", "run a workflow and wait until it has ended"],
     ]),
     "",
     "Commands:",
     ...aligned(summaries),
     "",
-    `Help for one of them: ${PROGRAM} help job run, or ${PROGRAM} job run --help.`,
+    `Help for a command: ${PROGRAM} help job run, or ${PROGRAM} job run --help.`,
     "Exit codes: 0 ok, 1 failure, 2 usage, 3 agent not reachable, 4 not found, 5 job failed,",
     "6 conflict, 7 canceled, 124 timeout, 130 interrupted.",
     "",
@@ -45,7 +45,6 @@ export function nounHelp(name: string, noun: Extract<Noun, { kind: "verbs" }>): 
   ].join("\n");
 }
 
-/** Help of one command. */
 export function commandHelp(name: string, command: Command): string {
   const flags = flagsOf(command).map((flag) => {
     const short = flag.short === undefined ? "    " : `-${flag.short}, `;

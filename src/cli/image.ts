@@ -2,8 +2,7 @@
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
-import type { Call, Command, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
 import { nearest } from "../domain/field_check.ts";
 import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
@@ -31,7 +30,7 @@ const WORD_FLAGS: readonly Flag[] = [
   {
     name: "compression",
     placeholder: "NAME",
-    help: "only with this compression; none for without",
+    help: "only with this compression, or none",
   },
   { name: "datasource", placeholder: "NAME", help: "only with this datasource, such as nocloud" },
   {
@@ -43,13 +42,13 @@ const WORD_FLAGS: readonly Flag[] = [
 ];
 const SWITCH_FLAGS: readonly Flag[] = [
   { name: "newest", help: "only the first build of each release" },
-  { name: "default", help: "only what is taken where no variant is named" },
-  { name: "archived", help: "only what survives in the vendor's vault" },
+  { name: "default", help: "only the default variant" },
+  { name: "archived", help: "only what is left in the vendor's archive" },
 ];
 const LIMIT_FLAG: Flag = {
   name: "limit",
   placeholder: "N",
-  help: `at most so many; ${FIND_LIMIT} when left out`,
+  help: `at most this many [${FIND_LIMIT}]`,
 };
 
 /** The filters of a search below a place of the tree. */
@@ -71,7 +70,7 @@ function filterQuery(args: Arguments): URLSearchParams {
   const query = new URLSearchParams();
   for (const { name } of [...PLACE_FLAGS, ...WORD_FLAGS]) {
     const value = args.text(name);
-    if (value === "") throw usageError(`--${name} wants a value`);
+    if (value === "") throw usageError(`--${name} needs a value`);
     if (value !== undefined) query.set(name, value);
   }
   for (const { name } of SWITCH_FLAGS) {
@@ -87,12 +86,12 @@ const FIND: Command = {
   operandsMin: 0,
   operandsMax: WORDS_MAX,
   examples: [
-    ["image find debian cloud", "whose names hold both words"],
+    ["image find debian cloud", "files whose names contain both words"],
     [
       "image find --release latest --arch x86_64 --newest --default",
-      "what clients take of the newest release of each distro",
+      "the default image of the newest release of each distro",
     ],
-    ["image find --datasource nocloud --firmware uefi --json", "for another program"],
+    ["image find --datasource nocloud --firmware uefi --json", "for scripts"],
   ],
   flags: [...PLACE_FLAGS, ...FILTER_FLAGS],
   shared: "agent",
@@ -104,7 +103,7 @@ const FIND: Command = {
 };
 
 /** Searches, and shows what was found. */
-async function findImages(call: Call, query: URLSearchParams): Promise<ExitCode> {
+async function findImages(call: Invocation, query: URLSearchParams): Promise<ExitCode> {
   const { args, client, printer } = call;
   const limit = limitOf(args) ?? FIND_LIMIT;
   const images: JsonObject[] = [];
@@ -123,7 +122,7 @@ async function findImages(call: Call, query: URLSearchParams): Promise<ExitCode>
   if (printer.json) printer.document({ images, next: next ?? null });
   else imageTable(printer, images);
   const more = count - images.length;
-  if (more > 0) printer.note(`${more} more are not shown, see --limit`);
+  if (more > 0) printer.note(`${more} more are not shown; see --limit`);
   if (images.length === 0) await noteUnknownDistro(call, query);
   return EXIT.ok;
 }
@@ -157,7 +156,10 @@ function imageTable(printer: Printer, images: readonly JsonObject[]): void {
 }
 
 /** Where nothing fits: says so when it is because no distro has the name that was typed. */
-async function noteUnknownDistro({ client, printer }: Call, query: URLSearchParams): Promise<void> {
+async function noteUnknownDistro(
+  { client, printer }: Invocation,
+  query: URLSearchParams,
+): Promise<void> {
   const wanted = query.get("distro");
   if (wanted === null) return;
   const list = readObject(await client.get("/v1/index.json"), "the distros");
@@ -171,12 +173,12 @@ async function noteUnknownDistro({ client, printer }: Call, query: URLSearchPara
 /** Aliases have files of their own; every other word is a release. @see document 1, Alias */
 const ALIASES = ["latest", "lts", "dev"];
 
-interface Wanted {
+interface IndexPlace {
   readonly distro?: string;
   readonly release?: string;
 }
 
-function wantedOf(operand: string | undefined): Wanted {
+function placeOf(operand: string | undefined): IndexPlace {
   if (operand === undefined) return {};
   const [distro = "", release, more] = operand.split("/");
   if (distro === "" || release === "" || more !== undefined) {
@@ -185,7 +187,7 @@ function wantedOf(operand: string | undefined): Wanted {
   return { distro, ...(release === undefined ? {} : { release }) };
 }
 
-function pathOf({ distro, release }: Wanted): string {
+function pathOf({ distro, release }: IndexPlace): string {
   if (distro === undefined) return "/v1/index.json";
   const base = `/v1/distros/${encodeURIComponent(distro)}`;
   if (release === undefined) return `${base}/index.json`;
@@ -194,7 +196,7 @@ function pathOf({ distro, release }: Wanted): string {
     : `${base}/releases/${encodeURIComponent(release)}/index.json`;
 }
 
-async function read(client: Client, wanted: Wanted): Promise<Sent> {
+async function read(client: Client, wanted: IndexPlace): Promise<Sent> {
   return await client.send({ method: "GET", path: pathOf(wanted) });
 }
 
@@ -208,13 +210,16 @@ export const LIST: Command = {
     ["image list", "every distro"],
     ["image list debian", "its releases, newest first"],
     ["image list debian/latest", "the files of a release, by name or alias"],
-    ["image list debian/latest --arch aarch64", "those of one architecture, see image find"],
+    [
+      "image list debian/latest --arch aarch64",
+      "those of one architecture; filters as in image find",
+    ],
   ],
   flags: FILTER_FLAGS,
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    const wanted = wantedOf(args.operands[0]);
+    const wanted = placeOf(args.operands[0]);
     if (hasFilter(args)) {
       const query = filterQuery(args);
       for (const [name, value] of Object.entries(wanted)) query.set(name, value);
@@ -284,7 +289,7 @@ function fileTable(printer: Printer, document: JsonObject): void {
 
 /** `zonewright image show`. */
 export const SHOW: Command = {
-  summary: "show where the files of a release are and what they hash to",
+  summary: "show the addresses and digests of a release's files",
   operands: "DISTRO/RELEASE",
   operandsMin: 1,
   operandsMax: 1,
@@ -292,7 +297,7 @@ export const SHOW: Command = {
   flags: [],
   shared: "agent",
   async run({ args, client, printer }) {
-    const wanted = wantedOf(args.operands[0]);
+    const wanted = placeOf(args.operands[0]);
     if (wanted.release === undefined) {
       throw usageError(`${JSON.stringify(args.operands[0])} is not DISTRO/RELEASE`);
     }
@@ -334,7 +339,7 @@ function showFile(printer: Printer, build: JsonObject, artifact: JsonObject): vo
 }
 
 const STATUS: Command = {
-  summary: "tell how old the mirror is and what was wrong with the last sync",
+  summary: "show the age of the mirror and the problems of the last sync",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
@@ -357,6 +362,6 @@ const STATUS: Command = {
 /** @see document 1 */
 export const IMAGE: Noun = {
   kind: "verbs",
-  summary: "look into the mirror of the image index",
+  summary: "search and sync the mirror of the image index",
   verbs: { find: FIND, list: LIST, show: SHOW, status: STATUS, sync: SYNC },
 };

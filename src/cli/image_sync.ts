@@ -1,4 +1,4 @@
-// `zonewright image sync`: compares the mirror with its upstream, or tells what that would change.
+// `zonewright image sync`: compares the mirror with its upstream, or shows what that would change.
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
@@ -6,11 +6,17 @@ import { pause } from "../program/loop.ts";
 import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
 import type { ApiCall } from "./kit/api_call.ts";
 import type { Client, Sent } from "./kit/client.ts";
-import type { Call, Command } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "./kit/command.ts";
 import { timeoutMsOf } from "./follow/follow.ts";
 import { ageText, cut, sizeText } from "./kit/table.ts";
-import { canMove, printable, type Terminal } from "./kit/terminal.ts";
+import {
+  bar,
+  canMove,
+  CLEAR_LINE,
+  COLUMNS_DEFAULT,
+  printable,
+  type Terminal,
+} from "./kit/terminal.ts";
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;
@@ -22,12 +28,12 @@ export const SYNC: Command = {
   operandsMin: 0,
   operandsMax: 0,
   examples: [
-    ["image sync --wait", "and tell what has changed"],
+    ["image sync --wait", "and show what changed"],
     ["image sync --dry-run", "what would change; nothing is written"],
   ],
   flags: [
-    { name: "wait", help: "until it is done" },
-    { name: "dry-run", help: "read the upstream, and only tell what would change" },
+    { name: "wait", help: "wait until it is done" },
+    { name: "dry-run", help: "read the upstream and only show what would change" },
     { name: "accept-changed", help: "also take changed digests, and a tree older than this one" },
     { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h" },
   ],
@@ -58,7 +64,7 @@ export const SYNC: Command = {
 };
 
 /** Shows how far a sync is until its call is answered. */
-async function watched({ client, terminal }: Call, sync: ApiCall): Promise<Sent> {
+async function watched({ client, terminal }: Invocation, sync: ApiCall): Promise<Sent> {
   const view = openSyncView(terminal);
   const answered = new AbortController();
   const polling = poll(client, view, answered.signal);
@@ -79,14 +85,14 @@ async function poll(client: Client, view: SyncView, signal: AbortSignal): Promis
       const index = await client.get("/agent/v1/index", signal);
       if (isJsonObject(index) && isJsonObject(index.progress)) view.update(index.progress);
     } catch (error) {
-      // The answer to the sync itself tells what is wrong.
+      // The answer to the sync itself says what is wrong.
       if (!(error instanceof AgentError)) throw error;
     }
   }
 }
 
-/** A sync that reached nothing is a failure; one that refused some documents is told. */
-function synced(call: Call, sync: JsonObject): ExitCode {
+/** A sync that reached nothing is a failure; refused documents are listed. */
+function synced(call: Invocation, sync: JsonObject): ExitCode {
   const { printer, terminal } = call;
   if (printer.json) printer.document(sync);
   else printer.data(syncText(sync, terminal.nowMs()));
@@ -94,7 +100,7 @@ function synced(call: Call, sync: JsonObject): ExitCode {
 }
 
 /** `+ v1/index.json  4 KiB`, and so on; then the sums. */
-function previewed(call: Call, preview: JsonObject): ExitCode {
+function previewed(call: Invocation, preview: JsonObject): ExitCode {
   const { printer } = call;
   if (printer.json) {
     printer.document(preview);
@@ -117,7 +123,7 @@ function previewed(call: Call, preview: JsonObject): ExitCode {
   return ended(call, preview);
 }
 
-function ended({ printer }: Call, sync: JsonObject): ExitCode {
+function ended({ printer }: Invocation, sync: JsonObject): ExitCode {
   for (const line of problemLines(sync)) printer.note(`zonewright: ${line}`);
   return textIn(sync, "outcome") === "failed" ? EXIT.failure : EXIT.ok;
 }
@@ -125,10 +131,6 @@ function ended({ printer }: Call, sync: JsonObject): ExitCode {
 // How far a sync is: on a terminal one line that moves, elsewhere a line for each phase and for each
 // quarter of the documents.
 
-const BAR_CHARS = 16;
-const COLUMNS_DEFAULT = 80;
-/** To the start of the line, and clear it. */
-const CLEAR_LINE = "\r\x1b[2K";
 const QUARTERS = 4;
 
 /** What the phases are called. */
@@ -164,14 +166,14 @@ function movingView(terminal: Terminal): SyncView {
 }
 
 function plainView(terminal: Terminal): SyncView {
-  let told = "";
+  let shown = "";
   return {
     update(progress) {
       const { done, total } = countsOf(progress);
       const quarter = total === 0 ? 0 : Math.floor((QUARTERS * done) / total);
       const key = `${textIn(progress, "phase")} ${quarter}`;
-      if (key === told) return;
-      told = key;
+      if (key === shown) return;
+      shown = key;
       terminal.err(`${printable(textOf(progress))}\n`);
     },
     close: () => {},
@@ -188,11 +190,6 @@ function textOf(progress: JsonObject): string {
   const phase = textIn(progress, "phase") ?? "syncing";
   return [PHASES[phase] ?? phase, `${done} of ${total}`, sizeText(numberIn(progress, "bytes"))]
     .join("  ");
-}
-
-function bar(share: number): string {
-  const full = Math.round(Math.min(1, Math.max(0, share)) * BAR_CHARS);
-  return "█".repeat(full) + "░".repeat(BAR_CHARS - full);
 }
 
 // What is known of the index: its upstream, its last sync, and what was wrong with it.
@@ -235,11 +232,11 @@ export function problemLines(sync: JsonObject): string[] {
   return objectsIn(sync, "problems").map((problem) => printable(problemLine(problem)));
 }
 
-/** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the last good one stays`. */
+/** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the previous one stays`. */
 function problemLine(problem: JsonObject): string {
   const place = ["document", "json_path"].flatMap((name) => textIn(problem, name) ?? []).join(" ");
   const reason = textIn(problem, "reason") ?? textIn(problem, "message") ?? "";
   const line = `${place === "" ? "-" : place}: ${reason}`;
   if (typeof problem.kept !== "boolean") return line;
-  return `${line}; ${problem.kept ? "the last good one stays" : "there was none before"}`;
+  return `${line}; ${problem.kept ? "the previous one stays" : "there was no previous one"}`;
 }

@@ -10,29 +10,28 @@ import { definitionText, installService, uninstallService } from "../service/ins
 import type { Run } from "../service/manager.ts";
 import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/paths.ts";
 import { type Flag, usageError } from "./kit/arguments.ts";
-import type { Call, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
 
 const ROOT_FLAG: Flag = {
   name: "root",
   placeholder: "DIR",
-  help: "work below this folder and start nothing: for images and packages",
+  help: "install below this folder and start nothing: for images and packages",
 };
 
 /** @throws {AgentError} `invalid_argument` */
-function managerOf({ args }: Call): ServiceManager {
+function managerOf({ args }: Invocation): ServiceManager {
   const [word = ""] = args.operands;
   const found = SERVICE_MANAGERS.find((manager) => manager === word);
   if (found !== undefined) return found;
   throw usageError(
-    `${JSON.stringify(word)} is no service manager: expected ${SERVICE_MANAGERS.join(" or ")}` +
+    `${JSON.stringify(word)} is not a service manager: expected ${SERVICE_MANAGERS.join(" or ")}` +
       nearest(word, SERVICE_MANAGERS),
   );
 }
 
-function rootOf({ args, terminal }: Call): { readonly root?: string } {
+function rootOf({ args, terminal }: Invocation): { readonly root?: string } {
   const root = args.text("root");
   return root === undefined ? {} : { root: resolve(terminal.cwd, root) };
 }
@@ -43,13 +42,13 @@ function runnerFor({ root }: { readonly root?: string }): { readonly run?: Run }
 }
 
 /** @throws {AgentError} `invalid_argument` */
-function userOf({ args }: Call, manager: ServiceManager): { readonly user?: string } {
+function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?: string } {
   const user = args.text("user");
   if (user === undefined) return {};
   if (manager === "smf") {
     throw usageError("--user is for systemd: in a global zone vmadm needs root");
   }
-  if (!USER.test(user)) throw usageError(`--user ${JSON.stringify(user)} is no name of a user`);
+  if (!USER.test(user)) throw usageError(`--user ${JSON.stringify(user)} is not a user name`);
   return { user };
 }
 
@@ -57,31 +56,33 @@ function userOf({ args }: Call, manager: ServiceManager): { readonly user?: stri
 export const INSTALL: Noun = {
   kind: "command",
   command: {
-    summary: "make this file a service of systemd or SMF, and start it",
+    summary: "install this binary as a systemd or SMF service and start it",
     operands: "systemd|smf",
     operandsMin: 1,
     operandsMax: 1,
     examples: [
-      ["install smf", "on a SmartOS host: survives reboots, under /opt/custom"],
-      ["install systemd --print", "the unit, and nothing is done"],
+      [
+        "install smf",
+        "in a global zone: below /opt/custom, survives reboots; needs a build for illumos",
+      ],
+      ["install systemd --print", "prints the unit and changes nothing"],
     ],
     flags: [
-      { name: "print", help: "print the unit or manifest, and do nothing" },
+      { name: "print", help: "print the unit or manifest and change nothing" },
       { name: "user", placeholder: "NAME", help: "systemd: run as this user, not as root" },
-      { name: "no-start", help: "install, and start nothing; SMF: not at boot either" },
+      { name: "no-start", help: "install without starting; SMF: not at boot either" },
       ROOT_FLAG,
     ],
     notes: [
-      "It is safe to repeat, and is how a newer binary takes the place of an older one. An existing\n" +
-      "configuration is kept, and a unit or manifest that somebody else has made is never replaced.\n" +
-      "Run as root.",
+      "Repeat it with a newer binary to upgrade. An existing configuration is kept, and a unit or manifest\n" +
+      "that install did not write is never replaced. Run as root.",
     ],
     shared: "output",
     run: install,
   },
 };
 
-async function install(call: Call): Promise<ExitCode> {
+async function install(call: Invocation): Promise<ExitCode> {
   const { args, printer, terminal } = call;
   const manager = managerOf(call);
   const user = userOf(call, manager);
@@ -104,7 +105,7 @@ async function install(call: Call): Promise<ExitCode> {
   for (const path of report.written) printer.data(`wrote  ${path}`);
   for (const path of report.kept) printer.data(`kept   ${path}`);
   for (const line of report.ran) printer.data(`ran    ${line}`);
-  printer.next("doctor", "whether everything that it needs is there");
+  printer.next("doctor", "check that everything it needs is there");
   return EXIT.ok;
 }
 
@@ -112,11 +113,11 @@ async function install(call: Call): Promise<ExitCode> {
 export const UNINSTALL: Noun = {
   kind: "command",
   command: {
-    summary: "stop the service and remove it; configuration and state stay",
+    summary: "stop and remove the service; configuration and state stay",
     operands: "systemd|smf",
     operandsMin: 1,
     operandsMax: 1,
-    examples: [["uninstall systemd", "what holds data is named and stays"]],
+    examples: [["uninstall systemd", "lists what holds data and stays"]],
     flags: [ROOT_FLAG],
     shared: "output",
     async run(call) {
@@ -132,7 +133,9 @@ export const UNINSTALL: Noun = {
       for (const path of report.removed) printer.data(`removed  ${path}`);
       for (const path of report.kept) printer.data(`kept     ${path}`);
       if (report.known === false) {
-        printer.note(`${SERVICE_NAME[manager]} was not known to ${manager}: nothing had to stop`);
+        printer.note(
+          `${SERVICE_NAME[manager]} was not known to ${manager}; there was nothing to stop`,
+        );
       }
       if (report.removed.length === 0) printer.note(`${SERVICE_NAME[manager]} is not installed`);
       return EXIT.ok;

@@ -1,8 +1,7 @@
 // `zonewright man`: the manual page, for `man -l` and for packages.
 
 import { VERSION } from "../program/version.ts";
-import { type Command, flagsOf, type Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import { type Command, EXIT, flagsOf, type Noun } from "./kit/command.ts";
 
 /** `zonewright man`. @param nouns all of them, this one included */
 export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): Noun {
@@ -13,7 +12,7 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
       operands: "",
       operandsMin: 0,
       operandsMax: 0,
-      examples: [["man | man -l -", "read it here"], [
+      examples: [["man | man -l -", "read it"], [
         "man > /usr/local/share/man/man8/zonewright.8",
         "install it",
       ]],
@@ -36,13 +35,13 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
 const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: "Done.",
   failure: "Something failed; standard error says what.",
-  usage: "The command line, the configuration or a parameter is wrong.",
+  usage: "Wrong command line, configuration or parameter.",
   unreachable: "The agent does not answer.",
-  not_found: "What was named is not there.",
-  job_failed: "The job that was run or waited for has failed.",
-  conflict: "The state of the thing does not allow it.",
-  canceled: "The job that was run or waited for was canceled.",
-  timeout: "Gave up waiting.",
+  not_found: "Not found.",
+  job_failed: "The job failed.",
+  conflict: "The current state does not allow it.",
+  canceled: "The job was canceled.",
+  timeout: "Timeout.",
   interrupted: "Ended by Ctrl-C.",
 };
 
@@ -70,9 +69,9 @@ function manPage(nouns: readonly (readonly [string, Noun])[], version: string): 
     ".SH ENVIRONMENT",
     ...pairs([
       ["ZONEWRIGHT_URL", "Address of the agent, http://127.0.0.1:8780 when not set."],
-      ["ZONEWRIGHT_SOCKET", "Unix socket of the agent; beats the address."],
-      ["ZONEWRIGHT_TOKEN_FILE", "A file with the token that is shown to the agent."],
-      ["ZONEWRIGHT_CA", "Certificates (PEM) by which the agent's own is trusted."],
+      ["ZONEWRIGHT_SOCKET", "Unix socket of the agent; overrides the address."],
+      ["ZONEWRIGHT_TOKEN_FILE", "A file with the token for the agent."],
+      ["ZONEWRIGHT_CA", "Certificates (PEM) to trust with https."],
       ["ZONEWRIGHT_CONFIG", "The configuration file of the agent."],
       ["ZONEWRIGHT_<FLAG>", "Any flag of serve: --state-dir is ZONEWRIGHT_STATE_DIR."],
       ["NO_COLOR", "No colors."],

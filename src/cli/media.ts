@@ -3,8 +3,8 @@
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { numberIn, readObject, readObjects, textIn } from "./kit/answer.ts";
 import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
-import type { Call, Command, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { typedDigest, typedMedium } from "./kit/medium.ts";
+import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -16,59 +16,52 @@ import {
 import type { JobAnswer } from "./job/answer.ts";
 import { ageText, sizeText } from "./kit/table.ts";
 import { printable } from "./kit/terminal.ts";
-import { resolve } from "@std/path";
 import { CHECK_LEVELS } from "../domain/index/check_level.ts";
 import { MEDIA_COMPRESSIONS } from "../domain/machine/media.ts";
-import { nearest } from "../domain/field_check.ts";
 
-// The file that `media add` brings, as somebody typed it. What a word means is told by its looks, as
-// for the medium of a machine; see machine_media.ts.
-
-/** The flags of the wish. */
-const WISH_FLAGS: readonly Flag[] = [
-  { name: "sha256", placeholder: "HEX", help: "what the file must hash to as it is downloaded" },
-  { name: "sha512", placeholder: "HEX", help: "the same with SHA-512" },
+const MEDIUM_FLAGS: readonly Flag[] = [
+  { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },
+  { name: "sha512", placeholder: "HEX", help: "expected SHA-512 digest instead" },
   {
     name: "compression",
     placeholder: "WORD",
     words: MEDIA_COMPRESSIONS.slice(1),
-    help: `of a URL: ${MEDIA_COMPRESSIONS.slice(1).join(", ")}, to be undone`,
+    help: `of a URL: ${MEDIA_COMPRESSIONS.slice(1).join(", ")}, to unpack`,
   },
   {
     name: "check",
     placeholder: "LEVEL",
     words: CHECK_LEVELS,
-    help: `what it must reach: ${CHECK_LEVELS.join(", ")}; else what the agent is set to`,
+    help: `required level: ${CHECK_LEVELS.join(", ")} [the agent's check_min]`,
   },
-  { name: "allow-unverified", help: "take it also when it does not reach that level" },
+  { name: "allow-unverified", help: "take it even if it does not reach that level" },
 ];
 
-/** What is said of it below the flags. */
-const WISH_NOTES: readonly string[] = [
+const MEDIUM_NOTES: readonly string[] = [
   "A MEDIUM is a URL (https://host/a.iso, with --sha256), a path on the agent's host (/media/a.iso,\n" +
   "or ./a.iso), DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F] of the image index, or the name\n" +
-  "of a file in one of the agent's media folders (a.iso). A file of a folder stays where it is.",
+  "of a file in one of the agent's media folders (a.iso). A file in a media folder stays where it is.",
 ];
 
 /** Reads operand and flags. @throws {AgentError} `invalid_argument` */
-function mediumRequestOf({ args, terminal }: Call): JsonObject {
+function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
   const [text = ""] = args.operands;
-  const digest = digestOf(args);
-  const place = placeOf(text, terminal.cwd);
+  const digest = typedDigest(args);
+  const place = typedMedium(text, text === "" ? "the medium" : text, terminal.cwd);
   const level = wordOf(args, "check", CHECK_LEVELS);
   const compression = wordOf(args, "compression", MEDIA_COMPRESSIONS);
   const allowed = args.has("allow-unverified");
   if ("path" in place && (level !== undefined || allowed)) {
-    throw usageError(`${text} is a file of the agent's host: --check is for what is downloaded`);
+    throw usageError(`${text} is a file on the agent's host: --check is for downloads`);
   }
   if (!("url" in place) && compression !== undefined) {
-    throw usageError("--compression is for a URL: the index tells it of its own files");
+    throw usageError("--compression is for a URL: the index already names it");
   }
   if ("url" in place && digest === undefined && !allowed) {
-    throw usageError(`${text} is an address: expected its --sha256, or --allow-unverified`);
+    throw usageError(`${text} is a URL: expected its --sha256, or --allow-unverified`);
   }
   return {
-    ...place,
+    ...(place as JsonObject),
     ...(digest === undefined ? {} : { digest }),
     ...(compression === undefined ? {} : { compression }),
     ...(level === undefined ? {} : { check: level }),
@@ -76,62 +69,14 @@ function mediumRequestOf({ args, terminal }: Call): JsonObject {
   };
 }
 
-function placeOf(text: string, cwd: string): JsonObject {
-  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
-  if (scheme === "http" || scheme === "https") return { url: text };
-  if (scheme !== undefined) throw usageError(`${text} is no address of http or https`);
-  if (text === "") throw usageError("the medium is empty: expected a URL, a path or an artifact");
-  if (text.startsWith("/")) return { path: text };
-  if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
-  return text.includes("/") ? { artifact: artifactOf(text) } : { path: text };
-}
-
-function digestOf(args: Arguments): string | undefined {
-  const given = (["sha256", "sha512"] as const).filter((name) => args.has(name));
-  const [name] = given;
-  if (name === undefined) return undefined;
-  if (given.length > 1) throw usageError("--sha256 and --sha512 are both given: expected one");
-  const hex = (args.text(name) ?? "").toLowerCase();
-  const digits = name === "sha256" ? 64 : 128;
-  if (hex.length === digits && /^[0-9a-f]+$/.test(hex)) return `${name}:${hex}`;
-  throw usageError(
-    `--${name} must be ${digits} hexadecimal digits, found ${hex.length} characters`,
-  );
-}
-
 function wordOf(args: Arguments, name: string, words: readonly string[]): string | undefined {
   const word = args.text(name);
   if (word === undefined || words.includes(word)) return word;
-  throw usageError(`--${name} ${JSON.stringify(word)} is none of ${words.join(", ")}`);
-}
-
-const CHOICES = ["variant", "arch", "format"];
-
-function artifactOf(text: string): JsonObject {
-  const match = /^([^/:?]+)\/([^/:?]+)(?::([^/?]+))?(?:\?(.*))?$/.exec(text);
-  const [, distro, release, build, query = ""] = match ?? [];
-  if (distro === undefined || release === undefined) {
-    throw usageError(
-      `${JSON.stringify(text)} is not DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
-    );
-  }
-  const chosen = [...new URLSearchParams(query)];
-  const other = chosen.find(([name]) => !CHOICES.includes(name));
-  if (other !== undefined) {
-    throw usageError(
-      `${JSON.stringify(other[0])} names no part of an artifact${nearest(other[0], CHOICES)}`,
-    );
-  }
-  return {
-    distro,
-    release,
-    ...(build === undefined ? {} : { build }),
-    ...Object.fromEntries(chosen),
-  };
+  throw usageError(`--${name} ${JSON.stringify(word)} is not one of ${words.join(", ")}`);
 }
 
 const ADD: Command = {
-  summary: "bring a file to the agent's host and verify it",
+  summary: "download a file to the agent's host and verify it",
   operands: "MEDIUM",
   operandsMin: 1,
   operandsMax: 1,
@@ -140,8 +85,8 @@ const ADD: Command = {
     ["media add https://host/a.raw.xz --sha256 $HEX --compression xz", "an address, unpacked"],
     ["media add debian/13 --check signature --wait", "only with a signature by a trusted key"],
   ],
-  flags: [...WISH_FLAGS, ...FOLLOW_FLAGS],
-  notes: WISH_NOTES,
+  flags: [...MEDIUM_FLAGS, ...FOLLOW_FLAGS],
+  notes: MEDIUM_NOTES,
   shared: "agent",
   async run(call) {
     const body = mediumRequestOf(call);
@@ -158,7 +103,7 @@ const VERIFY: Command = {
     ["media verify $DIGEST --wait", "one file"],
     ["media verify --all --wait", "every file, one after another"],
   ],
-  flags: [{ name: "all", help: "every file that the agent knows" }, ...FOLLOW_FLAGS],
+  flags: [{ name: "all", help: "every known file" }, ...FOLLOW_FLAGS],
   notes: ["A damaged file is removed from the cache; the job fails and says so."],
   shared: "agent",
   async run(call) {
@@ -175,7 +120,7 @@ const VERIFY: Command = {
 };
 
 /** One after another, so that the disk is read in one place at a time. */
-async function verifyAll(call: Call, list: unknown): Promise<ExitCode> {
+async function verifyAll(call: Invocation, list: unknown): Promise<ExitCode> {
   const { printer } = call;
   const documents: JsonObject[] = [];
   let worst: ExitCode = EXIT.ok;
@@ -196,17 +141,17 @@ async function verifyAll(call: Call, list: unknown): Promise<ExitCode> {
 }
 
 const LIST: Command = {
-  summary: "list the verified files, the one used last first",
+  summary: "list the verified files, most recently used first",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["media list", "names, sizes and how they were checked"]],
+  examples: [["media list", "names, sizes and check levels"]],
   flags: [],
   shared: "agent",
   run: list,
 };
 
-async function list({ client, printer, terminal }: Call): Promise<ExitCode> {
+async function list({ client, printer, terminal }: Invocation): Promise<ExitCode> {
   const sent = await client.send({ method: "GET", path: "/agent/v1/media" });
   if (sent.kind === "printed") return EXIT.ok;
   const files = readObjects(sent.body, "the media");
@@ -242,9 +187,9 @@ const RM: Command = {
   operands: "DIGEST...",
   operandsMin: 1,
   operandsMax: 1000,
-  examples: [["media rm $DIGEST", "a file that no unfinished job uses"]],
+  examples: [["media rm $DIGEST", "a file not used by an unfinished job"]],
   flags: [],
-  notes: ["A file of a media folder is only forgotten, it stays where it is."],
+  notes: ["A file in a media folder is only forgotten; it stays where it is."],
   shared: "agent",
   async run({ args, client, printer }) {
     for (const digest of args.operands) {
@@ -256,7 +201,7 @@ const RM: Command = {
 };
 
 /** The path of a file; the first digits that a table shows are enough when they are one file's. */
-async function fullPath(client: Call["client"], digest: string): Promise<string> {
+async function fullPath(client: Invocation["client"], digest: string): Promise<string> {
   const hex = digest.replace(/^sha256:/, "").toLowerCase();
   if (hex.length === 64 || !/^[0-9a-f]{8,63}$/.test(hex)) return pathOf(digest);
   const files = readObjects(await client.get("/agent/v1/media"), "the media");
@@ -264,7 +209,7 @@ async function fullPath(client: Call["client"], digest: string): Promise<string>
     .map((file) => textIn(file, "digest") ?? "")
     .filter((known) => known.startsWith(`sha256:${hex}`));
   const [only, ...others] = fitting;
-  if (others.length > 0) throw usageError(`${digest} begins ${fitting.length} digests`);
+  if (others.length > 0) throw usageError(`${digest} matches ${fitting.length} digests`);
   return pathOf(only ?? digest);
 }
 
@@ -281,10 +226,10 @@ interface Begun {
   readonly printed?: true;
 }
 
-async function begin(call: Call, path: string, body?: JsonValue): Promise<Begun> {
+async function begin(call: Invocation, path: string, body?: JsonValue): Promise<Begun> {
   timeoutMsOf(call);
-  const wish = body === undefined ? {} : { body };
-  const sent = await call.client.send({ method: "POST", path, ...wish });
+  const sentBody = body === undefined ? {} : { body };
+  const sent = await call.client.send({ method: "POST", path, ...sentBody });
   if (sent.kind === "printed") return { code: EXIT.ok, answer: {}, printed: true };
   const answer = readObject(sent.body, "the job");
   if (!stays(call)) return { code: EXIT.ok, answer };
@@ -295,7 +240,7 @@ async function begin(call: Call, path: string, body?: JsonValue): Promise<Begun>
 }
 
 /** Starts a job about a medium, and stays with it as the flags say. */
-async function started(call: Call, path: string, body?: JsonValue): Promise<ExitCode> {
+async function started(call: Invocation, path: string, body?: JsonValue): Promise<ExitCode> {
   const { code, answer, job, printed } = await begin(call, path, body);
   const { printer } = call;
   if (printed) return code;
@@ -310,7 +255,7 @@ async function started(call: Call, path: string, body?: JsonValue): Promise<Exit
 }
 
 /** What the job has found, and how it was checked. */
-async function showMedium({ client, printer }: Call, job: JobAnswer): Promise<void> {
+async function showMedium({ client, printer }: Invocation, job: JobAnswer): Promise<void> {
   if (printer.json) return printer.document(job.raw);
   const sha256 = textIn(mediumOf(job) ?? {}, "sha256");
   if (sha256 === undefined) return;
@@ -335,6 +280,6 @@ function mediumOf({ raw }: JobAnswer): JsonObject | undefined {
 /** @see docs/media.md */
 export const MEDIA: Noun = {
   kind: "verbs",
-  summary: "fetch, list, verify and remove the files that machines boot from",
+  summary: "download, list, verify and remove installation media",
   verbs: { add: ADD, list: LIST, verify: VERIFY, rm: RM },
 };

@@ -8,8 +8,7 @@ import { systemNow } from "../domain/instant.ts";
 import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
 import { openLogBudget } from "../metrics/log_budget.ts";
 import { openServiceNotice } from "../service/notice.ts";
-import type { Call, Noun } from "./kit/command.ts";
-import { EXIT, type ExitCode } from "./kit/exit_code.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./serve_flags.ts";
 import type { Terminal } from "./kit/terminal.ts";
 import { pause } from "../program/loop.ts";
@@ -34,7 +33,7 @@ export const SERVE: Noun = {
   },
 };
 
-async function serve(call: Call): Promise<ExitCode> {
+async function serve(call: Invocation): Promise<ExitCode> {
   const config = await loadConfig(configSources(call));
   const leftOut = { caller: 0, budget: 0, reader: 0 };
   const stream = openLogStream({
@@ -96,7 +95,7 @@ const FLUSH_MS = 500;
  * the beginning: one that came during the start would end the process.
  */
 function reloadOnHangup(
-  call: Call,
+  call: Invocation,
   started: Promise<RunningAgent>,
   logging: LogOptions,
   log: Log,

@@ -4,7 +4,7 @@ import { SETTINGS, variableOf } from "../config/config.ts";
 import type { Definition } from "../config/definition.ts";
 import { type ConfigSources, type FlagValue, TABLES } from "../config/sources.ts";
 import type { Flag } from "./kit/arguments.ts";
-import type { Call } from "./kit/command.ts";
+import type { Invocation } from "./kit/command.ts";
 
 const DEFINITIONS: readonly Definition<unknown>[] = [
   ...Object.values(SETTINGS),
@@ -46,7 +46,7 @@ function defaultText(value: unknown): string {
 }
 
 /** Where the configuration of this command line is read from. */
-export function configSources({ args, terminal }: Call): Omit<ConfigSources, "file"> {
+export function configSources({ args, terminal }: Invocation): Omit<ConfigSources, "file"> {
   const flags: Record<string, FlagValue> = {};
   for (const { name, placeholder, many } of configFlags()) {
     if (!args.has(name)) continue;

@@ -3,8 +3,7 @@
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { numberIn, readObject, textIn } from "./kit/answer.ts";
 import { addressText } from "./kit/api_call.ts";
-import type { Call, Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import { EXIT, type Invocation, type Noun } from "./kit/command.ts";
 import { indexPairs } from "./image_sync.ts";
 import { printable } from "./kit/terminal.ts";
 
@@ -14,7 +13,7 @@ const PATHS = { ping: "/ping", stats: "/stats", index: "/agent/v1/index" } as co
 export const STATUS: Noun = {
   kind: "command",
   command: {
-    summary: "tell whether the agent is there and what it does",
+    summary: "show whether the agent runs and what it does",
     operands: "",
     operandsMin: 0,
     operandsMax: 0,
@@ -38,7 +37,10 @@ export const STATUS: Noun = {
   },
 };
 
-function show({ client, printer, terminal }: Call, answers: Record<string, JsonObject>): void {
+function show(
+  { client, printer, terminal }: Invocation,
+  answers: Record<string, JsonObject>,
+): void {
   const ping = answers.ping ?? {};
   const jobs = total(answers.stats ?? {});
   const words = ["queued", "running", "waiting", "failed"].map((name) =>

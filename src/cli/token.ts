@@ -1,4 +1,4 @@
-// `zonewright token`: who may call an agent that wants to know. The commands work on the state folder of
+// `zonewright token`: who may call an agent that requires tokens. The commands work on the state folder of
 // this machine, whether the agent runs or not; a running one knows of a change within a second.
 
 import { loadConfig } from "../config/sources.ts";
@@ -8,8 +8,7 @@ import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from ".
 import { type ActAs, asOwnerOf } from "../state/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
 import { type Flag, usageError } from "./kit/arguments.ts";
-import type { Call, Command, Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "./kit/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
@@ -17,13 +16,13 @@ const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
 );
 
 /** The file of the tokens, and as whom it is read and changed. */
-async function tokenFileOf(call: Call): Promise<{ path: string; asOwner: ActAs }> {
+async function tokenFileOf(call: Invocation): Promise<{ path: string; asOwner: ActAs }> {
   const stateDir = (await loadConfig(configSources(call))).state_dir.value;
   return { path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };
 }
 
 async function changeTokens(
-  call: Call,
+  call: Invocation,
   change: (tokens: readonly Token[]) => readonly Token[],
 ): Promise<void> {
   const { path, asOwner } = await tokenFileOf(call);
@@ -31,22 +30,22 @@ async function changeTokens(
 }
 
 const CREATE: Command = {
-  summary: "make a token and print it, once",
+  summary: "create a token and print it once",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
   examples: [
     ["token create --name backup --scope read > token", "GET only, and no secrets"],
-    ["token create --name deploy --scope admin > token", "everything: as good as root"],
+    ["token create --name deploy --scope admin > token", "everything: equivalent to root"],
   ],
   flags: [
-    { name: "name", placeholder: "NAME", help: "what the audit log calls it" },
-    { name: "scope", placeholder: "read|admin", help: "what it is good for" },
+    { name: "name", placeholder: "NAME", help: "its name in the audit log" },
+    { name: "scope", placeholder: "read|admin", help: "what it may do" },
     ...PLACE_FLAGS,
   ],
   notes: [
     "Keep the output in a file of mode 0600 and name it with --token-file or ZONEWRIGHT_TOKEN_FILE.\n" +
-    "Only a digest is kept here: a token that is lost is revoked and made anew.",
+    "Only its digest is kept here: revoke a lost token and create a new one.",
   ],
   shared: "output",
   async run(call) {
@@ -61,7 +60,7 @@ const CREATE: Command = {
     const created_at = systemNow();
     await changeTokens(call, (tokens) => {
       if (tokens.some((one) => one.name === name)) {
-        throw new AgentError("conflict", `Cannot make token ${name}: there is one of this name`);
+        throw new AgentError("conflict", `Cannot create token ${name}: it already exists`);
       }
       return [...tokens, { name, scope, sha256, created_at }];
     });
@@ -81,7 +80,7 @@ const LIST: Command = {
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["token list", "whom the agent knows"]],
+  examples: [["token list", "every known token"]],
   flags: PLACE_FLAGS,
   shared: "output",
   async run(call) {
@@ -100,7 +99,7 @@ const LIST: Command = {
 };
 
 const REVOKE: Command = {
-  summary: "make a token worthless",
+  summary: "revoke a token",
   operands: "NAME",
   operandsMin: 1,
   operandsMax: 1,
@@ -112,7 +111,7 @@ const REVOKE: Command = {
     await changeTokens(call, (tokens) => {
       const left = tokens.filter((one) => one.name !== name);
       if (left.length < tokens.length) return left;
-      throw new AgentError("not_found", `Cannot revoke token ${name}: there is none of this name`);
+      throw new AgentError("not_found", `Cannot revoke token ${name}: it does not exist`);
     });
     if (call.printer.json) call.printer.document({ revoked: name });
     else call.printer.data(`revoked ${name}`);
@@ -123,6 +122,6 @@ const REVOKE: Command = {
 /** `zonewright token`. */
 export const TOKEN: Noun = {
   kind: "verbs",
-  summary: "make, list and revoke the tokens by which callers are known",
+  summary: "create, list and revoke the tokens of callers",
   verbs: { create: CREATE, list: LIST, revoke: REVOKE },
 };

@@ -3,8 +3,7 @@
 import { SCHEMA_VERSION } from "../state/state_dir.ts";
 import { selfCommand } from "../program/executable.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../program/version.ts";
-import type { Noun } from "./kit/command.ts";
-import { EXIT } from "./kit/exit_code.ts";
+import { EXIT, type Noun } from "./kit/command.ts";
 
 async function sqliteVersion(): Promise<string> {
   const { Database } = await import("@db/sqlite");
@@ -21,7 +20,7 @@ async function sqliteVersion(): Promise<string> {
 export const VERSION_NOUN: Noun = {
   kind: "command",
   command: {
-    summary: "print the version of this program and of what it is made of",
+    summary: "print the versions of this program and its parts",
     operands: "",
     operandsMin: 0,
     operandsMax: 0,

@@ -34,8 +34,6 @@ export const ACCOUNTS = {
   callbacks: 16 * MIB,
   /** Stored texts on their way to callers. */
   answers: 48 * MIB,
-  /** Documents of the index: those that are kept ready, and those that a caller still reads. */
-  documents: 96 * MIB,
 } as const;
 
 /** What memory is held for. */

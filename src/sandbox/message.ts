@@ -155,7 +155,7 @@ function callArguments(
   return value;
 }
 
-/** Fields that cannot be kept are replaced by a note. */
+/** Fields that cannot be kept are told of in their place. */
 function logFields(
   message: JsonObject,
   { logCharsMax }: TaskLimits,

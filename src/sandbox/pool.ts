@@ -22,10 +22,9 @@ import {
   withoutWords,
 } from "./command.ts";
 import { openWords } from "./wall_checks.ts";
-import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
+import { type GuestDoor, openGuestDoor } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
-import { START_DEADLINE_MS } from "./process_output.ts";
 import { GuestQueue } from "./queue.ts";
 import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
 import { LargeMessageTurns } from "./message.ts";
@@ -69,7 +68,7 @@ export interface PoolOptions {
 /** Guests, lent out one execution at a time. */
 export interface GuestPool {
   /**
-   * A guest for the caller alone until `release`, which has served this workflow only and never serves another
+   * A guest of one's own until `release`, which has served this workflow only and never serves another
    * one. Waits while all are busy or being started.
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
@@ -91,7 +90,7 @@ export interface GuestPool {
 /** Guests by what they do; `started` and `given_up` only grow. */
 export interface GuestCounts {
   readonly starting: number;
-  /** Ready, and of no workflow yet. */
+  /** Ready, and nobody's. */
   readonly spare: number;
   /** Without a task, waiting for the next one of their workflows. */
   readonly warm: number;
@@ -103,6 +102,8 @@ export interface GuestCounts {
 
 /** A start costs as much as a hundred executions. */
 const RUNS_PER_GUEST_MAX = 5000;
+/** Time for a new guest to report that it is ready, milliseconds. */
+const START_DEADLINE_MS = 30_000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
 /** Failed starts in a row after which waiting tasks are refused instead of kept waiting. */
@@ -110,7 +111,7 @@ const START_FAILURES_MAX = 3;
 
 /**
  * Opens a pool; its guests start in the background, and the first tasks wait for them.
- * @throws {AgentError} `invalid_argument` when another user is given but the agent is not root
+ * @throws {AgentError} `invalid_argument` when another user is wanted but the agent is not root
  */
 export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const root = Deno.uid() === 0;
@@ -124,7 +125,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const place = { tools, root, slots, limits };
   const command = guestCommand(self, user === undefined ? place : { ...place, user });
   const memory = new MemoryWatch(tools.cat, options.log);
-  const pool = new Pool(options, command, await openGuestEntrance(options), memory);
+  const pool = new Pool(options, command, await openGuestDoor(options), memory);
   pool.fill();
   return pool;
 }
@@ -140,7 +141,7 @@ class Pool implements GuestPool {
   readonly #turns: LargeMessageTurns;
   readonly #options: PoolOptions;
   readonly #command: GuestCommand;
-  readonly #entrance: GuestEntrance;
+  readonly #door: GuestDoor;
   readonly #memory: MemoryWatch;
   readonly #renewal: IdleRenewal;
   #started = 0;
@@ -149,18 +150,13 @@ class Pool implements GuestPool {
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  constructor(
-    options: PoolOptions,
-    command: GuestCommand,
-    entrance: GuestEntrance,
-    memory: MemoryWatch,
-  ) {
+  constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor, memory: MemoryWatch) {
     this.#options = options;
     this.#turns = new LargeMessageTurns(options.budget);
     this.limits = command.limits;
     this.checkSource = options.checkSource;
     this.#command = command;
-    this.#entrance = entrance;
+    this.#door = door;
     this.#memory = memory;
     this.#renewal = new IdleRenewal(
       this.#idle,
@@ -223,7 +219,7 @@ class Pool implements GuestPool {
     this.#renewal.close();
     this.#waiting.refuse(closedError());
     for (const guest of this.#guests) guest.kill("was ended with its pool");
-    await this.#entrance.close();
+    await this.#door.close();
     await Promise.all(this.#unreaped);
   }
 
@@ -302,7 +298,7 @@ class Pool implements GuestPool {
     try {
       guest = new GuestProcess(
         this.#command,
-        this.#entrance.path,
+        this.#door.path,
         token,
         this.#options.log,
         this.#turns,
@@ -325,7 +321,7 @@ class Pool implements GuestPool {
       () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
       START_DEADLINE_MS,
     );
-    this.#entrance.expect(token, guest);
+    this.#door.expect(token, guest);
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
@@ -338,7 +334,7 @@ class Pool implements GuestPool {
       },
       lost: ({ words }) => {
         clearTimeout(late);
-        this.#entrance.forget(token);
+        this.#door.forget(token);
         this.#starting.delete(guest);
         this.#guests.delete(guest);
         if (!this.#closed) this.#failed(`its process ${words}`);

@@ -122,10 +122,10 @@ function converse(
     Math.min(run.timeoutMs, TIMEOUT_MS_MAX),
   );
   signal.addEventListener("abort", abort, { once: true });
-  const over = (final: TaskOutcome) => {
+  const over = (told: TaskOutcome) => {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
-    resolve(final);
+    resolve(told);
   };
   guest.listen({
     message: (message): Promise<void> | void => {

@@ -150,7 +150,7 @@ async function stopKnown(
       return { known: false, stopped: [] };
     case "foreign": {
       const message = `Cannot uninstall ${SERVICE_NAME[manager]}: it comes from ` +
-        `${known.definition}, which was not written by zonewright install`;
+        `${known.definition}, which zonewright install did not write`;
       throw new AgentError("conflict", message);
     }
     case "service": {
@@ -169,7 +169,7 @@ async function allBelow(root: string | undefined, paths: ServicePaths): Promise<
   }
 }
 
-/** A missing right is told as what it is: nearly always the missing `sudo`. */
+/** Names a missing right: nearly always the missing `sudo`. */
 async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -178,8 +178,8 @@ async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
     const denied = error instanceof Deno.errors.PermissionDenied;
     const full = /no space/i.test(messageOf(error));
     const code = denied ? "forbidden" : full ? "storage_full" : "conflict";
-    const message = `Cannot change ${path} and its companions: ${messageOf(error)}` +
-      (denied ? ": expected root" : "");
+    const message = `Cannot change ${path} or the files beside it: ${messageOf(error)}` +
+      (denied ? ": run as root" : "");
     throw new AgentError(code, message, { cause: error });
   }
 }
@@ -209,12 +209,12 @@ ${host}
 }
 
 // The files of an installed agent: put in their places by a rename, so that none is ever there by
-// half, and told from what somebody else has put there.
+// half, and distinguished from what others put there.
 
 const PROGRAM_MODE = 0o755;
 /** Of folders that hold nothing but names. */
 const FOLDER_MODE = 0o755;
-/** By this a definition is told from one that a package or an administrator wrote. */
+/** Distinguishes our definition from one that a package or an administrator wrote. */
 const MARK = "Written by zonewright install";
 /** Definitions are short; more of a file is not looked at. */
 const MARK_BYTES = 4096;
@@ -239,7 +239,7 @@ async function makeFolder(path: string, mode: number): Promise<void> {
   if (await exists(path)) {
     // A link to a folder is one.
     if (await Deno.stat(path).then(({ isDirectory }) => isDirectory, () => false)) return;
-    throw new AgentError("conflict", `Cannot use ${path}: it is no folder`);
+    throw new AgentError("conflict", `Cannot use ${path}: it is not a folder`);
   }
   await makeFolder(dirname(path), FOLDER_MODE);
   await Deno.mkdir(path, { mode });
@@ -337,8 +337,7 @@ export async function exists(path: string): Promise<boolean> {
 async function hasOwnDefinition(path: string): Promise<boolean> {
   if (!await exists(path)) return false;
   if ((await Deno.lstat(path)).isFile && (await headOf(path)).includes(MARK)) return true;
-  const message =
-    `Cannot touch ${path}: it was not written by zonewright install: remove it yourself`;
+  const message = `Cannot touch ${path}: zonewright install did not write it; remove it yourself`;
   throw new AgentError("conflict", message);
 }
 

@@ -1,11 +1,11 @@
-// What the agent tells systemd, as sd_notify(3) does: that it is ready, that it is alive, that it
-// stops. A datagram to the socket that systemd names; SMF wants no such thing.
+// Notifies systemd, as sd_notify(3) does, that the agent is ready, alive or stopping: a datagram to the
+// socket that systemd names. SMF has no such protocol.
 
 import { join } from "@std/path";
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 
-/** Tells the service manager of the agent's life. */
+/** Notifies the service manager. */
 export interface ServiceNotice {
   /** It answers. From now on signs of life are sent where systemd watches for them. */
   ready(urls: readonly string[]): Promise<void>;
@@ -41,7 +41,7 @@ export function openServiceNotice(
       timer = setInterval(sign, watchdogMs / SIGNS_PER_WATCHDOG);
       Deno.unrefTimer(timer);
     },
-    stopping: () => socket.send("STOPPING=1\nSTATUS=Letting running tasks finish"),
+    stopping: () => socket.send("STOPPING=1\nSTATUS=Finishing running tasks"),
     close() {
       clearInterval(timer);
       socket.close();
@@ -77,13 +77,13 @@ function openSender(
         try {
           await socket.send(new TextEncoder().encode(text), { transport: "unixpacket", path });
         } catch (error) {
-          log.warn("service manager not told", { error: messageOf(error) });
+          log.warn("service manager not notified", { error: messageOf(error) });
         }
       },
       close: () => socket.close(),
     };
   } catch (error) {
-    log.warn("service manager not told", { error: messageOf(error) });
+    log.warn("service manager not notified", { error: messageOf(error) });
     return undefined;
   } finally {
     // Only its name was needed, to open it.

@@ -18,7 +18,7 @@ export interface ServicePaths {
 
 /**
  * The file system hierarchy of Linux, and what is kept over a reboot of a SmartOS global zone, where
- * `/etc` and `/usr` are made anew at every boot and `/opt/custom/smf` is imported.
+ * every boot recreates `/etc` and `/usr` and `/opt/custom/smf` is imported.
  * @see smartos: "Persistent services", hier(7)
  */
 export const SERVICE_PATHS: Readonly<Record<ServiceManager, ServicePaths>> = {

@@ -1,5 +1,5 @@
-// The unit that systemd reads. The agent tells systemd itself when it is ready and that it is alive
-// (service_notice.ts), and systemd takes from it whatever it does not need.
+// The unit that systemd reads. The agent notifies systemd that it is ready and alive (notice.ts); the
+// unit takes from it every privilege that it does not need.
 
 import type { ServicePaths } from "./paths.ts";
 
@@ -25,7 +25,7 @@ const OF_ROOT = [
  */
 const OF_A_USER = ["", "yes"];
 
-/** What holds whoever the agent is; MemoryDenyWriteExecute stays off, since V8 makes code. */
+/** What applies to any user; MemoryDenyWriteExecute stays off, since V8 makes code. */
 const HARDENING = `NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes

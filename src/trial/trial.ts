@@ -102,7 +102,7 @@ async function startTrial(
   opened: Ground["opened"],
 ): Promise<Trial> {
   const config = await configOf(options, folder);
-  const ground = await withDecoders({
+  const context = await withDecoders({
     // It has ended before anybody could change its mind.
     follow: () => {},
     config,
@@ -116,13 +116,13 @@ async function startTrial(
   const job = newJob(options, config);
   const store = await openSqliteStore(":memory:");
   opened("store", () => store.close());
-  const host = await openTrialHost(ground, folder, options.hostState);
-  const mirror = openTrialIndex(ground, store, folder);
+  const host = await openTrialHost(context, folder, options.hostState);
+  const mirror = openTrialIndex(context, store, folder);
   const bell = new Bell();
   const { transport, vmadm } = host;
   const rooms = { store, transport, vmadm, mirror, changed: () => bell.ring() };
   const state = { path: folder, runner_id: randomUuid<RunnerId>(), release: () => {} };
-  const runner = await openRunner(ground, rooms, state);
+  const runner = await openRunner(context, rooms, state);
   opened("runner", () => runner.stop(0));
   await store.jobs.create(job);
   runner.wake();
@@ -140,7 +140,7 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
   for (const path of config.media_dirs.value) {
     const there = await Deno.stat(path).catch(() => undefined);
     if (there?.isDirectory) continue;
-    const message = `Cannot use the media folder ${JSON.stringify(path)}: there is no such folder`;
+    const message = `Cannot use the media folder ${JSON.stringify(path)}: it does not exist`;
     throw invalidArgument("media-dir", message);
   }
   return config;
@@ -152,7 +152,9 @@ function newJob({ workflow, params, target }: TrialOptions, config: Config): New
   const request = parseJobRequest(body, httpLimits(config));
   const reserved = Object.keys(params).find((name) => !Object.hasOwn(request.params, name));
   if (reserved !== undefined) {
-    const message = `Cannot use ${JSON.stringify(reserved)} as a parameter: POST /jobs reads it`;
+    const message = `Cannot use ${
+      JSON.stringify(reserved)
+    } as a parameter: it is a field of POST /jobs`;
     throw invalidArgument(reserved, message);
   }
   if (workflow.chain.length === 0) {
@@ -179,7 +181,7 @@ interface Parts {
 }
 
 function openLooks({ uuid, config, store, host, runner, bell }: Parts): Trial {
-  const gone = () => new AgentError("internal", "Cannot look at the job: it is gone");
+  const gone = () => new AgentError("internal", "Cannot read the job: it is gone");
   return {
     async look() {
       const job = await store.jobs.get(uuid);
@@ -230,7 +232,7 @@ function withoutTaskLines(log: Log): Log {
 
 /** A mirror that is opened by its first call and synced by the first that needs the index. */
 function openTrialIndex(
-  ground: Ground,
+  context: Ground,
   store: Pick<Store, "index" | "media" | "images">,
   folder: string,
 ): Mirror {
@@ -239,16 +241,16 @@ function openTrialIndex(
   const closing = new AbortController();
   let opening: Promise<Mirror> | undefined;
   let syncing: Promise<Mirror> | undefined;
-  const mirror = () => opening ??= openIndex({ ...ground, opened }, store, folder);
+  const mirror = () => opening ??= openIndex({ ...context, opened }, store, folder);
   const synced = () => syncing ??= mirror().then((open) => syncedIndex(open, closing.signal));
   // Named now, so that it is closed after the runner, whose tasks work with it.
-  ground.opened("index", async () => {
+  context.opened("index", async () => {
     closing.abort();
     await Promise.allSettled([opening, syncing]);
     for (const close of closers.reverse()) await close();
   });
   return {
-    upstream: ground.config.index.value,
+    upstream: context.config.index.value,
     syncing: false,
     progress: null,
     generation: 0,
@@ -273,6 +275,6 @@ function openTrialIndex(
 async function syncedIndex(mirror: Mirror, signal: AbortSignal): Promise<Mirror> {
   const { outcome, problems } = await mirror.sync({ signal });
   if (outcome !== "failed") return mirror;
-  const why = problems[0]?.message ?? "no reason is known";
+  const why = problems[0]?.message ?? "unknown reason";
   throw new AgentError("upstream", `Cannot sync the index ${mirror.upstream}: ${why}`);
 }

@@ -43,7 +43,7 @@ Deno.test("job run exits 6 when an unfinished job has the same target and params
     assertEquals(code, 6);
     assertStringIncludes(err(), "zonewright: Cannot create a job");
     const [listed] = await agent.store.jobs.list({});
-    assertStringIncludes(err(), `hint: zonewright job get ${listed?.job.uuid}  shows that job\n`);
+    assertStringIncludes(err(), `hint: zonewright job get ${listed?.job.uuid}  shows it\n`);
   }));
 
 Deno.test("job run names the nearest workflow for an unknown one", () =>
@@ -101,7 +101,7 @@ Deno.test("job list tells how many jobs its limit hides", () =>
   withHttpAgent(async (agent) => {
     for (let count = 0; count < 3; count++) await newJob(agent);
     const { err } = await said(agent, ["job", "list", "--limit", "1"]);
-    assertEquals(err(), "2 older jobs are not shown, see --limit\n");
+    assertEquals(err(), "2 older jobs are not shown; see --limit\n");
   }));
 
 Deno.test("job list exits 2 for a state that there is none of", () =>
@@ -140,7 +140,7 @@ Deno.test("job cancel cancels once and exits 6 the second time", () =>
     assertStringIncludes(second.err(), 'execution is "canceled"');
     assertStringIncludes(
       second.err(),
-      `hint: the job is final; zonewright job retry ${uuid} makes it anew\n`,
+      `hint: the job is final; zonewright job retry ${uuid} creates it again\n`,
     );
   }));
 
@@ -212,7 +212,7 @@ Deno.test("a file that is missing or no JSON object is named", () =>
   withHttpAgent(async (agent) => {
     const missing = await said(agent, ["workflow", "create", "-f", "none.json"], { cwd: "/" });
     assertEquals(missing.code, 4);
-    assertStringIncludes(missing.err(), 'Cannot read "none.json": there is no such file');
+    assertStringIncludes(missing.err(), 'Cannot read "none.json": it does not exist');
     const broken = await said(agent, ["workflow", "create", "-f", "-"], { input: "{" });
     assertEquals(broken.code, 2);
     assertStringIncludes(broken.err(), "standard input is not JSON");

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { EXIT, exitCodeOf } from "../../src/cli/kit/exit_code.ts";
+import { EXIT, exitCodeOf } from "../../src/cli/kit/command.ts";
 import { openScreen, screenFor } from "./screen.ts";
 
 /** A port on which nobody listens. */
@@ -73,7 +73,7 @@ Deno.test("an agent that does not answer exits 3 and tells how to start one", as
   assertEquals(
     err,
     `zonewright: Cannot reach the agent at ${url}: connection refused\n` +
-      "hint: start an agent with zonewright serve --dev, or name yours with --url or --socket\n",
+      "hint: start an agent with zonewright serve --dev, or give its address with --url or --socket\n",
   );
 });
 
@@ -130,7 +130,7 @@ Deno.test("an address that is none, or two of them, exit 2", async () => {
     assertEquals((await failure("status", "--url", url)).code, 2, url);
   }
   const { err } = await failure("status", "--url", "http://a", "--socket", "/s");
-  assertStringIncludes(err, "--url and --socket name two agents");
+  assertStringIncludes(err, "--url and --socket are both given");
 });
 
 Deno.test("flags beat the environment, and there a socket beats a URL", async () => {

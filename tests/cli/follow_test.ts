@@ -119,7 +119,7 @@ Deno.test("--follow exits 5 and says which task failed with what", () =>
       job.screen.err(),
       `zonewright: Job ${job.uuid} failed in place: no space\n` +
         `hint: zonewright job get ${job.uuid} --json\n` +
-        `hint: zonewright job retry ${job.uuid}  to make it anew\n`,
+        `hint: zonewright job retry ${job.uuid}  to create it again\n`,
     );
   }));
 
@@ -176,7 +176,7 @@ Deno.test("Ctrl-C exits 130, tells how to go on, and leaves the job alone", () =
     await job.sees("queued, waiting for a slot\n");
     job.screen.interrupt();
     assertEquals(await job.ended, 130);
-    assertStringIncludes(job.screen.err(), `Stopped watching job ${job.uuid}: it goes on`);
+    assertStringIncludes(job.screen.err(), `Stopped watching job ${job.uuid}: it continues`);
     assertStringIncludes(job.screen.err(), `hint: zonewright job cancel ${job.uuid}`);
     assertEquals((await job.agent.store.jobs.get(job.uuid))?.execution, "queued");
   }));

@@ -145,13 +145,13 @@ Deno.test("--follow says once that the agent is away, however long that takes", 
   await withServer(answer, async (url) => {
     const screen = screenFor(url);
     assertEquals(await screen.run("job", "wait", UUID), 0);
-    assertEquals(screen.err(), "the agent does not answer, trying again\n");
+    assertEquals(screen.err(), "the agent does not answer; trying again\n");
   });
 });
 
-Deno.test("a name that is too long to ask for exits 2, and is not repeated", async () => {
+Deno.test("a name that is too long exits 2, and is not repeated", async () => {
   const screen = screenFor("http://127.0.0.1:1");
   assertEquals(await screen.run("job", "run", "a".repeat(100_000)), 2);
-  assertStringIncludes(screen.err(), "over 16384 characters is too long to ask for\n");
+  assertStringIncludes(screen.err(), "over 16384 characters is too long\n");
   assert(screen.err().length < 300);
 });

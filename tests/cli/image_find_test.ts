@@ -40,7 +40,7 @@ Deno.test("image find --json is one page of the search, whatever it took to read
     const { out, err } = await said("image", "find", "--limit", "2", "--json");
     const page = JSON.parse(out());
     assertEquals([page.images.length, typeof page.next], [2, "string"]);
-    assertMatch(err(), /^\d+ more are not shown, see --limit\n$/);
+    assertMatch(err(), /^\d+ more are not shown; see --limit\n$/);
     const whole = JSON.parse((await said("image", "find", "--limit", "2000", "--json")).out());
     assertEquals(whole.next, null);
     assertEquals(whole.images.slice(0, 2), page.images);

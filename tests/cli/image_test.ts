@@ -137,7 +137,7 @@ Deno.test("image sync starts a sync, and with --wait tells what it did and what 
   assertEquals(
     err(),
     "zonewright: v1/distros/a/index.json: expected an object\\x1b[2J\n" +
-      "zonewright: v1/distros/b/index.json $.id: must not be empty; the last good one stays\n",
+      "zonewright: v1/distros/b/index.json $.id: must not be empty; the previous one stays\n",
   );
 });
 

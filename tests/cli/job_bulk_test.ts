@@ -24,7 +24,7 @@ Deno.test("job cancel of many asks on a terminal, tells how many, and cancels af
       assertEquals([no.code, no.out()], [1, ""], answer);
       assertEquals(
         no.err(),
-        'Cancel 2 jobs with name "hello"? [y/N] nothing was changed\n',
+        'Cancel 2 jobs with name "hello"? [y/N] nothing changed\n',
       );
     }
     assertEquals(await executions(agent, meant), ["queued", "queued"]);
@@ -46,7 +46,7 @@ Deno.test("job cancel of many wants --yes where nobody can be asked", () =>
     assertEquals([unasked.code, unasked.out()], [2, ""]);
     assertStringIncludes(
       unasked.err(),
-      '--yes is missing: there is no terminal to ask on whether to cancel 1 job with execution "queued", ' +
+      '--yes is missing: there is no terminal to ask whether to cancel 1 job with execution "queued", ' +
         'param zone="a"\n',
     );
     assertEquals(await executions(agent, [uuid]), ["queued"]);
@@ -56,7 +56,7 @@ Deno.test("job cancel of many wants --yes where nobody can be asked", () =>
     assertEquals(await executions(agent, [uuid]), ["canceled"]);
   }));
 
-Deno.test("job cancel and job retry of many say when no job fits, and ask nothing", () =>
+Deno.test("job cancel and job retry of many say when no job matches, and ask nothing", () =>
   withHttpAgent(async (agent) => {
     await newWorkflow(agent, { name: "hello" });
     for (const verb of ["cancel", "retry"]) {
@@ -65,7 +65,7 @@ Deno.test("job cancel and job retry of many say when no job fits, and ask nothin
         assertEquals([none.code, none.out()], [0, ""]);
         assertEquals(
           none.err(),
-          'no job fits\nno workflow has the name "helo": did you mean "hello"?\n',
+          'no job matches\nno workflow has the name "helo": did you mean "hello"?\n',
         );
       }
     }
@@ -89,7 +89,7 @@ Deno.test("job retry of many leaves alone what was made anew before, and counts 
       olds.map((job) => job?.props.prev_attempt).sort(),
       [failed, canceled].sort(),
     );
-    assertStringIncludes((await said(agent, [...line, "--yes"])).err(), "no job fits\n");
+    assertStringIncludes((await said(agent, [...line, "--yes"])).err(), "no job matches\n");
   }));
 
 Deno.test("job retry of many tells what was refused and why, and exits 6", () =>
@@ -122,7 +122,7 @@ Deno.test("--limit bounds a change of many, and says that more are left", () =>
     const done = await said(agent, line, { isTerminal: true, answer: "y" });
     assertEquals(done.code, 0);
     assertStringIncludes(done.err(), 'Cancel 2 jobs with execution "queued"? ');
-    assertStringIncludes(done.err(), "2 canceled, more are left that fit\n");
+    assertStringIncludes(done.err(), "2 canceled, more jobs match\n");
     const left = (await executions(agent, uuids)).filter((execution) => execution === "queued");
     assertEquals(left.length, 1);
   }));
@@ -139,18 +139,18 @@ Deno.test("a param whose name the list knows otherwise is filtered by, and the c
 
 Deno.test("what is no clear choice of jobs exits 2 before anything is called", async () => {
   const refused: [string[], string][] = [
-    [["cancel"], "expected a job, or the flags that choose jobs"],
-    [["cancel", "--yes"], "expected a job, or the flags that choose jobs"],
-    [["retry", "--limit", "3"], "expected a job, or the flags that choose jobs"],
-    [["cancel", "x", "--target", "t"], "both a job and --target are given"],
-    [["retry", "x", "--limit", "3"], "both a job and --limit are given"],
+    [["cancel"], "expected a job, or filters such as"],
+    [["cancel", "--yes"], "expected a job, or filters such as"],
+    [["retry", "--limit", "3"], "expected a job, or filters such as"],
+    [["cancel", "x", "--target", "t"], "a job and the filter --target are both given"],
+    [["retry", "x", "--limit", "3"], "a job and the filter --limit are both given"],
     [["retry", "--target", "t", "--from", "copy"], "--from is for one job"],
     [["retry", "--target", "t", "--wait"], "--wait is for one job"],
     [["retry", "--target", "t", "--timeout", "9s"], "--timeout is for one job"],
     [["retry", "--execution", "running"], "expected --execution failed or canceled"],
     [["cancel", "--execution", "success"], "expected --execution queued or running or waiting"],
     [["cancel", "--execution", "done"], 'Cannot filter by execution "done"'],
-    [["cancel", "a", "b"], "is too much for job cancel"],
+    [["cancel", "a", "b"], "is one operand too many for job cancel"],
   ];
   for (const [words, why] of refused) {
     const screen = openScreen({ env: { ZONEWRIGHT_URL: "http://127.0.0.1:1" } });
@@ -221,7 +221,7 @@ Deno.test("rounds end where nothing is changed any more, and at the limit", asyn
   ], async (url, bodies) => {
     const screen = screenFor(url, options);
     assertEquals(await screen.run("job", "retry", "--until", NOW, "--yes"), 6);
-    assertStringIncludes(screen.err(), "1 retried, 1 refused, more are left that fit\n");
+    assertStringIncludes(screen.err(), "1 retried, 1 refused, more jobs match\n");
     assertEquals(bodies.length, 2);
   });
   await inRounds([

@@ -93,7 +93,7 @@ Deno.test("job list refuses times, limits and params that are none", () =>
       [["--limit", "all"], '--limit "all" is not a number'],
       [["-p", "zone"], '--param "zone" is neither K=V nor K:=JSON'],
       [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
-      [["-p", "name=a"], '"name" is a word of the list itself'],
+      [["-p", "name=a"], '"name" is a key of the list itself'],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],
     ];
     for (const [flags, why] of refused) {
@@ -117,7 +117,7 @@ Deno.test("job list and job show tell why a job does not run, and when it will",
     assertMatch(row(running), / running +- /);
     assertMatch(row(ready), / queued +slot /);
     const shown = async (uuid: string) => (await said(agent, ["job", "show", uuid])).out();
-    assertMatch(await shown(later), /^reason +scheduled: its time has not come$/m);
+    assertMatch(await shown(later), /^reason +scheduled for later$/m);
     const next = instantAfter(agent.clock.now, 600_000);
     assertStringIncludes(await shown(later), `${next} (in 8 m)\n`);
     assertMatch(await shown(waiting), /^reason +waiting for zonewright job resume$/m);

@@ -85,7 +85,7 @@ Deno.test("job retry refuses a job that has not ended, and one that was made ane
     const next = (await said(agent, ["job", "retry", canceled])).out().trim();
     const twice = await said(agent, ["job", "retry", canceled]);
     assertEquals([twice.code, twice.out()], [6, ""]);
-    assertStringIncludes(twice.err(), `hint: zonewright job get ${next}  shows that job\n`);
+    assertStringIncludes(twice.err(), `hint: zonewright job get ${next}  shows it\n`);
     assertEquals((await said(agent, ["job", "retry", "nothing"])).code, 4);
   }));
 
@@ -97,7 +97,7 @@ Deno.test("job retry points at the job that has the target", () =>
     const holder = await newJob(agent, { workflow, target: "/t" });
     const { code, err } = await said(agent, ["job", "retry", old]);
     assertEquals(code, 6);
-    assertStringIncludes(err(), `hint: zonewright job get ${holder}  shows that job\n`);
+    assertStringIncludes(err(), `hint: zonewright job get ${holder}  shows it\n`);
   }));
 
 Deno.test("job retry --wait stays with the new job and exits as it ended", () =>

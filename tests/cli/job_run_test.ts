@@ -13,7 +13,7 @@ Deno.test("job run --idempotency-key finds the job of the same request, and says
     assertEquals([first.code, first.err()], [0, ""]);
     const again = await said(agent, line);
     assertEquals([again.code, again.out()], [0, first.out()]);
-    assertEquals(again.err(), `job ${first.out().trim()} was made by the same request before\n`);
+    assertEquals(again.err(), `job ${first.out().trim()} was created by the same request before\n`);
     assertEquals(await agent.store.jobs.count({}), 1);
   }));
 
@@ -25,7 +25,7 @@ Deno.test("job run exits 6 for the key of another request, and points at its job
     const other = await said(agent, [...line, "-p", "a=1"]);
     assertEquals([other.code, other.out()], [6, ""]);
     const uuid = first.out().trim();
-    assertStringIncludes(other.err(), `hint: zonewright job get ${uuid}  shows that job\n`);
+    assertStringIncludes(other.err(), `hint: zonewright job get ${uuid}  shows it\n`);
   }));
 
 Deno.test("job run refuses a key that no header can hold before it calls", () =>
@@ -46,7 +46,7 @@ Deno.test("job run --locks keeps other jobs off the targets, and the refusal nam
     assertEquals(locks, "^/vm/");
     const refused = await said(agent, ["job", "run", workflow, "--target", "/vm/1"]);
     assertEquals(refused.code, 6);
-    assertStringIncludes(refused.err(), `hint: zonewright job get ${uuid}  shows that job\n`);
+    assertStringIncludes(refused.err(), `hint: zonewright job get ${uuid}  shows it\n`);
     assertEquals((await said(agent, ["job", "run", workflow, "--target", "/host"])).code, 0);
     const broken = await said(agent, ["job", "run", workflow, "--locks", "("]);
     assertEquals(broken.code, 2);

@@ -77,10 +77,10 @@ Deno.test("--brand and --uuid are sent beside the description, which stays as it
 });
 
 Deno.test("media that cannot be told or trusted are refused with a sentence of their own", async () => {
-  assertStringIncludes(await refused(), "--iso MEDIUM is missing");
+  assertStringIncludes(await refused(), "a medium is missing");
   assertStringIncludes(
     await refused("--iso", "a", "--disk", "b"),
-    "--iso and --disk name two media",
+    "--iso and --disk are both given: expected one medium",
   );
   assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
   assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "no address of http or https");
@@ -93,7 +93,7 @@ Deno.test("media that cannot be told or trusted are refused with a sentence of t
   assertStringIncludes(await refused("--artifact", "debian"), "is not DISTRO/RELEASE");
   assertStringIncludes(
     await refused("--artifact", "debian/13?formt=raw"),
-    '"formt" names no part of an artifact: did you mean "format"?',
+    '"formt" is not a part of an artifact: did you mean "format"?',
   );
 });
 
@@ -146,7 +146,7 @@ Deno.test("a mixture of request, description and flags is refused and names what
   );
   assertStringIncludes(await refusal({ machine: MACHINE, mdia: PATH }), 'did you mean "media"?');
   assertStringIncludes(await refusal({ media: PATH }), 'has "media" and no "machine"');
-  assertStringIncludes(await refusal({ machine: MACHINE }), '--artifact or "media" in the file');
+  assertStringIncludes(await refusal({ machine: MACHINE }), '--artifact, or "media" in the file');
   const twice: [string, string, string][] = [
     ["--iso", "b.iso", "media"],
     ["--sha256", HEX, "media"],

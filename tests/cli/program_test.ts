@@ -81,7 +81,7 @@ Deno.test({
   },
 });
 
-Deno.test("Ctrl-C while a job is followed exits 130, and the job goes on", () =>
+Deno.test("Ctrl-C while a job is followed exits 130, and the job continues", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const child = command(["job", "wait", uuid], { ZONEWRIGHT_URL: agent.url }).spawn();
@@ -93,7 +93,7 @@ Deno.test("Ctrl-C while a job is followed exits 130, and the job goes on", () =>
     child.kill("SIGINT");
     const { code, stderr } = await child.output();
     assertEquals(code, 130);
-    assertStringIncludes(new TextDecoder().decode(stderr), "it goes on");
+    assertStringIncludes(new TextDecoder().decode(stderr), "it continues");
     assertEquals((await agent.store.jobs.get(uuid))?.execution, "queued");
   }));
 
@@ -131,7 +131,7 @@ programTest(
       const no = await asked("n\n");
       assertEquals(no.code, 1);
       assertStringIncludes(no.screen, 'Cancel 1 job with execution "queued"? [y/N] ');
-      assertStringIncludes(no.screen, "nothing was changed");
+      assertStringIncludes(no.screen, "nothing changed");
       assertEquals((await agent.store.jobs.get(uuid))?.execution, "queued");
       const yes = await asked("y\n");
       assertEquals(yes.code, 0);

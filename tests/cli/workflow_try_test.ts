@@ -39,7 +39,7 @@ Deno.test("workflow try prints the steps while they run, and then the results", 
       "^workflow  hello\nstate     success\nelapsed   [\\d.]+ s\n\n" +
         'TASK   STATE +TIME  TRIES  RESULT\ngreet  done +[\\d.]+ s +1  "Hello you"\n' +
         'again  done +[\\d.]+ s +1  "Hello you"\n\n' +
-        "no machines stand in the simulated host\n$",
+        "the simulated host has no machines\n$",
     ),
   );
 });
@@ -84,7 +84,7 @@ Deno.test("workflow try exits as job run --wait does", async () => {
   assertEquals(late.code, 124);
   assertStringIncludes(
     late.err(),
-    "zonewright: Gave up the trial: the job has not ended in its time",
+    "zonewright: Gave up the trial: the job has not ended in time",
   );
 });
 

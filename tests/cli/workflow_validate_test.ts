@@ -96,8 +96,8 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
         ],
         warnings: [{
           field: "onEror",
-          code: "LikelySlip",
-          message: 'onEror is unknown and means nothing: did you mean "onerror"?',
+          code: "LikelyMistake",
+          message: 'onEror is unknown and ignored: did you mean "onerror"?',
         }],
       },
     ],
@@ -136,14 +136,14 @@ Deno.test("workflow validate reads standard input, and tells what is no workflow
   ]);
 });
 
-Deno.test("workflow validate warns of slips and exits 0 for all that", async () => {
-  const workflow = { name: "slips", chain: [{ ...GREET, timeOut: 30 }] };
+Deno.test("workflow validate warns of mistakes and exits 0 for all that", async () => {
+  const workflow = { name: "mistakes", chain: [{ ...GREET, timeOut: 30 }] };
   const { code, out } = await validate({ "a.json": workflow }, ["a.json"]);
   assertEquals(code, 0);
   assertEquals(
     out(),
-    'a.json: warning: chain[0].timeOut (task "greet") is unknown and means nothing: ' +
-      'did you mean "timeout"?\na.json: ok: workflow "slips" with 1 task\n',
+    'a.json: warning: chain[0].timeOut (task "greet") is unknown and ignored: ' +
+      'did you mean "timeout"?\na.json: ok: workflow "mistakes" with 1 task\n',
   );
 });
 
@@ -153,7 +153,7 @@ Deno.test("workflow validate refuses a command line without files, and files tha
   assertStringIncludes(none.err(), "-f FILE is missing");
   const missing = await validate({ "a.json": HELLO }, ["-f", "a.json", "-f", "none.json"]);
   assertEquals([missing.code, missing.out()], [4, ""]);
-  assertStringIncludes(missing.err(), 'Cannot read "none.json": there is no such file');
+  assertStringIncludes(missing.err(), 'Cannot read "none.json": it does not exist');
   const twice = await validate({}, ["-f", "-", "-"]);
   assertEquals(twice.code, 2);
 });

@@ -11,7 +11,7 @@ import {
   type TlsPlace,
   tokensCheck,
 } from "../../src/service/doctor/access.ts";
-import { type Check, diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
+import { diagnose, type Diagnosis, type HealthCheck } from "../../src/service/doctor/check.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { changeTokenFile, readTokenFile } from "../../src/state/token_file.ts";
 import { makeCertificate, type TlsPaths } from "../http/tls_files.ts";
@@ -21,7 +21,7 @@ import { withFolder } from "../support/until.ts";
 const NOW = new Date().toISOString();
 const DAY_MS = 86_400_000;
 
-async function diagnosed(check: Check, repair = false): Promise<Diagnosis> {
+async function diagnosed(check: HealthCheck, repair = false): Promise<Diagnosis> {
   const [found] = await diagnose([check], { repair, onDiagnosis: () => {} });
   if (found === undefined) throw new Error("nothing was found");
   return found;
@@ -34,7 +34,7 @@ async function modeOf(path: string): Promise<number> {
 Deno.test("tokens: none is fine, unless one is wanted; who holds admin is counted", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");
-    const check = (wanted: boolean) => tokensCheck({ path, wanted, read: readTokenFile });
+    const check = (needed: boolean) => tokensCheck({ path, needed, read: readTokenFile });
     assertEquals((await diagnosed(check(false))).outcome, "skipped");
     const missing = await diagnosed(check(true));
     assertEquals(missing.outcome, "fail");
@@ -55,7 +55,7 @@ Deno.test("tokens, audit: a link and a file in the way are told, and nothing is 
     const path = join(folder, "tokens.json");
     await Deno.symlink(other, path);
     const tokens = await diagnosed(
-      tokensCheck({ path, wanted: false, read: readTokenFile }),
+      tokensCheck({ path, needed: false, read: readTokenFile }),
       true,
     );
     assertEquals([tokens.outcome, tokens.repaired], ["fail", false]);
@@ -63,13 +63,13 @@ Deno.test("tokens, audit: a link and a file in the way are told, and nothing is 
     assertEquals(await modeOf(other), 0o644);
     const audit = await diagnosed(auditFileCheck(join(other, "audit.log")), true);
     assertEquals(audit.outcome, "fail");
-    assertStringIncludes(audit.detail, `${other} is missing, or no folder`);
+    assertStringIncludes(audit.detail, `${other} is missing, or not a folder`);
   }));
 
 Deno.test("tokens: a file that others may read is told and closed, and a damaged one is only told", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");
-    const check = tokensCheck({ path, wanted: false, read: readTokenFile });
+    const check = tokensCheck({ path, needed: false, read: readTokenFile });
     await changeTokenFile(path, () => []);
     await Deno.chmod(path, 0o644);
     const open = await diagnosed(check);

@@ -1,12 +1,12 @@
 // How checks are carried out: what throws is a finding, and only what is asked for is repaired.
 
 import { assertEquals } from "@std/assert";
-import { type Check, diagnose, type Diagnosis, ok } from "../../src/service/doctor/check.ts";
+import { diagnose, type Diagnosis, type HealthCheck, ok } from "../../src/service/doctor/check.ts";
 import { AgentError } from "../../src/domain/error.ts";
 
-function broken(): { check: Check; repairs: number } {
+function broken(): { check: HealthCheck; repairs: number } {
   const thing = { broken: true, repairs: 0 };
-  const check: Check = {
+  const check: HealthCheck = {
     name: "thing",
     about: "a thing that breaks",
     examine: () =>
@@ -44,7 +44,7 @@ Deno.test("a thing is repaired only when that is asked for, and looked at again 
 });
 
 Deno.test("a check that throws has failed with its words, and the others go on", async () => {
-  const failing = (error: unknown): Check => ({
+  const failing = (error: unknown): HealthCheck => ({
     name: "x",
     about: "x",
     examine: () => Promise.reject(error),

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { agentCheck } from "../../src/service/doctor/agent.ts";
+import { agentCheck } from "../../src/service/doctor/examination.ts";
 import { type App, listen } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -121,7 +121,7 @@ Deno.test("a configuration that anybody may exchange is told, whatever its own r
     await Deno.chmod(folder, 0o777);
     const found = await doctor(...words);
     assertEquals([found.code, found.lines[0]?.outcome], [1, "fail"]);
-    assertStringIncludes(found.lines[0]?.detail ?? "", "another file in the place of");
+    assertStringIncludes(found.lines[0]?.detail ?? "", "anyone may replace");
     await Deno.chmod(folder, 0o700);
     await Deno.chmod(config, 0o666);
     assertEquals((await doctor(...words, "--fix")).lines[0]?.repaired, true);

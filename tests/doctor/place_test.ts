@@ -44,7 +44,7 @@ Deno.test("a folder of others is not closed, though it is named as the state fol
     await Deno.chmod(folder, 0o755);
     const found = await mended(folder);
     assertEquals([found?.outcome, found?.repaired], ["fail", false]);
-    assertStringIncludes(found?.detail ?? "", "holds other things");
+    assertStringIncludes(found?.detail ?? "", "holds files other");
     assertEquals(await modeOf(folder), 0o755);
   }));
 

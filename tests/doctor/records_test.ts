@@ -2,8 +2,8 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { type Check, diagnose } from "../../src/service/doctor/check.ts";
-import { clockCheck, indexCheck, storeCheck } from "../../src/service/doctor/agent.ts";
+import { diagnose, type HealthCheck } from "../../src/service/doctor/check.ts";
+import { clockCheck, indexCheck, storeCheck } from "../../src/service/doctor/examination.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { programTest } from "../support/program.ts";
@@ -31,7 +31,7 @@ async function withDatabase(run: (path: string) => Promise<void>): Promise<void>
   });
 }
 
-async function outcomeOf(check: Check): Promise<string> {
+async function outcomeOf(check: HealthCheck): Promise<string> {
   return (await check.examine()).outcome;
 }
 

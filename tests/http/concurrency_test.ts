@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
-import { DEFAULT_HTTP_LIMITS, type HttpEnv } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { until } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
 
 Deno.test("requests over the limit answer 503 with Retry-After until others are done", async () => {
   const gate = Promise.withResolvers<void>();
   let entered = 0;
-  const slow = new Hono<HttpEnv>();
+  const slow = new Hono();
   slow.get("/slow", async (c) => {
     entered += 1;
     await gate.promise;

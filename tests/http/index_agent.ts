@@ -10,7 +10,6 @@ import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short_way.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { listen } from "../../src/http/listen/server.ts";
-import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
@@ -32,17 +31,14 @@ export interface IndexAnswer {
 }
 
 /** Runs a test with an agent whose mirror has been synced. */
-export async function withIndexAgent(
-  run: (agent: IndexAgent) => Promise<void>,
-  budget = openMemoryBudget(),
-): Promise<void> {
+export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>): Promise<void> {
   await withMirror(async (test) => {
     const { mirror, store, clock } = test;
     const now = () => clock.now;
     const generation = () => mirror.generation;
-    const cache = openDocumentCache(store.index, generation, budget);
+    const cache = openDocumentCache(store.index, generation);
     const routes = [
-      indexTreeRoutes({ index: store.index, generation, now, budget, log: silentLog, cache }),
+      indexTreeRoutes({ index: store.index, generation, now, cache }),
       imageSearchRoutes(store),
       indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
     ];

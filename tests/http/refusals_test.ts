@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
-import { DEFAULT_HTTP_LIMITS, type HttpEnv } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { assertRefused, newJob, NO_UUID, objectOf, withHttpAgent } from "./http_agent.ts";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -28,8 +28,8 @@ const ROUTES: readonly [string, string][] = [
   ["/extra/do/it", "POST"],
 ];
 
-function extraRoutes(): Hono<HttpEnv> {
-  const extra = new Hono<HttpEnv>();
+function extraRoutes(): Hono {
+  const extra = new Hono();
   extra.get("/extra/:file", (c) => c.json({ file: c.req.param("file") }));
   extra.post("/extra/do/it", (c) => c.json({}));
   return extra;

@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
+import { makeGuestFolder, openGuestDoor } from "../../src/sandbox/entrance.ts";
 import { writeAll } from "../../src/sandbox/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
@@ -225,14 +225,14 @@ Deno.test("a guest that takes no answers is killed before they fill the agent", 
 
 Deno.test("the door is for those with a token: others are turned away, however many", async () => {
   await withFolder(async (runtimeDir) => {
-    const entrance = await openGuestEntrance({ runtimeDir });
+    const door = await openGuestDoor({ runtimeDir });
     const knock = async (text: string) => {
-      const socket = await Deno.connect({ transport: "unix", path: entrance.path });
+      const socket = await Deno.connect({ transport: "unix", path: door.path });
       try {
         await writeAll(socket, new TextEncoder().encode(text));
         return await socket.read(new Uint8Array(1));
       } catch {
-        return null; // The entrance was closed while we wrote.
+        return null; // The door was closed while we wrote.
       } finally {
         socket.close();
       }
@@ -241,12 +241,12 @@ Deno.test("the door is for those with a token: others are turned away, however m
     // Longer than any token: turned away before the line ends.
     assertEquals(await knock("x".repeat(1000)), null);
     const silent = await Promise.all(
-      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: entrance.path })),
+      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: door.path })),
     );
     // The silent ones wait for their time to be up, and this one finds no room beside them.
     assertEquals(await knock(""), null);
     for (const socket of silent) socket.close();
-    await entrance.close();
+    await door.close();
   });
 });
 

@@ -161,7 +161,7 @@ for (const manager of SERVICE_MANAGERS) {
           ]
         ) {
           const error = await assertRejects(work, AgentError);
-          assertStringIncludes(error.message, `${definition}: it was not written by`);
+          assertStringIncludes(error.message, `${definition}: zonewright install did not write it`);
           assertEquals(error.code, "conflict");
         }
         assertEquals((await Deno.lstat(root + definition)).ino, before.ino);

@@ -36,7 +36,7 @@ Deno.test("a state folder that is a file is refused, and what could not be finis
     await Deno.mkdir(dirname(root + stateDir), { recursive: true });
     await Deno.writeTextFile(root + stateDir, "");
     const refused = await assertRejects(() => installService(request, { program }), AgentError);
-    assertStringIncludes(refused.message, `${stateDir}: it is no folder`);
+    assertStringIncludes(refused.message, `${stateDir}: it is not a folder`);
     // A folder has the name of the program.
     await Deno.remove(root + binary);
     await Deno.mkdir(root + binary);

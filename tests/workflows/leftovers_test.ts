@@ -4,8 +4,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { randomUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import type { Finding } from "../../src/service/doctor/check.ts";
-import { leftoversCheck } from "../../src/service/doctor/host.ts";
+import type { HealthFinding } from "../../src/service/doctor/check.ts";
+import { leftoversCheck } from "../../src/service/doctor/examination.ts";
 import { type Instant, instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Job } from "../../src/domain/job/job.ts";
@@ -50,7 +50,7 @@ function look({ store, vmadm, log }: SimulatedHost, now: Instant): Promise<void>
 }
 
 /** What the doctor says of the host. */
-async function diagnosed({ vmadm, folder }: SimulatedHost): Promise<Finding> {
+async function diagnosed({ vmadm, folder }: SimulatedHost): Promise<HealthFinding> {
   return await leftoversCheck(vmadm, join(folder, "store.db"), asOwnerOf(folder)).examine();
 }
 

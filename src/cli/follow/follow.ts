@@ -8,8 +8,7 @@ import { pause } from "../../program/loop.ts";
 import { readObjects } from "../kit/answer.ts";
 import { type Flag, usageError } from "../kit/arguments.ts";
 import type { Client } from "../kit/client.ts";
-import type { Call } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import { EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
 import { openLiveView } from "./live.ts";
 import { type FollowView, openPlainView } from "./plain.ts";
 import {
@@ -26,7 +25,7 @@ import { canMove } from "../kit/terminal.ts";
 /** Flags of every command that can follow a job. */
 export const FOLLOW_FLAGS: readonly Flag[] = [
   { name: "follow", help: "show the steps until the job has ended" },
-  { name: "wait", help: "wait for the end of the job without a word" },
+  { name: "wait", help: "wait silently until the job has ended" },
   { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h; exits 124" },
 ];
 
@@ -43,7 +42,7 @@ export type Followed =
   | { readonly kind: "interrupted" };
 
 /** The milliseconds that --timeout names, or undefined. @throws {AgentError} `invalid_argument` */
-export function timeoutMsOf(call: Call): number | undefined {
+export function timeoutMsOf(call: Invocation): number | undefined {
   const text = call.args.text("timeout");
   if (text === undefined) return undefined;
   const seconds = durationSeconds(text);
@@ -54,24 +53,28 @@ export function timeoutMsOf(call: Call): number | undefined {
 }
 
 /** Whether the command is to stay until the job has ended. */
-export function stays(call: Call): boolean {
+export function stays(call: Invocation): boolean {
   return call.args.has("follow") || call.args.has("wait");
 }
 
 /** The view that flags and terminal ask for. */
-export function viewFor(call: Call): FollowView {
+export function viewFor(call: Invocation): FollowView {
   if (!call.args.has("follow")) return silentView(call);
   return canMove(call.terminal)
     ? openLiveView(call.terminal)
     : openPlainView((line) => call.terminal.err(`${line}\n`));
 }
 
-function silentView(call: Call): FollowView {
+function silentView(call: Invocation): FollowView {
   return { update: () => {}, note: (line) => call.printer.note(line), close: () => {} };
 }
 
 /** Follows a job with the view, the deadline and the Ctrl-C of this call. */
-export async function follow(call: Call, job_uuid: string, view: FollowView): Promise<Followed> {
+export async function follow(
+  call: Invocation,
+  job_uuid: string,
+  view: FollowView,
+): Promise<Followed> {
   const timeoutMs = timeoutMsOf(call);
   const stop = new AbortController();
   const takeBack = call.terminal.onInterrupt(() => stop.abort());
@@ -125,7 +128,7 @@ async function watch(
       if (!passing || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
       if (pollMs === POLL_MS_MAX && !away) {
         away = true;
-        view.note("the agent does not answer, trying again");
+        view.note("the agent does not answer; trying again");
       }
     }
     const leftMs = timeoutMs === undefined ? pollMs : startMs + timeoutMs - nowMs();
@@ -146,10 +149,10 @@ async function readNews(
 }
 
 /**
- * The exit code of what was followed. The reason of a failure, and how to go on watching, are
+ * The exit code of what was followed. The reason of a failure, and how to watch it again, are
  * printed here; what a success yields is the command's own matter.
  */
-export function followedExit(call: Call, job_uuid: string, followed: Followed): ExitCode {
+export function followedExit(call: Invocation, job_uuid: string, followed: Followed): ExitCode {
   const err = (line: string) => call.printer.note(line);
   switch (followed.kind) {
     case "ended":
@@ -158,10 +161,10 @@ export function followedExit(call: Call, job_uuid: string, followed: Followed): 
       err(`zonewright: Gave up waiting for job ${job_uuid}: it has not ended`);
       break;
     case "interrupted":
-      err(`zonewright: Stopped watching job ${job_uuid}: it goes on`);
+      err(`zonewright: Stopped watching job ${job_uuid}: it continues`);
       break;
   }
-  err(`hint: zonewright job tail ${job_uuid}  to go on watching`);
+  err(`hint: zonewright job tail ${job_uuid}  to watch it again`);
   err(`hint: zonewright job cancel ${job_uuid}  to stop it`);
   return followed.kind === "timeout" ? EXIT.timeout : EXIT.interrupted;
 }
@@ -175,14 +178,14 @@ function endedExit(job: JobAnswer, end: JobEnd, err: (line: string) => void): Ex
       err(`zonewright: Job ${job.uuid} was canceled`);
       return EXIT.canceled;
     case "retried":
-      err(`zonewright: Job ${job.uuid} asked to be made anew`);
+      err(`zonewright: Job ${job.uuid} asked to be created again`);
       return EXIT.job_failed;
     case "failure": {
       const step = failedStep(job);
       const why = step === undefined ? "" : ` in ${step.name}: ${step.error}`;
       err(`zonewright: Job ${job.uuid} failed${why}`);
       err(`hint: zonewright job get ${job.uuid} --json`);
-      err(`hint: zonewright job retry ${job.uuid}  to make it anew`);
+      err(`hint: zonewright job retry ${job.uuid}  to create it again`);
       return EXIT.job_failed;
     }
   }

@@ -7,27 +7,32 @@ import {
   hasEnded,
   type InfoEntry,
   type JobAnswer,
-  type Progress,
   type Step,
+  type StepProgress,
 } from "../job/answer.ts";
 import { cut, durationText, sizeText } from "../kit/table.ts";
-import { type Paint, paintFor, printable, type Terminal } from "../kit/terminal.ts";
+import {
+  bar,
+  BAR_CHARS,
+  CLEAR_LINE,
+  COLUMNS_DEFAULT,
+  type Paint,
+  paintFor,
+  printable,
+  type Terminal,
+} from "../kit/terminal.ts";
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
 const FRAME_MS = 100;
-const COLUMNS_DEFAULT = 80;
 const NAME_CHARS_MIN = 14;
-const BAR_CHARS = 16;
 const RATE_WINDOW_MS = 5000;
-/** To the start of the line, and clear it. */
-const CLEAR_LINE = "\r\x1b[2K";
 
 /** What the moving line shows. */
 interface Motion {
   step: Step | undefined;
   state: string;
   /** The newest progress, and those of the last seconds for the rate. */
-  samples: { readonly atMs: number; readonly progress: Progress }[];
+  samples: { readonly atMs: number; readonly progress: StepProgress }[];
 }
 
 /** Opens the view that moves; it draws by a timer until it is closed. */
@@ -124,11 +129,6 @@ function motionLine(motion: Motion, frame: string, width: number): string {
   // The bar says nothing that the numbers do not say: it is the first to go.
   const fits = total > 0 && [...line].length + BAR_CHARS + 2 <= width;
   return fits ? [name, bar(done / total), ...words].join("  ") : line;
-}
-
-function bar(share: number): string {
-  const full = Math.round(Math.min(1, Math.max(0, share)) * BAR_CHARS);
-  return "█".repeat(full) + "░".repeat(BAR_CHARS - full);
 }
 
 /** The rate over the samples, or undefined while there is none. */

@@ -5,8 +5,8 @@ import {
   hasEnded,
   type InfoEntry,
   type JobAnswer,
-  type Progress,
   type Step,
+  type StepProgress,
 } from "../job/answer.ts";
 import { durationText, sizeText } from "../kit/table.ts";
 import { printable } from "../kit/terminal.ts";
@@ -22,7 +22,7 @@ export function openPlainView(
   let state = "";
   let progressKey = "";
   let quarter = 0;
-  const printProgress = (progress: Progress) => {
+  const printProgress = (progress: StepProgress) => {
     const key = `${progress.task}\n${progress.phase}`;
     if (key !== progressKey) {
       progressKey = key;
@@ -49,7 +49,7 @@ export function openPlainView(
         if (entry.kind === "call" && !calls) continue;
         const task = entry.kind === "progress" ? entry.progress.task : entry.task;
         const at = job.steps.findIndex((step) => step.name === task);
-        // Steps that ended before this was said are told before it.
+        // Steps that ended before this message are printed before it.
         if (at > endedSteps) printEnded(job.steps.slice(0, at));
         if (entry.kind === "progress") printProgress(entry.progress);
         else write(printable(messageText(entry.task, entry.text)));
@@ -93,6 +93,6 @@ export function stateText(job: JobAnswer): string {
 }
 
 /** `copy 158 MiB / 631 MiB`. */
-export function progressText({ phase, done, total }: Progress): string {
+export function progressText({ phase, done, total }: StepProgress): string {
   return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
 }

@@ -4,7 +4,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../kit/answer.ts";
 import { durationText } from "../kit/table.ts";
-import type { Call } from "../kit/command.ts";
+import type { Invocation } from "../kit/command.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {
@@ -20,7 +20,7 @@ export interface JobAnswer {
   readonly raw: JsonObject;
 }
 
-/** Where a task of a job is, told from its entry and from the job's execution. */
+/** State of a task, by its entry and the job's execution. */
 type StepState = "pending" | "running" | "waiting" | "done" | "failed";
 
 /** Whether a step has come to its end, good or bad. */
@@ -138,7 +138,7 @@ function failure({ error }: JsonObject): string | undefined {
 }
 
 /** Bytes that a step has moved. */
-export interface Progress {
+export interface StepProgress {
   readonly task: string;
   /** `download`, `verify` or `copy`. */
   readonly phase: string;
@@ -148,9 +148,9 @@ export interface Progress {
 
 /** One member of a job's info as the command line reads it. */
 export type InfoEntry =
-  | { readonly kind: "progress"; readonly progress: Progress }
+  | { readonly kind: "progress"; readonly progress: StepProgress }
   | { readonly kind: "message"; readonly task: string | undefined; readonly text: string }
-  /** What the agent tells of the capability calls of a task. */
+  /** What the agent recorded about the capability calls of a task. */
   | { readonly kind: "call"; readonly task: string; readonly text: string };
 
 /** Reads one member of a job's info; what is not known is shown as JSON. */
@@ -168,7 +168,7 @@ export function readInfo(entry: JsonObject): InfoEntry {
   return { kind: "message", task: undefined, text: JSON.stringify(entry) };
 }
 
-// What the agent tells of the capability calls of a task, as lines for people.
+// The agent's record of the capability calls of a task, as lines for people.
 
 /** Characters of one line about a call. */
 const LINE_CHARS_MAX = 400;
@@ -194,8 +194,8 @@ function oneCall(call: JsonObject): string {
 
 /** `calls: vmadm.get 12 (1 failed) 2.1 s, vnc.wait 1 9.8 s`. */
 function allCalls(calls: JsonObject): string {
-  const each = Object.entries(calls).map(([name, told]) => {
-    const count = isJsonObject(told) ? told : {};
+  const each = Object.entries(calls).map(([name, entry]) => {
+    const count = isJsonObject(entry) ? entry : {};
     const failed = numberIn(count, "failed");
     const part = failed === undefined ? "" : ` (${failed} failed)`;
     return `${name} ${numberIn(count, "count") ?? 0}${part} ${took(count)}`;
@@ -214,6 +214,6 @@ function word(value: JsonValue): string {
 // Paths of the HTTP interface that are made of what somebody typed.
 
 /** `/jobs/` and the first operand; a text that is no uuid stays one segment and is not found. */
-export function jobPath(call: Call): string {
+export function jobPath(call: Invocation): string {
   return `/jobs/${encodeURIComponent(call.args.operands[0] ?? "")}`;
 }

@@ -4,8 +4,14 @@ import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { objectsIn, readObject, readObjects, textIn } from "../kit/answer.ts";
 import { type Flag, otherJobHint, usageError } from "../kit/arguments.ts";
-import { type Call, type Command, confirmed, YES_FLAG } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  YES_FLAG,
+} from "../kit/command.ts";
 import { jobPath, readJob } from "./answer.ts";
 import { parseJsonText } from "../kit/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
@@ -15,7 +21,7 @@ import {
   filterOf,
   filterText,
   hiddenParams,
-  type JobFilter,
+  type JobSelection,
   limitOf,
   noteUnknownWorkflow,
   queryOf,
@@ -27,7 +33,7 @@ import { showNewJob } from "./run.ts";
 // left. One call changes a bounded number of jobs, so that a large choice is made in rounds.
 
 /** A change that can be made to many jobs at once. */
-export interface BulkChange {
+export interface JobsChange {
   readonly verb: "cancel" | "retry";
   /** Key of the answer under which the changed jobs are. */
   readonly done: "canceled" | "retried";
@@ -42,7 +48,7 @@ export interface BulkChange {
 /** The flags of every command that can change many jobs. */
 const BULK_FLAGS: readonly Flag[] = [
   ...FILTER_FLAGS,
-  { name: "limit", placeholder: "N", help: "at most so many jobs; all that fit when left out" },
+  { name: "limit", placeholder: "N", help: "at most this many jobs [all matching jobs]" },
   YES_FLAG,
 ];
 
@@ -51,27 +57,27 @@ const CHOOSING = [...FILTER_FLAGS.map(({ name }) => name), "limit"];
 
 /** Jobs of one call; the agent takes no more. */
 const BATCH_MAX = 1000;
-/** More calls than the jobs of an agent can need; ends a change of jobs that come ever anew. */
+/** More calls than the jobs of an agent can need; bounds a change while new jobs keep arriving. */
 const ROUNDS_MAX = 10_000;
 const CALL_DEADLINE_MS = 300_000;
 
 /** Whether many jobs are meant. @throws {AgentError} `invalid_argument` when that is not clear */
-function isBulk({ args }: Call): boolean {
+function isBulk({ args }: Invocation): boolean {
   const [uuid] = args.operands;
   const chosen = CHOOSING.filter((name) => args.has(name));
   if (uuid === undefined && chosen.every((name) => name === "limit")) {
     throw usageError(
-      "expected a job, or the flags that choose jobs, such as --execution, --workflow or --target",
+      "expected a job, or filters such as --execution, --workflow or --target",
     );
   }
   if (uuid !== undefined && chosen.length > 0) {
-    throw usageError(`both a job and --${chosen[0]} are given: expected one of them`);
+    throw usageError(`a job and the filter --${chosen[0]} are both given: expected one of them`);
   }
   return uuid === undefined;
 }
 
 /** Changes every job that fits the flags. */
-async function changeJobs(call: Call, change: BulkChange): Promise<ExitCode> {
+async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCode> {
   const { args, client, printer, terminal } = call;
   const filter = filterOf(call);
   const limit = limitOf(args);
@@ -83,12 +89,12 @@ async function changeJobs(call: Call, change: BulkChange): Promise<ExitCode> {
   if (!args.has(YES_FLAG.name)) {
     const deed = await deedText(call, change, filter, limit);
     if (deed !== undefined && !await confirmed(call, deed)) {
-      printer.note("nothing was changed");
+      printer.note("nothing changed");
       return EXIT.failure;
     }
     if (deed === undefined) return await show(call, change, filter, NOTHING);
   }
-  // What a round makes anew may end and fit before the next one; only older jobs are meant.
+  // A job created by one round may end and match the next one; only older jobs are meant.
   const until = filter.until ?? new Date(terminal.nowMs()).toISOString();
   const report: Report = { changed: [], refused: new Map(), more: false };
   try {
@@ -102,7 +108,7 @@ async function changeJobs(call: Call, change: BulkChange): Promise<ExitCode> {
       if (!report.more || changed === 0 || report.changed.length === limit) break;
     }
   } catch (error) {
-    // What earlier rounds have done stays done, and nobody else will tell it.
+    // What earlier rounds have done stays done, and is reported here alone.
     if (report.changed.length > 0) await show(call, change, filter, report);
     throw error;
   }
@@ -120,7 +126,7 @@ interface Report {
 
 const NOTHING: Report = { changed: [], refused: new Map(), more: false };
 
-function takeAnswer(answer: JsonObject, { done }: BulkChange, report: Report): number {
+function takeAnswer(answer: JsonObject, { done }: JobsChange, report: Report): number {
   const changed = objectsIn(answer, done);
   report.changed.push(...changed);
   for (const one of objectsIn(answer, "refused")) {
@@ -130,8 +136,8 @@ function takeAnswer(answer: JsonObject, { done }: BulkChange, report: Report): n
   return changed.length;
 }
 
-function batchCall({ verb }: BulkChange, filter: JobFilter, limit: number | undefined): ApiCall {
-  // Texts only: a filter is JSON as it stands.
+function batchCall({ verb }: JobsChange, filter: JobSelection, limit: number | undefined): ApiCall {
+  // Texts only: a filter is already JSON.
   const body = { filter: filter as JsonValue, ...(limit === undefined ? {} : { limit }) };
   return {
     method: "POST",
@@ -142,19 +148,19 @@ function batchCall({ verb }: BulkChange, filter: JobFilter, limit: number | unde
 }
 
 /** @throws {AgentError} `invalid_argument` for jobs that the change never touches */
-function checkExecution({ execution }: JobFilter, { verb, touches }: BulkChange): void {
+function checkExecution({ execution }: JobSelection, { verb, touches }: JobsChange): void {
   if (execution === undefined || touches.includes(parseExecutionFilter(execution))) return;
   throw usageError(
-    `no job can be ${verb === "cancel" ? "canceled" : "made anew"} that is ` +
+    `jobs cannot be ${verb === "cancel" ? "canceled" : "retried"} when ` +
       `${JSON.stringify(execution)}: expected --execution ${touches.join(" or ")}`,
   );
 }
 
 /** `cancel 12 jobs with execution "queued"`, or undefined when there are none. */
 async function deedText(
-  { client }: Call,
-  change: BulkChange,
-  filter: JobFilter,
+  { client }: Invocation,
+  change: JobsChange,
+  filter: JobSelection,
   limit: number | undefined,
 ): Promise<string | undefined> {
   const executions = filter.execution === undefined ? change.touches : [filter.execution];
@@ -179,9 +185,9 @@ async function deedText(
 }
 
 async function show(
-  call: Call,
-  change: BulkChange,
-  filter: JobFilter,
+  call: Invocation,
+  change: JobsChange,
+  filter: JobSelection,
   { changed, refused, more }: Report,
 ): Promise<ExitCode> {
   const { printer } = call;
@@ -195,39 +201,40 @@ async function show(
   }
   const rest = refusals.length === 0 ? "" : `, ${refusals.length} refused`;
   const none = changed.length + refusals.length === 0;
-  const left = more ? ", more are left that fit" : "";
-  printer.note(none ? "no job fits" : `${changed.length} ${change.done}${rest}${left}`);
+  const left = more ? ", more jobs match" : "";
+  printer.note(none ? "no job matches" : `${changed.length} ${change.done}${rest}${left}`);
   if (none) await noteUnknownWorkflow(call, filter);
   return refusals.length === 0 ? EXIT.ok : EXIT.conflict;
 }
 
-// `zonewright job retry`: finished jobs made anew. The old job stays as it is; the two name each other.
+// `zonewright job retry` creates finished jobs again. The old job is unchanged; the two name each other.
 
 /** `zonewright job retry`. */
 export const RETRY: Command = {
-  summary: "make a job anew that has ended, or every one that fits the flags",
+  summary: "create a finished job again, or every matching one",
   operands: "[JOB]",
   operandsMin: 0,
   operandsMax: 1,
   examples: [
-    ['job retry "$JOB" --follow', "the whole job; prints the uuid of the new one"],
-    ['job retry "$JOB" --from copy', "keep the results of the tasks before the task copy"],
-    ["job retry --execution failed --since 1d", "tells how many there are, and asks"],
-    ["job retry --workflow hello --param zone=a --yes", "without a question"],
+    ['job retry "$JOB" --follow', "prints the uuid of the new job"],
+    ['job retry "$JOB" --from copy', "keep the results of the tasks before copy"],
+    ["job retry --execution failed --since 1d", "shows the count and asks"],
+    ["job retry --workflow hello --param zone=a --yes", "does not ask"],
   ],
   flags: [
     {
       name: "from",
       placeholder: "TASK",
-      help: "begin with this task: its name, its uuid, or its place, 0 for the first",
+      help: "start with this task: its name, uuid or index, 0 for the first",
     },
     ...BULK_FLAGS,
     ...FOLLOW_FLAGS,
   ],
   notes: [
-    "A whole job is made of its workflow as that is now, with the params, target, locks and callback\n" +
-    "of the old job; with --from it has the old job's own chain. With flags every failed or canceled\n" +
-    "job that fits all of them is made anew, those excepted that were made anew already.",
+    "The new job uses the workflow as it is now, with the params, target, locks and callback of the old\n" +
+    "job; with --from it keeps the old job's chain. Given filters instead of a JOB, the command acts on\n" +
+    "every matching failed or canceled job that was not retried yet. On a terminal it shows the count\n" +
+    "and asks; in scripts, pass --yes.",
   ],
   shared: "agent",
   async run(call) {
@@ -251,7 +258,7 @@ export const RETRY: Command = {
   },
 };
 
-const RETRY_JOBS: BulkChange = {
+const RETRY_JOBS: JobsChange = {
   verb: "retry",
   done: "retried",
   touches: ["failed", "canceled"],
@@ -259,7 +266,7 @@ const RETRY_JOBS: BulkChange = {
   line: (changed) => textIn(changed, "next_attempt") ?? "",
 };
 
-async function retryJob(call: Call): Promise<ExitCode> {
+async function retryJob(call: Invocation): Promise<ExitCode> {
   const from = call.args.text("from");
   const body = from === undefined ? {} : { from: /^\d{1,9}$/.test(from) ? Number(from) : from };
   const path = `/agent/v1/jobs/${encodeURIComponent(call.args.operands[0] ?? "")}/retry`;
@@ -269,17 +276,20 @@ async function retryJob(call: Call): Promise<ExitCode> {
 
 /** `zonewright job cancel`. */
 export const CANCEL: Command = {
-  summary: "stop a job that has not ended, or every one that fits the flags",
+  summary: "cancel an unfinished job, or every matching one",
   operands: "[JOB]",
   operandsMin: 0,
   operandsMax: 1,
   examples: [
-    ['job cancel "$JOB"', "its running task is stopped, later ones do not run"],
-    ["job cancel --execution queued --workflow hello", "tells how many there are, and asks"],
-    ["job cancel --since 1h --yes --json", "without a question, for another program"],
+    ['job cancel "$JOB"', "stops its running task; later ones do not run"],
+    ["job cancel --execution queued --workflow hello", "shows the count and asks"],
+    ["job cancel --since 1h --yes --json", "without a question, for scripts"],
   ],
   flags: BULK_FLAGS,
-  notes: ["With JOB one job is canceled; with flags every unfinished one that fits all of them."],
+  notes: [
+    "Given filters instead of a JOB, the command cancels every matching unfinished job. On a terminal it\n" +
+    "shows the count and asks; in scripts, pass --yes.",
+  ],
   shared: "agent",
   async run(call) {
     if (isBulk(call)) return await changeJobs(call, CANCEL_JOBS);
@@ -287,11 +297,11 @@ export const CANCEL: Command = {
   },
   hint(error, { operands: [uuid] }) {
     if (error.code !== "conflict" || uuid === undefined) return undefined;
-    return `the job is final; zonewright job retry ${uuid} makes it anew`;
+    return `the job is final; zonewright job retry ${uuid} creates it again`;
   },
 };
 
-const CANCEL_JOBS: BulkChange = {
+const CANCEL_JOBS: JobsChange = {
   verb: "cancel",
   done: "canceled",
   touches: EXECUTIONS.filter((execution) => !isFinal(execution)),
@@ -300,24 +310,24 @@ const CANCEL_JOBS: BulkChange = {
 
 /** `zonewright job resume`. */
 export const RESUME: Command = {
-  summary: "report the outcome of the task that set its job to waiting",
+  summary: "continue a waiting job with the result of its task",
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
   examples: [
-    ['job resume "$JOB" --result "disk is ready"', "the job goes on"],
+    ['job resume "$JOB" --result "disk is ready"', "the job continues"],
     ['job resume "$JOB" --error "no disk"', "the job fails"],
   ],
   flags: [
-    { name: "result", placeholder: "TEXT", help: "the result; OK when left out" },
+    { name: "result", placeholder: "TEXT", help: "the result [OK]" },
     { name: "result-json", placeholder: "JSON", help: "the result as a JSON value" },
-    { name: "error", placeholder: "TEXT", help: "let the job fail with this" },
+    { name: "error", placeholder: "TEXT", help: "fail the job with this error" },
   ],
   shared: "agent",
   run(call) {
     const { args } = call;
     if (args.has("result") && args.has("result-json")) {
-      throw usageError("--result and --result-json both name a result");
+      throw usageError("--result and --result-json are both given: expected one of them");
     }
     const result = args.text("result");
     const json = args.text("result-json");
@@ -330,7 +340,7 @@ export const RESUME: Command = {
   },
 };
 
-async function change(call: Call, verb: string, body: JsonObject): Promise<ExitCode> {
+async function change(call: Invocation, verb: string, body: JsonObject): Promise<ExitCode> {
   const sent = await call.client.send({ method: "POST", path: `${jobPath(call)}/${verb}`, body });
   if (sent.kind === "printed") return EXIT.ok;
   const job = readJob(sent.body);

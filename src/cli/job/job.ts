@@ -1,8 +1,7 @@
 // `zonewright job`: looking at jobs. Running, waiting and changing stand in files of their own.
 
 import { numberIn, readObject, readObjects, textIn } from "../kit/answer.ts";
-import type { Call, Command, Noun } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "../kit/command.ts";
 import { elapsedSeconds, type JobAnswer, jobPath, readJob } from "./answer.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
@@ -25,7 +24,7 @@ export const INFO: Command = {
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
-  examples: [['job info "$JOB"', "everything that was told about its progress"]],
+  examples: [['job info "$JOB"', "everything it reported about its progress"]],
   flags: [],
   shared: "agent",
   async run(call) {
@@ -56,7 +55,7 @@ export const STATS: Command = {
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["job stats", "every job is counted in one row"]],
+  examples: [["job stats", "each job is counted in one row"]],
   flags: [],
   shared: "agent",
   async run({ client, printer }) {
@@ -92,13 +91,13 @@ const TIMEOUT_FLAG = {
 
 /** `zonewright job wait`. */
 export const WAIT: Command = {
-  summary: "wait until a job has ended; the exit code tells how",
+  summary: "wait until a job has ended; the exit code says how",
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
   examples: [[
     'job wait "$JOB" --timeout 10m || echo "exit $?"',
-    "5 is a failed job, 7 a canceled one, 124 a timeout",
+    "5: it failed, 7: it was canceled, 124: timeout",
   ]],
   flags: [TIMEOUT_FLAG],
   shared: "agent",
@@ -117,7 +116,7 @@ export const WAIT: Command = {
 
 /** `zonewright job tail`. */
 const TAIL: Command = {
-  summary: "print what a job does, step by step, until it has ended",
+  summary: "follow a job step by step until it has ended",
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
@@ -159,11 +158,11 @@ const GET: Command = {
 const SHOW: Command = {
   ...GET,
   summary: "the same as job get",
-  examples: [['job show "$JOB"', "why it does not run yet, and when it will"]],
+  examples: [['job show "$JOB"', "why it does not run yet, and when it does"]],
 };
 
 /** A job for people, or as the document. */
-function showJob({ printer, terminal }: Call, body: unknown): void {
+function showJob({ printer, terminal }: Invocation, body: unknown): void {
   const job = readJob(body);
   if (printer.json) return printer.document(job.raw);
   const nowMs = terminal.nowMs();
@@ -223,8 +222,8 @@ function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
 
 /** The agent's words for people; one that is not known is shown as it came. */
 const REASONS: Readonly<Record<string, string>> = {
-  scheduled: "scheduled: its time has not come",
-  waiting_for_slot: "waiting for a slot: as many jobs run as may",
+  scheduled: "scheduled for later",
+  waiting_for_slot: "waiting for a slot: all are in use",
   waiting_for_resume: "waiting for zonewright job resume",
 };
 
@@ -248,7 +247,7 @@ function elapsedPairs(job: JobAnswer): Pairs {
 /** @see document 2 */
 export const JOB: Noun = {
   kind: "verbs",
-  summary: "run workflows and look after their jobs",
+  summary: "run workflows and manage their jobs",
   verbs: {
     run: RUN,
     list: LIST,

@@ -3,8 +3,7 @@
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { readObjects, textIn } from "../kit/answer.ts";
 import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
-import type { Call, Command } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
+import { type Command, EXIT, type Invocation } from "../kit/command.ts";
 import { ageText, aheadText } from "../kit/table.ts";
 import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
 import { isUuid } from "../../domain/id.ts";
@@ -15,7 +14,7 @@ import { parseJsonText } from "../kit/printer.ts";
 // send it as it is.
 
 /** A job must fit every key that is there; the words are those of the HTTP interface. */
-export interface JobFilter {
+export interface JobSelection {
   readonly execution?: string;
   readonly workflow_uuid?: string;
   /** Name of the job's workflow. */
@@ -37,8 +36,12 @@ export const FILTER_FLAGS: readonly Flag[] = [
   },
   { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },
   { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
-  { name: "since", placeholder: "TIME", help: "only jobs made since an ISO 8601 time, or 2h ago" },
-  { name: "until", placeholder: "TIME", help: "only jobs made before that time, or 10m ago" },
+  {
+    name: "since",
+    placeholder: "TIME",
+    help: "only jobs created since an ISO 8601 time, or 2h ago",
+  },
+  { name: "until", placeholder: "TIME", help: "only jobs created before that time, or 10m ago" },
   {
     name: "param",
     short: "p",
@@ -49,7 +52,7 @@ export const FILTER_FLAGS: readonly Flag[] = [
 ];
 
 /** The filter of a command line. @throws {AgentError} `invalid_argument` */
-export function filterOf({ args, terminal }: Call): JobFilter {
+export function filterOf({ args, terminal }: Invocation): JobSelection {
   const execution = args.text("execution");
   const workflow = args.text("workflow");
   const target = args.text("target");
@@ -69,7 +72,7 @@ export function filterOf({ args, terminal }: Call): JobFilter {
 }
 
 /** Jobs keep the name of their workflow, so that those of a deleted one are found by it too. */
-function workflowFilter(word: string): JobFilter {
+function workflowFilter(word: string): JobSelection {
   const folded = word.toLowerCase();
   return isUuid(folded) ? { workflow_uuid: folded } : { name: word };
 }
@@ -97,26 +100,26 @@ const LIST_KEYS: readonly string[] = [
 ];
 
 /** Names of params by which the list of jobs cannot filter, since its own keys have these names. */
-export function hiddenParams({ params = {} }: JobFilter): string[] {
+export function hiddenParams({ params = {} }: JobSelection): string[] {
   return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
 }
 
 /** The query of GET /jobs; params that it cannot tell are left out, see hiddenParams(). */
-export function queryOf({ params = {}, ...filter }: JobFilter): URLSearchParams {
-  const told = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
-  return new URLSearchParams({ ...Object.fromEntries(told), ...filter });
+export function queryOf({ params = {}, ...filter }: JobSelection): URLSearchParams {
+  const listed = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
+  return new URLSearchParams({ ...Object.fromEntries(listed), ...filter });
 }
 
 /** A filter as a person reads it: `execution failed, param vm_uuid=…`. */
-export function filterText({ params = {}, ...filter }: JobFilter): string {
+export function filterText({ params = {}, ...filter }: JobSelection): string {
   return [
     ...Object.entries(filter).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
     ...Object.entries(params).map(([name, value]) => `param ${name}=${JSON.stringify(value)}`),
   ].join(", ");
 }
 
-/** Where no job fits: says so when it is because no workflow has the name that was typed. */
-export async function noteUnknownWorkflow(call: Call, { name }: JobFilter): Promise<void> {
+/** Where no job matches: says so when it is because no workflow has the name that was typed. */
+export async function noteUnknownWorkflow(call: Invocation, { name }: JobSelection): Promise<void> {
   if (name === undefined) return;
   const all = readObjects(await call.client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
@@ -166,17 +169,17 @@ export const LIST: Command = {
     ["job list", "the newest jobs"],
     [
       "job list --execution failed --since 1d --json",
-      "failures of the last day, for another program",
+      "failures of the last day, for scripts",
     ],
-    ['job list --param vm_uuid="$UUID" --limit 5', "the last five that were about one machine"],
+    ['job list --param vm_uuid="$UUID" --limit 5', "the last five about one machine"],
   ],
   flags: [
     ...FILTER_FLAGS,
-    { name: "limit", placeholder: "N", help: `at most so many; ${LIST_LIMIT} when left out` },
+    { name: "limit", placeholder: "N", help: `at most this many [${LIST_LIMIT}]` },
   ],
   notes: [
-    "WAITS tells why a job does not run: slot (as many jobs run as may), resume (a task has set it\n" +
-    "to waiting), or in how long its time comes.",
+    "WAITS says why a job does not run: slot (all are in use), resume (a task waits for an answer), or\n" +
+    "the time until it is due.",
   ],
   shared: "agent",
   async run(call) {
@@ -185,9 +188,9 @@ export const LIST: Command = {
     const [hidden] = hiddenParams(filter);
     if (hidden !== undefined) {
       throw usageError(
-        `--param ${hidden} cannot be listed by: ${
+        `--param ${hidden} cannot filter the list: ${
           JSON.stringify(hidden)
-        } is a word of the list itself`,
+        } is a key of the list itself`,
       );
     }
     const query = queryOf(filter);
@@ -198,13 +201,13 @@ export const LIST: Command = {
     if (printer.json) printer.document(jobs);
     else showTable(call, jobs, terminal.nowMs());
     const more = Number(sent.headers.get("x-count")) - jobs.length;
-    if (more > 0) printer.note(`${more} older jobs are not shown, see --limit`);
+    if (more > 0) printer.note(`${more} older jobs are not shown; see --limit`);
     if (jobs.length === 0) await noteUnknownWorkflow(call, filter);
     return EXIT.ok;
   },
 };
 
-function showTable({ printer }: Call, jobs: readonly JsonObject[], nowMs: number): void {
+function showTable({ printer }: Invocation, jobs: readonly JsonObject[], nowMs: number): void {
   printer.table(
     [
       { head: "UUID" },

@@ -3,8 +3,7 @@
 import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
 import { otherJobHint, usageError } from "../kit/arguments.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import type { Call, Command } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -25,9 +24,9 @@ export const RUN: Command = {
   operandsMin: 1,
   operandsMax: 1,
   examples: [
-    ["job run hello -p name=world --follow", "by name, with a parameter, and watch it"],
+    ["job run hello -p name=world --follow", "by name, with a parameter; watch it"],
     ["job run resize -p disks:='[{\"size\":10240}]' --wait --timeout 10m", "a JSON parameter"],
-    ["job run backup --at 2026-12-01T03:00:00Z --target /host", "later, and only one at a time"],
+    ["job run backup --at 2026-12-01T03:00:00Z --target /host", "later, one at a time"],
     ["job run hello --idempotency-key $ORDER", "safe to repeat: the second call finds the job"],
   ],
   flags: [
@@ -38,43 +37,47 @@ export const RUN: Command = {
       many: true,
       help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
     },
-    { name: "target", placeholder: "TEXT", help: "refuse a second unfinished job of equal params" },
+    {
+      name: "target",
+      placeholder: "TEXT",
+      help: "refuse a second unfinished job with equal params",
+    },
     { name: "at", placeholder: "TIME", help: "not before this ISO 8601 time, or +10m from now" },
     {
       name: "locks",
       placeholder: "PATTERN",
-      help: "no other job gets a target that this RE2 pattern is found in, until this one ends",
+      help: "until this job ends, refuse jobs whose target matches this RE2 pattern",
     },
     {
       name: "callback-url",
       placeholder: "URL",
-      help: "is sent the job when it has ended; the agent's callback_host must name its host",
+      help: "gets the job when it has ended; the agent's callback_host must allow its host",
     },
     {
       name: "idempotency-key",
       placeholder: "KEY",
-      help: "the same key within a day answers the same job instead of a second one",
+      help: "with the same key within a day, return the same job",
     },
     ...FOLLOW_FLAGS,
   ],
   notes: [
-    "A repeated --idempotency-key finds its job only for the same request: with it, --at names a time\n" +
-    "of the calendar, since +10m is another time at each call.",
+    "With --idempotency-key, give --at an absolute time: a repeated call finds its job only if the\n" +
+    "request is the same, and +10m is a different time at each call.",
   ],
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
     timeoutMsOf(call);
-    const wishes = wishesOf(call);
+    const fields = requestFields(call);
     const key = args.text("idempotency-key");
     const headers = key === undefined ? {} : { "idempotency-key": headerText(key) };
     const workflow = await workflowUuid(client, args.operands[0] ?? "");
-    const body = { ...wishes, workflow };
+    const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
     if (sent.kind === "printed") return EXIT.ok;
     const job = readJob(sent.body);
     if (sent.headers.get("idempotency-replayed") === "true") {
-      printer.note(`job ${job.uuid} was made by the same request before`);
+      printer.note(`job ${job.uuid} was created by the same request before`);
     }
     return await showNewJob(call, job);
   },
@@ -84,11 +87,11 @@ export const RUN: Command = {
 };
 
 /** Everything that POST /jobs takes besides the workflow. @throws {AgentError} `invalid_argument` */
-function wishesOf({ args, terminal }: Call): JsonObject {
+function requestFields({ args, terminal }: Invocation): JsonObject {
   const params = readParams(args.texts("param"));
   for (const [name, instead] of Object.entries(RESERVED)) {
     if (Object.hasOwn(params, name)) {
-      throw usageError(`--param ${name} is no parameter of a job: ${instead}`);
+      throw usageError(`--param ${name} is not a parameter of a job: ${instead}`);
     }
   }
   const target = args.text("target");
@@ -116,7 +119,7 @@ const RESERVED = {
 /** A header takes no other characters; the agent judges the rest. */
 function headerText(key: string): string {
   if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw usageError("--idempotency-key holds other characters than visible ones of ASCII");
+    throw usageError("--idempotency-key must be visible ASCII characters");
   }
   return key;
 }
@@ -134,7 +137,7 @@ function instantOf(text: string, nowMs: number): string {
 // A job that a command has just made: its uuid, or its end when the command stays with it.
 
 /** Shows it and stays as the flags say. @returns the exit code of the command */
-export async function showNewJob(call: Call, job: JobAnswer): Promise<ExitCode> {
+export async function showNewJob(call: Invocation, job: JobAnswer): Promise<ExitCode> {
   const { printer } = call;
   if (!stays(call)) {
     if (printer.json) printer.document(job.raw);
@@ -148,7 +151,7 @@ export async function showNewJob(call: Call, job: JobAnswer): Promise<ExitCode> 
   return followedExit(call, job.uuid, followed);
 }
 
-function showEnd({ printer }: Call, job: JobAnswer): void {
+function showEnd({ printer }: Invocation, job: JobAnswer): void {
   if (printer.json) return printer.document(job.raw);
   const step = failedStep(job);
   const seconds = elapsedSeconds(job);

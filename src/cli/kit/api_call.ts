@@ -2,6 +2,9 @@
 
 import type { JsonValue } from "../../domain/json.ts";
 
+/** Methods of the interface. */
+export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
+
 /** One request. */
 export interface ApiCall {
   readonly method: string;

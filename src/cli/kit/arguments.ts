@@ -116,14 +116,14 @@ export function hintFor(error: AgentError, name: string): string | undefined {
   const [noun = ""] = name.split(" ");
   switch (error.code) {
     case "unreachable":
-      return "start an agent with zonewright serve --dev, or name yours with --url or --socket";
+      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
     case "invalid_argument":
       return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
     case "not_found":
     case "conflict":
       return LISTS.includes(noun) ? `zonewright ${noun} list` : undefined;
     case "unauthorized":
-      return "show a token with --token-file or ZONEWRIGHT_TOKEN_FILE";
+      return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE";
     case "overloaded":
       return `try again in ${error.retryAfterSeconds ?? 1} s`;
     default:
@@ -139,5 +139,5 @@ export function otherJobHint(error: AgentError, known: readonly string[]): strin
   const own = known.map((word) => word.toLowerCase());
   const named = Array.from(error.message.matchAll(JOB), ([, uuid = ""]) => uuid.toLowerCase());
   const other = named.find((uuid) => !own.includes(uuid));
-  return other === undefined ? undefined : `zonewright job get ${other}  shows that job`;
+  return other === undefined ? undefined : `zonewright job get ${other}  shows it`;
 }

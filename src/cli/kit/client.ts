@@ -56,7 +56,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
     if (call.path.length > PATH_CHARS_MAX) {
       throw usageError(
-        `a name or path of over ${PATH_CHARS_MAX} characters is too long to ask for`,
+        `a name or path of over ${PATH_CHARS_MAX} characters is too long`,
       );
     }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? DEADLINE_MS);
@@ -82,7 +82,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     } catch (error) {
       if (error instanceof AgentError) throw error;
       if (call.signal?.aborted === true) {
-        throw new AgentError("aborted", `Cannot go on: ${call.method} ${call.path} was given up`);
+        throw new AgentError("aborted", `Cannot go on: ${call.method} ${call.path} was aborted`);
       }
       throw unreachableError(address, deadline.aborted ? "it does not answer" : causeOf(error));
     }
@@ -158,8 +158,8 @@ interface Connected {
 }
 
 /** A way that is opened when it is first gone. */
-export interface Connection {
-  /** @throws {AgentError} `invalid_argument` for a file that is no good */
+export interface AgentConnection {
+  /** @throws {AgentError} `invalid_argument` for an unusable file */
   get(): Promise<Connected>;
   close(): void;
 }
@@ -167,7 +167,7 @@ export interface Connection {
 const LOOPBACK_URL = /^http:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/|$)/;
 
 /** Makes the way; nothing is read or connected yet. */
-function openConnection(address: AgentAddress, credentials: Credentials): Connection {
+function openConnection(address: AgentAddress, credentials: Credentials): AgentConnection {
   let opened: Promise<Connected> | undefined;
   let http: Deno.HttpClient | undefined;
   const open = async () => {
@@ -187,7 +187,7 @@ function openConnection(address: AgentAddress, credentials: Credentials): Connec
 
 function trusting(pem: string, path: string): Deno.HttpClient {
   try {
-    if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it holds no certificate");
+    if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it contains no certificate");
     return Deno.createHttpClient({ caCerts: [pem] });
   } catch (error) {
     throw usageError(`--ca ${path}: ${messageOf(error)}`);
@@ -200,7 +200,7 @@ async function headersOf(
 ): Promise<Record<string, string>> {
   if (tokenFile === undefined) return {};
   const token = (await readFile(tokenFile, "--token-file")).trim();
-  if (!isTokenText(token)) throw usageError(`--token-file ${tokenFile}: it holds no token`);
+  if (!isTokenText(token)) throw usageError(`--token-file ${tokenFile}: it contains no token`);
   if (
     address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
   ) {

@@ -1,15 +1,14 @@
 // What a command is: its place in the help, its flags, and the function that runs it. A noun has
 // verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
-import type { AgentError } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 import { type Arguments, type Flag, usageError } from "./arguments.ts";
 import type { Client } from "./client.ts";
-import type { ExitCode } from "./exit_code.ts";
 import type { Printer } from "./printer.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What a command gets to work with. */
-export interface Call {
+export interface Invocation {
   readonly args: Arguments;
   readonly terminal: Terminal;
   readonly printer: Printer;
@@ -32,7 +31,7 @@ export interface Command {
   readonly notes?: readonly string[];
   /** Which of the shared flags it takes: those that name an agent, those of output, or help. */
   readonly shared: "agent" | "output" | "help";
-  run(call: Call): Promise<ExitCode>;
+  run(call: Invocation): Promise<ExitCode>;
   /** What to do about an error that it ended with, where hint.ts knows too little. */
   hint?(error: AgentError, args: Arguments): string | undefined;
 }
@@ -60,7 +59,7 @@ const AGENT_FLAGS: readonly Flag[] = [
   {
     name: "token-file",
     placeholder: "FILE",
-    help: "file with the bearer token to show (ZONEWRIGHT_TOKEN_FILE)",
+    help: "file with the bearer token (ZONEWRIGHT_TOKEN_FILE)",
   },
   { name: "ca", placeholder: "FILE", help: "certificates to trust with https (ZONEWRIGHT_CA)" },
   { name: "curl", help: "print the curl command instead of calling" },
@@ -85,12 +84,45 @@ export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };
  * @param deed what will be done, such as `cancel 12 jobs`
  * @throws {AgentError} `invalid_argument` when nobody can be asked
  */
-export async function confirmed({ args, terminal, printer }: Call, deed: string): Promise<boolean> {
+export async function confirmed(
+  { args, terminal, printer }: Invocation,
+  deed: string,
+): Promise<boolean> {
   if (args.has(YES_FLAG.name)) return true;
   if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
-    throw usageError(`--yes is missing: there is no terminal to ask on whether to ${deed}`);
+    throw usageError(`--yes is missing: there is no terminal to ask whether to ${deed}`);
   }
   printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
   const answer = (await terminal.readLine()).trim().toLowerCase();
   return answer === "y" || answer === "yes";
+}
+
+// The exit codes, a closed table. Scripts depend on it: no code changes its meaning.
+
+/** Every exit code by its meaning; `zonewright --help` prints them. */
+export const EXIT = {
+  ok: 0,
+  failure: 1,
+  /** Wrong command line, configuration or parameter. */
+  usage: 2,
+  /** The agent does not answer. */
+  unreachable: 3,
+  not_found: 4,
+  /** The job failed. */
+  job_failed: 5,
+  /** The current state does not allow it. */
+  conflict: 6,
+  /** The job was canceled. */
+  canceled: 7,
+  /** Gave up waiting; as timeout(1) says it. */
+  timeout: 124,
+  /** Ctrl-C; 128 plus the number of SIGINT. */
+  interrupted: 130,
+} as const;
+/** One of the exit codes. */
+export type ExitCode = typeof EXIT[keyof typeof EXIT];
+
+/** The exit code for anything that was thrown. */
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof AgentError ? EXIT[ERROR_CODES[error.code].exit] : EXIT.failure;
 }

@@ -12,7 +12,7 @@ import { usageError } from "./arguments.ts";
 
 /** Writes what a command found, as text or as one JSON document. */
 export interface Printer {
-  /** Whether a JSON document is wanted instead of text. */
+  /** Whether to print a JSON document instead of text. */
   readonly json: boolean;
   /** Styles for standard output. */
   readonly paint: Paint;
@@ -72,7 +72,7 @@ export function parseJsonText(text: string, where: string): JsonValue {
 
 /**
  * The JSON object in a file; `-` is standard input.
- * @throws {AgentError} `invalid_argument`; `not_found` when there is no such file
+ * @throws {AgentError} `invalid_argument`; `not_found` when it does not exist
  */
 export async function readJsonFile(path: string, terminal: Terminal): Promise<JsonObject> {
   const where = path === "-" ? "standard input" : path;
@@ -87,7 +87,7 @@ async function readText(path: string, terminal: Terminal): Promise<string> {
     return await Deno.readTextFile(resolve(terminal.cwd, path));
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
-    const why = missing ? "there is no such file" : messageOf(error);
+    const why = missing ? "it does not exist" : messageOf(error);
     throw new AgentError(
       missing ? "not_found" : "invalid_argument",
       `Cannot read ${JSON.stringify(path)}: ${why}`,

@@ -99,12 +99,24 @@ async function readStdinLine(): Promise<string> {
 function windowColumns(): number | undefined {
   try {
     const { columns } = Deno.consoleSize();
-    // A terminal that was never told its size says 0.
+    // A terminal that does not know its size says 0.
     return columns === 0 ? undefined : columns;
   } catch {
     // Neither stream is a window.
     return undefined;
   }
+}
+
+/** Columns of a window that does not know its size. */
+export const COLUMNS_DEFAULT = 80;
+/** Moves to the start of the line and clears it. */
+export const CLEAR_LINE = "\r\x1b[2K";
+export const BAR_CHARS = 16;
+
+/** A bar of `BAR_CHARS` cells for a share from 0 to 1. */
+export function bar(share: number): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * BAR_CHARS);
+  return "█".repeat(full) + "░".repeat(BAR_CHARS - full);
 }
 
 /** Whether the terminal understands cursor movement; TERM=dumb and pipes do not. */

@@ -6,8 +6,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../kit/answer.ts";
 import { usageError } from "../kit/arguments.ts";
-import type { Call, Command } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
+import { type Command, EXIT, type Invocation } from "../kit/command.ts";
 import { printable } from "../kit/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
@@ -15,22 +14,22 @@ const PORT_MAX = 65_535;
 
 /** `zonewright machine console`. */
 export const CONSOLE: Command = {
-  summary: "print the WebSocket of a console, or let VNC viewers reach it",
+  summary: "print the WebSocket address of a console, or relay VNC viewers to it",
   operands: "MACHINE",
   operandsMin: 1,
   operandsMax: 1,
   examples: [
     ['machine console "$UUID" --listen 127.0.0.1:5901', "then: vncviewer 127.0.0.1:5901"],
-    ['machine console "$UUID"', "ws://..., for clients that speak WebSocket"],
-    ['machine console "$UUID" --ticket', "the same for a browser: opens it once, within seconds"],
+    ['machine console "$UUID"', "ws://..., for WebSocket clients"],
+    ['machine console "$UUID" --ticket', "for a browser: works once, within seconds"],
   ],
   flags: [{
     name: "listen",
     placeholder: "HOST:PORT",
-    help: "take connections there until Ctrl-C; loopback only, port 0 for any",
+    help: "accept viewers there until Ctrl-C; loopback only, port 0 for any",
   }, {
     name: "ticket",
-    help: "print an address that opens the console once without a token",
+    help: "print an address that works once, without a token",
   }],
   notes: ["The password that a viewer asks for: zonewright machine vnc MACHINE --password"],
   shared: "agent",
@@ -49,12 +48,12 @@ export const CONSOLE: Command = {
 };
 
 /** Asks for a ticket, and prints the address with it: all that a browser's viewer needs. */
-async function printTicket(call: Call, path: string): Promise<typeof EXIT.ok> {
+async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.ok> {
   const { args, client, printer } = call;
   if (args.has("listen")) throw usageError("--ticket and --listen exclude each other");
   if (client.address.kind === "socket") {
     throw usageError(
-      "--ticket is for browsers, which reach no unix socket: name the agent by --url",
+      "--ticket is for browsers, which cannot use a unix socket: name the agent with --url",
     );
   }
   const sent = await client.send({ method: "POST", path: `${path}-tickets` });
@@ -65,7 +64,7 @@ async function printTicket(call: Call, path: string): Promise<typeof EXIT.ok> {
   if (printer.json) printer.document({ ...made, url });
   else {
     printer.data(url);
-    printer.note(`It opens the console once, until ${printable(textIn(made, "expires_at") ?? "")}`);
+    printer.note(`It works once, until ${printable(textIn(made, "expires_at") ?? "")}`);
   }
   return EXIT.ok;
 }
@@ -76,7 +75,7 @@ interface Listen {
 }
 
 /** @throws {AgentError} `invalid_argument` */
-function listenOf({ args }: Call): Listen | undefined {
+function listenOf({ args }: Invocation): Listen | undefined {
   const text = args.text("listen");
   if (text === undefined) return undefined;
   const [, six, four, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
@@ -92,12 +91,12 @@ function listenOf({ args }: Call): Listen | undefined {
 }
 
 /** The agent's own address is what the caller reached it by; undefined on a unix socket. */
-function webSocketUrl({ client: { address } }: Call, path: string): string | undefined {
+function webSocketUrl({ client: { address } }: Invocation, path: string): string | undefined {
   return address.kind === "url" ? address.base.replace(/^http/, "ws") + path : undefined;
 }
 
 async function relay(
-  call: Call,
+  call: Invocation,
   path: string,
   listen: Listen,
 ): Promise<typeof EXIT.ok> {
@@ -116,7 +115,7 @@ async function relay(
     const place = `${host}:${opened.port}`;
     if (printer.json) printer.document({ host: listen.hostname, port: opened.port });
     else printer.data(place);
-    printer.note(`VNC viewers may connect to ${place}; Ctrl-C ends it`);
+    printer.note(`VNC viewers can connect to ${place}; stop with Ctrl-C`);
     await opened.done;
     return EXIT.ok;
   } finally {
@@ -135,8 +134,8 @@ function listenAt({ hostname, port }: Listen): Deno.TcpListener {
 }
 
 // Carries VNC viewers to the console of a machine: every connection to a local port becomes a WebSocket
-// to the agent. RFB asks for each picture, so what comes back is never more than a viewer wanted; the
-// bound below only ends one that has stopped to read.
+// to the agent. RFB requests each picture, so a viewer gets no more than it requested; the bound below
+// only ends one that has stopped reading.
 
 /** Bytes that are read from a viewer at once. */
 const READ_BYTES = 64 * 1024;
@@ -156,7 +155,7 @@ interface RelayOptions {
   readonly http: Deno.HttpClient | undefined;
   /** Ends everything. */
   readonly signal: AbortSignal;
-  /** Told of connections that came to nothing. */
+  /** Called for failed connections. */
   readonly note: (line: string) => void;
 }
 
@@ -211,7 +210,7 @@ async function carry(viewer: Deno.TcpConn, options: RelayOptions): Promise<void>
   socket.onerror = () => {};
   socket.onclose = ({ reason }) => {
     end();
-    if (!answered) note("The agent has refused a console: zonewright machine get tells the state");
+    if (!answered) note("The agent refused the console: see zonewright machine get");
     else if (reason !== "") note(`A console was closed: ${reason}`);
     resolve();
   };
@@ -251,7 +250,7 @@ function openViewerWriter(
 
 // `zonewright machine vnc`: where the console of a machine is.
 
-/** A VNC address as the agent tells it. */
+/** A VNC address from the agent. */
 export interface Vnc {
   readonly host: string;
   readonly port: number;
@@ -291,8 +290,8 @@ export const VNC: Command = {
   operandsMin: 1,
   operandsMax: 1,
   examples: [
-    ['machine vnc "$UUID"', "HOST:PORT and nothing else, for vncviewer"],
-    ['machine vnc "$UUID" --password', "what the viewer asks for, and nothing else"],
+    ['machine vnc "$UUID"', "only HOST:PORT, for vncviewer"],
+    ['machine vnc "$UUID" --password', "only the password that the viewer asks for"],
   ],
   flags: [{ name: "password", help: "the password of the console instead of its address" }],
   shared: "agent",
@@ -305,7 +304,7 @@ export const VNC: Command = {
     if (vnc === undefined) {
       throw new AgentError(
         "conflict",
-        `Cannot tell the VNC address of machine ${uuid}: its console does not listen yet`,
+        `Cannot print the VNC address of machine ${uuid}: its console does not listen yet`,
       );
     }
     if (args.has("password")) {
@@ -313,7 +312,7 @@ export const VNC: Command = {
       if (password === undefined) {
         throw new AgentError(
           "conflict",
-          `Cannot tell the password of machine ${uuid}: its console has none`,
+          `Cannot print the password of machine ${uuid}: its console has none`,
         );
       }
       if (printer.json) printer.document({ password });

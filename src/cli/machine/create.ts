@@ -3,8 +3,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { readObject, textIn } from "../kit/answer.ts";
-import type { Call, Command } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -15,20 +14,12 @@ import {
 } from "../follow/follow.ts";
 import { failedStep, type JobAnswer } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
-import { resolve } from "@std/path";
-import type { ArtifactRef, MediaRequest } from "../../domain/machine/media.ts";
+import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/field_check.ts";
 import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
+import { typedArtifact, typedDigest, typedMedium } from "../kit/medium.ts";
 import { readJsonFile } from "../kit/printer.ts";
-
-// The medium that a machine is to boot from, as somebody typed it. One word may be four things, told
-// apart by their looks alone, so that the same word always means the same:
-//
-//   https://host/debian.iso    an address; its digest must be given
-//   /media/debian.iso          a path on the agent's host; ./debian.iso is made absolute first
-//   debian/13                  an artifact of the image index, DISTRO/RELEASE
-//   debian.iso                 a name in one of the agent's media folders
 
 /** The flags that name a medium; exactly one of them is given. */
 const MEDIA_FLAGS: readonly Flag[] = [
@@ -37,20 +28,19 @@ const MEDIA_FLAGS: readonly Flag[] = [
   {
     name: "artifact",
     placeholder: "DISTRO/RELEASE",
-    help: "boot from a file of the image index, see below",
+    help: "boot from a file of the image index; see below",
   },
-  { name: "sha256", placeholder: "HEX", help: "what the medium must hash to; a URL needs one" },
-  { name: "sha512", placeholder: "HEX", help: "the same with SHA-512" },
-  { name: "boot", placeholder: "cd|disk", help: "what the medium is, when its name does not tell" },
+  { name: "sha256", placeholder: "HEX", help: "expected digest; a URL needs one" },
+  { name: "sha512", placeholder: "HEX", help: "expected SHA-512 digest instead" },
+  { name: "boot", placeholder: "cd|disk", help: "what the medium is, if its name does not say" },
 ];
 
-/** What is said of media below the flags. */
 const MEDIA_NOTES: readonly string[] = [
   "A MEDIUM is a URL (https://host/debian.iso, with --sha256), a path on the agent's host\n" +
   "(/media/debian.iso, or ./debian.iso), DISTRO/RELEASE of the image index (debian/13), or the\n" +
   "name of a file in one of the agent's media folders (debian.iso).",
   "An artifact is DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]; RELEASE may be latest, lts\n" +
-  "or dev. What is left out is chosen by the agent; see zonewright image list DISTRO/RELEASE.",
+  "or dev. The agent chooses what is left out; see zonewright image list DISTRO/RELEASE.",
 ];
 
 /** The medium and how it is attached; `boot` is left to the agent when nothing says it. */
@@ -66,17 +56,23 @@ function mediaOf(args: Arguments, cwd: string): Media {
   const given = SOURCES.filter((name) => args.has(name));
   const [source] = given;
   if (source === undefined) {
-    throw usageError('--iso MEDIUM is missing; --disk, --artifact or "media" in the file also do');
+    throw usageError(
+      'a medium is missing: expected --iso, --disk, --artifact, or "media" in the file',
+    );
   }
   if (given.length > 1) {
-    throw usageError(`${given.map((name) => `--${name}`).join(" and ")} name two media`);
+    throw usageError(
+      `${given.map((name) => `--${name}`).join(" and ")} are both given: expected one medium`,
+    );
   }
   const text = args.text(source) ?? "";
-  const digest = digestOf(args);
-  const media = source === "artifact" ? { artifact: artifactOf(text) } : placeOf(text, source, cwd);
+  const digest = typedDigest(args);
+  const media = source === "artifact"
+    ? { artifact: typedArtifact(text) }
+    : typedMedium(text, `--${source} ${text}`.trimEnd(), cwd);
   if ("url" in media) {
     if (digest === undefined) {
-      throw usageError(`--${source} ${text} is an address: expected its --sha256 as well`);
+      throw usageError(`--${source} ${text} is a URL: expected its --sha256 as well`);
     }
     return { media: { url: media.url, digest }, ...bootOf(args, source) };
   }
@@ -103,79 +99,16 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
   return { boot };
 }
 
-/** @throws {AgentError} `invalid_argument` */
-function placeOf(
-  text: string,
-  flag: string,
-  cwd: string,
-): { url: string } | { path: string } | { artifact: ArtifactRef } {
-  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
-  if (scheme === "http" || scheme === "https") return { url: text };
-  if (scheme !== undefined) {
-    throw usageError(
-      `--${flag} ${text} is no address of http or https; a file is named by its path`,
-    );
-  }
-  if (text === "") throw usageError(`--${flag} is empty: expected a name, a path or a URL`);
-  if (text.startsWith("/")) return { path: text };
-  if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
-  return text.includes("/") ? { artifact: artifactOf(text) } : { path: text };
-}
-
-function digestOf(args: Arguments): string | undefined {
-  const sha256 = args.text("sha256");
-  const sha512 = args.text("sha512");
-  if (sha256 !== undefined && sha512 !== undefined) {
-    throw usageError("--sha256 and --sha512 are both given: expected one of them");
-  }
-  if (sha256 !== undefined) return `sha256:${hexOf(sha256, "sha256", 64)}`;
-  return sha512 === undefined ? undefined : `sha512:${hexOf(sha512, "sha512", 128)}`;
-}
-
-function hexOf(text: string, flag: string, digits: number): string {
-  const hex = text.toLowerCase();
-  if (hex.length !== digits || !/^[0-9a-f]+$/.test(hex)) {
-    throw usageError(
-      `--${flag} must be ${digits} hexadecimal digits, found ${text.length} characters`,
-    );
-  }
-  return hex;
-}
-
-const CHOICES = ["variant", "arch", "format"] as const;
-
-/** `DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`. */
-function artifactOf(text: string): ArtifactRef {
-  const match = /^([^/:?]+)\/([^/:?]+)(?::([^/?]+))?(?:\?(.*))?$/.exec(text);
-  const [, distro, release, build, query = ""] = match ?? [];
-  if (distro === undefined || release === undefined) {
-    throw usageError(
-      `${JSON.stringify(text)} is not DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
-    );
-  }
-  const ref: ArtifactRef = { distro, release, ...(build === undefined ? {} : { build }) };
-  for (const [name, value] of new URLSearchParams(query)) {
-    const choice = CHOICES.find((one) => one === name);
-    if (choice === undefined) {
-      throw usageError(
-        `${JSON.stringify(name)} names no part of an artifact${nearest(name, CHOICES)}`,
-      );
-    }
-    ref[choice] = value;
-  }
-  return ref;
-}
-
 // The body of POST /agent/v1/machines, from a file and from flags. A file may hold a description as
 // vmadm takes it, or a whole request around one, as README.md and the HTTP interface have it. What
 // the file says may not be said again by a flag: which of the two counts would be a guess.
 
 const REQUEST_KEYS = ["machine", "media", "boot", "uuid"] as const;
-/** Keys that no description has: they tell a request. */
+/** Keys that only a request has. */
 const TELLING_KEYS = ["machine", "media"] as const;
 
 /** Reads file and flags. @throws {AgentError} `invalid_argument`, `not_found` */
-async function machineRequestOf({ args, terminal }: Call): Promise<JsonObject> {
+async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObject> {
   const file = args.text("file");
   if (file === undefined) {
     throw usageError("-f FILE is missing: expected a machine, or a request for one, as JSON");
@@ -204,10 +137,10 @@ async function machineRequestOf({ args, terminal }: Call): Promise<JsonObject> {
 /** @throws {AgentError} `invalid_argument` for a request with other keys, or without a machine */
 function wholeRequest(content: JsonObject, where: string): JsonObject & { machine: JsonValue } {
   const other = Object.keys(content).find((key) => !REQUEST_KEYS.some((known) => known === key));
-  const told = TELLING_KEYS.filter((key) => Object.hasOwn(content, key))[0];
+  const found = TELLING_KEYS.filter((key) => Object.hasOwn(content, key))[0];
   if (other !== undefined) {
     throw usageError(
-      `${where} mixes a request and a description: it has ${JSON.stringify(told)} and ` +
+      `${where} mixes a request and a description: it has ${JSON.stringify(found)} and ` +
         `${JSON.stringify(other)}${nearest(other, REQUEST_KEYS)}; expected a description alone, ` +
         `or ${REQUEST_KEYS.join(", ")} with the description in "machine"`,
     );
@@ -240,24 +173,24 @@ function refuseTwice(request: JsonObject, args: Arguments, where: string): void 
 
 function mediaFields(args: Arguments, cwd: string): JsonObject {
   const { media, boot } = mediaOf(args, cwd);
-  // Texts only: a media request is JSON as it stands.
+  // Texts only: a media request is already JSON.
   return { media: media as JsonValue, ...(boot === undefined ? {} : { boot }) };
 }
 
 /** `zonewright machine create`. */
 export const CREATE: Command = {
-  summary: "create a machine, boot it from a medium and tell its VNC address",
+  summary: "create a machine, boot it from a medium and print its VNC address",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
   examples: [
     [
       "machine create -f vm.json --iso debian-13.iso --follow",
-      "an ISO of a media folder; watch it",
+      "an ISO in a media folder; watch it",
     ],
     ["machine create -f vm.json --iso https://host/a.iso --sha256 $HEX", "an ISO from elsewhere"],
     ["machine create -f - --artifact omnios/latest --wait --json", "an image of the index"],
-    ["machine create -f request.json --follow", "a whole request, as the HTTP interface takes it"],
+    ["machine create -f request.json --follow", "a whole request, as the HTTP API takes it"],
   ],
   flags: [
     {
@@ -273,13 +206,17 @@ export const CREATE: Command = {
       words: BRANDS,
       help: "kvm or bhyve, instead of the description's",
     },
-    { name: "uuid", placeholder: "UUID", help: "the machine's uuid; makes the call repeatable" },
+    {
+      name: "uuid",
+      placeholder: "UUID",
+      help: "the machine's uuid; makes the call safe to repeat",
+    },
     ...FOLLOW_FLAGS,
   ],
   notes: [
     ...MEDIA_NOTES,
-    'A whole request is {"machine": …, "media": …}, with "boot" and "uuid" where they are wanted.\n' +
-    "What it says is not said again by a flag; without media in it, a flag names the medium.",
+    'A whole request is {"machine": …, "media": …}, with "boot" and "uuid" if needed. A flag cannot\n' +
+    "repeat what the request says; if it has no media, name the medium with a flag.",
   ],
   shared: "agent",
   async run(call) {
@@ -315,7 +252,7 @@ function endOfJob(job: JobAnswer): JsonObject {
   return { execution: job.execution, error };
 }
 
-async function showMachine({ client, printer }: Call, uuid: string): Promise<ExitCode> {
+async function showMachine({ client, printer }: Invocation, uuid: string): Promise<ExitCode> {
   const machine = readObject(await client.get(`/agent/v1/machines/${uuid}`), "the machine");
   if (printer.json) {
     printer.document(machine);
@@ -324,10 +261,10 @@ async function showMachine({ client, printer }: Call, uuid: string): Promise<Exi
   const vnc = vncOf(machine);
   printer.pairs([
     ["machine", uuid],
-    ["vnc", vnc === undefined ? "not known" : vncText(vnc)],
+    ["vnc", vnc === undefined ? "unknown" : vncText(vnc)],
   ]);
   if (vnc !== undefined) {
-    printer.next(`machine vnc ${uuid} --password`, "what a VNC viewer will ask for");
+    printer.next(`machine vnc ${uuid} --password`, "what a VNC viewer asks for");
   }
   return EXIT.ok;
 }

@@ -4,8 +4,15 @@ import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../kit/answer.ts";
 import { type Flag, otherJobHint, usageError } from "../kit/arguments.ts";
-import { type Call, type Command, confirmed, type Noun, YES_FLAG } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+  YES_FLAG,
+} from "../kit/command.ts";
 import { CONSOLE, machinePath, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
 import { printable } from "../kit/terminal.ts";
@@ -28,7 +35,7 @@ interface Action {
   readonly flags: readonly Flag[];
   readonly notes?: readonly string[];
   /** How it is sent. */
-  request(call: Call, path: string): { method: string; path: string; body?: JsonObject };
+  request(call: Invocation, path: string): { method: string; path: string; body?: JsonObject };
   /** What is printed once it is done. */
   readonly done: string;
   /** What a person is asked before; nothing when nobody is asked. */
@@ -58,13 +65,13 @@ function actionCommand(action: Action): Command {
   };
 }
 
-async function act(call: Call, action: Action): Promise<ExitCode> {
+async function act(call: Invocation, action: Action): Promise<ExitCode> {
   timeoutMsOf(call);
   const { args, client, printer } = call;
   const [uuid = ""] = args.operands;
   const asks = action.deed !== undefined && !args.has("curl");
   if (asks && !await confirmed(call, action.deed(uuid))) {
-    printer.note("nothing was changed");
+    printer.note("nothing changed");
     return EXIT.failure;
   }
   const sent = await client.send(action.request(call, machinePath(uuid)));
@@ -86,7 +93,7 @@ async function act(call: Call, action: Action): Promise<ExitCode> {
 }
 
 /** The flags that were given, as fields of a body. */
-function fieldsOf({ args }: Call, names: readonly string[]): JsonObject {
+function fieldsOf({ args }: Invocation, names: readonly string[]): JsonObject {
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = args.text(name);
@@ -95,7 +102,7 @@ function fieldsOf({ args }: Call, names: readonly string[]): JsonObject {
   );
 }
 
-function forceOf({ args }: Call): JsonObject {
+function forceOf({ args }: Invocation): JsonObject {
   const seconds = args.text("force-after");
   if (seconds !== undefined && !/^\d{1,3}$/.test(seconds)) {
     throw usageError("--force-after takes seconds, such as 30");
@@ -108,7 +115,7 @@ function forceOf({ args }: Call): JsonObject {
 
 /** `zonewright machine boot`. */
 export const BOOT = actionCommand({
-  summary: "start a machine; one that runs is left as it is",
+  summary: "start a machine; a running one is left alone",
   examples: [
     ['machine boot "$UUID"', "from its disk"],
     ['machine boot "$UUID" --cdrom /debian.iso --once d --wait', "once from a medium in its zone"],
@@ -130,10 +137,10 @@ export const BOOT = actionCommand({
 
 /** `zonewright machine stop`. */
 export const STOP = actionCommand({
-  summary: "stop a machine; one that is stopped is left as it is",
+  summary: "stop a machine; a stopped one is left alone",
   examples: [
-    ['machine stop "$UUID" --wait', "its guest is asked, and forced after three minutes"],
-    ['machine stop "$UUID" --force', "at once, as by a power cut"],
+    ['machine stop "$UUID" --wait', "asks the guest, and forces it after three minutes"],
+    ['machine stop "$UUID" --force', "at once, like a power cut"],
   ],
   flags: [FORCE, FORCE_AFTER],
   request: (call, path) => ({ method: "POST", path: `${path}/stop`, body: forceOf(call) }),
@@ -143,7 +150,7 @@ export const STOP = actionCommand({
 /** `zonewright machine reboot`. */
 const REBOOT = actionCommand({
   summary: "stop a running machine and start it again, without its medium",
-  examples: [['machine reboot "$UUID" --wait', "its guest is asked to power off first"]],
+  examples: [['machine reboot "$UUID" --wait', "asks the guest to power off first"]],
   flags: [FORCE, FORCE_AFTER],
   request: (call, path) => ({ method: "POST", path: `${path}/reboot`, body: forceOf(call) }),
   done: "running",
@@ -153,7 +160,7 @@ const REBOOT = actionCommand({
 export const EJECT = actionCommand({
   summary: "take the installation medium out of a stopped machine",
   examples: [
-    ['machine eject "$UUID" --wait', "every medium that is known to be in its zone"],
+    ['machine eject "$UUID" --wait', "every known medium in its zone"],
     ['machine eject "$UUID" --file /debian.iso', "this one"],
   ],
   flags: [{
@@ -175,7 +182,7 @@ export const DELETE = actionCommand({
   summary: "delete a machine with its disks, its zone and its media",
   examples: [
     ['machine delete "$UUID"', "asks first"],
-    ['machine delete "$UUID" --yes --wait', "without a question, until it is gone"],
+    ['machine delete "$UUID" --yes --wait', "without a question; waits until it is gone"],
   ],
   flags: [YES_FLAG],
   request: (_, path) => ({ method: "DELETE", path }),
@@ -186,13 +193,13 @@ export const DELETE = actionCommand({
 // `zonewright machine leftovers`: what failed jobs have left on the host.
 
 const LEFTOVERS: Command = {
-  summary: "list what failed jobs have left, which the agent goes on to remove",
+  summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
   examples: [
     ["machine leftovers", "usually nothing"],
-    ["machine leftovers --json", "with what the latest attempt failed with"],
+    ["machine leftovers --json", "with the error of the latest attempt"],
   ],
   flags: [],
   shared: "agent",
@@ -229,12 +236,12 @@ const FILTERS: readonly Flag[] = [
   {
     name: "state",
     placeholder: "STATE",
-    help: "running, stopped and such; absent is not made yet",
+    help: "such as running or stopped; absent is not created yet",
   },
   { name: "brand", placeholder: "BRAND", words: BRANDS, help: "kvm or bhyve" },
   { name: "alias", placeholder: "NAME", help: "with this name" },
-  { name: "limit", placeholder: "N", help: "at most so many" },
-  { name: "offset", placeholder: "N", help: "without the first so many" },
+  { name: "limit", placeholder: "N", help: "at most this many" },
+  { name: "offset", placeholder: "N", help: "skip this many" },
 ];
 
 const LIST: Command = {
@@ -244,7 +251,7 @@ const LIST: Command = {
   operandsMax: 0,
   examples: [
     ["machine list", "with their brand and state"],
-    ["machine list --state running --json", "those that run, for another program"],
+    ["machine list --state running --json", "running ones, for scripts"],
   ],
   flags: FILTERS,
   shared: "agent",
@@ -325,7 +332,7 @@ function mediaText({ media }: JsonObject): string {
 /** @see document 3 */
 export const MACHINE: Noun = {
   kind: "verbs",
-  summary: "create machines that boot from installation media, and run them",
+  summary: "create, boot, stop and delete machines",
   verbs: {
     create: CREATE,
     list: LIST,

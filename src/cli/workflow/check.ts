@@ -1,6 +1,6 @@
-// What is wrong with the text of a workflow, told to the one who wrote it. The errors are those of
+// What is wrong with the text of a workflow, for its author. The errors are those of
 // POST /workflows, by the same parse and with the limits that an agent has unless it is configured
-// otherwise; the warnings are likely slips, see workflow_slips.ts.
+// otherwise; the warnings are likely mistakes.
 
 import type { Definition } from "../../config/definition.ts";
 import { LIMITS } from "../../config/limits.ts";
@@ -12,10 +12,10 @@ import { type Expression, type Node, parse, type Pattern } from "acorn";
 import { nearName } from "./near_name.ts";
 
 /** Something wrong with a workflow, or likely to be. */
-export interface Finding {
+export interface WorkflowFinding {
   /** Path of the field, such as `chain[0].body`; `body` for the workflow as a whole. */
   readonly field: string;
-  readonly code: FieldError["code"] | "LikelySlip";
+  readonly code: FieldError["code"] | "LikelyMistake";
   /** A sentence that begins with the field. */
   readonly message: string;
   /** Name of the task. */
@@ -29,8 +29,8 @@ export interface Finding {
 
 /** What came of the check: the workflow when an agent would accept it. */
 export interface CheckedWorkflow {
-  readonly errors: readonly Finding[];
-  readonly warnings: readonly Finding[];
+  readonly errors: readonly WorkflowFinding[];
+  readonly warnings: readonly WorkflowFinding[];
   readonly workflow: Workflow | undefined;
 }
 
@@ -50,7 +50,7 @@ export async function checkWorkflow(
     const errors = [wholeError(`the workflow ${messageOf(error)}`)];
     return { errors, warnings: [], workflow: undefined };
   }
-  const slips = isJsonObject(body) ? slipsOf(body).map((slip) => completed(slip, body)) : [];
+  const likely = isJsonObject(body) ? mistakesOf(body).map((one) => completed(one, body)) : [];
   try {
     const read = readWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, {
       tasksMax: usualValue(LIMITS.tasks_max),
@@ -59,14 +59,14 @@ export async function checkWorkflow(
       timeoutSecondsMax: usualValue(LIMITS.timeout_seconds_max),
     });
     const workflow = read.accept(await checkSources(read.sources, signal));
-    return { errors: [], warnings: slips, workflow };
+    return { errors: [], warnings: likely, workflow };
   } catch (error) {
     if (!(error instanceof AgentError) || error.code !== "invalid_argument") throw error;
     const errors = error.errors.map((one) =>
       isJsonObject(body) ? completed(one, body) : wholeError(error.message)
     );
-    // What is wrong anyway need not be called a slip too.
-    const warnings = slips.filter(({ field }) => !errors.some((one) => one.field === field));
+    // An error needs no warning too.
+    const warnings = likely.filter(({ field }) => !errors.some((one) => one.field === field));
     return { errors, warnings, workflow: undefined };
   }
 }
@@ -91,15 +91,15 @@ function readBody(text: string): unknown {
   return body;
 }
 
-function wholeError(message: string): Finding {
+function wholeError(message: string): WorkflowFinding {
   return { field: "body", code: "Invalid", message };
 }
 
-/** A finding with what its field tells: the task, and the place in its source. */
+/** Adds what the field shows: the task, and the place in its source. */
 function completed(
-  { field, code, message, place }: FindingStart,
+  { field, code, message, place }: WorkflowFindingStart,
   body: JsonObject,
-): Finding {
+): WorkflowFinding {
   const task = taskAt(field, body);
   const name = typeof task?.name === "string" ? task.name : undefined;
   const source = task?.[/\.(body|fallback)$/.exec(field)?.[1] ?? ""];
@@ -115,8 +115,8 @@ function completed(
   };
 }
 
-interface FindingStart extends Pick<Finding, "field" | "code" | "message"> {
-  readonly place?: Place;
+interface WorkflowFindingStart extends Pick<WorkflowFinding, "field" | "code" | "message"> {
+  readonly place?: SourcePlace;
 }
 
 /** The task that a path such as `onerror[1].body` goes through. */
@@ -136,7 +136,7 @@ function usualValue<T>({ fallback }: Definition<T>): T {
 // body itself, however the JSON around it is broken into lines.
 
 /** A place in a source; both count from 1. */
-export interface Place {
+export interface SourcePlace {
   readonly line: number;
   readonly column: number;
 }
@@ -148,13 +148,13 @@ const BEFORE_CHARS = 40;
 const CUT = "…";
 
 /** The place that a message about a source ends with, if it does. */
-export function placeIn(message: string): Place | undefined {
+export function placeIn(message: string): SourcePlace | undefined {
   const match = /in line (\d+), column (\d+)$/.exec(message);
   return match === null ? undefined : { line: Number(match[1]), column: Number(match[2]) };
 }
 
 /** The line of a source, cut around the place, and below it a mark at the place. */
-function excerptOf(source: string, { line, column }: Place): readonly string[] {
+function excerptOf(source: string, { line, column }: SourcePlace): readonly string[] {
   const text = source.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1] ?? "";
   const start = column - 1 > EXCERPT_CHARS - CUT.length ? column - 1 - BEFORE_CHARS : 0;
   const head = start > 0 ? CUT : "";
@@ -166,13 +166,13 @@ function excerptOf(source: string, { line, column }: Place): readonly string[] {
   return [`${head}${shown}${tail}`, `${before}^`];
 }
 
-// Likely slips in the source of a task, found by parsing it, never by running it. What keeps a
-// source from being accepted at all is told by domain/task_source.ts.
+// Likely mistakes in the source of a task, found by parsing it, never by running it. Errors come from
+// domain/job/task_source.ts.
 
-/** A slip in words that follow the name of the field. */
-interface SourceSlip {
+/** A mistake, in words that follow the name of the field. */
+interface SourceMistake {
   readonly words: string;
-  readonly place?: Place;
+  readonly place?: SourcePlace;
 }
 
 type FunctionNode = Extract<
@@ -183,11 +183,11 @@ type FunctionNode = Extract<
 /** Before the callback: job, and for a fallback the error. */
 const CALLBACK_AT = { body: 1, fallback: 2 } as const;
 
-/** The likely slips of a source; none of one that is not a function. */
-function sourceSlips(source: string, kind: keyof typeof CALLBACK_AT): SourceSlip[] {
+/** Likely mistakes of a source that is a function. */
+function sourceMistakes(source: string, kind: keyof typeof CALLBACK_AT): SourceMistake[] {
   const task = functionOf(source);
   if (task === undefined) return [];
-  return callbackSlips(task, CALLBACK_AT[kind]);
+  return callbackMistakes(task, CALLBACK_AT[kind]);
 }
 
 function functionOf(source: string): FunctionNode | undefined {
@@ -199,13 +199,13 @@ function functionOf(source: string): FunctionNode | undefined {
       expression?.type === "ArrowFunctionExpression";
     return isFunction ? expression : undefined;
   } catch {
-    // Told as an error by the parse of the workflow, or too deep for this one, which needs more stack.
+    // An error of the workflow's own parse, or too deep for this one, which needs more stack.
     return undefined;
   }
 }
 
 /** An async function has to call it too: that it returns means nothing. */
-function callbackSlips(task: FunctionNode, at: number): SourceSlip[] {
+function callbackMistakes(task: FunctionNode, at: number): SourceMistake[] {
   const { params, body } = task;
   const name = callbackName(params, at);
   if (name === undefined) return [];
@@ -219,7 +219,7 @@ function callbackSlips(task: FunctionNode, at: number): SourceSlip[] {
   return [{ words: `${what}: the task cannot succeed` }];
 }
 
-/** Its name; empty when the function takes none, undefined when that cannot be told. */
+/** Its name; empty when the function takes none, undefined when that is unknown. */
 function callbackName(params: readonly Pattern[], at: number): string | undefined {
   if (params.slice(0, at + 1).some((param) => param.type === "RestElement")) return undefined;
   const param = params[at];
@@ -244,18 +244,18 @@ function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && "type" in value && "start" in value;
 }
 
-// Likely slips in a workflow that an agent would accept. The list is short on purpose: each of them
-// is almost never meant, and makes a job fail, or do something else than was written.
+// Likely mistakes in a workflow that an agent would accept. The list is short on purpose: each of them
+// is almost never intended and makes a job fail or do something else.
 
-/** A likely slip at a field. */
-interface Slip {
+/** A likely mistake at a field. */
+interface LikelyMistake {
   /** Path of the field, such as `chain[0].timeout`. */
   readonly field: string;
-  readonly code: "LikelySlip";
+  readonly code: "LikelyMistake";
   /** A sentence that begins with the field. */
   readonly message: string;
   /** Where in the source of the field. */
-  readonly place?: Place;
+  readonly place?: SourcePlace;
 }
 
 /** Chains of a workflow, and their other spelling. */
@@ -268,7 +268,7 @@ const WORKFLOW_KEYS = [
   "initial_delay",
   "max_delay",
 ];
-/** Known keys that are no slips and no suggestions either. */
+/** Known keys that are neither mistakes nor suggestions. */
 const OTHER_WORKFLOW_KEYS = ["uuid", "wf_uuid", "chain[]", "onerror[]"];
 const TASK_KEYS = ["name", "body", "fallback", "retry", "timeout", "retry_delay"];
 const OTHER_TASK_KEYS = ["uuid", "modules"];
@@ -277,19 +277,19 @@ const HOUR_SECONDS = 3600;
 const DAY_SECONDS = 86_400;
 const MS_PER_SECOND = 1000;
 
-/** Every likely slip of the body of a workflow, whether or not the rest of it is right. */
-export function slipsOf(body: JsonObject): Slip[] {
+/** Every likely mistake in the body of a workflow, whether or not the rest is right. */
+export function mistakesOf(body: JsonObject): LikelyMistake[] {
   return [
     ...unknownKeys(body, "", WORKFLOW_KEYS, OTHER_WORKFLOW_KEYS),
-    ...timeoutSlips(body, "timeout"),
-    ...LISTS.flatMap((list) => listSlips(list, body[list] ?? body[`${list}[]`])),
+    ...timeoutMistakes(body, "timeout"),
+    ...LISTS.flatMap((list) => listMistakes(list, body[list] ?? body[`${list}[]`])),
   ];
 }
 
-function listSlips(list: string, tasks: unknown): Slip[] {
+function listMistakes(list: string, tasks: unknown): LikelyMistake[] {
   if (!Array.isArray(tasks) || tasks.length === 0) {
     const empty = list === "chain" && (tasks === undefined || Array.isArray(tasks));
-    return empty ? [slip("chain", "has no tasks: no job can be made of it")] : [];
+    return empty ? [mistake("chain", "has no tasks: it cannot be run")] : [];
   }
   const seen = new Map<string, number>();
   return tasks.flatMap((task, index) => {
@@ -300,58 +300,58 @@ function listSlips(list: string, tasks: unknown): Slip[] {
     if (name !== undefined && first === undefined) seen.set(name, index);
     return [
       ...(first === undefined ? [] : [
-        slip(
+        mistake(
           `${field}.name`,
-          `is also that of ${list}[${first}]: no result, log or retry can ` +
-            "tell the two apart",
+          `is also that of ${list}[${first}]: results, logs and ` +
+            "retries cannot tell them apart",
         ),
       ]),
-      ...taskSlips(task, field),
+      ...taskMistakes(task, field),
     ];
   });
 }
 
-function taskSlips(task: JsonObject, field: string): Slip[] {
+function taskMistakes(task: JsonObject, field: string): LikelyMistake[] {
   const sources = (["body", "fallback"] as const).flatMap((kind) => {
     const source = task[kind];
     if (typeof source !== "string") return [];
-    return sourceSlips(source, kind).map(({ words, place }) => ({
-      ...slip(`${field}.${kind}`, words),
+    return sourceMistakes(source, kind).map(({ words, place }) => ({
+      ...mistake(`${field}.${kind}`, words),
       ...(place === undefined ? {} : { place }),
     }));
   });
   return [
     ...unknownKeys(task, `${field}.`, TASK_KEYS, OTHER_TASK_KEYS),
-    ...timeoutSlips(task, `${field}.timeout`),
+    ...timeoutMistakes(task, `${field}.timeout`),
     ...sources,
   ];
 }
 
-/** Keys that are not known are kept as sent, so only what looks like a known one is told. */
+/** Unknown keys are stored as sent, so only those that look like a known one are reported. */
 function unknownKeys(
   object: JsonObject,
   prefix: string,
   known: readonly string[],
   others: readonly string[],
-): Slip[] {
+): LikelyMistake[] {
   return Object.keys(object).flatMap((key) => {
     if (known.includes(key) || others.includes(key)) return [];
     const near = nearName(key, known);
-    const words = `is unknown and means nothing: did you mean ${JSON.stringify(near)}?`;
-    return near === undefined ? [] : [slip(`${prefix}${key}`, words)];
+    const words = `is unknown and ignored: did you mean ${JSON.stringify(near)}?`;
+    return near === undefined ? [] : [mistake(`${prefix}${key}`, words)];
   });
 }
 
 /** Thousands of seconds that are no round time to people are most often milliseconds. */
-function timeoutSlips({ timeout }: JsonObject, field: string): Slip[] {
+function timeoutMistakes({ timeout }: JsonObject, field: string): LikelyMistake[] {
   if (typeof timeout !== "number" || timeout < MS_PER_SECOND) return [];
   const roundSeconds = timeout % (timeout < 2 * DAY_SECONDS ? HOUR_SECONDS : DAY_SECONDS) === 0;
   if (roundSeconds || timeout % MS_PER_SECOND !== 0) return [];
   const meant = timeout / MS_PER_SECOND;
-  const words = `counts seconds: if ${timeout} are milliseconds, write ${meant}`;
-  return [slip(field, words)];
+  const words = `is in seconds: if ${timeout} means milliseconds, write ${meant}`;
+  return [mistake(field, words)];
 }
 
-function slip(field: string, words: string): Slip {
-  return { field, code: "LikelySlip", message: `${field} ${words}` };
+function mistake(field: string, words: string): LikelyMistake {
+  return { field, code: "LikelyMistake", message: `${field} ${words}` };
 }

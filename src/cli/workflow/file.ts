@@ -9,8 +9,7 @@ import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
 import { readObjects, textIn } from "../kit/answer.ts";
 import type { Client } from "../kit/client.ts";
-import type { Command } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
+import { type Command, EXIT } from "../kit/command.ts";
 
 /** Files that one command reads. */
 const FILES_MAX = 1000;
@@ -45,9 +44,9 @@ export async function readWorkflowFiles(
 ): Promise<WorkflowFile[]> {
   const paths = [...texts("file"), ...operands];
   if (paths.length === 0) throw usageError("-f FILE is missing: expected a workflow as JSON");
-  if (paths.length > FILES_MAX) throw usageError(`over ${FILES_MAX} files are named`);
+  if (paths.length > FILES_MAX) throw usageError(`over ${FILES_MAX} files are given`);
   if (paths.filter((path) => path === STANDARD_INPUT).length > 1) {
-    throw usageError("standard input is named twice");
+    throw usageError("standard input is given twice");
   }
   const files: WorkflowFile[] = [];
   for (const path of paths) files.push(await readFile(path, terminal));
@@ -60,7 +59,7 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
     return { name: path, text: await Deno.readTextFile(resolve(terminal.cwd, path)) };
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
-    const why = missing ? "there is no such file" : messageOf(error);
+    const why = missing ? "it does not exist" : messageOf(error);
     const message = `Cannot read ${JSON.stringify(path)}: ${why}`;
     const code = missing ? "not_found" : "invalid_argument";
     throw new AgentError(code, message, { cause: error });
@@ -84,7 +83,7 @@ export async function workflowUuid(client: Client, nameOrUuid: string): Promise<
   const quoted = JSON.stringify(nameOrUuid);
   if (uuid !== undefined) {
     const message = `Cannot choose workflow ${quoted}: ${uuids.length} have that name, ` +
-      `name one by its uuid: ${uuids.join(", ")}`;
+      `give a uuid: ${uuids.join(", ")}`;
     throw new AgentError("conflict", message);
   }
   const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
@@ -105,7 +104,7 @@ export const TYPES: Command = {
   operandsMax: 0,
   examples: [[
     `workflow types > ${FILE_NAME}`,
-    "beside the sources of your workflows, see docs/tasks.md",
+    "next to your workflow sources; see docs/tasks.md",
   ]],
   flags: [],
   shared: "output",

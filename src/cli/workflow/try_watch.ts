@@ -16,7 +16,7 @@ import {
   readJob,
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
+import { EXIT, type ExitCode } from "../kit/command.ts";
 import type { Printer } from "../kit/printer.ts";
 import { durationText } from "../kit/table.ts";
 
@@ -97,8 +97,7 @@ function entryOf(entry: JsonObject): InfoEntry {
   return { kind: "message", task: textIn(entry, "task"), text: `${level}${message}${more}` };
 }
 
-// What a trial came to, told at its end: the results of its tasks, the machines that stand in the
-// simulated host, and the exit code.
+// The outcome of a trial: the results of its tasks, the machines of the simulated host, the exit code.
 
 const PHASES = ["chain", "onerror", "oncancel"] as const;
 /** What a task may have said to its callback in the place of an error. */
@@ -158,7 +157,7 @@ function errorText(error: JsonValue): string {
 
 function showMachines(printer: Printer, machines: readonly JsonObject[]): void {
   printer.data("");
-  if (machines.length === 0) return printer.data("no machines stand in the simulated host");
+  if (machines.length === 0) return printer.data("the simulated host has no machines");
   printer.table(
     [
       { head: "MACHINE" },
@@ -183,11 +182,11 @@ export function trialExit({ note }: Printer, { kind, job }: TrialEnd): ExitCode 
     case "ended":
       return endedExit(job, note);
     case "waiting":
-      note("The job waits: POST /jobs/:job_uuid/resume, or zonewright job resume, lets it go on");
-      note(`hint: --resume-with '{"result": "OK"}'  to try what follows`);
+      note("The job waits: POST /jobs/:job_uuid/resume or zonewright job resume continues it");
+      note(`hint: --resume-with '{"result": "OK"}'  to try the tasks after it`);
       return EXIT.ok;
     case "timeout":
-      note("zonewright: Gave up the trial: the job has not ended in its time");
+      note("zonewright: Gave up the trial: the job has not ended in time");
       return EXIT.timeout;
     case "interrupted":
       note("zonewright: Gave up the trial: it was interrupted");
@@ -207,7 +206,7 @@ function endedExit(job: JobAnswer, note: Printer["note"]): ExitCode {
       note("zonewright: The job was canceled");
       return EXIT.canceled;
     case "retried":
-      note("zonewright: The job asked to be made anew, which an agent would do");
+      note("zonewright: The job asked to be created again, which only an agent does");
       return EXIT.job_failed;
     case "failure": {
       const step = failedStep(job);

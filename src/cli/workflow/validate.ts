@@ -1,9 +1,8 @@
 // `zonewright workflow validate`: what an agent would say to a workflow, without an agent.
 
-import type { Command } from "../kit/command.ts";
-import { EXIT } from "../kit/exit_code.ts";
+import { type Command, EXIT } from "../kit/command.ts";
 import type { Printer } from "../kit/printer.ts";
-import type { CheckedWorkflow, Finding } from "./check.ts";
+import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 import { fileFlag, readWorkflowFiles, type WorkflowFile } from "./file.ts";
 
 /** Operands that are taken as further files. */
@@ -16,14 +15,14 @@ export const VALIDATE: Command = {
   operandsMin: 0,
   operandsMax: OPERANDS_MAX,
   examples: [
-    ["workflow validate -f hello.json", "every incorrect field, and likely slips"],
-    ["workflow validate workflows/*.json --json", "for another program"],
-    ["workflow get hello --json | zonewright workflow validate -f -", "one that is stored"],
+    ["workflow validate -f hello.json", "every incorrect field, and likely mistakes"],
+    ["workflow validate workflows/*.json --json", "for scripts"],
+    ["workflow get hello --json | zonewright workflow validate -f -", "a stored one"],
   ],
   flags: [fileFlag(true)],
   notes: [
-    "Errors are those of POST /workflows, under the limits that an agent has by default. Warnings are\n" +
-    "likely slips; they do not change the exit code.",
+    "Errors are those of POST /workflows with an agent's default limits. Warnings are likely mistakes;\n" +
+    "they do not change the exit code.",
   ],
   shared: "output",
   async run({ args, terminal, printer }) {
@@ -56,7 +55,9 @@ function fileDocument({ file, errors, warnings, workflow }: CheckedFile) {
   };
 }
 
-function findingDocument({ excerpt: _, ...finding }: Finding): Omit<Finding, "excerpt"> {
+function findingDocument(
+  { excerpt: _, ...finding }: WorkflowFinding,
+): Omit<WorkflowFinding, "excerpt"> {
   return finding;
 }
 
@@ -74,7 +75,7 @@ export function findingLines(
   file: string,
   { errors, warnings }: Pick<CheckedWorkflow, "errors" | "warnings">,
 ): string[] {
-  const lines = (word: string, findings: readonly Finding[]) =>
+  const lines = (word: string, findings: readonly WorkflowFinding[]) =>
     findings.flatMap((finding) => [
       `${file}: ${word}: ${findingText(finding)}`,
       ...(finding.excerpt ?? []).map((line) => `    ${line}`),
@@ -83,7 +84,7 @@ export function findingLines(
 }
 
 /** `chain[0].body (task "greet") is not a function definition: ...`. */
-function findingText({ field, message, task }: Finding): string {
+function findingText({ field, message, task }: WorkflowFinding): string {
   if (task === undefined || !message.startsWith(field)) return message;
   return `${field} (task ${JSON.stringify(task)})${message.slice(field.length)}`;
 }

@@ -3,22 +3,32 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "../kit/answer.ts";
 import { usageError } from "../kit/arguments.ts";
-import type { Call, Command, Noun } from "../kit/command.ts";
-import { EXIT, type ExitCode } from "../kit/exit_code.ts";
-import { readJsonFile } from "../kit/printer.ts";
+import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "../kit/command.ts";
+import { parseJsonText, readJsonFile } from "../kit/printer.ts";
 import { durationText } from "../kit/table.ts";
-import { printable } from "../kit/terminal.ts";
-import { fileFlag, TYPES, workflowUuid } from "./file.ts";
-import { TRY } from "./try.ts";
-import { VALIDATE } from "./validate.ts";
+import { canMove, printable, type Terminal } from "../kit/terminal.ts";
+import { fileFlag, readWorkflowFiles, TYPES, workflowUuid } from "./file.ts";
+import { findingLines, VALIDATE } from "./validate.ts";
+import { resolve } from "@std/path";
+import { systemNow } from "../../domain/instant.ts";
+import { parseResume, type Resume } from "../../domain/job/request.ts";
+import type { Workflow } from "../../domain/job/workflow.ts";
+import { openLog } from "../../metrics/log.ts";
+import { timeoutMsOf } from "../follow/follow.ts";
+import { openLiveView } from "../follow/live.ts";
+import { type FollowView, openPlainView } from "../follow/plain.ts";
+import type { InfoEntry } from "../job/answer.ts";
+import { readParams } from "../job/list.ts";
+import { configFlags, configSources } from "../serve_flags.ts";
+import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 
 const LIST: Command = {
   summary: "list workflows",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["workflow list --all", "also those that are part of the agent"]],
-  flags: [{ name: "all", help: "also those that are part of the agent" }],
+  examples: [["workflow list --all", "include the built-in ones"]],
+  flags: [{ name: "all", help: "include the built-in ones" }],
   shared: "agent",
   async run({ args, client, printer }) {
     const path = `/workflows${args.has("all") ? "?builtin=true" : ""}`;
@@ -103,13 +113,13 @@ const GET: Command = {
   },
 };
 
-async function fileOf(call: Call): Promise<JsonObject> {
+async function fileOf(call: Invocation): Promise<JsonObject> {
   const file = call.args.text("file");
   if (file === undefined) throw usageError("-f FILE is missing: expected a workflow as JSON");
   return await readJsonFile(file, call.terminal);
 }
 
-function written(call: Call, body: unknown): ExitCode {
+function written(call: Invocation, body: unknown): ExitCode {
   const workflow = readObject(body, "the workflow");
   if (call.printer.json) call.printer.document(workflow);
   else call.printer.data(textIn(workflow, "uuid") ?? "");
@@ -135,7 +145,7 @@ const CREATE: Command = {
 };
 
 const UPDATE: Command = {
-  summary: "replace a workflow; its jobs keep the chain they have",
+  summary: "replace a workflow; existing jobs keep their chain",
   operands: "WORKFLOW",
   operandsMin: 1,
   operandsMax: 1,
@@ -168,10 +178,173 @@ const DELETE: Command = {
   },
 };
 
+// `zonewright workflow try`: one run of a workflow on a simulated host, without an agent. Loaded
+// with everything that an agent is made of, but only when it is asked for.
+
+/** Settings of an agent that a trial takes too, with what differs in their help. */
+const SETTINGS: Readonly<Record<string, { readonly help?: string }>> = {
+  "media-dir": {},
+  index: { help: "image index, synced when a task asks for it [the sample index]" },
+  "allow-http-index": {},
+};
+
+/** `zonewright workflow try`. */
+const TRY: Command = {
+  summary: "run a workflow once on a simulated host, without an agent",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [
+    ["workflow try -f hello.json -p whom=world", "real guests and capabilities; nothing is stored"],
+    ["workflow try -f boot.json --params params.json --media-dir .", "with your own medium"],
+    ['workflow try -f eject.json --resume-with \'{"result": "done"}\'', "with a task that waits"],
+  ],
+  flags: [
+    fileFlag(),
+    {
+      name: "param",
+      short: "p",
+      placeholder: "K=V",
+      many: true,
+      help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
+    },
+    {
+      name: "params",
+      placeholder: "FILE",
+      help: "parameters as a JSON object; --param overrides them",
+    },
+    { name: "target", placeholder: "TEXT", help: "the target of the job" },
+    {
+      name: "resume-with",
+      placeholder: "JSON",
+      many: true,
+      help: "the body of the resume when a task waits (repeatable, for later waits)",
+    },
+    {
+      name: "host-state",
+      placeholder: "DIR",
+      help: "keep the simulated host in this folder, with its machines",
+    },
+    { name: "timeout", placeholder: "TIME", help: "give up after 90s, 10m, 2h; exits 124" },
+    ...configFlags().filter(({ name }) => Object.hasOwn(SETTINGS, name))
+      .map((flag) => ({ ...flag, ...SETTINGS[flag.name] })),
+  ],
+  notes: [
+    "The workflow runs with an agent's guests and capabilities on a simulated host. Everything is removed\n" +
+    "at the end, also on Ctrl-C. The exit code is that of job run --wait; a job that waits and is not\n" +
+    "resumed is not a failure.",
+  ],
+  shared: "output",
+  async run(call) {
+    const files = await readWorkflowFiles(call.args, call.terminal);
+    const { withWorkflowCheck } = await import("./decoder.ts");
+    const checked = await withWorkflowCheck((check) => check(files[0]?.text ?? ""));
+    findingLines(files[0]?.name ?? "", checked).forEach(call.printer.note);
+    if (checked.workflow === undefined) return EXIT.usage;
+    const code = await tryWorkflow(call, checked.workflow);
+    const file = call.args.text("file") ?? "-";
+    if (code === EXIT.ok && file !== "-") {
+      call.printer.next(`workflow create -f ${file}`, "store it");
+    }
+    return code;
+  },
+  hint: () => "zonewright workflow try --help",
+};
+
+async function tryWorkflow(call: Invocation, workflow: Workflow): Promise<ExitCode> {
+  const { args, terminal } = call;
+  const timeoutMs = timeoutMsOf(call);
+  const resumes = args.texts("resume-with").map(readResume);
+  const hostState = args.text("host-state");
+  const { flags, cwd } = configSources(call);
+  const params = await paramsOf(call);
+  const view = viewOf(terminal);
+  const log = openLog({
+    level: "error",
+    format: "text",
+    write: (line) => view.note(line),
+    now: systemNow,
+  });
+  const stop = listenForStop(terminal);
+  let end: TrialEnd;
+  try {
+    const { withTrial } = await import("../../trial/trial.ts");
+    end = await withTrial({
+      workflow,
+      params,
+      target: args.text("target") ?? null,
+      flags,
+      cwd,
+      hostState: hostState === undefined ? null : resolve(terminal.cwd, hostState),
+      log,
+    }, (trial) =>
+      watchTrial(trial, view, {
+        resumes,
+        signal: stop.signal,
+        nowMs: terminal.nowMs,
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      }));
+  } finally {
+    view.close();
+    stop.close();
+  }
+  showTrial(call.printer, end);
+  return trialExit(call.printer, end);
+}
+
+function readResume(text: string): Resume {
+  return parseResume(parseJsonText(text, "--resume-with"));
+}
+
+/** @throws {AgentError} `invalid_argument`; `not_found` when it does not exist */
+async function paramsOf({ args, terminal }: Invocation): Promise<JsonObject> {
+  const file = args.text("params");
+  if (file === "-" && args.text("file") === "-") throw usageError("standard input is given twice");
+  const ofFile = file === undefined ? {} : await readJsonFile(file, terminal);
+  // Entries, not a spread: a key named __proto__ must stay a key.
+  return Object.fromEntries([
+    ...Object.entries(ofFile),
+    ...Object.entries(readParams(args.texts("param"))),
+  ]);
+}
+
+/** The views of a followed job, of which the moving one keeps every message too. */
+function viewOf(terminal: Terminal): FollowView {
+  if (!canMove(terminal)) return openPlainView((line) => terminal.err(`${line}\n`));
+  const live = openLiveView(terminal);
+  return {
+    ...live,
+    update: (job, news, nowMs) => live.update(job, news.map(withoutTask), nowMs),
+  };
+}
+
+/** As a message of the job, which the moving view keeps; of a task it would show only the last. */
+function withoutTask(entry: InfoEntry): InfoEntry {
+  if (entry.kind !== "message" || entry.task === undefined) return entry;
+  return { kind: "message", task: undefined, text: `${entry.task}: ${entry.text}` };
+}
+
+const STOP_SIGNALS = ["SIGTERM", "SIGHUP"] as const;
+
+/** Ctrl-C and its kin end the trial in order, however often they come. */
+function listenForStop(terminal: Terminal): { readonly signal: AbortSignal; close(): void } {
+  const stop = new AbortController();
+  const abort = () => stop.abort();
+  const takeBack = terminal.onInterrupt(abort);
+  for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, abort);
+  return {
+    signal: stop.signal,
+    close() {
+      takeBack();
+      for (const signal of STOP_SIGNALS) Deno.removeSignalListener(signal, abort);
+    },
+  };
+}
+
 /** @see document 2 */
 export const WORKFLOW: Noun = {
   kind: "verbs",
-  summary: "store the chains of tasks that jobs run",
+  summary: "manage workflows, the chains of tasks that jobs run",
   verbs: {
     list: LIST,
     get: GET,

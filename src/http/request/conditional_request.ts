@@ -1,12 +1,7 @@
 // What a caller has already, and in which encoding it wants the rest: the two questions that reading
 // a document asks of the headers of a request.
 
-import {
-  type DocumentContent,
-  type Encoding,
-  ENCODINGS,
-  type ServedDocument,
-} from "./served_document.ts";
+import { type Encoding, ENCODINGS, type ServedDocument } from "./served_document.ts";
 
 /** RFC 9110 section 5.6.7: the form that is sent, and two that old clients send. */
 const HTTP_DATES = [
@@ -51,21 +46,15 @@ export function heldAnswer(
   return document.held(preferredEncoding(wish.acceptEncoding, document.small));
 }
 
-/**
- * The answer to a request for a document: what was asked for, or a 304.
- * @param inPieces answers what is large; without it all is handed over at once
- */
+/** The answer to a request for a document: what was asked for, or a 304. */
 export async function answerDocument(
   headers: Headers,
   document: ServedDocument,
-  inPieces?: (content: DocumentContent) => Promise<Response>,
 ): Promise<Response> {
   const wish = documentConditions(headers);
   const matched = matchedEncoding(wish, document);
   if (matched !== undefined) return document.notModified(matched);
-  const encoding = preferredEncoding(wish.acceptEncoding, document.small);
-  const large = inPieces && await document.large(encoding);
-  return large ? await inPieces(large) : await document.response(encoding);
+  return await document.response(preferredEncoding(wish.acceptEncoding, document.small));
 }
 
 /**

@@ -3,8 +3,6 @@
 // with the store once, at the next request for it: one that the sync left alone keeps its compressed
 // copies, so that each version is compressed once.
 
-import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
-import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { IndexDocument, IndexStore } from "../../store/store.ts";
 import { serve, type ServedDocument } from "./served_document.ts";
 
@@ -23,7 +21,6 @@ export interface Freshness {
 
 /** The documents of the tree, ready to be served. */
 export interface DocumentCache {
-  /** @throws {AgentError} `overloaded` while callers who read slowly hold too many others */
   get(path: string): Promise<ServedDocument | undefined>;
   /** What `get` would answer, when it is in memory and no sync was recorded since. */
   held(path: string): ServedDocument | undefined;
@@ -38,18 +35,15 @@ interface CachedDocument {
   readonly version: string;
   /** The generation at which it was last compared with the store. */
   seen: number;
-  readonly letGo: () => void;
 }
 
 /**
  * @param generation grows with every sync that is recorded
- * @param budget where each copy is charged until it is neither kept nor being sent
  * @param bytesMax bytes of memory, compressed copies included
  */
 export function openDocumentCache(
   index: IndexStore,
   generation: () => number,
-  budget: MemoryBudget,
   bytesMax: number = CACHED_BYTES_MAX,
 ): DocumentCache {
   const memory = openMemory(bytesMax);
@@ -57,11 +51,12 @@ export function openDocumentCache(
     const entry = memory.find(path);
     return entry?.seen === generation() ? entry.document : undefined;
   };
-  const read = async (path: string): Promise<ServedDocument | undefined> => {
-    const present = generation();
-    const reserved = await budget.reserve("documents", DOCUMENT_BYTES_MAX, `read ${path}`);
-    let kept = false;
-    try {
+  return {
+    held,
+    async get(path) {
+      const present = generation();
+      const found = held(path);
+      if (found !== undefined) return found;
       const stored = await index.get(path);
       if (stored === undefined) {
         memory.drop(path);
@@ -69,27 +64,11 @@ export function openDocumentCache(
       }
       const entry = memory.find(path);
       if (entry === undefined || entry.version !== versionOf(stored)) {
-        kept = true;
-        return memory.keep(path, stored, present, reserved);
+        return memory.keep(path, stored, present);
       }
       // What was read before a sync says nothing of what is there after it.
       if (present === generation()) entry.seen = present;
       return entry.document;
-    } finally {
-      if (!kept) reserved.release();
-    }
-  };
-  const reading = new Map<string, Promise<ServedDocument | undefined>>();
-  return {
-    held,
-    async get(path) {
-      const found = held(path);
-      if (found !== undefined) return found;
-      // One copy for all who ask between two syncs.
-      const key = `${generation()} ${path}`;
-      const shared = reading.get(key) ?? read(path).finally(() => reading.delete(key));
-      reading.set(key, shared);
-      return await shared;
     },
     ...openFreshness(index, generation),
   };
@@ -104,7 +83,6 @@ function openMemory(bytesMax: number) {
     if (entry === undefined) return;
     entries.delete(path);
     bytes -= entry.document.bytes;
-    entry.letGo();
   };
   /** The first to go is the one not asked for longest. */
   const shrink = () => {
@@ -122,25 +100,14 @@ function openMemory(bytesMax: number) {
       entries.set(path, entry);
       return entry;
     },
-    keep(
-      path: string,
-      stored: IndexDocument,
-      seen: number,
-      reserved: Reservation,
-    ): ServedDocument {
-      const document = serve(stored, {
-        grown: (more) => {
-          reserved.resize(reserved.bytes + more);
-          if (entries.get(path)?.document !== document) return;
-          bytes += more;
-          shrink();
-        },
-        unused: () => reserved.release(),
+    keep(path: string, stored: IndexDocument, seen: number): ServedDocument {
+      const document = serve(stored, (more) => {
+        if (entries.get(path)?.document !== document) return;
+        bytes += more;
+        shrink();
       });
-      reserved.resize(document.bytes);
       drop(path);
-      const letGo = document.hold();
-      entries.set(path, { document, version: versionOf(stored), seen, letGo });
+      entries.set(path, { document, version: versionOf(stored), seen });
       bytes += document.bytes;
       shrink();
       return document;

@@ -2,7 +2,6 @@
 // made at the first wish for them and kept; a request is given a clone, which shares the bytes.
 
 import type { IndexDocument } from "../../store/store.ts";
-import { PART_BYTES } from "../../store/stored_text.ts";
 
 /** Below so many bytes compression gains nothing. */
 const COMPRESSED_BYTES_MIN = 1024;
@@ -16,20 +15,6 @@ export const ENCODINGS = ["br", "gzip", "identity"] as const;
 /** One of the encodings. */
 export type Encoding = typeof ENCODINGS[number];
 
-/** A document in one encoding. */
-export interface DocumentContent {
-  readonly headers: Headers;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
-/** Who counts the memory of a document. */
-interface DocumentMemory {
-  /** It takes so many bytes more. */
-  grown(bytes: number): void;
-  /** Nobody uses it any more. */
-  unused(): void;
-}
-
 /** A document ready to be served. */
 export interface ServedDocument {
   /** Entity tags with their quotes; strong, so each encoding has its own. */
@@ -42,117 +27,72 @@ export interface ServedDocument {
   readonly bytes: number;
   /** An answer of one's own, to be sent once; the first one in an encoding takes a while. */
   response(encoding: Encoding): Promise<Response>;
-  /** The same when it is there already, and not large. */
+  /** The same when it is there already. */
   held(encoding: Encoding): Response | undefined;
-  /** What to send a piece at a time, so that it is known when it was sent; undefined of what is not large. */
-  large(encoding: Encoding): Promise<DocumentContent | undefined>;
-  /** Counts a user of its memory. @returns to be called when it is used no more */
-  hold(): () => void;
   /** A 304 of one's own for one of the entity tags. */
   notModified(encoding: Encoding): Response;
 }
 
 /**
  * Makes a document ready; nothing is compressed before it is asked for.
+ * @param grown told when it takes more memory than before, bytes
  */
 export function serve(
   document: IndexDocument,
-  memory?: DocumentMemory,
+  grown: (bytes: number) => void = () => {},
 ): ServedDocument {
   const { body, sha256 } = document;
   const upstreamMs = Date.parse(document.last_modified ?? "");
   const ms = Number.isNaN(upstreamMs) ? Date.parse(document.fetched_at) : upstreamMs;
   const lastModifiedMs = Math.floor(ms / 1000) * 1000;
   const etags = { identity: `"${sha256}"`, gzip: `"${sha256}-gzip"`, br: `"${sha256}-br"` };
-  const validated = (encoding: Encoding) => validators(etags[encoding], lastModifiedMs);
-  const contents = openContents(body, validated, memory);
+  let bytes = body.byteLength + ANSWER_BYTES;
   const answers = new Map<Encoding, Response>();
+  const pending = new Map<Encoding, Promise<Response>>();
   const unmodified = new Map<Encoding, Response>();
+
+  const make = async (encoding: Encoding): Promise<Response> => {
+    const content = encoding === "identity" ? body : await compress(body, encoding);
+    const headers = validators(etags[encoding], lastModifiedMs);
+    headers.set("content-type", "application/json");
+    headers.set("content-length", String(content.byteLength));
+    if (encoding !== "identity") {
+      headers.set("content-encoding", encoding);
+      bytes += content.byteLength + ANSWER_BYTES;
+      grown(content.byteLength + ANSWER_BYTES);
+    }
+    // Documents of the store never lie in shared memory.
+    const answer = new Response(content as Uint8Array<ArrayBuffer>, { headers });
+    answers.set(encoding, answer);
+    return answer;
+  };
   return {
     etags,
     lastModifiedMs,
     small: body.byteLength < COMPRESSED_BYTES_MIN,
     get bytes() {
-      return contents.size;
+      return bytes;
     },
     held: (encoding) => answers.get(encoding)?.clone(),
     async response(encoding) {
-      const { bytes, headers } = await contents.in(encoding);
-      if (isLarge(bytes)) return new Response(bytes, { headers });
-      const answer = answers.get(encoding) ?? new Response(bytes, { headers });
-      answers.set(encoding, answer);
-      return answer.clone();
+      const held = answers.get(encoding);
+      if (held !== undefined) return held.clone();
+      // Those who ask meanwhile wait for the same copy.
+      const made = pending.get(encoding) ??
+        make(encoding).finally(() => pending.delete(encoding));
+      pending.set(encoding, made);
+      return (await made).clone();
     },
-    async large(encoding) {
-      const content = await contents.in(encoding);
-      return isLarge(content.bytes) ? content : undefined;
-    },
-    hold: openUsers(() => memory?.unused()),
     notModified(encoding) {
       let answer = unmodified.get(encoding);
       if (answer === undefined) {
-        answer = new Response(null, { status: 304, headers: validated(encoding) });
+        const headers = validators(etags[encoding], lastModifiedMs);
+        answer = new Response(null, { status: 304, headers });
         unmodified.set(encoding, answer);
       }
       return answer.clone();
     },
   };
-}
-
-/** A document in each encoding, made when it is first asked for. */
-function openContents(
-  body: Uint8Array,
-  validated: (encoding: Encoding) => Headers,
-  memory: DocumentMemory | undefined,
-) {
-  let size = body.byteLength + ANSWER_BYTES;
-  const made = new Map<Encoding, Promise<DocumentContent>>();
-  const make = async (encoding: Encoding): Promise<DocumentContent> => {
-    const content = encoding === "identity" ? body : await compress(body, encoding);
-    const headers = validated(encoding);
-    headers.set("content-type", "application/json");
-    headers.set("content-length", String(content.byteLength));
-    if (encoding !== "identity") {
-      headers.set("content-encoding", encoding);
-      size += content.byteLength + ANSWER_BYTES;
-      memory?.grown(content.byteLength + ANSWER_BYTES);
-    }
-    // Documents of the store never lie in shared memory.
-    return { headers, bytes: content as Uint8Array<ArrayBuffer> };
-  };
-  return {
-    get size() {
-      return size;
-    },
-    /** One copy for all callers. */
-    in(encoding: Encoding): Promise<DocumentContent> {
-      const content = made.get(encoding) ?? make(encoding);
-      made.set(encoding, content);
-      // The next request tries again.
-      content.catch(() => made.delete(encoding));
-      return content;
-    },
-  };
-}
-
-/** Counts users. @param unused called when the last one has let go */
-function openUsers(unused: () => void): () => () => void {
-  let users = 0;
-  return () => {
-    users += 1;
-    let using = true;
-    return () => {
-      if (!using) return;
-      using = false;
-      users -= 1;
-      if (users === 0) unused();
-    };
-  };
-}
-
-/** What is larger than a piece of any other answer is sent in pieces too. */
-function isLarge(bytes: Uint8Array): boolean {
-  return bytes.byteLength > PART_BYTES;
 }
 
 /**

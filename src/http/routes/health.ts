@@ -20,8 +20,8 @@ export function healthRoutes(): Hono<HttpEnv> {
  * What the looks found, by their names; 503 when one has failed. Who was let in without being known is
  * told no more than that.
  */
-export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
+export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono {
+  const app = new Hono();
   app.get("/readyz", async (c: Context<HttpEnv>) => {
     const { ready, checks } = await readiness();
     c.header("cache-control", "no-store");

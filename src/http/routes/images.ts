@@ -15,7 +15,6 @@ import {
 } from "../../store/image_store.ts";
 import { integerOf, readQuery } from "../request/query.ts";
 import { Hono } from "hono";
-import type { HttpEnv } from "../context.ts";
 
 /** Keys whose value an artifact has. */
 const WORD_KEYS = [
@@ -145,8 +144,8 @@ function placeOf(query: ReadonlyMap<string, string>): ImagePlace | undefined {
  * The route of the search. `X-Count` tells how many artifacts fit on all pages; the next page is
  * what follows `next`, which is null on the last one.
  */
-export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono<HttpEnv> {
-  const routes = new Hono<HttpEnv>();
+export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono {
+  const routes = new Hono();
   routes.get("/agent/v1/images", async (c) => {
     const { filter, page } = readImageQuery(c.req.url);
     const count = await images.count(filter);

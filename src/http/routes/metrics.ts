@@ -16,8 +16,8 @@ const SHORT_WAY_ROUTE = "/v1/*";
 const MS_PER_SECOND = 1000;
 
 /** The figures, read anew for every request. */
-export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
+export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono {
+  const app = new Hono();
   app.get("/metrics", async (c) => {
     c.header("content-type", EXPOSITION_TYPE);
     return c.body(expositionText(await figures()));

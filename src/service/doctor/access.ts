@@ -4,7 +4,7 @@ import { dirname } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
-import { type Check, type Finding, ok, skipped } from "./check.ts";
+import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
 
 const GROUP_AND_OTHERS = 0o077;
@@ -15,18 +15,18 @@ const DAYS_LEFT_MIN = 30;
 /** The tokens at rest. */
 interface TokenPlace {
   readonly path: string;
-  /** Whether callers are asked for one. */
-  readonly wanted: boolean;
+  /** Whether callers need one. */
+  readonly needed: boolean;
   /** Reads them as the agent does. @throws {AgentError} */
   readonly read: (path: string) => Promise<readonly Token[]>;
 }
 
 /** The file of the tokens: closed to others, whole, and with somebody in it where that is needed. */
-export function tokensCheck({ path, wanted, read }: TokenPlace): Check {
+export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
   return {
     name: "tokens",
-    about: "the tokens are whole and closed to others, and there is one where one is wanted",
-    async examine(): Promise<Finding> {
+    about: "the tokens are intact, closed to others, and present where required",
+    async examine(): Promise<HealthFinding> {
       const found = await lstatOf(path);
       if (found?.isFile && isOpen(found)) return openToOthers(path, found);
       const fix = "zonewright token create --name NAME --scope admin";
@@ -44,8 +44,8 @@ export function tokensCheck({ path, wanted, read }: TokenPlace): Check {
       const admins = tokens.filter(({ scope }) => scope === "admin").length;
       const detail = `${tokens.length} tokens, ${admins} of them admin`;
       if (tokens.length > 0) return ok(detail);
-      if (!wanted) return skipped("there are none, and none is wanted");
-      return { outcome: "fail", detail: "a token is wanted, and there is none", fix };
+      if (!needed) return skipped("there are none, and none is required");
+      return { outcome: "fail", detail: "a token is required, and there is none", fix };
     },
   };
 }
@@ -62,11 +62,11 @@ export interface TlsPlace {
 }
 
 /** The certificate: readable, with its key, not soon to end, and good for the names in use. */
-export function tlsCheck({ certPath, keyPath, hosts, now, prove }: TlsPlace): Check {
+export function tlsCheck({ certPath, keyPath, hosts, now, prove }: TlsPlace): HealthCheck {
   return {
     name: "tls",
-    about: "the certificate fits its key, is good for a month, and names what is listened on",
-    async examine(): Promise<Finding> {
+    about: "the certificate fits its key, is valid for a month, and covers the listen addresses",
+    async examine(): Promise<HealthFinding> {
       if (certPath === null || keyPath === null) return skipped("no certificate is configured");
       const key = await statOf(keyPath);
       if (key !== undefined && isOpen(key)) {
@@ -78,7 +78,7 @@ export function tlsCheck({ certPath, keyPath, hosts, now, prove }: TlsPlace): Ch
         const chain = await readChain(await Deno.readTextFile(certPath));
         return judged(certPath, chain, hosts, Date.parse(now()));
       } catch (error) {
-        const fix = "name a certificate (PEM, its chain behind it) and its key, then reload";
+        const fix = "set tls_cert (PEM with its chain) and tls_key, then reload";
         return { outcome: "fail", detail: wordsOf(error), fix };
       }
     },
@@ -90,7 +90,7 @@ function judged(
   chain: Awaited<ReturnType<typeof readChain>>,
   hosts: readonly string[],
   atMs: number,
-): Finding {
+): HealthFinding {
   const fix = "renew tls_cert and tls_key, then reload the service";
   const untilMs = Math.min(...chain.map((one) => one.untilMs));
   const ending = chain.find((one) => one.untilMs === untilMs);
@@ -100,8 +100,8 @@ function judged(
   const early = chain.find((one) => one.fromMs > atMs);
   if (early !== undefined) {
     const from = new Date(early.fromMs).toISOString();
-    const clock = "set the clock, or name a certificate that holds";
-    return { outcome: "fail", detail: `${path}: it is good from ${from} only`, fix: clock };
+    const clock = "set the clock, or use a valid certificate";
+    return { outcome: "fail", detail: `${path}: it is valid only from ${from}`, fix: clock };
   }
   const days = Math.floor((untilMs - atMs) / MS_PER_DAY);
   if (days < DAYS_LEFT_MIN) {
@@ -112,26 +112,26 @@ function judged(
   if (missing.length > 0) {
     const named = names.length === 0 ? "nothing" : names.join(", ");
     const detail = `${path} names ${named}, and not ${missing.join(", ")}`;
-    return { outcome: "warn", detail, fix: "callers of those names will refuse it: name them too" };
+    return { outcome: "warn", detail, fix: "callers using those names will refuse it: add them" };
   }
   return ok(`${path}, for ${names.join(", ")}, ${days} days left`);
 }
 
 /** The audit file: a plain file that can be written, and that nobody else can read. */
-export function auditFileCheck(path: string | null): Check {
+export function auditFileCheck(path: string | null): HealthCheck {
   return {
     name: "audit",
     about: "the audit file can be written, and is closed to others",
-    async examine(): Promise<Finding> {
+    async examine(): Promise<HealthFinding> {
       if (path === null) return skipped("no audit_file is configured");
       const found = await lstatOf(path);
       if (found === undefined) {
         const folder = dirname(path);
-        if ((await statOf(folder))?.isDirectory) return ok(`${path} is made by the next start`);
-        const detail = `${folder} is missing, or no folder: the agent will not start`;
+        if ((await statOf(folder))?.isDirectory) return ok(`${path} is created at the next start`);
+        const detail = `${folder} is missing, or not a folder: the agent will not start`;
         return { outcome: "fail", detail, fix: `mkdir -p ${folder}` };
       }
-      if (!found.isFile) return { outcome: "fail", detail: `${path} is no plain file` };
+      if (!found.isFile) return { outcome: "fail", detail: `${path} is not a regular file` };
       if (isOpen(found)) return openToOthers(path, found);
       try {
         (await Deno.open(path, { append: true })).close();
@@ -151,11 +151,11 @@ export function secretCheck(
     /** @throws {AgentError} */
     readonly read: (path: string) => Promise<unknown>;
   },
-): Check {
+): HealthCheck {
   return {
     name,
-    about: `the file of the ${name.replace("-", " ")} can be read, and by nobody else`,
-    async examine(): Promise<Finding> {
+    about: `only the owner can read the file of the ${name.replace("-", " ")}`,
+    async examine(): Promise<HealthFinding> {
       if (path === null) return skipped("none is configured");
       const found = await statOf(path);
       if (found?.isFile && isOpen(found)) return openToOthers(path, found);
@@ -174,7 +174,7 @@ function isOpen({ mode }: Deno.FileInfo): boolean {
 }
 
 /** A file of the agent's own, which nobody else needs to read. */
-function openToOthers(path: string, found: Deno.FileInfo): Finding {
+function openToOthers(path: string, found: Deno.FileInfo): HealthFinding {
   return {
     outcome: "fail",
     detail: `${path} has mode ${modeOf(found)}, expected 600`,
@@ -287,10 +287,10 @@ function shortAddress(text: string): string {
 
 /** Whether a certificate with these names is one for a host; a star stands for one label. */
 export function covers(names: readonly string[], host: string): boolean {
-  const wanted = host.includes(":") ? shortAddress(host) : host.toLowerCase();
+  const sought = host.includes(":") ? shortAddress(host) : host.toLowerCase();
   return names.some((name) =>
-    name === wanted ||
-    name.startsWith("*.") && wanted.includes(".") &&
-      name.slice(1) === wanted.slice(wanted.indexOf("."))
+    name === sought ||
+    name.startsWith("*.") && sought.includes(".") &&
+      name.slice(1) === sought.slice(sought.indexOf("."))
   );
 }

@@ -14,9 +14,9 @@ export interface Part {
 }
 
 /** What was found. */
-export interface Finding {
+export interface HealthFinding {
   readonly outcome: Outcome;
-  /** State found, and wanted where it differs. */
+  /** State found, and required where it differs. */
   readonly detail: string;
   /** What an operator can do: a command line, or a sentence. */
   readonly fix?: string;
@@ -27,17 +27,17 @@ export interface Finding {
 }
 
 /** One thing to look at. */
-export interface Check {
+export interface HealthCheck {
   readonly name: string;
   /** What is looked at, for `doctor --list`. */
   readonly about: string;
-  examine(): Promise<Finding>;
+  examine(): Promise<HealthFinding>;
 }
 
 /** A finding with its check's name, as it is shown. */
-export interface Diagnosis extends Omit<Finding, "repair"> {
+export interface Diagnosis extends Omit<HealthFinding, "repair"> {
   readonly name: string;
-  /** Whether it was repaired, and is now as told. */
+  /** Whether it was repaired. */
   readonly repaired: boolean;
 }
 
@@ -47,21 +47,21 @@ const CHECK_MS = 30_000;
 const REPAIRS_MAX = 3;
 
 /** A sound thing. */
-export function ok(detail: string): Finding {
+export function ok(detail: string): HealthFinding {
   return { outcome: "ok", detail };
 }
 
 /** A thing that does not apply. */
-export function skipped(detail: string): Finding {
+export function skipped(detail: string): HealthFinding {
   return { outcome: "skipped", detail };
 }
 
 /**
  * Examines, and repairs where that is wished and safe.
- * @param onDiagnosis told of each as soon as it is there
+ * @param onDiagnosis called with each as soon as it is there
  */
 export async function diagnose(
-  checks: readonly Check[],
+  checks: readonly HealthCheck[],
   { repair, onDiagnosis }: { repair: boolean; onDiagnosis: (one: Diagnosis) => void },
 ): Promise<Diagnosis[]> {
   const all: Diagnosis[] = [];
@@ -73,7 +73,7 @@ export async function diagnose(
   return all;
 }
 
-async function diagnoseOne(check: Check, repair: boolean): Promise<Diagnosis> {
+async function diagnoseOne(check: HealthCheck, repair: boolean): Promise<Diagnosis> {
   const { name } = check;
   let found = await examined(check);
   let repaired = false;
@@ -92,13 +92,13 @@ async function diagnoseOne(check: Check, repair: boolean): Promise<Diagnosis> {
   return { name, ...withoutRepair(found), repaired: repaired && found.repair === undefined };
 }
 
-function withoutRepair({ repair: _, ...rest }: Finding): Omit<Finding, "repair"> {
+function withoutRepair({ repair: _, ...rest }: HealthFinding): Omit<HealthFinding, "repair"> {
   return rest;
 }
 
 /** A check that throws has found something too. */
-async function examined(check: Check): Promise<Finding> {
-  const late = Promise.withResolvers<Finding>();
+async function examined(check: HealthCheck): Promise<HealthFinding> {
+  const late = Promise.withResolvers<HealthFinding>();
   const detail = `no answer within ${CHECK_MS / 1000} s`;
   const timer = setTimeout(() => late.resolve({ outcome: "fail", detail }), CHECK_MS);
   try {

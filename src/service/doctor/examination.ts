@@ -7,9 +7,7 @@ import type { BareGround } from "../../agent/runner.ts";
 import type { Config } from "../../config/config.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
-import { agentCheck, clockCheck, indexCheck, storeCheck } from "./agent.ts";
-import type { Check } from "./check.ts";
-import { leftoversCheck, vmadmCheck, zonesCheck } from "./host.ts";
+import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import {
   configFileCheck,
   diskCheck,
@@ -20,26 +18,36 @@ import {
 } from "./place.ts";
 import { decodersCheck, guestsCheck } from "./walls.ts";
 import { openMemoryBudget } from "../../domain/memory_budget.ts";
-import { randomUuid } from "../../domain/id.ts";
-import { systemNow } from "../../domain/instant.ts";
+import { type MachineUuid, randomUuid } from "../../domain/id.ts";
+import { type Now, systemNow } from "../../domain/instant.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import { selfCommand } from "../../program/executable.ts";
-import { openVmadm } from "../../host/vmadm/vmadm.ts";
+import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
 import { readTlsIdentity } from "../../http/listen/tls.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/free_space.ts";
 import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state/own_file.ts";
 import { readSecretFile } from "../../state/secret_file.ts";
 import { readTokenFile, tokenFilePath } from "../../state/token_file.ts";
+import { messageOf } from "../../domain/error.ts";
+import {
+  inspectDatabase,
+  readExecutions,
+  readLatest,
+  readLeft,
+} from "../../store/sqlite/database_file.ts";
+import { isJsonObject } from "../../domain/json.ts";
+import type { Transport } from "../../host/transport.ts";
+import { mapLimited } from "../../program/loop.ts";
 
 /** The checks of one host, and what takes down what they opened. */
-export interface Examination {
-  readonly checks: readonly Check[];
+interface Examination {
+  readonly checks: readonly HealthCheck[];
   close(): Promise<void>;
 }
 
 /** Where the configuration was read from. */
-export interface ConfigFile {
+export interface NamedConfig {
   readonly path: string;
   /** Whether somebody named it; otherwise it need not be there. */
   readonly named: boolean;
@@ -52,10 +60,10 @@ const NOT_OURS_TO_CLOSE = "simulated host";
  * Opens the checks for a configuration.
  * @throws {AgentError} as openTransport()
  */
-export function openExamination(config: Config, file: ConfigFile): Examination {
+export function openExamination(config: Config, file: NamedConfig): Examination {
   const closers: (() => void | Promise<void>)[] = [];
   const self = selfCommand();
-  const ground: BareGround = {
+  const context: BareGround = {
     config,
     self,
     log: silentLog,
@@ -68,9 +76,9 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
   const walls = { self, user: config.guest_user.value, log: silentLog };
   const stateDir = config.state_dir.value;
   const asOwner = asOwnerOf(stateDir);
-  const inFolder = (check: Check) => checkedAsOwner(check, stateDir, asOwner);
+  const inFolder = (check: HealthCheck) => checkedAsOwner(check, stateDir, asOwner);
   const database = join(stateDir, DATABASE_NAME);
-  const transport = openTransport(ground, stateDir);
+  const transport = openTransport(context, stateDir);
   const vmadm = openVmadm(transport);
   return {
     checks: [
@@ -108,7 +116,7 @@ export function openExamination(config: Config, file: ConfigFile): Examination {
  * A check of what is in the state folder: nothing there is opened that is not what it must be, and root
  * looks, and repairs, as the folder's owner.
  */
-function checkedAsOwner(check: Check, stateDir: string, asOwner: ActAs): Check {
+function checkedAsOwner(check: HealthCheck, stateDir: string, asOwner: ActAs): HealthCheck {
   return {
     ...check,
     examine: () =>
@@ -121,7 +129,10 @@ function checkedAsOwner(check: Check, stateDir: string, asOwner: ActAs): Check {
 }
 
 /** What is looked at of who may call. */
-function accessChecks(config: Config, inFolder: (check: Check) => Check): readonly Check[] {
+function accessChecks(
+  config: Config,
+  inFolder: (check: HealthCheck) => HealthCheck,
+): readonly HealthCheck[] {
   const listen = config.listen.value;
   const beyond = listen !== null && !isLoopback(listen.hostname);
   // Callers of an address that stands for all come by a name.
@@ -129,7 +140,7 @@ function accessChecks(config: Config, inFolder: (check: Check) => Check): readon
   return [
     inFolder(tokensCheck({
       path: tokenFilePath(config.state_dir.value),
-      wanted: beyond || config.require_token.value,
+      needed: beyond || config.require_token.value,
       read: readTokenFile,
     })),
     tlsCheck({
@@ -142,4 +153,234 @@ function accessChecks(config: Config, inFolder: (check: Check) => Check): readon
     auditFileCheck(config.audit_file.value),
     secretCheck("index-token", { path: config.index_token_file.value, read: readSecretFile }),
   ];
+}
+
+// The agent itself: whether it answers where the configuration says that it listens.
+
+/** Milliseconds for an answer. */
+const ANSWER_MS = 5_000;
+
+/** The answer to a caller without a required token. */
+const UNAUTHORIZED = 401;
+
+/** Where the agent listens, as it is configured. */
+interface ListenPlaces {
+  readonly tcp: { readonly hostname: string; readonly port: number } | null;
+  readonly socket: string | null;
+  /** The file of the certificate with which TLS is spoken on the port; null for plain HTTP. */
+  readonly tlsCert: string | null;
+}
+
+/** Whether an agent answers. One that wants a token, which the doctor has not, has answered too. */
+export function agentCheck(places: ListenPlaces): HealthCheck {
+  return {
+    name: "agent",
+    about: "an agent answers where the configuration says",
+    async examine() {
+      const { url, place, client } = await wayTo(places);
+      try {
+        const response = await fetch(`${url}/ping`, {
+          signal: AbortSignal.timeout(ANSWER_MS),
+          ...(client === undefined ? {} : { client }),
+        });
+        const text = await response.text();
+        if (response.status === UNAUTHORIZED) return ok(`${place}, which requires a token`);
+        if (!response.ok) return { outcome: "fail", detail: `${place} answers ${response.status}` };
+        const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
+        return ok(`${place}, pid ${pid}`);
+      } catch (error) {
+        // What went wrong stands in the cause; some runtimes have it in the message too.
+        const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
+        return withoutAnswer(place, messageOf(inner));
+      } finally {
+        client?.close();
+      }
+    },
+  };
+}
+
+/** A certificate rarely names the address that is listened on: callers use the name. */
+function withoutAnswer(place: string, words: string): HealthFinding {
+  if (/certificate not valid for name/i.test(words)) return ok(`${place}, under another name`);
+  if (/certificate/i.test(words)) {
+    return { outcome: "warn", detail: `${place}: ${words}`, fix: "renew tls_cert, then reload" };
+  }
+  const fix =
+    "start the service: zonewright install, systemctl start zonewright, svcadm enable zonewright";
+  return { outcome: "warn", detail: `nothing answers at ${place}: ${words}`, fix };
+}
+
+/** Over TLS the socket is preferred: no certificate names it, and none has to be trusted. */
+async function wayTo(
+  { tcp, socket, tlsCert }: ListenPlaces,
+): Promise<{ url: string; place: string; client?: Deno.HttpClient }> {
+  if (socket !== null && (tcp === null || tlsCert !== null)) {
+    const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
+    return { url: "http://localhost", place: `unix:${socket}`, client };
+  }
+  const host = tcp?.hostname.includes(":") ? `[${tcp.hostname}]` : tcp?.hostname;
+  const address = `${host}:${tcp?.port}`;
+  if (tlsCert === null) return { url: `http://${address}`, place: `http://${address}` };
+  const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(tlsCert)] });
+  return { url: `https://${address}`, place: `https://${address}`, client };
+}
+
+// What the database can tell: whether it is sound, how old the index is, whether the clock went back.
+
+/** Seconds that a clock may be behind what was recorded: two processes do not write in order. */
+const CLOCK_SECONDS_BEHIND_MAX = 5;
+/** No host of ours ran before; a clock that says so was never set. */
+const EARLIEST = "2025-01-01T00:00:00.000Z";
+/** Intervals of the index without a sync after which it is called old. */
+const INTERVALS_MAX = 2;
+
+/** The database as a file. */
+export function storeCheck(path: string): HealthCheck {
+  return {
+    name: "store",
+    about: "the database is sound: every page, index and reference",
+    async examine() {
+      if (await statOf(path) === undefined) return skipped(`${path} is created at the first start`);
+      const { schema, jobs, bytes, problems } = await inspectDatabase(path);
+      if (problems.length === 0) return ok(`schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
+      const fix = "stop the agent, then zonewright db restore FILE";
+      return { outcome: "fail", detail: `damaged: ${problems.join("; ")}`, fix };
+    },
+  };
+}
+
+/** The host's clock beside what was recorded under it. */
+export function clockCheck(path: string, now: Now): HealthCheck {
+  return {
+    name: "clock",
+    about: "the clock is set, and not behind what the database has seen",
+    async examine() {
+      const at = now();
+      const fix = "set the clock, and keep it set by NTP";
+      if (at < EARLIEST) {
+        return { outcome: "fail", detail: `it is ${at}: the clock was never set`, fix };
+      }
+      if (await statOf(path) === undefined) return ok(at);
+      const { recorded_at } = readLatest(path);
+      const behind = recorded_at === null ? 0 : (Date.parse(recorded_at) - Date.parse(at)) / 1000;
+      if (behind <= CLOCK_SECONDS_BEHIND_MAX) return ok(at);
+      const detail = `it is ${at}, ${
+        Math.round(behind)
+      } s before the latest record (${recorded_at})`;
+      return { outcome: "warn", detail, fix };
+    },
+  };
+}
+
+/** How old the mirrored index is. @param intervalSeconds 0 for syncs by hand alone */
+export function indexCheck(
+  path: string,
+  { upstream, intervalSeconds, now }: {
+    upstream: string | null;
+    intervalSeconds: number;
+    now: Now;
+  },
+): HealthCheck {
+  return {
+    name: "index",
+    about: "the image index was synced in time, without problems",
+    async examine() {
+      if (upstream === null) return skipped("no index is configured");
+      const fix = "zonewright image sync --wait, zonewright image status";
+      const sync = await statOf(path) === undefined ? null : readLatest(path).sync;
+      if (sync === null) return { outcome: "warn", detail: `${upstream} was never synced`, fix };
+      const age = (Date.parse(now()) - Date.parse(sync.finished_at)) / 1000;
+      const detail = `synced ${Math.round(age / 60)} min ago: ${sync.outcome}`;
+      const old = intervalSeconds > 0 && age > INTERVALS_MAX * intervalSeconds;
+      return old || sync.outcome !== "complete" ? { outcome: "warn", detail, fix } : ok(detail);
+    },
+  };
+}
+
+// The managed host: whether its programs answer, and whether machines were left over that no job
+// stands for.
+
+/** Machines that are looked at one by one. */
+const MACHINES_MAX = 500;
+const MACHINES_AT_A_TIME = 4;
+/** The tag by which a machine names the job that made it. */
+const JOB_TAG = "zonewright_job";
+
+/** The program that makes machines. */
+function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): HealthCheck {
+  return {
+    name: "vmadm",
+    about: "vmadm is there and answers",
+    async examine() {
+      if (transport.kind === "local" && await statOf(program) === undefined) {
+        return {
+          outcome: "fail",
+          detail: `${program} is missing: this is no global zone of SmartOS`,
+          fix: "run it there, or manage one with --host ssh://root@host",
+        };
+      }
+      const machines = await vmadm.list();
+      return ok(`${transport.kind}: ${machines.length} machines`);
+    },
+  };
+}
+
+/** The folder below which every zone lies. */
+function zonesCheck(transport: Transport): HealthCheck {
+  return {
+    name: "zones",
+    about: "the folder of the zones is there",
+    async examine() {
+      const { kind, zonesRoot } = transport;
+      if (kind === "ssh") return skipped(`${zonesRoot} is on another machine`);
+      const found = await statOf(zonesRoot);
+      if (found?.isDirectory) return ok(zonesRoot);
+      if (kind === "simulated") return ok(`${zonesRoot} is made with the first machine`);
+      return {
+        outcome: "fail",
+        detail: `${zonesRoot} is not a folder`,
+        fix: "name it with --zones",
+      };
+    },
+  };
+}
+
+/**
+ * Machines whose job failed or was canceled, and datasets without one: undoing did not succeed.
+ * @param asOwner as whom the database is read; vmadm is run as who this process is
+ */
+export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): HealthCheck {
+  return {
+    name: "leftovers",
+    about: "failed jobs left nothing on the host",
+    async examine(): Promise<HealthFinding> {
+      if (await statOf(database) === undefined) return skipped("no job was ever made");
+      const listed = (await vmadm.list()).slice(0, MACHINES_MAX);
+      const owners = new Map<string, string>();
+      await mapLimited(listed, MACHINES_AT_A_TIME, async ({ uuid }) => {
+        if (typeof uuid !== "string") return;
+        const machine = await vmadm.get(uuid as MachineUuid);
+        const job = isJsonObject(machine?.tags) ? machine.tags[JOB_TAG] : undefined;
+        if (typeof job === "string") owners.set(uuid, job);
+      });
+      const executions = await asOwner(() => readExecutions(database, [...owners.values()]));
+      const left = [...owners].filter(([, job]) =>
+        ["failed", "canceled"].includes(executions.get(job) ?? "")
+      );
+      const named = new Map(
+        left.map(([uuid, job]) => [uuid, `job ${job}: ${executions.get(job)}`]),
+      );
+      // Of some there may be datasets only, which vmadm does not show.
+      const pending = await asOwner(() => readLeft(database));
+      for (const { uuid, job_uuid, execution } of pending) {
+        named.set(uuid, `job ${job_uuid}: ${execution}`);
+      }
+      if (named.size === 0) return ok(`${owners.size} machines of the agent`);
+      const list = [...named].map(([uuid, job]) => `${uuid} (${job})`).join(", ");
+      const fix = pending.length > 0
+        ? "the agent tries again: see GET /agent/v1/leftovers"
+        : `zonewright machine delete ${left[0]?.[0]}`;
+      return { outcome: "warn", detail: `left over: ${list}`, fix };
+    },
+  };
 }

@@ -4,13 +4,13 @@ import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
 import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
-import { type Check, type Finding, ok, skipped } from "./check.ts";
+import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Names of files that are told. */
+/** Names of files that are listed. */
 const NAMES_MAX = 5;
 /** Where others may write, but only remove what is theirs. */
 const STICKY = 0o1000;
@@ -24,14 +24,14 @@ const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
 export function stateFolderCheck(
   path: string,
   isOurs: (path: string) => Promise<boolean>,
-): Check {
+): HealthCheck {
   return {
     name: "state",
     about: "the state folder is there, a folder, and closed to others",
     async examine() {
       const found = await statOf(path);
-      if (found === undefined) return skipped(`${path} is made by the first start`);
-      if (!found.isDirectory) return { outcome: "fail", detail: `${path} is no folder` };
+      if (found === undefined) return skipped(`${path} is created at the first start`);
+      if (!found.isDirectory) return { outcome: "fail", detail: `${path} is not a folder` };
       const mode = (found.mode ?? 0) & 0o777;
       const owner = Deno.uid();
       if (owner !== null && found.uid !== owner && owner !== 0) {
@@ -39,8 +39,12 @@ export function stateFolderCheck(
       }
       if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
       if (!await isOurs(path)) {
-        const detail = `${path} holds other things than an agent's state`;
-        return { outcome: "fail", detail, fix: "name a folder of the agent's own as state_dir" };
+        const detail = `${path} holds files other than an agent's state`;
+        return {
+          outcome: "fail",
+          detail,
+          fix: "set state_dir to a folder used by the agent alone",
+        };
       }
       return {
         outcome: "fail",
@@ -53,7 +57,7 @@ export function stateFolderCheck(
 }
 
 /** The files in the state folder, which would be open as soon as they are moved or copied elsewhere. */
-async function ownFiles(folder: string): Promise<Finding> {
+async function ownFiles(folder: string): Promise<HealthFinding> {
   const open: string[] = [];
   for await (const { name, isFile } of Deno.readDir(folder)) {
     if (!isFile) continue;
@@ -75,7 +79,7 @@ async function ownFiles(folder: string): Promise<Finding> {
 }
 
 /** Room on the disk of the state folder. */
-export function diskCheck(path: string, freeBytes: FreeBytes): Check {
+export function diskCheck(path: string, freeBytes: FreeBytes): HealthCheck {
   return {
     name: "disk",
     about: "the disk of the state folder has room for the database and downloads",
@@ -91,7 +95,7 @@ export function diskCheck(path: string, freeBytes: FreeBytes): Check {
 }
 
 /** The folders from which media may be taken. */
-export function mediaFoldersCheck(folders: readonly string[]): Check {
+export function mediaFoldersCheck(folders: readonly string[]): HealthCheck {
   return {
     name: "media",
     about: "the media folders are there, and only their owners can change them",
@@ -101,10 +105,10 @@ export function mediaFoldersCheck(folders: readonly string[]): Check {
       for (const folder of folders) {
         const found = await statOf(folder);
         if (found === undefined) wrong.push(`${folder} is missing`);
-        else if (!found.isDirectory) wrong.push(`${folder} is no folder`);
+        else if (!found.isDirectory) wrong.push(`${folder} is not a folder`);
         else if (!await canList(folder)) wrong.push(`${folder} cannot be read`);
         else if (((found.mode ?? 0) & OTHERS_WRITE) !== 0) {
-          wrong.push(`anybody may write in ${folder}`);
+          wrong.push(`anyone may write in ${folder}`);
         }
       }
       if (wrong.length === 0) return ok(folders.join(", "));
@@ -114,7 +118,7 @@ export function mediaFoldersCheck(folders: readonly string[]): Check {
 }
 
 /** The keys by which vendors' signatures are believed: as a download with such a check reads them. */
-export function keysCheck(folder: string | null): Check {
+export function keysCheck(folder: string | null): HealthCheck {
   return {
     name: "keys",
     about: "the folder of keys can be read, and only its owner can change it",
@@ -132,7 +136,7 @@ export function keysCheck(folder: string | null): Check {
         return { outcome: "fail", detail: messageOf(error) };
       }
       if ((((await statOf(folder))?.mode ?? 0) & OTHERS_WRITE) !== 0) {
-        const detail = `anybody may write in ${folder}, and so be trusted`;
+        const detail = `anyone may write in ${folder}, and so be trusted`;
         return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
       }
       return ok(`${folder}: ${found.join(", ")}`);
@@ -151,11 +155,11 @@ async function canList(folder: string): Promise<boolean> {
 }
 
 /** The configuration file decides what the agent runs: only root and the agent's user may change it. */
-export function configFileCheck(path: string, named: boolean): Check {
+export function configFileCheck(path: string, named: boolean): HealthCheck {
   return {
     name: "config",
     about: "the configuration can be read, and only its owner can change it",
-    async examine(): Promise<Finding> {
+    async examine(): Promise<HealthFinding> {
       const found = await statOf(path);
       if (found === undefined) {
         return named
@@ -169,13 +173,13 @@ export function configFileCheck(path: string, named: boolean): Check {
       const folder = dirname(path);
       const around = (await statOf(folder))?.mode ?? 0;
       if ((around & OTHERS_WRITE) !== 0 && (around & STICKY) === 0) {
-        const detail = `anybody may put another file in the place of ${path}`;
+        const detail = `anyone may replace ${path}`;
         return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
       }
       if (((found.mode ?? 0) & 0o022) === 0) return ok(path);
       return {
         outcome: "fail",
-        detail: `others than its owner may write ${path}, and so decide what the agent runs`,
+        detail: `users other than its owner may write ${path} and decide what the agent runs`,
         fix: `chmod go-w ${path}`,
         repair: () => Deno.chmod(path, (found.mode ?? 0o600) & 0o755),
       };

@@ -15,7 +15,7 @@ import { processChecks } from "../../sandbox/wall_checks.ts";
 import { findGuestUser } from "../../sandbox/user.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../../sandbox/protocol.ts";
 import { testGuest } from "../../sandbox/self_test.ts";
-import { type Check, type Finding, ok, type Part } from "./check.ts";
+import { type HealthCheck, type HealthFinding, ok, type Part } from "./check.ts";
 
 /** What guests and decoders are started with. */
 export interface WallSettings {
@@ -29,19 +29,19 @@ export interface WallSettings {
  * The walls around guests, by the same self-test that every guest passes before its first task.
  * @see docs/sandbox.md
  */
-export function guestsCheck(settings: WallSettings): Check {
+export function guestsCheck(settings: WallSettings): HealthCheck {
   return {
     name: "guests",
-    about: "which walls stand around a guest that is started now, one by one",
+    about: "the walls around a guest started now, one by one",
     examine: () => examineWalls(settings, testGuestHere),
   };
 }
 
 /** The same around decoders, which have no socket and no tasks. */
-export function decodersCheck(settings: WallSettings): Check {
+export function decodersCheck(settings: WallSettings): HealthCheck {
   return {
     name: "decoders",
-    about: "the same of a decoder, in which bytes of strangers are read",
+    about: "the same for a decoder, which parses foreign bytes",
     examine: () => examineWalls(settings, testDecoder),
   };
 }
@@ -83,7 +83,7 @@ async function testDecoder(
   }
 }
 
-async function examineWalls(settings: WallSettings, test: Test): Promise<Finding> {
+async function examineWalls(settings: WallSettings, test: Test): Promise<HealthFinding> {
   const { self, user: setting, log } = settings;
   const root = Deno.uid() === 0;
   const os = Deno.build.os;
@@ -102,12 +102,12 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<Finding
     );
     const detail = `${parts.length - broken.length} of ${parts.length} walls stand; not: ` +
       broken.join(", ");
-    const fix = "see docs/sandbox.md for what makes each of them";
+    const fix = "docs/sandbox.md says what makes each of them";
     return { outcome: expected ? "warn" : "fail", detail, fix, parts };
   }
   const detail = `all ${parts.length} walls stand`;
   if (missing.length === 0) return { ...ok(detail), parts };
-  const fix = "install the program, or see docs/sandbox.md for what it adds";
+  const fix = "install the program; docs/sandbox.md says what it adds";
   return { outcome: "warn", detail: `${detail}; without ${withoutWords(missing)}`, fix, parts };
 }
 

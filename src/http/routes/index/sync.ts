@@ -9,7 +9,7 @@ import { parseArtifactRef } from "../../../domain/machine/media.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import type { HttpEnv, HttpLimits } from "../../context.ts";
+import type { HttpLimits } from "../../context.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import { readQuery } from "../../request/query.ts";
 
@@ -33,8 +33,8 @@ type SyncSwitches = Readonly<Record<typeof SYNC_KEYS[number], boolean>>;
 const REF_KEYS = ["distro", "release", "build", "variant", "arch", "format"] as const;
 
 /** The routes of the mirror. */
-export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
-  const routes = new Hono<HttpEnv>();
+export function indexSyncRoutes(deps: IndexSyncDependencies): Hono {
+  const routes = new Hono();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
   routes.get("/agent/v1/index/artifacts", async (c) => {
     const query = readQuery(c.req.url, REF_KEYS);

@@ -1,19 +1,19 @@
-// Likely slips: what is warned of, and what must not be, since a list of false alarms is not read.
+// Likely mistakes: what is warned of, and what must not be, since a list of false alarms is not read.
 
 import { assertEquals } from "@std/assert";
 import { nearName } from "../../src/cli/workflow/near_name.ts";
-import { slipsOf } from "../../src/cli/workflow/check.ts";
+import { mistakesOf } from "../../src/cli/workflow/check.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { workflowOf } from "../trial_run.ts";
 
 /** The messages for a workflow of one task. */
 function ofTask(task: JsonObject): string[] {
-  return slipsOf({ name: "x", chain: [{ body: "(job, cb) => cb()", ...task }] })
+  return mistakesOf({ name: "x", chain: [{ body: "(job, cb) => cb()", ...task }] })
     .map(({ message }) => message.replace("chain[0].", ""));
 }
 
-Deno.test("a body or fallback that cannot call its callback is a slip", () => {
+Deno.test("a body or fallback that cannot call its callback is a mistake", () => {
   const never = (name: string) => `never mentions its callback ${name}: the task cannot succeed`;
   const none = "takes no callback: the task cannot succeed";
   const bodies: readonly (readonly [body: string, words: string])[] = [
@@ -46,7 +46,7 @@ Deno.test("a body that mentions its callback in any way is no slip", () => {
   assertEquals(ofTask({ fallback: "(err, job, cb) => cb(err)" }), []);
 });
 
-Deno.test("an unknown key is a slip when a known one is near", () => {
+Deno.test("an unknown key is a mistake when a known one is near", () => {
   const near = {
     timeOut: "timeout",
     Timeout: "timeout",
@@ -61,7 +61,7 @@ Deno.test("an unknown key is a slip when a known one is near", () => {
     names: "name",
   };
   for (const [key, known] of Object.entries(near)) {
-    const words = `${key} is unknown and means nothing: did you mean "${known}"?`;
+    const words = `${key} is unknown and ignored: did you mean "${known}"?`;
     assertEquals(ofTask({ [key]: 1 }), [words]);
   }
   const workflow = {
@@ -70,7 +70,7 @@ Deno.test("an unknown key is a slip when a known one is near", () => {
     onError: [],
     maxAttempts: 3,
   };
-  assertEquals(slipsOf(workflow).map(({ field }) => field), ["onError", "maxAttempts"]);
+  assertEquals(mistakesOf(workflow).map(({ field }) => field), ["onError", "maxAttempts"]);
 });
 
 Deno.test("an unknown key that nobody would type for a known one is no slip", () => {
@@ -80,46 +80,46 @@ Deno.test("an unknown key that nobody would type for a known one is no slip", ()
   assertEquals(nearName("x".repeat(10_000), ["timeout"]), undefined);
 });
 
-Deno.test("a timeout of round thousands that is no round time is a slip", () => {
+Deno.test("a timeout of round thousands that is no round time is a mistake", () => {
   const slip = (timeout: number) =>
-    `timeout counts seconds: if ${timeout} are milliseconds, write ${timeout / 1000}`;
+    `timeout is in seconds: if ${timeout} means milliseconds, write ${timeout / 1000}`;
   for (const timeout of [1000, 5000, 30_000, 60_000, 120_000, 300_000, 900_000, 1_800_000]) {
     assertEquals(ofTask({ timeout }), [slip(timeout)]);
-    assertEquals(slipsOf({ name: "x", timeout, chain: [{}] })[0]?.message, slip(timeout));
+    assertEquals(mistakesOf({ name: "x", timeout, chain: [{}] })[0]?.message, slip(timeout));
   }
   for (const timeout of [1, 60, 90, 900, 1800, 3600, 7200, 36_000, 43_200, 86_400, 432_000]) {
     assertEquals(ofTask({ timeout }), [], String(timeout));
   }
 });
 
-Deno.test("two tasks of one name in one list are a slip, in two lists they are none", () => {
+Deno.test("two tasks of one name in one list are a mistake, in two lists they are none", () => {
   const task = { name: "undo", body: "(job, cb) => cb()" };
   const twice = { name: "x", chain: [task, { ...task, name: "other" }, task], onerror: [task] };
-  assertEquals(slipsOf(twice).map(({ message }) => message), [
-    "chain[2].name is also that of chain[0]: no result, log or retry can tell the two apart",
+  assertEquals(mistakesOf(twice).map(({ message }) => message), [
+    "chain[2].name is also that of chain[0]: results, logs and retries cannot tell them apart",
   ]);
 });
 
-Deno.test("a workflow without tasks is a slip: it can be stored and no job can be made of it", () => {
+Deno.test("a workflow without tasks is a mistake: it can be stored and no job can be made of it", () => {
   for (const workflow of [{ name: "x" }, { name: "x", chain: [] }, { name: "x", "chain[]": [] }]) {
-    assertEquals(slipsOf(workflow).map(({ field }) => field), ["chain"]);
+    assertEquals(mistakesOf(workflow).map(({ field }) => field), ["chain"]);
   }
 });
 
-Deno.test("the built-in workflow, and what was read back from an agent, have no slips", () => {
-  assertEquals(slipsOf({ ...PROVISION_MACHINE.definition }), []);
+Deno.test("the built-in workflow, and what was read back from an agent, have no mistakes", () => {
+  assertEquals(mistakesOf({ ...PROVISION_MACHINE.definition }), []);
   const body = "(job, cb) => cb()";
   const stored: JsonObject = JSON.parse(JSON.stringify(workflowOf({ chain: [{ body }] })));
-  assertEquals(slipsOf({ ...stored, wf_uuid: "" }), []);
+  assertEquals(mistakesOf({ ...stored, wf_uuid: "" }), []);
 });
 
-Deno.test("slips are told of a workflow that is wrong in other ways, and never throw", () => {
+Deno.test("mistakes are told of a workflow that is wrong in other ways, and never throw", () => {
   const wrong: readonly JsonObject[] = [
     { chain: 3 },
     { chain: [null, 3, "x", [], { body: "(" }, { body: 3, fallback: {}, name: {} }] },
     { name: "x", chain: [{ body: "(".repeat(100_000) }], timeout: "1000" },
     { name: "x", chain: [{ body: `(job, cb) => ${"[".repeat(20_000)}${"]".repeat(20_000)}` }] },
   ];
-  for (const workflow of wrong) assertEquals(slipsOf(workflow), []);
-  assertEquals(slipsOf({ chain: [{ timeout: 5000, body: 3 }] }).length, 1);
+  for (const workflow of wrong) assertEquals(mistakesOf(workflow), []);
+  assertEquals(mistakesOf({ chain: [{ timeout: 5000, body: 3 }] }).length, 1);
 });
