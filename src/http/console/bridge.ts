@@ -1,48 +1,48 @@
-// Carries a console between a WebSocket and the connection to it. RFB is passed through untouched: the
-// client speaks it, its authentication included, and this file knows no byte of it.
+// Relays a console between a WebSocket and the machine. RFB passes through untouched, authentication
+// included.
 //
-// Neither side is read before the WebSocket or the console has let go of what came before, but for one
-// bound: so that a client's leaving is noticed while the console takes nothing, a little of what it
-// sends may wait. Keys and pointer never come near the bound.
+// Neither side is read before the other has taken the previous bytes, with one exception: so that a client's
+// leaving is noticed while the console takes nothing, a little of what it sends may wait. Keys and pointer
+// never come near that bound.
 
 import type { ConsoleStream } from "../context.ts";
 import type { ConsoleSocket } from "./socket.ts";
 import { CLOSE, FrameError } from "./frames.ts";
 
-/** Bytes that are read from a console at once. */
+/** Bytes of one read from a console. */
 const READ_BYTES = 64 * 1024;
 /** Bytes from a client that the console has not taken yet. */
 const INCOMING_BYTES_MAX = 1024 * 1024;
-/** What a piece costs besides its bytes, so that small ones are bounded too. */
+/** Overhead of a piece, so that small ones are bounded too. */
 const PIECE_BYTES = 64;
-/** Milliseconds after which a client from which nothing has come, no answer to a ping either, is gone. */
+/** Milliseconds of silence, pings unanswered, after which a client counts as gone. */
 const SILENT_MS_MAX = 60_000;
-/** Milliseconds between two looks at that. */
+/** Milliseconds between two pings. */
 const PING_MS = SILENT_MS_MAX / 2;
-/** Milliseconds between two looks at whether a client may still be here. */
+/** Milliseconds between two checks of a client's access. */
 const ALLOWED_MS = 2_000;
 
-/** How a session ended, and what it carried. */
+/** How a session ended, and its bytes. */
 export interface ConsoleEnd {
-  /** One short sentence; the client is told the same. */
+  /** One short sentence, also sent to the client. */
   readonly reason: string;
   readonly bytes_to_client: number;
   readonly bytes_from_client: number;
 }
 
-/** What a session is held to. */
+/** Limits of a session. */
 export interface SessionRules {
-  /** Longest time without a byte either way, milliseconds. */
+  /** Milliseconds without a byte in either direction. */
   readonly idleMs: number;
   /** Ends every session. */
   readonly closing: AbortSignal;
-  /** Asked now and then whether the client may still be here. */
+  /** Called from time to time: whether the client still has access. */
   readonly allowed: () => Promise<boolean>;
 }
 
 /**
- * Carries bytes until one side ends, or a rule of the session ends it. Both sides are closed then.
- * @returns once nothing is left of the WebSocket
+ * Relays bytes until one side ends or a limit ends the session, then closes both sides.
+ * @returns once the WebSocket is closed
  */
 export async function bridgeConsole(
   socket: ConsoleSocket,
@@ -98,7 +98,7 @@ function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: numbe
     idle.touch();
   }).then(
     (reason) => end(CLOSE.normal, reason),
-    // A connection that was closed here fails too; the reason for that is known already.
+    // A connection that was closed here fails too; its reason is known already.
     () => end(CLOSE.broken, "the console broke off"),
   );
   const toConsole = openWriter(stream, end);
@@ -134,7 +134,7 @@ async function carryToClient(
   }
 }
 
-/** Ends with the WebSocket, which is read on while it is being closed. @throws {FrameError} */
+/** Ends with the WebSocket, which is still read while it closes. @throws {FrameError} */
 async function carryFromClient(
   socket: ConsoleSocket,
   over: () => boolean,
@@ -143,12 +143,12 @@ async function carryFromClient(
   for (;;) {
     const bytes = await socket.read();
     if (bytes === null) return;
-    // The bytes are the socket's again with its next read.
+    // The socket reuses the bytes with its next read.
     if (!over()) take(bytes.slice());
   }
 }
 
-/** Takes what a client sends, one piece after the other, as far as the console has room for it. */
+/** Queues what a client sends, as far as the console has room for it. */
 function openWriter(
   stream: ConsoleStream,
   end: ConsoleSession["end"],
@@ -161,7 +161,7 @@ function openWriter(
     end(code, reason);
   };
   const write = async (bytes: Uint8Array<ArrayBuffer>) => {
-    // What follows a failure is not for the console any more.
+    // After a failure nothing more goes to the console.
     if (ended) return;
     try {
       await stream.write(bytes);
@@ -180,7 +180,7 @@ function openWriter(
   };
 }
 
-/** Calls back once somebody is not allowed any more, or nobody can tell. */
+/** Calls back once access is revoked or cannot be checked. */
 function watchAllowed(allowed: () => Promise<boolean>, onEnd: () => void): { stop(): void } {
   let timer: ReturnType<typeof setTimeout>;
   let stopped = false;
@@ -197,17 +197,17 @@ function watchAllowed(allowed: () => Promise<boolean>, onEnd: () => void): { sto
   };
 }
 
-/** Asks the client now and then whether it is there, and calls back once it is not. */
+/** Pings the client, and calls back once it is gone. */
 function watchPings(socket: ConsoleSocket, onGone: () => void): { stop(): void } {
   const timer = setInterval(() => {
     if (performance.now() - socket.heardAtMs > SILENT_MS_MAX) return onGone();
-    // A failure is that of the next bytes for the client too.
+    // The next bytes for the client fail in the same way.
     socket.ping().catch(() => {});
   }, PING_MS);
   return { stop: () => clearInterval(timer) };
 }
 
-/** Calls back once nothing was touched for so long. */
+/** Calls back after so long without a touch. */
 function watchIdle(idleMs: number, onIdle: () => void): { touch(): void; stop(): void } {
   let touchedMs = performance.now();
   let timer: ReturnType<typeof setTimeout>;

@@ -1,7 +1,6 @@
-// The frames of a WebSocket, as a server reads and writes them (RFC 6455, section 5). Nothing is gathered:
-// what a data frame carries is handed on as it comes, so that neither a frame of any length nor a message of
-// any number of frames takes memory. Only what a control frame carries, at most 125 bytes, is kept until
-// it is whole.
+// The frames of a WebSocket on the server's side (RFC 6455, section 5). Data is passed on as it arrives, so
+// neither long frames nor messages of many frames take memory. Only the payload of a control frame, at most
+// 125 bytes, is collected.
 
 /** What a frame is. */
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
@@ -22,17 +21,17 @@ const RESERVED = 0x70;
 const OPCODE_BITS = 0x0f;
 const MASKED = 0x80;
 const LENGTH_BITS = 0x7f;
-/** Lengths from here on stand in two or eight bytes of their own. */
+/** Lengths from here on take two or eight more bytes. */
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
 const MASK_BYTES = 4;
 const HEAD_BYTES_MAX = 14;
-/** Bytes that a control frame may carry. */
+/** Payload of a control frame, bytes. */
 const CONTROL_BYTES_MAX = 125;
-/** Bytes of the reason in a close frame, behind its code. */
+/** Bytes of the reason in a close frame, after its code. */
 const REASON_BYTES_MAX = CONTROL_BYTES_MAX - 2;
 
-/** What a client sends against the rules. `code` is what the connection is closed with. */
+/** A violation of the protocol by a client. `code` goes into the close frame. */
 export class FrameError extends Error {
   constructor(readonly code: number, message: string) {
     super(message);
@@ -46,7 +45,7 @@ export interface FramePart {
     | typeof OPCODE.close
     | typeof OPCODE.ping
     | typeof OPCODE.pong;
-  /** Valid until the next part is asked for. */
+  /** Valid until the next part is requested. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
@@ -54,17 +53,17 @@ interface WebSocketFrame {
   readonly opcode: FramePart["opcode"];
   readonly last: boolean;
   readonly mask: Uint8Array;
-  /** Bytes that are still to come. */
+  /** Bytes that are still missing. */
   left: number;
-  /** Bytes that have come. */
+  /** Bytes that have arrived. */
   at: number;
   /** Of a control frame. */
   readonly gathered: Uint8Array<ArrayBuffer> | undefined;
 }
 
 /**
- * Reads frames of a client from the pieces in which they come, which are unmasked in place.
- * @throws {FrameError} while a piece is read
+ * Reads a client's frames from pieces, which are unmasked in place.
+ * @throws {FrameError} while reading a piece
  */
 export function openFrameReader(): (
   piece: Uint8Array<ArrayBuffer>,
@@ -98,7 +97,7 @@ export function openFrameReader(): (
   };
 }
 
-/** Bytes of the head whose first bytes are known; two say how many there are. */
+/** The length of a head, known after its first two bytes. */
 function headLength([, second = 0]: Uint8Array, known: number): number {
   if (known < 2) return 2;
   const length = second & LENGTH_BITS;
@@ -129,7 +128,7 @@ function parseHead(head: Uint8Array, within: boolean): WebSocketFrame {
   return { opcode, last, mask, left, at: 0, gathered: control ? new Uint8Array(left) : undefined };
 }
 
-/** The continuation of a message counts as binary: no other message gets beyond its first frame. */
+/** A continuation counts as binary: other messages fail at their first frame. */
 function opcodeOf(opcode: number, within: boolean): FramePart["opcode"] {
   switch (opcode) {
     case OPCODE.close:
@@ -155,7 +154,7 @@ function unmask(bytes: Uint8Array, frame: WebSocketFrame): void {
   frame.at = (frame.at + bytes.length) % MASK_BYTES;
 }
 
-/** One whole frame of a server, which masks nothing. */
+/** One whole unmasked frame of a server. */
 export function frameBytes(opcode: number, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const long = bytes.length > 0xffff ? 8 : bytes.length >= LENGTH_16 ? 2 : 0;
   const frame = new Uint8Array(2 + long + bytes.length);
@@ -168,7 +167,7 @@ export function frameBytes(opcode: number, bytes: Uint8Array): Uint8Array<ArrayB
   return frame;
 }
 
-/** What a close frame carries; the reason is cut where it is too long. */
+/** The payload of a close frame; a long reason is cut. */
 export function closeBytes(code: number, reason: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(2 + REASON_BYTES_MAX);
   new DataView(bytes.buffer).setUint16(0, code);

@@ -1,18 +1,17 @@
-// The WebSocket of a console, on a connection that was taken over from HTTP. The runtime's own WebSocket
-// gathers every message, however many parts it has, before anybody hears of it, and bounds only a
-// frame, at 64 MiB. A console is a stream of bytes in both directions, so here nothing is gathered: bytes
-// are handed on as they come, and the client's are read only as fast as they are asked for.
+// The WebSocket of a console, on a connection taken over from HTTP. The runtime's own WebSocket collects each
+// message, of any number of parts, and bounds only a frame, at 64 MiB. A console is a stream of bytes both
+// ways, so bytes are passed on as they arrive, and the client's are read only as fast as they are needed.
 
 import { AgentError } from "../../domain/error.ts";
 import { within } from "../listen/listener.ts";
 import type { RawBytes } from "../listen/runtime_connection.ts";
 import { closeBytes, frameBytes, FrameError, OPCODE, openFrameReader } from "./frames.ts";
 
-/** Bytes that are read from a client at once. */
+/** Bytes of one read from a client. */
 const READ_BYTES = 16 * 1024;
-/** Milliseconds in which a client must take a close frame, and after that answer it. */
+/** Milliseconds in which a client must take a close frame, and then answer it. */
 const CLOSE_MS_MAX = 2_000;
-/** What a server adds to a client's key before it is digested (RFC 6455, section 4.2.2). */
+/** Appended to a client's key before it is hashed (RFC 6455, section 4.2.2). */
 const KEY_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /** Sixteen bytes as base64. */
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
@@ -20,30 +19,30 @@ const VERSION = "13";
 const SWITCHING = 101;
 const NOTHING = new Uint8Array(0);
 
-/** One WebSocket that carries binary messages. */
+/** A WebSocket of binary messages. */
 export interface ConsoleSocket {
   /**
    * The next bytes of the client, valid until the next call; null once it has closed or gone.
-   * @throws {FrameError} for what is no frame of a client of a console
+   * @throws {FrameError} for an invalid frame
    */
   read(): Promise<Uint8Array<ArrayBuffer> | null>;
-  /** Sends a message. Ends when the connection has taken it. @throws when the client has gone */
+  /** Sends a message; settles when the connection has taken it. @throws when the client has gone */
   write(bytes: Uint8Array): Promise<void>;
-  /** Asks whether the client is there; what it answers is something that has come. */
+  /** Sends a ping; the answer updates the time of the last arrival. */
   ping(): Promise<void>;
-  /** When something last came, on the clock of performance.now(). */
+  /** When something last arrived, by performance.now(). */
   readonly heardAtMs: number;
-  /** Says why, waits a while for the client to agree, and closes. Resolves when nothing is left of it. */
+  /** Sends the reason, waits a while for the client's close, and closes. */
   close(code: number, reason: string): Promise<void>;
 }
 
-/** What a server says of a WebSocket that it opens. */
+/** The server's side of a handshake. */
 export interface Handshake {
   readonly accept: string;
   readonly protocol: string | undefined;
 }
 
-/** The answer of a request whose connection was taken over. It is never sent. */
+/** Stands for the answer on a connection that was taken over; never sent. */
 export class SwitchedAnswer extends Response {
   override get status(): number {
     return SWITCHING;
@@ -51,8 +50,8 @@ export class SwitchedAnswer extends Response {
 }
 
 /**
- * What answers a request for a WebSocket.
- * @throws {AgentError} `malformed` when it is none (RFC 6455, 4.2.1)
+ * Checks a request for a WebSocket.
+ * @throws {AgentError} `malformed` (RFC 6455, 4.2.1)
  */
 export async function shakeHands(
   { headers }: Request,
@@ -74,12 +73,12 @@ export async function shakeHands(
   return { accept: btoa(String.fromCharCode(...digest)), protocol };
 }
 
-/** Speaks WebSocket on a connection, beginning with the answer to the handshake. */
+/** Opens a WebSocket on a connection, beginning with the answer to the handshake. */
 export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleSocket {
   const ended = Promise.withResolvers<void>();
   let heardAtMs = performance.now();
   let closed: Promise<void> | undefined;
-  /** Frames follow one another, whoever sends them. Never rejects. */
+  /** Frames are written one after another. Never rejects. */
   let turn: Promise<void> = Promise.resolve();
   const inTurn = (bytes: () => Uint8Array): Promise<void> => {
     const written = turn.then(() => raw.write(bytes()));
@@ -87,14 +86,14 @@ export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleS
     return written;
   };
   const send = (opcode: number, bytes: Uint8Array) => inTurn(() => frameBytes(opcode, bytes));
-  // A failure is that of the first frame too.
+  // The first frame fails in the same way.
   inTurn(() => headBytes(handshake)).catch(() => {});
   const parts = readParts(raw, () => heardAtMs = performance.now());
   const close = async (code: number, reason: string) => {
     await within(CLOSE_MS_MAX, send(OPCODE.close, closeBytes(code, reason)).catch(() => {}));
     await within(CLOSE_MS_MAX, ended.promise);
     raw.close();
-    // A connection is gone only when the write that was under way has ended.
+    // A connection is closed only after its pending write.
     await turn;
   };
   return {
@@ -107,11 +106,11 @@ export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleS
         }
       } catch (error) {
         if (error instanceof FrameError) {
-          // A connection that is closed with bytes unread is reset, and the client may not hear why.
+          // Closing with unread bytes resets the connection, and the client may miss the reason.
           drained(raw).then(ended.resolve);
           throw error;
         }
-        // The connection broke, which is an end too.
+        // The connection broke.
       }
       ended.resolve();
       return null;
@@ -125,7 +124,7 @@ export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleS
   };
 }
 
-/** The parts of frames as they come, until the client sends no more. Leaving its loop does not end it. */
+/** The parts of frames as they arrive, to the end of the connection. May be iterated again. */
 function readParts(raw: RawBytes, heard: () => void) {
   const frames = openFrameReader();
   const buffer = new Uint8Array(READ_BYTES);
@@ -141,13 +140,13 @@ function readParts(raw: RawBytes, heard: () => void) {
   return { [Symbol.asyncIterator]: () => ({ next: () => running.next() }) };
 }
 
-/** Takes what still comes, until the connection ends or is closed. Never rejects. */
+/** Drops what still arrives, until the connection ends. Never rejects. */
 async function drained(raw: RawBytes): Promise<void> {
   const buffer = new Uint8Array(READ_BYTES);
   try {
     while (await raw.read(buffer) !== null);
   } catch {
-    // It was closed, which is the other end.
+    // It was closed.
   }
 }
 

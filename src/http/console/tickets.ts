@@ -1,6 +1,6 @@
-// Tickets for consoles. A browser cannot send a header with a WebSocket, and a token does not belong
-// into an address; a ticket may stand there, since it opens the console of one machine once, within
-// seconds. Only digests are kept, in memory: a ticket does not outlive the agent.
+// Tickets for consoles. A browser cannot send a header with a WebSocket, and a token does not belong in a
+// URL. A ticket may be there: it opens the console of one machine once, within seconds. Only digests are
+// kept, in memory: a ticket does not outlive the agent.
 
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
@@ -8,53 +8,51 @@ import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import type { HttpLimits } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 
-/** Random bytes in a ticket: nobody guesses one. */
+/** Random bytes in a ticket. */
 const TICKET_BYTES = 32;
-/** How every ticket begins, so that one that was left somewhere can be searched for. */
+/** Prefix of every ticket, so that leaked ones can be searched for. */
 const PREFIX = "zwc_";
 const TICKET = /^zwc_[A-Za-z0-9_-]{43}$/;
 const CONSOLE_PATH = /^\/agent\/v1\/machines\/([^/]+)\/console$/;
 
-/** The part of the query that holds a ticket. */
+/** The key of a ticket in the query. */
 export const TICKET_KEY = "ticket";
 
-/** The tickets that were given out and not used yet. */
+/** The issued tickets that are not used yet. */
 export interface ConsoleTickets {
   /**
    * Makes a ticket for a machine's console.
-   * @param maker who asks for it
-   * @throws {AgentError} `overloaded` while as many are out as there may be
+   * @param maker the caller that requests it
+   * @throws {AgentError} `overloaded` when too many are not used
    */
   issue(uuid: MachineUuid, maker: Caller): Promise<string>;
   /**
-   * Takes a ticket, which is worth nothing from then on.
-   * @returns who asked for it; undefined when it is none, was used, has expired, or is another machine's
+   * Uses a ticket up.
+   * @returns who requested it; undefined when it is unknown, used, expired, or another machine's
    */
   take(ticket: string, uuid: MachineUuid): Promise<Caller | undefined>;
 }
 
-/** What is kept of a ticket. */
 interface KeptTicket {
   /** SHA-256 of its text. */
   readonly digest: Uint8Array;
   readonly uuid: MachineUuid;
   readonly maker: Caller;
-  /** By a clock that never goes back. */
+  /** By a monotonic clock. */
   readonly endMs: number;
 }
 
-/** How long tickets are good, and how many there are. */
+/** Limits of tickets. */
 export type TicketLimits = Pick<HttpLimits, "consoleTicketSeconds" | "consoleTicketsMax">;
 
 /**
- * Opens an empty book of tickets.
- * @param nowMs A clock that never goes back, milliseconds
+ * @param nowMs a monotonic clock, milliseconds
  */
 export function openConsoleTickets(
   { consoleTicketSeconds, consoleTicketsMax }: TicketLimits,
   nowMs: () => number,
 ): ConsoleTickets {
-  // In the order in which they end.
+  // In the order in which they expire.
   let kept: readonly KeptTicket[] = [];
   const forgetEnded = () => {
     const now = nowMs();
@@ -77,7 +75,7 @@ export function openConsoleTickets(
       if (!TICKET.test(ticket)) return undefined;
       const digest = await digestOf(ticket);
       forgetEnded();
-      // Nothing waits from here on: of two that show the same ticket, one finds it.
+      // Nothing awaits from here on, so only one of two callers with the same ticket finds it.
       const found = kept.filter((one) => isSame(one, digest, uuid));
       kept = kept.filter((one) => !found.includes(one));
       return found[0]?.maker;
@@ -85,7 +83,7 @@ export function openConsoleTickets(
   };
 }
 
-/** Every digest is compared to its end: how long it takes tells nothing of any ticket. */
+/** Compares in constant time, which reveals nothing of any ticket. */
 function isSame(one: KeptTicket, digest: Uint8Array, uuid: MachineUuid): boolean {
   return timingSafeEqual(one.digest, digest) && one.uuid === uuid;
 }
@@ -106,27 +104,27 @@ async function digestOf(text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
 }
 
-/** Whether a request is for a WebSocket; HEAD is answered as a GET that wants none. */
+/** Whether a request is for a WebSocket; HEAD is answered like a plain GET. */
 export function wantsSocket({ method, headers }: Request): boolean {
   return method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";
 }
 
-/** A ticket that was shown, and the machine for whose console. */
+/** A ticket of a request, and the machine of its console. */
 export interface ShownTicket {
   readonly ticket: string;
   readonly uuid: MachineUuid;
 }
 
 /**
- * The ticket that a request for a console's WebSocket shows; undefined where none is shown, and where
- * none counts. A plain GET leaves it alone, so that nothing that only looks at an address uses it up.
- * @param path The request's path, decoded
+ * The ticket in a request for a console's WebSocket; undefined for any other request. A plain GET does not
+ * use a ticket up.
+ * @param path decoded
  */
 export function shownTicket(request: Request, path: string): ShownTicket | undefined {
   const uuid = CONSOLE_PATH.exec(path)?.[1]?.toLowerCase();
   if (uuid === undefined || !wantsSocket(request) || !request.url.includes("?")) return undefined;
   const tickets = new URL(request.url).searchParams.getAll(TICKET_KEY);
   if (tickets.length === 0 || !isUuid(uuid)) return undefined;
-  // Two of them are none.
+  // Two tickets count as none.
   return { ticket: tickets.length === 1 ? tickets[0] ?? "" : "", uuid: uuid as MachineUuid };
 }

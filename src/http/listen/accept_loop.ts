@@ -1,18 +1,18 @@
-// A listener that goes on listening. Accepting fails when the process is out of file descriptors, and
-// any program of the host can bring that about.
+// Keeps listening whatever happens. Accepting fails while the process is out of file descriptors, which any
+// program of the host can cause.
 
 import type { Log } from "../../metrics/log.ts";
 import { pause } from "../../program/loop.ts";
 import { closeConnection } from "./connection_relay.ts";
 
-/** Milliseconds between two lines of the log about connections that fail, as all do for a while. */
-const TELL_EVERY_MS = 10_000;
-/** Milliseconds without accepting, in which those who hold the descriptors may let some go. */
+/** Milliseconds between two log lines about connections that fail. */
+const LOG_EVERY_MS = 10_000;
+/** Milliseconds between attempts, in which descriptors may become free. */
 const ACCEPT_AGAIN_MS = 250;
 
 /**
- * Whether accepting failed because a caller had reset its connection before it was taken: nothing is
- * amiss then, and the next one is waiting.
+ * Whether accepting failed because the caller had reset its connection: the listener is fine, and the next
+ * connection is waiting.
  */
 export function isCallerGone(error: unknown): boolean {
   const { ConnectionAborted, ConnectionReset, NotConnected } = Deno.errors;
@@ -20,31 +20,30 @@ export function isCallerGone(error: unknown): boolean {
 }
 
 /**
- * Tells of connections that fail, at most every ten seconds: without descriptors all of them fail, or
- * one and the other, for as long as some program of the host likes.
+ * Logs connections that fail, at most every ten seconds: without descriptors all of them may fail for a
+ * long time.
  */
 export function openConnectionLog(
   log: Pick<Log, "error">,
   message: string,
   nowMs: () => number = () => performance.now(),
 ): (error: unknown) => void {
-  let toldAtMs = Number.NEGATIVE_INFINITY;
+  let loggedAtMs = Number.NEGATIVE_INFINITY;
   return (error) => {
-    if (nowMs() - toldAtMs < TELL_EVERY_MS) return;
-    toldAtMs = nowMs();
+    if (nowMs() - loggedAtMs < LOG_EVERY_MS) return;
+    loggedAtMs = nowMs();
     log.error(message, { error });
   };
 }
 
-/** A listener that is there until it is closed. */
 export interface AcceptLoop {
-  /** Takes no more connections. */
+  /** Accepts no more connections. */
   close(): Promise<void>;
 }
 
 /**
  * Accepts connections until it is closed.
- * @param take is given each connection, and closes it in the end
+ * @param take gets each connection, and closes it in the end
  */
 export function keepAccepting(
   listener: Deno.Listener,
@@ -53,7 +52,7 @@ export function keepAccepting(
 ): AcceptLoop {
   const closing = new AbortController();
   const { signal } = closing;
-  const tellFailure = openConnectionLog(log, "connections not accepted");
+  const logFailure = openConnectionLog(log, "connections not accepted");
   const watch = async () => {
     while (!signal.aborted) {
       try {
@@ -61,7 +60,7 @@ export function keepAccepting(
       } catch (error) {
         if (signal.aborted) return;
         if (isCallerGone(error)) continue;
-        tellFailure(error);
+        logFailure(error);
         await pause(ACCEPT_AGAIN_MS, signal);
       }
     }

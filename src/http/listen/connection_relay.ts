@@ -1,34 +1,34 @@
-// Carries bytes between two connections until both are closed: `outer` leads to a caller, `inner` to
-// what serves it. Neither side is read before the other has taken what was read last, so that a relay
-// holds one piece for each direction, however fast one side sends and however slowly the other takes.
+// Carries bytes between two connections until both are closed: `outer` leads to a caller, `inner` to the
+// server. Neither side is read before the other has taken the last piece, so a relay holds one piece per
+// direction, however fast one side sends and however slowly the other reads.
 
 import { within } from "./listener.ts";
 import type { RawBytes } from "./runtime_connection.ts";
 
-/** Bytes of one piece. A record of TLS is no longer. */
+/** Bytes of one piece; a TLS record is no longer. */
 const PIECE_BYTES = 16 * 1024;
 /**
- * Milliseconds that a caller has for closing its side once it was sent all. A connection that is closed
- * while bytes of its caller are unread is reset, and the caller may lose what it was sent.
+ * Milliseconds that a caller has to close its side after the last byte. Closing a connection with unread
+ * bytes resets it, and the caller may lose what it was sent.
  */
 const LINGER_MS = 2_000;
 
-/** Two connections that are carried between. */
+/** A running relay. */
 export interface ConnectionRelay {
-  /** Settles when the outer connection was sent all that the inner one had. Never rejects. */
+  /** Settles when the outer connection was sent everything of the inner one. Never rejects. */
   readonly delivered: Promise<void>;
   /** Settles when both are closed. Never rejects. */
   readonly finished: Promise<void>;
   /** Closes both at once. */
   cut(): void;
-  /** Closes the inner connection, and leaves the outer one to the caller of this. */
+  /** Closes the inner connection and hands the outer one over. */
   takeOver(): RawBytes;
 }
 
 /**
- * Begins to carry. An end of sending is passed on; a connection that breaks takes the other with it.
- * @param moved is called whenever the outer connection has taken a piece
- * @param allowed is asked before it is given one of so many bytes; if not, both are closed
+ * Starts a relay. The end of one side is passed on; a broken connection closes the other.
+ * @param moved called whenever the outer connection has taken a piece
+ * @param allowed asked before so many bytes are sent to it; if not, both are closed
  */
 export function relayConnections(
   outer: Deno.Conn,
@@ -71,7 +71,7 @@ export function relayConnections(
     closeConnection(inner);
     return {
       read: handOver.read,
-      // An answer to an earlier request may be on its way.
+      // An answer to an earlier request may still be sent.
       write: (bytes: Uint8Array) => writing.catch(() => {}).then(() => send(bytes)),
       close: cut,
     };
@@ -79,11 +79,11 @@ export function relayConnections(
   return { delivered, finished, cut, takeOver };
 }
 
-/** Hands pieces from one who has them to one who asks for them. */
+/** Hands pieces from a writer to a reader. */
 interface HandOver {
-  /** Ends when all of the piece was read, or nobody reads on. */
+  /** Settles when all of the piece was read, or the reader has gone. */
   give(piece: Uint8Array): Promise<void>;
-  /** There is no more to read, or nobody to read it. */
+  /** Ends the hand-over from either side. */
   end(): void;
   /** Null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
@@ -92,7 +92,7 @@ interface HandOver {
 function openHandOver(): HandOver {
   let left: Uint8Array = new Uint8Array(0);
   let ended = false;
-  /** Called when there is something new for the other side. */
+  /** Wakes the other side. */
   let given = () => {};
   let taken = () => {};
   return {
@@ -119,13 +119,13 @@ function openHandOver(): HandOver {
   };
 }
 
-/** A relay passes on what it has got; holding it back for more would only add to the delay. */
+/** A relay passes bytes on at once; waiting for more would only add delay. */
 function withoutDelay(connection: Deno.Conn): void {
   if (!("setNoDelay" in connection) || typeof connection.setNoDelay !== "function") return;
   try {
     connection.setNoDelay(true);
   } catch {
-    // Some systems refuse it for a connection that was closed meanwhile; reading it will tell.
+    // Some systems refuse it for a connection that was closed meanwhile; reading finds out.
   }
 }
 
@@ -159,17 +159,17 @@ async function writeAll(target: Deno.Conn, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length;) at += await target.write(bytes.subarray(at));
 }
 
-/** Reads what a caller still sends to one who has stopped listening, until it ends or is closed. */
+/** Drops what a caller still sends, until it ends or is closed. */
 async function drained(source: Deno.Conn): Promise<void> {
   const buffer = new Uint8Array(PIECE_BYTES);
   try {
     while (await source.read(buffer) !== null);
   } catch {
-    // It was closed, which is the other end.
+    // It was closed.
   }
 }
 
-/** Tells one side that the other sends no more. */
+/** Passes on that the other side sends no more. */
 async function endOf(target: Deno.Conn): Promise<void> {
   try {
     await target.closeWrite();
@@ -178,7 +178,7 @@ async function endOf(target: Deno.Conn): Promise<void> {
   }
 }
 
-/** Closes a connection, which may be closed. */
+/** Closes a connection, closed or not. */
 export function closeConnection(connection: { close(): void }): void {
   try {
     connection.close();

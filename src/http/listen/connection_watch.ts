@@ -1,23 +1,23 @@
-// Every open connection, and how long it may keep the agent waiting. A connection is in one of three
+// All open connections, and how long each may keep the agent waiting. A connection is in one of three
 // states:
 //
-//   quiet     --- a request has come --->  at work  --- its answer is made --->  answering
+//   quiet     --- a request arrives ---->  at work  --- its answer is ready -->  answering
 //     ^                                                                              |
 //     +------------------------------ the answer was taken --------------------------+
 //
-// Quiet ones wait for the head of a request: the first one for `headSeconds`, later ones for
-// `idleSeconds`, and a head that comes drop by drop does not make it longer. Those that are answering
-// wait for the caller to take the answer; where the agent carries the bytes itself, what it has not
-// carried yet keeps a quiet one, for as long as an answer may take. At work it is the agent that takes
-// its time, or the body that comes, which json_body.ts bounds. When there are too many, the one that
-// has kept the agent waiting longest makes room, so that slow callers cannot keep others out.
+// A quiet connection waits for the head of a request: the first for `headSeconds`, later ones for
+// `idleSeconds`, however slowly the head arrives. An answering one waits for the caller to take the answer;
+// where the agent relays the bytes itself, bytes not yet relayed keep a quiet one for as long as an answer
+// may take. At work, the agent takes its time, or the body arrives, which json_body.ts bounds. When there
+// are too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock
+// others out.
 //
-// Deno lets go of no connection while a write to it is under way, and a write to a caller that reads
-// nothing is under way for as long as that caller likes. Only connections whose bytes the agent carries
-// itself come to that. Once cut they are held: they go on counting, and a peer beyond this host (an
-// address, or a network of IPv6) that has many of them gets no other until it lets go of some.
+// Deno does not release a connection during a write to it, and a write to a caller that reads nothing never
+// ends. This happens only to connections whose bytes the agent relays. Once cut they are held: they still
+// count, and a remote peer (an address, or an IPv6 network) that has many of them gets no other until it
+// releases some.
 
-/** How many connections there may be, and how long they may keep the agent waiting. */
+/** Limits of connections. */
 export interface ConnectionLimits {
   readonly connectionsMax: number;
   /** Seconds for a new connection to send the head of its first request. */
@@ -36,36 +36,36 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   answerSeconds: 600,
 };
 
-/** Held connections of one peer, of so many that there may be in all, after which it gets no more. */
+/** The share of all connections that a peer may hold before it gets no more. */
 const HELD_SHARE = 16;
 
-/** How often the limits are looked at, milliseconds: no limit is kept more exactly than this. */
+/** How often the limits are checked, milliseconds: none is kept more exactly. */
 const SWEEP_MS = 1000;
 
 /** One open connection. */
 export interface WatchedConnection {
   /** Whether it has ever sent a request. */
   readonly used: boolean;
-  /** A request has come. */
+  /** A request has arrived. */
   requested(): void;
-  /** Its answer is made; what is left is for the caller to take it. */
+  /** Its answer is ready for the caller to take. */
   answered(): void;
-  /** The answer was taken, or the caller is gone. */
+  /** The answer was taken, or the caller has gone. */
   taken(): void;
-  /** The caller has taken more of answers that are on their way to it. */
+  /** The caller has taken more of its answers. */
   moved(): void;
-  /** The connection is closed, or is a WebSocket from now on, which the console bounds. */
+  /** The connection is closed, or is now a WebSocket, which the console bounds. */
   closed(): void;
 }
 
 interface ConnectionRecord {
   readonly cut: () => void;
-  /** Of the caller; see peerNetwork(). Undefined of this host. */
+  /** The caller's network; see peerNetwork(). Undefined for this host. */
   readonly peer: string | undefined;
   sinceMs: number;
-  /** When the last answer was handed over. */
+  /** When the last answer was ready. */
   takenAtMs: number;
-  /** Requests that the agent is at work on; more than one with HTTP/2. */
+  /** Requests in progress; more than one with HTTP/2. */
   atWork: number;
   /** Answers that are not taken yet. */
   answering: number;
@@ -77,11 +77,11 @@ export class WatchedConnections {
   readonly #limits: ConnectionLimits;
   readonly #nowMs: () => number;
   readonly #all = new Set<ConnectionRecord>();
-  /** In the order in which they fell silent. */
+  /** In the order in which they became quiet. */
   readonly #quiet = new Set<ConnectionRecord>();
-  /** In the order in which their answers were made. */
+  /** In the order in which their answers became ready. */
   readonly #answering = new Set<ConnectionRecord>();
-  /** Cut since the last look; most of them are closed by the next one. */
+  /** Cut since the last check; most are closed by the next one. */
   #cutting = new Set<ConnectionRecord>();
   /** Cut, and not closed in time. */
   readonly #held = new Set<ConnectionRecord>();
@@ -95,17 +95,17 @@ export class WatchedConnections {
     Deno.unrefTimer(this.#sweeping);
   }
 
-  /** Connections that are open, those included that could not be closed. */
+  /** Open connections, including those that could not be closed. */
   get count(): number {
     return this.#all.size + this.#held.size;
   }
 
   /**
-   * Takes a new connection.
+   * Adds a new connection.
    * @param cut closes it at once
-   * @param peer of the caller, as peerNetwork() names it; undefined of this host
-   * @returns undefined when there are too many and the agent is at work for each of them, or too many
-   * held ones of this peer
+   * @param peer see peerNetwork(); undefined for this host
+   * @returns undefined when there are too many and the agent is at work for all of them, or this peer holds
+   * too many
    */
   open(cut: () => void, peer?: string): WatchedConnection | undefined {
     if (this.#holdsMany(peer)) return undefined;
@@ -146,7 +146,7 @@ export class WatchedConnections {
     };
   }
 
-  /** Puts an entry, which has just changed, where its state belongs. */
+  /** Moves a changed entry to the set of its state. */
   #place(entry: ConnectionRecord): void {
     this.#quiet.delete(entry);
     this.#answering.delete(entry);
@@ -155,7 +155,7 @@ export class WatchedConnections {
     (entry.answering > 0 ? this.#answering : this.#quiet).add(entry);
   }
 
-  /** Begins the silence of a quiet entry anew, because its caller still takes what it was answered. */
+  /** Restarts the wait of a quiet entry, whose caller is still reading its answer. */
   #keep(entry: ConnectionRecord): void {
     if (!this.#quiet.has(entry)) return;
     const nowMs = this.#nowMs();
@@ -195,7 +195,7 @@ export class WatchedConnections {
     entry.cut();
   }
 
-  /** Closes the connections that have kept the agent waiting for too long. */
+  /** Closes connections that have kept the agent waiting too long. */
   sweep(): void {
     for (const entry of this.#cutting) this.#held.add(entry);
     this.#cutting = new Set();

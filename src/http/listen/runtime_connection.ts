@@ -1,78 +1,76 @@
-// One accepted connection, spoken HTTP on by the runtime. Deno.serve accepts connections itself and has
-// no time limit for any of them; its own node:http stands on the function that is used here, which
-// takes one connection at a time, speaks HTTP/1.1 and HTTP/2 on it with the same code and at the same
-// speed, and can cut it. That function is not part of Deno's public interface, so everything that is
-// known of it stands in this file. Where it does not do, relayed_connection.ts serves instead.
+// Serves HTTP on one accepted connection by the runtime. Deno.serve accepts connections itself and has no
+// time limit for them. The function that its node:http uses takes one connection at a time, speaks HTTP/1.1
+// and HTTP/2 with the same code at the same speed, and can cut it. It is not part of Deno's public
+// interface, so all knowledge of it is in this file. Where it is missing, watched_listener.ts relays to
+// Deno.serve instead.
 
 import { AgentError } from "../../domain/error.ts";
 
 /**
- * The runtimes by which connections are served one at a time. Deno 2.7 and later close a WebSocket as
- * soon as the connection that it was made on is done, and the consoles of machines are WebSockets.
+ * The runtimes that serve single connections. Deno 2.7 and later close a WebSocket as soon as its connection
+ * is done, and consoles are WebSockets.
  */
 const KEEPS_WEBSOCKETS = /^2\.6\./;
 
-/** Whether the runtime can serve connections one at a time, WebSockets included. */
+/** Whether the runtime can serve single connections, WebSockets included. */
 export function servesConnections(version: string = Deno.version.deno): boolean {
   return KEEPS_WEBSOCKETS.test(version);
 }
 
-/** What the runtime tells of one request. */
+/** What the runtime knows of one request. */
 export interface RequestInfo {
-  /** Settles when the answer was handed over: at once when it is whole, else with its last part. */
+  /** Settles when the answer was handed to the runtime, with its last part. */
   readonly completed: Promise<void>;
   /**
-   * Takes the connection from HTTP, before this request is answered: what the answer would be is not
-   * sent any more.
-   * @throws {AgentError} `internal` where that cannot be done
+   * Takes the connection over from HTTP before this request is answered; no answer is sent.
+   * @throws {AgentError} `internal` where that is impossible
    */
   readonly takeOver: () => RawBytes;
 }
 
-/** A connection that carries no HTTP any more. */
+/** A connection that was taken over from HTTP. */
 export interface RawBytes {
-  /** Reads on; null at the end. @throws when it broke or was closed */
+  /** Reads more; null at the end. @throws when it broke or was closed */
   read(buffer: Uint8Array): Promise<number | null>;
-  /** Writes all of it; ends when the connection has taken it. @throws when it broke or was closed */
+  /** Writes all of it; settles when the connection has taken it. @throws when it broke or was closed */
   write(bytes: Uint8Array): Promise<void>;
-  /** May be called twice; a read that is under way fails or ends. */
+  /** May be called twice; a pending read fails or ends. */
   close(): void;
 }
 
-/** One connection that is served. */
 export interface ServedConnection {
   /** Settles when the connection is closed. */
   readonly finished: Promise<void>;
-  /** Takes no more requests; resolves when the one under way was answered. */
+  /** Accepts no more requests; resolves when the current one was answered. */
   shutdown(): Promise<void>;
-  /** Closes the connection at once, whatever state it is in. */
+  /** Closes the connection at once in any state. */
   cut(): void;
 }
 
-/** Whether an answer is to be the last one of its connection. */
+/** Whether an answer closes its connection. */
 export function isLastAnswer({ headers }: Response): boolean {
   return headers.get("connection") === "close";
 }
 
-/** What one connection is served by. */
+/** What serves one connection. */
 export interface ConnectionHandling {
   /** Answers one request. */
   answer(request: Request, info: RequestInfo): Response | Promise<Response>;
-  /** Answers a request that answer() has thrown for. */
+  /** Answers a request whose answer() threw. */
   failed(error: unknown): Response | Promise<Response>;
-  /** The caller has taken more of what it is sent; told where the agent itself carries the bytes. */
+  /** Called when the caller has taken more bytes, where the agent relays them. */
   moved(): void;
-  /** The connection could not be served at all, and is closed. */
+  /** Called when the connection could not be served; it is closed. */
   notServed(error: unknown): void;
 }
 
-/** Serves connections, one at a time. Whatever happens, the connection is closed in the end. */
+/** Serves one connection, and closes it in the end. */
 export type ServeConnection = (
   connection: Deno.Conn,
   handling: ConnectionHandling,
 ) => ServedConnection;
 
-/** What the runtime wants of a signal: that it can be told of the abort. */
+/** The part of an AbortSignal that the runtime needs. */
 interface CutSignal {
   addEventListener(type: "abort", listener: () => void): void;
 }
@@ -86,7 +84,7 @@ type RuntimeServe = (
 ) => Omit<ServedConnection, "cut">;
 
 /**
- * Finds the function that serves one connection.
+ * Looks up the function that serves one connection.
  * @throws {AgentError} `internal` on a runtime that has none
  */
 export function runtimeServe(): ServeConnection {
@@ -98,11 +96,11 @@ export function runtimeServe(): ServeConnection {
     const message = `Cannot listen: Deno ${Deno.version.deno} has no way to serve one connection`;
     throw new AgentError("internal", message);
   }
-  // The shape that Deno 2.6 to 2.9 give it; tests serve connections by it.
+  // Its signature in Deno 2.6 to 2.9; tests use it.
   const serve = found as RuntimeServe;
   return (connection, { answer, failed }) => {
     let abort: (() => void) | undefined;
-    // An AbortSignal would make a defect of an abort that comes when the connection has just closed.
+    // An AbortSignal would throw for an abort just after the connection closed.
     const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
     const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
       let taken = false;
@@ -112,14 +110,14 @@ export function runtimeServe(): ServeConnection {
         return raw;
       };
       const response = await answer(request, { completed, takeOver });
-      // The runtime would still want to send an answer, and there is nothing left to send it on.
+      // The runtime would still send an answer, and there is no connection left for it.
       return taken ? await new Promise(() => {}) : response;
     };
     const served = serve(connection, signal, handler, failed, () => {});
     return {
       finished: served.finished,
       shutdown: () => served.shutdown(),
-      // Void once shutdown() was called.
+      // Without effect after shutdown().
       cut() {
         try {
           abort?.();
@@ -131,7 +129,7 @@ export function runtimeServe(): ServeConnection {
   };
 }
 
-/** What the runtime knows of its resources, and does with them. */
+/** The runtime's table of resources. */
 interface RuntimeCore {
   resources(): Readonly<Record<string, string>>;
   read(rid: number, buffer: Uint8Array): Promise<number>;
@@ -139,14 +137,13 @@ interface RuntimeCore {
   tryClose(rid: number): void;
 }
 
-/** What the runtime calls a connection that it has taken from HTTP. */
+/** The runtime's name for a connection taken over from HTTP. */
 const RAW_RESOURCE = "httpRawUpgradeStream";
 
 /**
- * Takes a connection from a runtime that serves it by itself. It has a way to do so, which wants a
- * listener and fails without one, but only once all is done: the connection is there, and is the one of
- * its kind that was not there before.
- * @throws {AgentError} `internal` on a runtime that has no such way
+ * Takes a connection over from the runtime. Its function expects a listener and fails without one, but only
+ * after its work: the connection is then the one new resource of its kind.
+ * @throws {AgentError} `internal` on a runtime without that function
  */
 function takeRaw(request: Request): RawBytes {
   const core = Reflect.get(Reflect.get(Deno, Reflect.get(Deno, "internal")), "core") as RuntimeCore;
@@ -177,7 +174,7 @@ function rawResources(core: RuntimeCore): number[] {
     .map(([rid]) => Number(rid));
 }
 
-/** What the runtime itself has of a request. */
+/** The runtime's own record of a request. */
 function innerRequest(
   request: Request,
 ): { readonly _wantsUpgrade: (kind: string) => unknown } | undefined {

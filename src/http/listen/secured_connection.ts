@@ -1,13 +1,11 @@
-// One accepted connection, spoken TLS on by the runtime. A connection of TLS whose handshake is not
-// finished cannot be closed: Deno goes on with the handshake until the caller closes, whatever it is
-// told. So the agent keeps the caller's connection for itself and carries its bytes to a second one,
-// within this process, on which the runtime shakes hands; closing both ends any handshake.
+// TLS on one accepted connection. Deno cannot close a TLS connection before its handshake is finished: it
+// continues until the caller closes. So the agent keeps the caller's connection and relays its bytes to a
+// second one within this process, where the runtime does the handshake; closing both ends any handshake.
 //
-// The second connection goes over loopback, the only way to a listener of TLS. That listener is there
-// for the one connection, at a port that the system chooses, and is closed a few hundred microseconds
-// later. Whoever else gets in meanwhile is served nothing; but like every connection of TLS it keeps its
-// descriptor until it lets go. So that no program of this host can bring that about by trying all
-// ports, Linux, where 127.0.0.0/8 leads to this host, is given an address that nobody can guess.
+// The second connection goes over loopback, the only way to a TLS listener. That listener exists for this one
+// connection, at a port that the system chooses, and is closed a few hundred microseconds later. Another
+// caller in that time is not served, but keeps a descriptor until it closes. So that no program of this host
+// can do that by trying all ports, on Linux, where 127.0.0.0/8 is this host, it uses a random address.
 
 import { isCallerGone } from "./accept_loop.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
@@ -19,18 +17,18 @@ import {
 } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 
-/** The one address of loopback that every system has. */
+/** The loopback address of every system. */
 const LOOPBACK = "127.0.0.1";
-/** Connections that may wait there: ours, and few of others who tried every port. */
+/** Connections that may wait there: ours, and a few of port scanners. */
 const BACKLOG = 8;
 /**
- * Bytes that a caller is sent, beside the certificate, before anybody knows it: the rest of a handshake
- * and one small answer. The system's own buffers take so many of a caller who reads nothing, so that
- * its connection can be closed. More would be asked for by many requests or PINGs of HTTP/2.
+ * Bytes, besides the certificate, that an unknown caller is sent: the rest of a handshake and one small
+ * answer. The system's buffers hold that much for a caller that reads nothing, so its connection can be
+ * closed. Many requests or HTTP/2 PINGs would ask for more.
  */
 const UNKNOWN_BYTES_MAX = 8 * 1024;
 
-/** @param identity what a connection that comes now is shown */
+/** @param identity the certificate of new connections */
 export function servingSecured(
   serve: ServeConnection,
   identity: () => TlsIdentity,
@@ -55,7 +53,7 @@ export function servingSecured(
         cut();
         return;
       }
-      // It rejects when a handshake fails or a caller hangs up; the relay tells the end of both.
+      // Rejects when a handshake fails or a caller hangs up; the relay reports both.
       served.finished.catch(() => {});
       await relay.finished;
       await served.finished.catch(() => {});
@@ -73,7 +71,7 @@ export function servingSecured(
   };
 }
 
-/** Bounds what a caller is sent until an answer shows that it is known: one that is not the last. */
+/** Bounds what a caller is sent until an answer does not close the connection: then it is known. */
 function openAllowance(
   handling: ConnectionHandling,
   bytesMax: number,
@@ -93,7 +91,7 @@ function openAllowance(
   };
 }
 
-/** Two ends of one connection; TLS is spoken on the inner one. */
+/** Two ends of one connection, with TLS on the inner one. */
 async function openPair(
   identity: TlsIdentity,
 ): Promise<{ readonly outer: Deno.TcpConn; readonly inner: Deno.TlsConn }> {
@@ -102,7 +100,7 @@ async function openPair(
   let outer: Deno.TcpConn | undefined;
   try {
     outer = await Deno.connect({ hostname, port: portOf(listener.addr) });
-    // Ours is among those that wait: connecting has succeeded.
+    // Ours is among the waiting ones: connecting has succeeded.
     for (;;) {
       const inner = await acceptNext(listener);
       if (inner === undefined) continue;
@@ -117,7 +115,7 @@ async function openPair(
   }
 }
 
-/** The next connection that waits; undefined when it was reset before it was taken. */
+/** The next waiting connection; undefined when it was reset. */
 async function acceptNext(listener: Deno.TlsListener): Promise<Deno.TlsConn | undefined> {
   try {
     return await listener.accept();
@@ -127,15 +125,15 @@ async function acceptNext(listener: Deno.TlsListener): Promise<Deno.TlsConn | un
   }
 }
 
-/** An address of this host that is another one each time where the system has many. */
+/** A loopback address, a random one where the system has many. */
 function loopbackAddress(): string {
   if (Deno.build.os !== "linux") return LOOPBACK;
   const parts = crypto.getRandomValues(new Uint8Array(3));
-  // Neither the first nor the last of any network, which may mean all of its addresses.
+  // Neither the first nor the last of a network, which may be broadcast addresses.
   return ["127", ...Array.from(parts, (part) => 1 + part % 254)].join(".");
 }
 
-/** The port alone would not do: at another address of this host anybody may have the same. */
+/** Compares the address too: the same port may be used at another one. */
 export function isSameEnd(one: Deno.Addr, other: Deno.Addr): boolean {
   return "hostname" in one && "hostname" in other && one.hostname === other.hostname &&
     one.port === other.port;

@@ -1,4 +1,4 @@
-// Listening: on a TCP port, on a unix socket, or on both. How connections are taken is a door's.
+// Listens on a TCP port, a unix socket, or both.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
@@ -12,7 +12,7 @@ import {
 import {
   type Answering,
   type ConnectionOrigin,
-  type Door,
+  type Listener,
   type ListenPlace,
   placeText,
 } from "./listener.ts";
@@ -21,9 +21,9 @@ import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import { OWNER_ONLY, type SocketRights } from "./unix_socket.ts";
-import { openWatchedDoor } from "./watched_listener.ts";
+import { openWatchedListener } from "./watched_listener.ts";
 
-/** What is served: createApp() makes one. */
+/** The application; see createApp(). */
 export interface App {
   fetch(request: Request, env: HttpEnv["Bindings"]): Response | Promise<Response>;
 }
@@ -34,34 +34,33 @@ export interface ListenOptions {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
   /** Absolute path of a unix socket, or null for none. */
   readonly socketPath: string | null;
-  /** Who may open the socket; its owner alone unless given. */
+  /** Who may open the socket; by default its owner alone. */
   readonly socketRights?: SocketRights;
-  /** With what TLS is spoken on the port; plain HTTP unless given. */
+  /** The certificate of the port; without it, plain HTTP. */
   readonly tls?: TlsIdentity | undefined;
-  /** Whether every caller of the port has to show a token. */
+  /** Whether every caller of the port must show a token. */
   readonly tokenRequired?: boolean;
   readonly connections?: ConnectionLimits;
-  /** Whether the agent carries the bytes of connections itself; as the runtime needs unless given. */
+  /** Whether the agent relays the bytes of connections; by default as the runtime needs. */
   readonly relayed?: boolean;
   readonly log: Log;
 }
 
-/** A server that listens. */
 export interface Server {
   /** Where it listens: `http://127.0.0.1:8780`, `unix:/run/zonewright/zonewright.sock`. */
   readonly urls: readonly string[];
   /** The TCP port, or undefined without one. */
   readonly port: number | undefined;
-  /** Takes another certificate for the connections to come; those that there are keep the old one. */
+  /** Uses another certificate for new connections. */
   replaceTls(identity: TlsIdentity): void;
   /**
-   * Takes no more requests, and resolves when those under way have been answered. What is left after
-   * `graceMs` is cut.
+   * Accepts no more requests, and resolves when those in progress are answered. After `graceMs` the rest is
+   * cut.
    */
   shutdown(graceMs?: number): Promise<void>;
 }
 
-/** Milliseconds that a shutdown waits for answers under way, and for callers to take them. */
+/** Milliseconds that a shutdown waits for answers and their callers. */
 const SHUTDOWN_GRACE_MS = 5_000;
 
 /**
@@ -78,18 +77,18 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
     answer: (request, origin) => answer(app, request, origin),
     failed: (error) => failed(error, log),
   };
-  const doors: Door[] = [];
+  const listeners: Listener[] = [];
   const urls: string[] = [];
   const open = async (place: ListenPlace) => {
-    const door = await openWatchedDoor(place, answering, { watch, relayed, log });
-    doors.push(door);
-    urls.push(placeText(place.kind === "tcp" ? { ...place, port: door.port ?? 0 } : place));
-    return door;
+    const listener = await openWatchedListener(place, answering, { watch, relayed, log });
+    listeners.push(listener);
+    urls.push(placeText(place.kind === "tcp" ? { ...place, port: listener.port ?? 0 } : place));
+    return listener;
   };
   const close = async (graceMs: number) => {
-    await Promise.all(doors.map((door) => door.close(graceMs)));
+    await Promise.all(listeners.map((listener) => listener.close(graceMs)));
     watch.close();
-    // Deno removes the file of a socket only once the last connection to it is closed, if at all.
+    // Deno removes the file of a socket only after its last connection, if at all.
     if (socketPath !== null && urls.includes(`unix:${socketPath}`)) {
       await Deno.remove(socketPath).catch(absent);
     }
@@ -135,8 +134,8 @@ function answer(
 }
 
 /**
- * What the application let through: nothing, unless it is broken itself. An answer that breaks off
- * after it has begun was told of by then.
+ * Answers an error that the application let through, which is a defect. An answer that breaks off after it
+ * began has been logged before.
  */
 function failed(error: unknown, log: Log): Response {
   const request_id = crypto.randomUUID();

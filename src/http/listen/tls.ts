@@ -1,15 +1,15 @@
-// TLS by a certificate and a key in files, as certbot and others put them there. Reading them again is
-// how a renewed certificate is taken.
+// The certificate and key of TLS, in files as certbot writes them. They are read again to renew the
+// certificate.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 
-/** Where the certificate is, with those between it and its root, and its key; both PEM. */
+/** Paths of the certificate chain and its key, both PEM. */
 export interface TlsFiles {
   readonly certPath: string;
   readonly keyPath: string;
 }
 
-/** A certificate with its key, which fit together. */
+/** A certificate and its matching key. */
 export interface TlsIdentity {
   readonly cert: string;
   readonly key: string;
@@ -19,8 +19,8 @@ export interface TlsIdentity {
 const OTHERS = 0o077;
 
 /**
- * Reads both files, and proves that the system can serve with them.
- * @throws {AgentError} `invalid_argument` for files that cannot be read, or do not fit together;
+ * Reads both files, and checks that TLS can be served with them.
+ * @throws {AgentError} `invalid_argument` for files that cannot be read, or do not match;
  * `forbidden` for a key that others may read
  */
 export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<TlsIdentity> {
@@ -32,7 +32,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
     throw new AgentError("forbidden", message);
   }
   try {
-    // Nobody connects: what counts is that a listener can be made of them.
+    // Opened only to check that it can be.
     Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...identity }).close();
   } catch (error) {
     const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}`;
@@ -43,7 +43,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
 
 async function read(path: string): Promise<string> {
   try {
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would wait for a writer.
     if (!(await Deno.stat(path)).isFile) throw new Error("it is no plain file");
     return await Deno.readTextFile(path);
   } catch (error) {

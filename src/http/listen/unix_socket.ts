@@ -1,5 +1,5 @@
-// The socket file: who may open it is settled before anybody can. It is bound in a folder that is made
-// for it and closed to all others, gets its group and mode there, and is then renamed to its place.
+// The socket file. It is bound in a private folder, gets its group and mode there, and is then renamed to
+// its place, so that its rights are set before anyone can open it.
 
 import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -8,7 +8,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 export interface SocketRights {
   /** Permission bits. */
   readonly mode: number;
-  /** The number of its group; undefined leaves the agent's own. */
+  /** Group id; undefined for the agent's own. */
   readonly gid?: number | undefined;
 }
 
@@ -20,8 +20,8 @@ const OWNER_ONLY_UMASK = 0o177;
 const GROUP_FILE = "/etc/group";
 
 /**
- * Binds a unix socket. What an agent that was killed has left there is replaced.
- * @param bind listens on the path that it is given, before it returns
+ * Binds a unix socket, replacing the file of a killed agent.
+ * @param bind listens on its path before it returns
  * @throws {AgentError} `conflict` when another agent answers there, or another file is in the way
  */
 export async function bindSocket<T>(
@@ -34,7 +34,7 @@ export async function bindSocket<T>(
   let folder: string | undefined;
   let bound: T | undefined;
   try {
-    // Mode 0700: makeTempDir() makes it so. A short name, since a socket's path may have 107 bytes.
+    // makeTempDir() uses mode 0700. A short name, since a socket's path has at most 107 bytes.
     folder = await Deno.makeTempDir({ dir: dirname(path), prefix: ".zw" });
     const made = join(folder, "s");
     const before = Deno.umask(OWNER_ONLY_UMASK);
@@ -56,7 +56,7 @@ export async function bindSocket<T>(
   }
 }
 
-/** A link at the end of the path is such another file: it is not followed. */
+/** A link is another file too: it is not followed. */
 async function refuseTaken(path: string): Promise<void> {
   const found = await Deno.lstat(path).catch(absent);
   if (found === undefined) return;
@@ -76,8 +76,8 @@ async function refuseTaken(path: string): Promise<void> {
 }
 
 /**
- * The number of a group by its name or number.
- * @throws {AgentError} `invalid_argument` for a name that the list of groups has not
+ * The id of a group by its name or number.
+ * @throws {AgentError} `invalid_argument` for an unknown name
  * @see group(5)
  */
 export async function groupNumber(group: string, file = GROUP_FILE): Promise<number> {

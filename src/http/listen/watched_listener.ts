@@ -1,5 +1,5 @@
-// The door: each connection is accepted here, served by itself, and cut when it keeps the agent waiting
-// for too long, whether it speaks TLS, is still about to, or speaks plain HTTP.
+// The listener: accepts each connection, serves it by itself, and cuts it when it keeps the agent waiting too
+// long, with or without TLS.
 
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -10,7 +10,7 @@ import {
   type Answering,
   BACKLOG,
   cannotListen,
-  type Door,
+  type Listener,
   type ListenPlace,
   peerNetwork,
   within,
@@ -28,30 +28,30 @@ import { bindSocket } from "./unix_socket.ts";
 import { AgentError } from "../../domain/error.ts";
 
 const SWITCHING = 101;
-/** Turns of the event loop without the end of a connection after which those that are open are so. */
+/** Turns of the event loop without a closed connection, after which the rest counts as open. */
 const SETTLED_TURNS = 5;
-/** Turns that a shutdown waits for that at most. */
+/** Turns that a shutdown waits at most. */
 const SETTLING_TURNS_MAX = 100;
-/** What a connection is told that there is no room for. */
+/** The answer to a connection beyond the limit. */
 const NO_ROOM = new TextEncoder().encode(
   "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n" +
     "connection: close\r\n\r\n",
 );
 
-/** How a door takes its connections. */
-interface DoorOptions {
+/** How a listener serves its connections. */
+interface ListenerOptions {
   readonly watch: WatchedConnections;
-  /** Whether the agent carries the bytes itself, for a runtime that serves no single connection. */
+  /** Whether the agent relays the bytes, for a runtime that cannot serve single connections. */
   readonly relayed: boolean;
   readonly log: Log;
 }
 
-/** Opens it. @throws {AgentError} `conflict` when the place is taken */
-export async function openWatchedDoor(
+/** @throws {AgentError} `conflict` when the address is in use */
+export async function openWatchedListener(
   place: ListenPlace,
   answering: Answering,
-  { watch, relayed, log }: DoorOptions,
-): Promise<Door> {
+  { watch, relayed, log }: ListenerOptions,
+): Promise<Listener> {
   const plain = relayed ? serveRelayed : runtimeServe();
   const tls = place.kind === "tcp" ? place.tls : undefined;
   let latest = tls;
@@ -84,21 +84,20 @@ async function listenAt(place: ListenPlace): Promise<Deno.Listener> {
   }
 }
 
-/** What carries connections to the application. */
+/** What serves the connections of a listener. */
 interface Carrier {
   take(connection: Deno.Conn): void;
-  /** Resolves when all are closed, or after so many milliseconds. */
+  /** Resolves when all are closed, or after so long. */
   drain(graceMs: number): Promise<void>;
 }
 
 /** How connections are served. */
 interface Serving {
   readonly serve: ServeConnection;
-  /** Whether TLS is spoken on them. */
   readonly secure: boolean;
 }
 
-/** Makes what connections are served by, each known by its caller's address and its place. */
+/** Serves each connection with its caller's address and its listener. */
 function openHandling(
   { answer, failed }: Answering,
   secure: boolean,
@@ -161,7 +160,7 @@ function openCarrier(
       closing = true;
       await settled(open);
       const all = [...open].map(([one, watched]) => {
-        // One that has never asked anything may never do so.
+        // One that has never sent a request may never do so.
         if (!watched.used) one.cut();
         return one.shutdown();
       });
@@ -172,8 +171,8 @@ function openCarrier(
 }
 
 /**
- * Waits for the ends of connections that their callers have closed. The runtime hears of some hundred
- * in a turn, and one that is asked to end before it has heard stops its whole thread for good.
+ * Waits for connections that their callers have closed. The runtime handles some hundred per turn, and one
+ * that is asked to end before that blocks its whole thread forever.
  */
 async function settled(open: ReadonlyMap<ServedConnection, unknown>): Promise<void> {
   let left = SETTLED_TURNS;
@@ -185,28 +184,27 @@ async function settled(open: ReadonlyMap<ServedConnection, unknown>): Promise<vo
   }
 }
 
-/** Who a caller beyond this host is for the limits. */
+/** The remote peer for the limits; undefined for this host. */
 function peerOf(remote: Deno.Addr): string | undefined {
   if (!("hostname" in remote) || isLoopback(remote.hostname)) return undefined;
   return peerNetwork(remote.hostname);
 }
 
-/** Tells a connection that there is no room, unless it expects TLS, and closes it. */
+/** Answers, except under TLS, that there are too many connections, and closes this one. */
 async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
   try {
     if (!secure) await connection.write(NO_ROOM);
   } catch {
-    // It is gone.
+    // It is closed.
   } finally {
     connection.close();
   }
 }
 
-// One accepted connection, served by a Deno.serve of its own: for runtimes that serve no connection by
-// itself. The server listens on a unix socket in a closed folder; both are gone as soon as the agent
-// has connected to it, so that nobody else ever gets there and whoever asks is known without a word of
-// theirs. The agent carries the bytes between the two, and can therefore close the caller's
-// connection, which Deno.serve would keep for as long as the caller likes.
+// One accepted connection served by its own Deno.serve, for runtimes that cannot serve single connections.
+// The server listens on a unix socket in a private folder; both are removed as soon as the agent has
+// connected, so no other program gets there. The agent relays the bytes, and can therefore close the
+// caller's connection, which Deno.serve would keep for as long as the caller likes.
 
 /** Serves one connection; request.url has the scheme `http+unix:`, and the Host of the request. */
 function serveRelayed(
@@ -234,7 +232,7 @@ function serveRelayed(
       return;
     }
     await relay.finished;
-    // Requests that are still answered have lost their caller; nobody waits for them.
+    // Requests in progress have lost their caller.
     server.shutdown().catch(() => {});
   };
   const finished = run();
@@ -250,8 +248,8 @@ function serveRelayed(
 }
 
 /**
- * A server that exactly one connection leads to.
- * @param lost is called when the server could not accept it, as without descriptors
+ * A server for exactly one connection.
+ * @param lost called when the server could not accept it, as without descriptors
  */
 async function openServer(
   { answer, failed }: ConnectionHandling,
@@ -270,7 +268,7 @@ async function openServer(
         return response;
       },
     );
-    // At once: a failure that nobody waits for would end the agent.
+    // At once: an unhandled rejection would end the agent.
     server.finished.catch(lost);
     try {
       return { server, connection: await Deno.connect({ transport: "unix", path }) };
@@ -283,7 +281,7 @@ async function openServer(
   }
 }
 
-/** One by one: removing a folder with all that is in it takes a descriptor, and there may be none. */
+/** One by one: removing a folder recursively needs a descriptor, and there may be none. */
 function removeBoth(socket: string, folder: string): void {
   try {
     Deno.removeSync(socket);
