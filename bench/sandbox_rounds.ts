@@ -1,6 +1,7 @@
 // Measures the wall: one pool of guests after the other, each asked as the runner asks it. This
 // process is the trusted side.
 
+import { DEFAULT_LIMITS } from "../src/config/limits.ts";
 import { openDecoders } from "../src/decoder/pool.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
 import type { SelfCommand } from "../src/program/executable.ts";
@@ -81,7 +82,7 @@ async function withPool<T>(
     const shared = { self, slots, log: silentLog, ...(user === undefined ? {} : { user }) };
     const decoders = openDecoders(shared);
     const checkSource = openSourceChecks(decoders).runnable;
-    const pool = await openPool({ ...shared, runtimeDir, checkSource });
+    const pool = await openPool({ ...shared, runtimeDir, checkSource, limits: DEFAULT_LIMITS });
     try {
       return await measure(pool);
     } finally {

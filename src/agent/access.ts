@@ -2,9 +2,8 @@
 // callers change, as the configuration says. Certificate and audit file are opened anew whenever the
 // configuration is read again, whether their names have changed or not.
 
-import { connectionLimits } from "./limits.ts";
 import type { Ground } from "./runner.ts";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import type { Token } from "../domain/token.ts";
@@ -62,7 +61,7 @@ export async function openAccess(
     access,
     auditTrail: audit,
     allowedHosts: [
-      ...config.allowed_hosts.value,
+      ...config.allow_host.value,
       ...beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
     ],
     listening: {
@@ -71,7 +70,7 @@ export async function openAccess(
       socketRights,
       tls,
       tokenRequired: beyond || required,
-      connections: connectionLimits(config),
+      connections: ground.limits,
     },
     async refresh(next, server) {
       // Neither may keep the other from what is new.

@@ -2,6 +2,7 @@
 // all of them; it decides nothing that a room could decide.
 
 import {
+  agentLimits,
   type BareGround,
   type Ground,
   openAgentCallbacks,
@@ -13,12 +14,11 @@ import { openAccess } from "./access.ts";
 import { chooseSimulatedEngine, openTransport, warnOfMissing } from "./host.ts";
 import { openIndex } from "./mirror.ts";
 import { openIndexRoutes } from "./index_routes.ts";
-import { httpLimits } from "./limits.ts";
 import { countedConsoles, countedStore } from "./meters.ts";
 import { openStore } from "./store.ts";
 import { watchRoutes } from "./readiness.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
@@ -89,6 +89,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     const agent = await assemble(
       {
         config,
+        limits: agentLimits(config),
         log,
         now: systemNow,
         newUuid: randomUuid,
@@ -160,7 +161,7 @@ async function assemble(
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
     now: ground.now,
     newUuid: ground.newUuid,
-    limits: httpLimits(config),
+    limits: ground.limits,
     checkSources: ground.sources.acceptable,
     wording: config.compat.value,
     log,

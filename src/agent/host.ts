@@ -1,7 +1,7 @@
 // The host that the agent manages, as the configuration names it.
 
 import { join } from "@std/path";
-import type { HostSetting } from "../config/values.ts";
+import type { HostSetting } from "../config/kinds.ts";
 import type { BareGround, Ground } from "./runner.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
@@ -23,7 +23,7 @@ export async function warnOfMissing({ config, log }: BareGround): Promise<void> 
     const file = setting.value;
     if (file !== null && !await isThere(file)) log.warn("file for ssh is missing", { file });
   }
-  for (const folder of config.media_dirs.value) {
+  for (const folder of config.media_dir.value) {
     if (!await isThere(folder)) log.warn("media folder is missing", { folder });
   }
 }

@@ -2,7 +2,6 @@
 // shares the tree's memory.
 
 import type { Hono } from "hono";
-import { httpLimits } from "./limits.ts";
 import type { Ground } from "./runner.ts";
 import { openDocumentCache } from "../http/request/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
@@ -25,12 +24,11 @@ export interface IndexRoutes {
 
 /** The routes of the index. Nothing is read before the first request. */
 export function openIndexRoutes(
-  { config, now, newUuid, log }: Pick<Ground, "config" | "now" | "newUuid" | "log">,
+  { limits, now, newUuid, log }: Pick<Ground, "limits" | "now" | "newUuid" | "log">,
   { index, images }: Pick<Store, "index" | "images">,
   mirror: Mirror,
 ): IndexRoutes {
   const generation = () => mirror.generation;
-  const limits = httpLimits(config);
   const cache = openDocumentCache(index, generation);
   return {
     routes: [

@@ -46,7 +46,7 @@ export async function openIndex(
     cacheDir: join(stateDir, "media"),
     cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
     bytesPerSecond: config.download_rate.value,
-    allowedHosts: config.download_hosts.value,
+    allowedHosts: config.download_host.value,
     ...(meters === undefined
       ? {}
       : { received: (bytes: number) => void (meters.media.downloaded += bytes) }),

@@ -1,7 +1,7 @@
 // Reading the configuration again while the agent runs: which settings have changed, which parts take
 // the new value at once, and which wait for a restart.
 
-import type { Config, Setting } from "../config/config.ts";
+import type { Config, Setting } from "../config/settings.ts";
 
 /** A setting by its name in the configuration; a table such as the limits counts as one. */
 export type SettingName = keyof Config;

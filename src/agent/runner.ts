@@ -1,9 +1,8 @@
 // The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
 
-import { capabilityLimits, taskLimits } from "./limits.ts";
 import { countedPerform } from "./meters.ts";
 import { openCapabilities } from "../capabilities/capabilities.ts";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { type Decoders, openDecoders } from "../decoder/pool.ts";
 import { openSourceChecks, type SourceChecks } from "../decoder/source_checks.ts";
 import type { JobUuid, NewUuid } from "../domain/id.ts";
@@ -28,8 +27,19 @@ import type { Store } from "../store/store.ts";
 import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
 import { VERSION } from "../program/version.ts";
 import { findGuestUser } from "../sandbox/user.ts";
+import { type LimitValues, limitValues } from "../config/limits.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
+
+/** The configured limits, and the hosts that callbacks may go to. */
+export interface AgentLimits extends LimitValues {
+  readonly callbackHosts: readonly string[];
+}
+
+/** The limits of a configuration. */
+export function agentLimits({ limits, callback_host }: Config): AgentLimits {
+  return { ...limitValues(limits), callbackHosts: callback_host.value };
+}
 
 /** What every part of the agent is given, before there are processes behind walls. */
 export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
@@ -37,6 +47,7 @@ export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
 /** What every part of the agent is given. */
 export interface Ground {
   readonly config: Config;
+  readonly limits: AgentLimits;
   readonly log: Log;
   readonly now: Now;
   readonly newUuid: NewUuid;
@@ -73,14 +84,14 @@ export async function openRunner(
   rooms: Rooms,
   state: StateDir,
 ): Promise<Runner> {
-  const { config, log, now, newUuid, self, user, opened, meters } = ground;
+  const { config, limits, log, now, newUuid, self, user, opened, meters } = ground;
   const pool = await openPool({
     self,
     slots: config.slots.value,
     runtimeDir: state.path,
     budget: ground.budget,
     log,
-    limits: taskLimits(config),
+    limits,
     checkSource: ground.sources.runnable,
     ...(user === undefined ? {} : { user }),
   });
@@ -88,10 +99,10 @@ export async function openRunner(
   const performFor = openCapabilities({
     ...rooms,
     policy: openPolicy(ground),
-    mediaDirs: config.media_dirs.value,
+    mediaDirs: config.media_dir.value,
     slots: config.slots.value,
-    infoEntriesMax: config.limits.info_entries_max.value,
-    limits: capabilityLimits(config),
+    infoEntriesMax: limits.infoEntriesMax,
+    limits,
     log,
     now,
   });
@@ -134,7 +145,7 @@ export function openAgentCallbacks(
   { config, now, log, opened, budget }: Ground,
   store: Store,
 ): Pick<Callbacks, "wake"> {
-  const hosts = config.callback_hosts.value;
+  const hosts = config.callback_host.value;
   const callbacks = openCallbacks({
     store,
     hosts,

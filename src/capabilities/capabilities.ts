@@ -24,7 +24,6 @@ import {
   type Call,
   type Capability,
   type CapabilityLimits,
-  DEFAULT_CAPABILITY_LIMITS,
   type TaskContext,
   withDeadline,
 } from "./capability.ts";
@@ -51,8 +50,7 @@ export interface CapabilityDeps {
   readonly now: Now;
   /** Entries that tasks may write into one job's info; without it there is no bound. */
   readonly infoEntriesMax?: number;
-  /** DEFAULT_CAPABILITY_LIMITS where it says nothing. */
-  readonly limits?: Partial<CapabilityLimits>;
+  readonly limits: CapabilityLimits;
   /** Deadlines that differ from those of the capabilities. */
   readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
 }
@@ -71,8 +69,7 @@ type Table = Readonly<Record<CapabilityName, Capability>>;
  * @see docs/tasks.md
  */
 export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
-  const limits = limitsOf(given);
-  const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots ?? 1), limits };
+  const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots ?? 1) };
   const own = openOwnMachines(deps);
   const table = capabilityTable(deps, own);
   return (context) => performFor(context, { table, own, deps });
@@ -87,12 +84,8 @@ export function capabilityTable(deps: CapabilityDeps, own = openOwnMachines(deps
     ...imagesCapabilities(deps.mirror, found),
     ...vncCapabilities(deps.vmadm),
     ...infoCapabilities,
-    ...logCapabilities(deps.log, limitsOf(deps).logCharsMax),
+    ...logCapabilities(deps.log, deps.limits.taskLogCharsMax),
   };
-}
-
-function limitsOf({ limits }: CapabilityDeps): CapabilityLimits {
-  return { ...DEFAULT_CAPABILITY_LIMITS, ...limits };
 }
 
 interface Ground {
@@ -108,7 +101,7 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
   const { deps } = ground;
   const record = openCallRecord(deps, job_uuid, task_name);
   const note = openNotes(deps, job_uuid);
-  const gate = openGate(deps.limits.callsMax);
+  const gate = openGate(deps.limits.taskCallsMax);
   const changes = openChangeTurns();
   let dropped = 0;
   const drop = () => void (dropped += 1);
@@ -145,7 +138,7 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
 }
 
 /** Counts the calls of one execution, and refuses those that are too many or have a wrong form. */
-function openGate(callsMax: number) {
+function openGate(taskCallsMax: number) {
   let calls = 0;
   let underWay = 0;
   return {
@@ -154,7 +147,7 @@ function openGate(callsMax: number) {
     enter(name: CapabilityName, args: readonly JsonValue[]): () => void {
       const { kind, argsMax } = CALL_RULES[name];
       calls += 1;
-      if (calls > callsMax) throw tooMany(name, `the task has made ${callsMax} calls`);
+      if (calls > taskCallsMax) throw tooMany(name, `the task has made ${taskCallsMax} calls`);
       // Nobody waits for log lines, so any number of them may be on their way.
       const waitedFor = kind !== "note" || name === "info";
       if (waitedFor && underWay >= CALLS_IN_FLIGHT_MAX) {

@@ -1,34 +1,28 @@
-// `zonewright config`: what an agent that was started here and now would be configured with.
+// `zonewright config`: the settings that an agent started here and now would have.
 
-import { type Setting, SETTINGS } from "../config/config.ts";
-import { loadConfig, originText, TABLES } from "../config/sources.ts";
-import type { Definition } from "../config/definition.ts";
+import { type Setting, SETTING_ROWS, type SettingRow, valueText } from "../config/settings.ts";
+import { loadConfig, originText } from "../config/sources.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./kit/command.ts";
 import { AgentError } from "../domain/error.ts";
-import { configFlags, configSources, valueText } from "./serve_flags.ts";
+import { configFlags, configSources } from "./serve_flags.ts";
 
-/** One setting with the name that it has in the file. */
-interface Row {
+/** One row of the table with its setting. */
+interface ConfigLine {
+  /** The key in the file, behind the name of its table: `limits.tasks_max`. */
   readonly name: string;
+  readonly row: SettingRow;
   readonly setting: Setting<unknown>;
 }
 
-async function rowsOf(call: Invocation): Promise<Row[]> {
-  const config = await loadConfig(configSources(call));
-  const settings: Readonly<Record<string, unknown>> = { ...config };
-  return [
-    ...Object.entries(SETTINGS).map(([name, { key }]) => ({
-      name: key,
-      setting: settings[name] as Setting<unknown>,
-    })),
-    ...Object.entries(TABLES).flatMap(([table, definitions]) => {
-      const within = settings[table] as Readonly<Record<string, Setting<unknown>>>;
-      return Object.entries<Definition<unknown>>(definitions).map(([name, { key }]) => ({
-        name: `${table}.${key}`,
-        setting: within[name] as Setting<unknown>,
-      }));
-    }),
-  ];
+async function linesOf(call: Invocation): Promise<ConfigLine[]> {
+  const config: Readonly<Record<string, unknown>> = { ...await loadConfig(configSources(call)) };
+  return SETTING_ROWS.map((row) => {
+    const { table, key } = row;
+    const settings = (table === null ? config : config[table]) as Record<string, Setting<unknown>>;
+    const name = table === null ? key : `${table}.${key}`;
+    // There is a setting for every row.
+    return { name, row, setting: settings[key] as Setting<unknown> };
+  });
 }
 
 const SHOW: Command = {
@@ -43,10 +37,10 @@ const SHOW: Command = {
   flags: [{ name: "origin", help: "where each value comes from" }, ...configFlags()],
   shared: "output",
   async run(call) {
-    const rows = await rowsOf(call);
+    const lines = await linesOf(call);
     const origin = call.args.has("origin");
     if (call.printer.json) {
-      call.printer.document(Object.fromEntries(rows.map(({ name, setting }) => [
+      call.printer.document(Object.fromEntries(lines.map(({ name, setting }) => [
         name,
         origin ? { value: setting.value, origin: originText(setting.origin) } : setting.value,
       ])));
@@ -54,9 +48,9 @@ const SHOW: Command = {
     }
     call.printer.table(
       [{ head: "SETTING" }, { head: "VALUE" }, ...(origin ? [{ head: "ORIGIN" }] : [])],
-      rows.map(({ name, setting }) => [
+      lines.map(({ name, row, setting }) => [
         name,
-        valueText(setting.value),
+        valueText(row, setting.value),
         originText(setting.origin),
       ]),
     );
@@ -65,7 +59,7 @@ const SHOW: Command = {
 };
 
 const CHECK: Command = {
-  summary: "tell whether the configuration can be read; exits 2 when not",
+  summary: "check that the configuration can be read; exits 2 if not",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
@@ -73,24 +67,24 @@ const CHECK: Command = {
   flags: configFlags(),
   shared: "output",
   async run(call) {
-    const rows = await checkedRows(call);
-    const set = rows.filter(({ setting }) => setting.origin.kind !== "default").length;
-    if (call.printer.json) call.printer.document({ ok: true, settings: rows.length, set });
-    else call.printer.data(`ok: ${rows.length} settings, ${set} of them not the default`);
+    const lines = await checkedLines(call);
+    const set = lines.filter(({ setting }) => setting.origin.kind !== "default").length;
+    if (call.printer.json) call.printer.document({ ok: true, settings: lines.length, set });
+    else call.printer.data(`ok: ${lines.length} settings, ${set} of them not the default`);
     return EXIT.ok;
   },
 };
 
-/** Whatever keeps the configuration from being read, a file that is not there included, is its fault. */
-async function checkedRows(call: Invocation): Promise<Row[]> {
+/** A configuration that cannot be read is invalid, a missing file included. */
+async function checkedLines(call: Invocation): Promise<ConfigLine[]> {
   try {
-    return await rowsOf(call);
+    return await linesOf(call);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     const { message, errors } = error;
     if (call.printer.json) {
-      const told = errors.length === 0 ? [{ field: "config", code: "Invalid", message }] : errors;
-      call.printer.document({ ok: false, errors: told });
+      const found = errors.length === 0 ? [{ field: "config", code: "Invalid", message }] : errors;
+      call.printer.document({ ok: false, errors: found });
     }
     throw new AgentError("invalid_argument", message, { cause: error, errors });
   }

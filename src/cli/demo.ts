@@ -4,7 +4,7 @@
 
 import { join } from "@std/path";
 import { closing } from "../program/loop.ts";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";

@@ -2,7 +2,7 @@
 // It works on this machine, with the agent's own configuration, whether the agent runs or not.
 
 import { resolve } from "@std/path";
-import { defaultConfigPath } from "../config/config.ts";
+import { defaultConfigPath } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import {
   diagnose,

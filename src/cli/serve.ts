@@ -2,7 +2,7 @@
 // signal asks for that; a second signal ends the process at once.
 
 import type { RunningAgent } from "../agent/agent.ts";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
 import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";

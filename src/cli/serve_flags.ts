@@ -1,48 +1,38 @@
 // The settings of the agent as flags of a command.
 
-import { SETTINGS, variableOf } from "../config/config.ts";
-import type { Definition } from "../config/definition.ts";
-import { type ConfigSources, type FlagValue, TABLES } from "../config/sources.ts";
+import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
+import type { ConfigSources, FlagValue } from "../config/sources.ts";
 import type { Flag } from "./kit/arguments.ts";
 import type { Invocation } from "./kit/command.ts";
-
-const DEFINITIONS: readonly Definition<unknown>[] = [
-  ...Object.values(SETTINGS),
-  ...Object.values(TABLES).flatMap((table) => Object.values<Definition<unknown>>(table)),
-];
-
-/** A value as it would be written in the file. */
-export function valueText(value: unknown): string {
-  if (value === null) return "-";
-  if (typeof value !== "object") return String(value);
-  if (Array.isArray(value)) return value.length === 0 ? "-" : value.join(", ");
-  if ("hostname" in value && "port" in value) return `${value.hostname}:${value.port}`;
-  if ("destination" in value) {
-    return "port" in value
-      ? `ssh://${value.destination}:${value.port}`
-      : `ssh://${value.destination}`;
-  }
-  return "kind" in value ? String(value.kind) : JSON.stringify(value);
-}
 
 /** One flag for every setting, and `--config`. */
 export function configFlags(): readonly Flag[] {
   return [
     { name: "config", placeholder: "FILE", help: "read settings from this TOML file" },
-    ...DEFINITIONS.map(({ flag, placeholder, many, help, read, fallback }): Flag => ({
-      name: flag,
-      help: help + defaultText(fallback({ dev: false, cwd: "/", os: Deno.build.os })),
-      ...(placeholder === undefined ? {} : { placeholder }),
-      ...(many === true ? { many } : {}),
-      ...(read.words === undefined ? {} : { words: read.words }),
-    })),
+    ...SETTING_ROWS.map((row): Flag => {
+      const { placeholder, repeatable, words } = row.kind;
+      return {
+        name: row.flag,
+        help: row.meaning + defaultText(row),
+        ...(placeholder === undefined ? {} : { placeholder }),
+        ...(repeatable === true ? { many: true } : {}),
+        ...(words === undefined ? {} : { words }),
+      };
+    }),
   ];
 }
 
-/** ` [4]`; switches and settings without a default have none. */
-function defaultText(value: unknown): string {
-  const text = valueText(value);
-  return typeof value === "boolean" || text === "-" ? "" : ` [${text}]`;
+/** ` [4, from 1 to 64]`; switches and settings without a default have none. */
+function defaultText(row: SettingRow): string {
+  const value = row.fallback({ dev: false, cwd: "/", os: Deno.build.os });
+  const text = valueText(row, value);
+  if (typeof value === "boolean" || text === "-") return "";
+  const { range, text: written } = row.kind;
+  // A size or a time says in its meaning what it takes.
+  const bounds = range === undefined || written !== undefined
+    ? ""
+    : `, from ${range.min} to ${range.max}`;
+  return ` [${text}${bounds}]`;
 }
 
 /** Where the configuration of this command line is read from. */
@@ -59,11 +49,10 @@ export function configSources({ args, terminal }: Invocation): Omit<ConfigSource
   return { flags, env: terminal.env, cwd: terminal.cwd, os: Deno.build.os };
 }
 
-/** What is said below the flags of `serve`. */
+/** The notes below the flags of `serve`. */
 export const CONFIG_NOTES: readonly string[] = [
-  `Every flag is also a variable (--state-dir is ${
-    variableOf("state-dir")
-  }) and a key of the TOML\n` +
-  "file (state_dir; limits stand in the table [limits], the policy in [policy]). Flags beat variables, variables beat\n" +
-  "the file, the file beats the defaults: zonewright config show --origin tells which.",
+  `Every flag is also a variable (--state-dir is ${variableOf("state_dir")}) and a key of the\n` +
+  "TOML file (state_dir; limits are in the table [limits], the policy is in [policy]). Flags override\n" +
+  "variables, variables override the file, the file overrides the defaults; zonewright config show\n" +
+  "--origin shows which one applies.",
 ];

@@ -1,177 +1,216 @@
-// The named limits: how large what is sent may be, and how much of it is kept.
+// The named limits, in the TOML table [limits]: how large a request or a value may be, and how much the
+// agent keeps. No other file has their defaults.
 
-import { define, type Definition } from "./definition.ts";
-import { readInteger } from "./values.ts";
-import { DEFAULT_CAPABILITY_LIMITS as CALLS } from "../capabilities/capability.ts";
-import { DEFAULT_TASK_LIMITS as TASK, LARGEST_TASK_LIMITS } from "../sandbox/task_limits.ts";
+import { type Definition, integer, type Kind } from "./kinds.ts";
+import { SOURCE_CHARS_MAX } from "../sandbox/task_limits.ts";
 
-const MIB = 1_048_576;
+const KI = 1024;
+const MI = 1024 * KI;
+const DAY_SECONDS = 86_400;
 
-/**
- * One limit. With all of them at their smallest, an agent can still be called, be sent a workflow of one
- * task, and make a machine: a value below would switch a part of it off without saying so.
- */
+const count = (min: number, max: number) => integer("N", min, max);
+const seconds = (min: number, max: number) => integer("SECONDS", min, max);
+const bytes = (min: number, max: number) => integer("BYTES", min, max);
+const chars = (min: number, max: number) => integer("CHARS", min, max);
+
+/** One limit. @param met what happens when it is met */
 function limit(
-  flag: string,
+  kind: Kind<number>,
   value: number,
-  max: number,
-  help: string,
-  min = 1,
-): Definition<number> {
-  return define(flag, value, readInteger(min, max), "N", help);
+  meaning: string,
+  met: string,
+): Definition<number> & { readonly met: string } {
+  return { kind, meaning, met, fallback: () => value };
 }
 
-/** The named limits: settings like the others, in the TOML table `[limits]`. */
+const BUSY = "503 with `Retry-After`";
+const CONNECTION_CLOSED = "the connection is closed";
+
+/**
+ * The limits. The smallest values leave an agent that can be called, can run a workflow of one task and
+ * can make a machine; the largest task limits fit into the 256 MiB of a guest.
+ */
 export const LIMITS = {
-  connections_max: limit("connections-max", 1024, 65_536, "connections that are open"),
-  head_seconds: limit("head-seconds", 15, 3600, "seconds for a new connection to ask something"),
-  idle_seconds: limit("idle-seconds", 75, 86_400, "seconds between an answer and the next request"),
-  answer_seconds: limit("answer-seconds", 600, 86_400, "seconds for a caller to take an answer"),
-  header_fields_max: limit("header-fields-max", 64, 100, "header fields of one request", 16),
+  connections_max: limit(
+    count(1, 65_536),
+    1024,
+    "open connections",
+    "the connection that has been silent longest is closed; if none is silent, 503",
+  ),
+  head_seconds: limit(
+    seconds(1, 3600),
+    15,
+    "time for a new connection to send a request",
+    CONNECTION_CLOSED,
+  ),
+  idle_seconds: limit(
+    seconds(1, DAY_SECONDS),
+    75,
+    "time between an answer and the next request",
+    CONNECTION_CLOSED,
+  ),
+  answer_seconds: limit(
+    seconds(1, DAY_SECONDS),
+    600,
+    "time for a caller to read an answer",
+    CONNECTION_CLOSED,
+  ),
+  header_fields_max: limit(count(16, 100), 64, "header fields of one request", "431"),
   header_chars_max: limit(
-    "header-chars-max",
-    32 * 1024,
-    256 * 1024,
-    "characters of all header fields of one request",
-    1024,
+    chars(KI, 256 * KI),
+    32 * KI,
+    "size of all header fields of one request",
+    "431",
   ),
-  body_seconds: limit("body-seconds", 30, 3600, "seconds for a body to arrive"),
+  body_seconds: limit(seconds(1, 3600), 30, "time for a request body to arrive", "400"),
   small_body_bytes_max: limit(
-    "small-body-bytes-max",
-    64 * 1024,
-    64 * MIB,
-    "bytes of the body of a cancel, retry, prune or sync",
-    128,
+    bytes(128, 64 * MI),
+    64 * KI,
+    "request body of a cancel, retry, prune, sync or ticket",
+    "413",
   ),
-  body_bytes_max: limit("body-bytes-max", 2 * MIB, 64 * MIB, "bytes of one request body", 1024),
-  json_depth_max: limit("json-depth-max", 64, 1000, "nesting of a request body", 6),
-  requests_max: limit("requests-max", 256, 65_536, "requests that are answered at the same time"),
-  waits_max: limit("waits-max", 128, 65_536, "requests that wait for a job at the same time"),
-  tasks_max: limit("tasks-max", 1000, 10_000, "tasks in one chain"),
-  source_chars_max: limit("source-chars-max", 256 * 1024, 16 * MIB, "characters of one task", 64),
-  retry_max: limit("retry-max", 1000, 1_000_000, "retries of one task"),
-  timeout_seconds_max: limit(
-    "timeout-seconds-max",
-    30 * 86_400,
-    366 * 86_400,
-    "seconds of one timeout",
-  ),
-  target_chars_max: limit("target-chars-max", 1024, MIB, "characters of a job's target"),
-  params_chars_max: limit(
-    "params-chars-max",
-    2 * MIB,
-    LARGEST_TASK_LIMITS.jobLeftCharsMax,
-    "characters of a job's params as JSON",
+  body_bytes_max: limit(bytes(KI, 64 * MI), 2 * MI, "any other request body", "413"),
+  json_depth_max: limit(count(6, 1000), 64, "nesting of a request body", "400"),
+  requests_max: limit(
+    count(1, 65_536),
     256,
+    "requests in progress",
+    `${BUSY}; every eighth place is for requests without a body`,
   ),
-  result_chars_max: limit(
-    "result-chars-max",
-    TASK.resultCharsMax,
-    LARGEST_TASK_LIMITS.resultCharsMax,
-    "characters of a task's result as JSON",
-    256,
-  ),
-  error_chars_max: limit(
-    "error-chars-max",
-    TASK.errorCharsMax,
-    LARGEST_TASK_LIMITS.errorCharsMax,
-    "characters of a task's error; what is longer is cut",
-    256,
-  ),
-  job_chars_max: limit(
-    "job-chars-max",
-    TASK.jobCharsMax,
-    LARGEST_TASK_LIMITS.jobCharsMax,
-    "characters of a job as its tasks get it, with the results so far",
-    32 * 1024,
-  ),
-  job_left_chars_max: limit(
-    "job-left-chars-max",
-    TASK.jobLeftCharsMax,
-    LARGEST_TASK_LIMITS.jobLeftCharsMax,
-    "characters of the params and whatever else a task leaves in its job",
-    1024,
-  ),
-  call_chars_max: limit(
-    "call-chars-max",
-    TASK.callCharsMax,
-    LARGEST_TASK_LIMITS.callCharsMax,
-    "characters of the arguments of one call of a task, as JSON",
-    512,
-  ),
-  task_calls_max: limit(
-    "task-calls-max",
-    CALLS.callsMax,
-    10_000_000,
-    "calls of one execution of a task",
-    16,
-  ),
-  task_log_lines_max: limit(
-    "task-log-lines-max",
-    TASK.logLinesMax,
-    LARGEST_TASK_LIMITS.logLinesMax,
-    "log lines of one execution of a task; further ones are dropped",
-  ),
-  task_log_chars_max: limit(
-    "task-log-chars-max",
-    TASK.logCharsMax,
-    LARGEST_TASK_LIMITS.logCharsMax,
-    "characters of one of them, and of its fields",
-    64,
-  ),
-  task_info_entries_max: limit(
-    "task-info-entries-max",
-    CALLS.taskInfoEntriesMax,
-    1_000_000,
-    "info entries of one execution of a task, log lines included",
-    8,
-  ),
-  task_info_chars_max: limit(
-    "task-info-chars-max",
-    CALLS.taskInfoCharsMax,
-    MIB,
-    "characters of one of them as JSON",
-    256,
-  ),
-  info_entry_bytes_max: limit(
-    "info-entry-bytes-max",
-    64 * 1024,
-    16 * MIB,
-    "bytes of one entry",
-    32,
-  ),
-  info_entries_max: limit("info-entries-max", 100_000, 1_000_000, "info entries of one job", 64),
-  consoles_max: limit("consoles-max", 64, 4096, "consoles that are open at the same time"),
-  machine_consoles_max: limit(
-    "machine-consoles-max",
-    4,
-    256,
-    "consoles of one machine that are open at the same time",
-  ),
+  waits_max: limit(count(1, 65_536), 128, "requests that wait for a job", BUSY),
+  consoles_max: limit(count(1, 4096), 64, "open consoles", BUSY),
+  machine_consoles_max: limit(count(1, 256), 4, "open consoles of one machine", BUSY),
   console_idle_seconds: limit(
-    "console-idle-seconds",
+    seconds(1, 7 * DAY_SECONDS),
     3600,
-    7 * 86_400,
-    "seconds after which a console without a byte in either direction is closed",
+    "time without a byte in either direction of a console",
+    "the console is closed",
   ),
   console_ticket_seconds: limit(
-    "console-ticket-seconds",
+    seconds(1, 300),
     30,
-    300,
-    "seconds for which a ticket opens a console",
+    "lifetime of a console ticket",
+    "the ticket is refused",
   ),
-  console_tickets_max: limit(
-    "console-tickets-max",
-    256,
-    4096,
-    "tickets for consoles that were not used yet",
+  console_tickets_max: limit(count(1, 4096), 256, "unused console tickets", BUSY),
+  tasks_max: limit(count(1, 10_000), 1000, "tasks in one chain", "409"),
+  source_chars_max: limit(
+    chars(64, SOURCE_CHARS_MAX),
+    256 * KI,
+    "source of one task body or fallback",
+    "409",
   ),
-  unfinished_jobs_max: limit("unfinished-jobs-max", 100_000, 10_000_000, "jobs that are not final"),
-  workflows_max: limit("workflows-max", 10_000, 1_000_000, "workflows", 16),
+  retry_max: limit(count(1, 1_000_000), 1000, "retries of one task", "409"),
+  timeout_seconds_max: limit(
+    seconds(1, 366 * DAY_SECONDS),
+    30 * DAY_SECONDS,
+    "one timeout or delay of a workflow or task",
+    "409",
+  ),
+  target_chars_max: limit(chars(1, MI), KI, "target of a job", "409"),
+  params_chars_max: limit(chars(256, 8 * MI), 2 * MI, "params of a job, as JSON", "413"),
+  info_entry_bytes_max: limit(
+    bytes(32, 16 * MI),
+    64 * KI,
+    "one info entry sent over HTTP",
+    "413",
+  ),
+  info_entries_max: limit(
+    count(64, 1_000_000),
+    100_000,
+    "info entries of one job",
+    "409; a task's `info()` is refused; its log lines are dropped",
+  ),
+  workflows_max: limit(count(16, 1_000_000), 10_000, "workflows, built-in ones included", "503"),
+  unfinished_jobs_max: limit(count(1, 10_000_000), 100_000, "unfinished jobs", "503"),
   finished_jobs_max: limit(
-    "finished-jobs-max",
+    count(1, 1_000_000_000),
     1_000_000,
-    1_000_000_000,
-    "finished jobs that are kept; the oldest go first",
+    "finished jobs kept",
+    "the oldest are removed, see also `keep_finished`",
+  ),
+  result_chars_max: limit(chars(256, 8 * MI), MI, "result of a task, as JSON", "the task fails"),
+  error_chars_max: limit(
+    chars(256, 256 * KI),
+    16 * KI,
+    "each text of a task's error",
+    "the text is cut",
+  ),
+  job_chars_max: limit(
+    chars(32 * KI, 16 * MI),
+    8 * MI,
+    "job as its tasks see it, with the results so far",
+    "the next task of the job fails, and the error names the largest fields",
+  ),
+  job_left_chars_max: limit(
+    chars(KI, 8 * MI),
+    4 * MI,
+    "params and other fields that a task leaves in its job",
+    "the task fails",
+  ),
+  call_chars_max: limit(
+    chars(512, 4 * MI),
+    512 * KI,
+    "arguments of one call of a task, as JSON",
+    "the call is refused",
+  ),
+  task_calls_max: limit(
+    count(16, 10_000_000),
+    100_000,
+    "calls of one execution of a task, log lines included",
+    "further calls are refused, and further log lines dropped",
+  ),
+  task_log_lines_max: limit(
+    count(1, 100_000),
+    2000,
+    "log lines of one execution of a task",
+    "further lines are dropped; the last one says so",
+  ),
+  task_log_chars_max: limit(
+    chars(64, 256 * KI),
+    8 * KI,
+    "one log line of a task, and its fields",
+    "the line is cut; a note replaces its fields",
+  ),
+  task_info_entries_max: limit(
+    count(8, 1_000_000),
+    1000,
+    "info entries of one execution of a task, log lines included",
+    "`info()` is refused; log lines are dropped",
+  ),
+  task_info_chars_max: limit(
+    chars(256, MI),
+    16 * KI,
+    "one info entry of a task, as JSON",
+    "`info()` is refused; a log line that is longer with its fields is dropped",
   ),
 } satisfies Record<string, Definition<number>>;
+
+type Camel<Name extends string> = Name extends `${infer Head}_${infer Rest}`
+  ? `${Head}${Capitalize<Camel<Rest>>}`
+  : Name;
+
+/** The limits as the other parts of the agent name them: `tasks_max` is `tasksMax`. */
+export type LimitValues = { readonly [Name in keyof typeof LIMITS as Camel<Name>]: number };
+
+/** The values of the configured limits. */
+export function limitValues(
+  limits: { readonly [Name in keyof typeof LIMITS]: { readonly value: number } },
+): LimitValues {
+  return camelNames(Object.entries(limits).map(([name, { value }]) => [name, value]));
+}
+
+/** The limits that apply unless they are configured. */
+export const DEFAULT_LIMITS: LimitValues = camelNames(
+  Object.entries<Definition<number>>(LIMITS).map(([name, { fallback }]) => {
+    return [name, fallback({ dev: false, cwd: "/", os: Deno.build.os })];
+  }),
+);
+
+function camelNames(entries: readonly (readonly [string, number])[]): LimitValues {
+  const named = entries.map(([name, value]) => {
+    return [name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()), value];
+  });
+  // One entry for every row of the table, as the type says.
+  return Object.fromEntries(named) as LimitValues;
+}

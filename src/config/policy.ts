@@ -1,8 +1,7 @@
-// The operator's policy: what tasks and requests may ask of the host. Settings like the others, in
-// the TOML table `[policy]`. The defaults are those of domain/policy.ts.
+// The operator's policy, in the TOML table [policy]: what tasks and requests may ask of the host.
+// Defaults are those of domain/policy.ts.
 
-import { define, type Definition } from "./definition.ts";
-import { type Read, readChoice, readInteger } from "./values.ts";
+import { choice, define, type Definition, integer, type Kind, list } from "./kinds.ts";
 import { nearest } from "../domain/field_check.ts";
 import {
   BRANDS,
@@ -26,110 +25,99 @@ const NAMES_MAX = 256;
 const FOREIGN: readonly ForeignMachines[] = ["change", "read"];
 const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 
-function size(flag: string, value: number, min: number, max: number, help: string) {
-  return define(flag, value, readInteger(min, max), "N", help);
+/** A list of words; each is read by itself. */
+function names<Word extends string>(
+  placeholder: string,
+  read: (word: string) => Word,
+): Kind<readonly Word[]> {
+  return list(placeholder, {
+    separator: ",",
+    itemsMax: NAMES_MAX,
+    what: "names",
+    item(raw) {
+      if (typeof raw !== "string") throw new Error("expected a list of names");
+      return read(raw);
+    },
+  });
 }
 
-/** A list of words, or one text with commas between them; each is read by itself. */
-function readWords<Word extends string>(read: (word: string) => Word): Read<readonly Word[]> {
-  return (raw) => {
-    const words: unknown = typeof raw === "string"
-      ? raw.split(",").filter((word) => word !== "")
-      : raw;
-    if (!Array.isArray(words) || words.length > NAMES_MAX) {
-      throw new Error(`expected a list of at most ${NAMES_MAX} names`);
-    }
-    return words.map((word) => {
-      if (typeof word !== "string") throw new Error("expected a list of names");
-      return read(word);
-    });
-  };
-}
+const BRAND = choice("BRAND", BRANDS);
+const ANY_BRANDS = names("BRAND", (word) => BRAND.read(word, { folder: "/" }));
 
-const brandWord = readChoice(BRANDS);
-
-const readBrands: Read<readonly (typeof BRANDS[number])[]> = (raw, place) => {
-  const brands = readWords((word) => brandWord(word, place))(raw, place);
-  if (brands.length === 0) throw new Error(`expected at least one of ${BRANDS.join(", ")}`);
-  return brands;
+const ALLOWED_BRANDS: typeof ANY_BRANDS = {
+  ...ANY_BRANDS,
+  read(raw, place) {
+    const brands = ANY_BRANDS.read(raw, place);
+    if (brands.length === 0) throw new Error(`expected at least one of ${BRANDS.join(", ")}`);
+    return brands;
+  },
 };
 
-const readNicTags = readWords((word) => {
+const NIC_TAGS = names("TAG", (word) => {
   if (NIC_TAG.test(word)) return word;
   throw new Error(`${JSON.stringify(word.slice(0, 80))} is not the name of a nic_tag`);
 });
 
-const readProperties = readWords((word) => {
+const PROPERTIES = names("NAME", (word) => {
   const known = forbiddableProperties();
   if (known.includes(word)) return word;
   const shown = JSON.stringify(word.slice(0, 80));
   throw new Error(
-    `${shown} is no property that the policy allows, or none that can be left out` +
+    `${shown} is not a property that the policy allows and a machine can do without` +
       nearest(word, known),
   );
 });
 
 /** The settings of the policy. @see docs/policy.md */
 export const POLICY_TABLE = {
-  allow_brand: {
-    ...define<Policy["brands"]>(
-      "allow-brand",
-      POLICY.brands,
-      readBrands,
-      "BRAND",
-      "brand that machines may have (repeatable)",
-    ),
-    many: true,
-  },
-  vcpus_max: size(
-    "vcpus-max",
+  allow_brand: define<Policy["brands"]>(
+    ALLOWED_BRANDS,
+    POLICY.brands,
+    "brand that machines may have (repeatable)",
+  ),
+  vcpus_max: define(
+    integer("N", 1, VCPUS_MAX),
     POLICY.vcpusMax,
-    1,
-    VCPUS_MAX,
     "processors of one machine; cpu_cap may be 100 times as much",
   ),
-  ram_mib_max: size("ram-mib-max", POLICY.ramMiBMax, 1, RAM_MIB_MAX, "MiB of a machine's memory"),
-  disks_max: size("disks-max", POLICY.disksMax, 0, PARTS_MAX, "disks of one machine"),
-  disk_mib_max: size("disk-mib-max", POLICY.diskMiBMax, 1, DISK_MIB_MAX, "MiB of one disk"),
-  nics_max: size("nics-max", POLICY.nicsMax, 0, PARTS_MAX, "nics of one machine"),
-  quota_gib_max: size("quota-gib-max", POLICY.quotaGiBMax, 1, QUOTA_GIB_MAX, "GiB of one zone"),
-  allow_nic_tag: {
-    ...define<readonly string[]>(
-      "allow-nic-tag",
-      POLICY.nicTags,
-      readNicTags,
-      "TAG",
-      "network that nics may be on (repeatable); all unless one is given",
-    ),
-    many: true,
-  },
-  forbid_property: {
-    ...define<readonly string[]>(
-      "forbid-property",
-      [],
-      readProperties,
-      "NAME",
-      "property that no payload may have, such as quota or nics.mac (repeatable)",
-    ),
-    many: true,
-  },
+  ram_mib_max: define(
+    integer("MIB", 1, RAM_MIB_MAX),
+    POLICY.ramMiBMax,
+    "memory of one machine",
+  ),
+  disks_max: define(integer("N", 0, PARTS_MAX), POLICY.disksMax, "disks of one machine"),
+  disk_mib_max: define(integer("MIB", 1, DISK_MIB_MAX), POLICY.diskMiBMax, "size of one disk"),
+  nics_max: define(integer("N", 0, PARTS_MAX), POLICY.nicsMax, "nics of one machine"),
+  quota_gib_max: define(
+    integer("GIB", 1, QUOTA_GIB_MAX),
+    POLICY.quotaGiBMax,
+    "quota of one zone",
+  ),
+  allow_nic_tag: define<readonly string[]>(
+    NIC_TAGS,
+    POLICY.nicTags,
+    "network that nics may be on (repeatable); all of them unless one is given",
+  ),
+  forbid_property: define<readonly string[]>(
+    PROPERTIES,
+    [],
+    "property that no payload may have, such as quota or nics.mac (repeatable)",
+  ),
   foreign_machines: define<ForeignMachines>(
-    "foreign-machines",
+    choice("change|read", FOREIGN),
     POLICY.foreignMachines,
-    readChoice(FOREIGN),
-    "change|read",
     "what tasks may do with machines that no job made",
   ),
 } satisfies Record<string, Definition<unknown>>;
 
-type Values = {
+type PolicySettings = {
   readonly [Name in keyof typeof POLICY_TABLE]: {
-    readonly value: ReturnType<typeof POLICY_TABLE[Name]["read"]>;
+    readonly value: ReturnType<typeof POLICY_TABLE[Name]["fallback"]>;
   };
 };
 
 /** The policy that these settings make. */
-export function policyOf(settings: Values): Policy {
+export function policyOf(settings: PolicySettings): Policy {
   const policy: Policy = {
     ...POLICY,
     brands: settings.allow_brand.value,
@@ -145,10 +133,7 @@ export function policyOf(settings: Values): Policy {
   return withoutProperties(policy, settings.forbid_property.value);
 }
 
-// The properties that an operator may take out of the policy, by the names that the settings have
-// for them.
-
-/** Properties without which no machine can be asked for. */
+/** Properties without which no machine can be described. */
 const REQUIRED_PROPERTIES = ["brand", "disks.model", "disks.size", "nics.nic_tag", "nics.model"];
 
 /** What an operator may forbid: `quota`, `disks.compression`, `nics.mac`. */

@@ -1,25 +1,31 @@
-// Fills in the configuration: flags beat the environment, which beats the file, which beats the
-// defaults. Whatever is not known is an error that says where it stands and what is near to it;
-// all of them are reported at once. readConfig() is pure; loadConfig() finds the file for it.
+// Fills in the configuration: flags beat variables, which beat the file, which beats the defaults.
+// Everything unknown is an error that says where it is and what is near to it; all errors are reported
+// at once. readConfig() is pure; loadConfig() finds the file for it.
 
 import { dirname, resolve } from "@std/path";
+import { parse as parseToml, TomlError } from "smol-toml";
+import { misfitsOf } from "./checks.ts";
+import type { DefaultsFor, Definitions } from "./kinds.ts";
 import {
   type Config,
   defaultConfigPath,
   type Filled,
-  type Origin,
+  SETTING_ROWS,
+  type SettingOrigin,
   SETTINGS,
+  TABLES,
+  VARIABLE_PREFIX,
   variableOf,
-} from "./config.ts";
-import { accessMisfits } from "./access_check.ts";
-import { limitMisfits } from "./limits_check.ts";
-import type { DefaultsFor, Definition } from "./definition.ts";
-import { type ConfigFile, readConfigFile } from "./file.ts";
-import { LIMITS } from "./limits.ts";
-import { POLICY_TABLE } from "./policy.ts";
+} from "./settings.ts";
 import { AgentError, type FieldError, messageOf } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/field_check.ts";
+
+/** A file that was read. */
+interface ConfigFile {
+  readonly path: string;
+  readonly text: string;
+}
 
 /** The value of a flag: a text, a list of texts, or true for a switch. */
 export type FlagValue = string | readonly string[] | boolean;
@@ -35,20 +41,13 @@ export interface ConfigSources {
   readonly os: string;
 }
 
-/** Variables that start as ours do and are not settings of the agent. */
-const PREFIX = "ZONEWRIGHT_";
-const OTHER_VARIABLES = ["CONFIG", "URL", "TOKEN_FILE", "CA"].map((name) => PREFIX + name);
-
-/** The settings that stand in tables of their own in the file, by the names of the tables. */
-export const TABLES = { limits: LIMITS, policy: POLICY_TABLE } as const;
-
-const ALL: readonly Definition<unknown>[] = [SETTINGS, ...Object.values(TABLES)]
-  .flatMap((table) => Object.values<Definition<unknown>>(table));
+/** Variables of the command line, which are not settings of the agent. */
+const OTHER_VARIABLES = ["CONFIG", "URL", "TOKEN_FILE", "CA"].map((name) => VARIABLE_PREFIX + name);
 
 /** One value as it was found, before it is read. */
 interface Found {
   readonly raw: unknown;
-  readonly origin: Origin;
+  readonly origin: SettingOrigin;
   readonly folder: string;
 }
 
@@ -58,8 +57,7 @@ interface Found {
  */
 export function readConfig(sources: ConfigSources): Config {
   const errors: FieldError[] = [];
-  const top = Object.values(SETTINGS).map((one) => one.key);
-  const file = readConfigFile(sources.file, { top, tables: TABLES }, errors);
+  const file = readFile(sources.file, errors);
   refuseUnknownFlags(sources.flags, errors);
   refuseUnknownVariables(sources.env, errors);
   const start = { dev: false, cwd: sources.cwd, os: sources.os };
@@ -68,58 +66,43 @@ export function readConfig(sources: ConfigSources): Config {
   const place = { ...start, dev: dev.value };
   const { dev: _dev, ...others } = SETTINGS;
   const table = (name: keyof typeof TABLES) => isJsonObject(file[name]) ? file[name] : {};
-  const limits = fill(LIMITS, table("limits"), place, read);
-  const policy = fill(POLICY_TABLE, table("policy"), place, read);
+  const limits = fill(TABLES.limits, table("limits"), place, read);
+  const policy = fill(TABLES.policy, table("policy"), place, read);
   const config = { dev, ...fill(others, file, place, read), limits, policy };
-  checkTogether(config, errors);
+  for (const { setting, key, why } of misfitsOf(config)) {
+    const message = `${settingText(setting.origin, key)}: ${why}`;
+    errors.push({ field: key, code: "Invalid", message });
+  }
   if (errors.length > 0) throw configError(errors);
   return config;
 }
 
 /** Fills one table of settings from the strongest source of each. */
-function fill<Table extends Readonly<Record<string, Definition<unknown>>>>(
+function fill<Table extends Definitions>(
   definitions: Table,
   fileTable: Readonly<Record<string, unknown>>,
   place: DefaultsFor,
   { sources, errors }: { sources: ConfigSources; errors: FieldError[] },
 ): Filled<Table> {
-  const entries = Object.entries(definitions).map(([name, definition]) => {
-    const found = strongest(definition, fileTable, sources);
-    const origin: Origin = found?.origin ?? { kind: "default" };
+  const entries = Object.entries(definitions).map(([key, { kind, fallback }]) => {
+    const found = strongest(key, fileTable, sources);
+    const origin: SettingOrigin = found?.origin ?? { kind: "default" };
     if (found !== undefined) {
       try {
-        return [name, { value: definition.read(found.raw, found), origin }];
+        return [key, { value: kind.read(found.raw, found), origin }];
       } catch (error) {
-        const message = `${settingText(origin, definition.key)}: ${messageOf(error)}`;
-        errors.push({ field: definition.key, code: "Invalid", message });
+        const message = `${settingText(origin, key)}: ${messageOf(error)}`;
+        errors.push({ field: key, code: "Invalid", message });
       }
     }
-    return [name, { value: definition.fallback(place), origin }];
+    return [key, { value: fallback(place), origin }];
   });
   // One entry for every row of the table, which is what the type says.
   return Object.fromEntries(entries) as Filled<Table>;
 }
 
-/** Settings that are fine alone and wrong together. */
-function checkTogether(config: Config, errors: FieldError[]): void {
-  if (config.index.value?.startsWith("http://") && !config.allow_http_index.value) {
-    const message = `${settingText(config.index.origin, "index")}: ${config.index.value} has no ` +
-      "TLS: expected https, or allow_http_index as well";
-    errors.push({ field: "index", code: "Invalid", message });
-  }
-  if (config.listen.value === null && config.socket.value === null) {
-    const message = `${settingText(config.listen.origin, "listen")}: off leaves no way in: ` +
-      "expected a socket as well";
-    errors.push({ field: "listen", code: "Invalid", message });
-  }
-  for (const { setting, key, why } of [...accessMisfits(config), ...limitMisfits(config)]) {
-    const message = `${settingText(setting.origin, key)}: ${why}`;
-    errors.push({ field: key, code: "Invalid", message });
-  }
-}
-
-/** A setting as the one who wrote it would find it: the flag, the variable, or file and key. */
-function settingText(origin: Origin, key: string): string {
+/** Where an operator finds the setting: its flag, its variable, or file and key. */
+function settingText(origin: SettingOrigin, key: string): string {
   return origin.kind === "file" ? `${origin.path}: ${key}` : originText(origin);
 }
 
@@ -130,7 +113,7 @@ function configError(errors: readonly FieldError[]): AgentError {
 }
 
 function refuseUnknownFlags(flags: ConfigSources["flags"], errors: FieldError[]): void {
-  const known = [...ALL.map((one) => one.flag), "config"];
+  const known = [...SETTING_ROWS.map((one) => one.flag), "config"];
   for (const flag of Object.keys(flags)) {
     if (known.includes(flag)) continue;
     const near = nearest(`--${flag}`, known.map((name) => `--${name}`));
@@ -139,38 +122,83 @@ function refuseUnknownFlags(flags: ConfigSources["flags"], errors: FieldError[])
 }
 
 function refuseUnknownVariables(env: ConfigSources["env"], errors: FieldError[]): void {
-  const known = [...ALL.map((one) => variableOf(one.flag)), ...OTHER_VARIABLES];
+  const known = [...SETTING_ROWS.map((one) => one.variable), ...OTHER_VARIABLES];
   for (const name of Object.keys(env)) {
-    if (!name.startsWith(PREFIX) || known.includes(name)) continue;
+    if (!name.startsWith(VARIABLE_PREFIX) || known.includes(name)) continue;
     const message = `unknown variable ${JSON.stringify(name)}${nearest(name, known)}`;
     errors.push({ field: name, code: "UnknownField", message });
   }
 }
 
 function strongest(
-  definition: Definition<unknown>,
+  key: string,
   table: Readonly<Record<string, unknown>>,
   { flags, env, file, cwd }: ConfigSources,
 ): Found | undefined {
-  const flag = flags[definition.flag];
-  if (flag !== undefined && Object.hasOwn(flags, definition.flag)) {
-    const origin = { kind: "flag", name: `--${definition.flag}` } as const;
-    return { raw: flag, origin, folder: cwd };
+  const flag = key.replaceAll("_", "-");
+  if (Object.hasOwn(flags, flag)) {
+    return { raw: flags[flag], origin: { kind: "flag", name: `--${flag}` }, folder: cwd };
   }
-  const name = variableOf(definition.flag);
-  const variable = env[name];
-  if (variable !== undefined && Object.hasOwn(env, name)) {
-    return { raw: variable, origin: { kind: "environment", name }, folder: cwd };
+  const name = variableOf(key);
+  if (Object.hasOwn(env, name)) {
+    return { raw: env[name], origin: { kind: "environment", name }, folder: cwd };
   }
-  if (file !== undefined && Object.hasOwn(table, definition.key)) {
+  if (file !== undefined && Object.hasOwn(table, key)) {
     const origin = { kind: "file", path: file.path } as const;
-    return { raw: table[definition.key], origin, folder: dirname(file.path) };
+    return { raw: table[key], origin, folder: dirname(file.path) };
   }
   return undefined;
 }
 
+/** The values of a file by their keys; problems are added to `errors`. */
+function readFile(
+  file: ConfigFile | undefined,
+  errors: FieldError[],
+): Readonly<Record<string, unknown>> {
+  if (file === undefined) return {};
+  let parsed: Record<string, unknown>;
+  try {
+    parsed = parseToml(file.text);
+  } catch (error) {
+    errors.push({ field: "config", code: "Invalid", message: syntaxText(file.path, error) });
+    return {};
+  }
+  refuseUnknownKeys(parsed, [...Object.keys(SETTINGS), ...Object.keys(TABLES)], file.path, errors);
+  for (const [name, definitions] of Object.entries(TABLES)) {
+    const table = parsed[name];
+    // A date of TOML is an object as well.
+    if (table !== undefined && (!isJsonObject(table) || table instanceof Date)) {
+      const message = `${file.path}: ${name}: expected a table [${name}]`;
+      errors.push({ field: name, code: "Invalid", message });
+    } else if (isJsonObject(table)) {
+      refuseUnknownKeys(table, Object.keys(definitions), `${file.path} [${name}]`, errors);
+    }
+  }
+  return parsed;
+}
+
+/** `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it. */
+function syntaxText(path: string, error: unknown): string {
+  if (!(error instanceof TomlError)) throw error;
+  const [first = ""] = error.message.split("\n");
+  return `${path}:${error.line}:${error.column}: ${first.replace(/^Invalid TOML document: /, "")}`;
+}
+
+function refuseUnknownKeys(
+  table: object,
+  known: readonly string[],
+  where: string,
+  errors: FieldError[],
+): void {
+  for (const key of Object.keys(table)) {
+    if (known.includes(key)) continue;
+    const message = `${where}: unknown key ${JSON.stringify(key)}${nearest(key, known)}`;
+    errors.push({ field: key, code: "UnknownField", message });
+  }
+}
+
 /** An origin as `config show --origin` and the errors name it. */
-export function originText(origin: Origin): string {
+export function originText(origin: SettingOrigin): string {
   switch (origin.kind) {
     case "default":
       return "default";
@@ -190,7 +218,7 @@ export function originText(origin: Origin): string {
 export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<Config> {
   const { flags, env, cwd, os } = sources;
   const named = typeof flags.config === "string" ? flags.config : env.ZONEWRIGHT_CONFIG;
-  const dev = flags.dev ?? env[variableOf(SETTINGS.dev.flag)];
+  const dev = flags.dev ?? env[variableOf("dev")];
   if (named === undefined && (dev === true || dev === "true" || dev === "1")) {
     return readConfig(sources);
   }

@@ -4,7 +4,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { SelfCommand } from "../program/executable.ts";
-import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
+import type { TaskLimits } from "./task_limits.ts";
 
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
@@ -167,17 +167,18 @@ export interface GuestPlace {
   /** Executions at the same time. */
   readonly slots: number;
   readonly user?: GuestUser;
-  /** DEFAULT_TASK_LIMITS unless given. */
-  readonly limits?: TaskLimits;
 }
 
 /**
  * The command line of a guest, to which the path of its socket and its limits are added.
  * @throws {AgentError} `invalid_argument` when `user` is wanted but the agent is not root
  */
-export function guestCommand(self: SelfCommand, place: GuestPlace): GuestCommand {
-  const { limits: taskLimits = DEFAULT_TASK_LIMITS } = place;
-  return { ...walledCommand("guest", self, place), limits: taskLimits };
+export function guestCommand(
+  self: SelfCommand,
+  place: GuestPlace,
+  limits: TaskLimits,
+): GuestCommand {
+  return { ...walledCommand("guest", self, place), limits };
 }
 
 /**

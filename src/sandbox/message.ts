@@ -158,11 +158,11 @@ function callArguments(
 /** Fields that cannot be kept are told of in their place. */
 function logFields(
   message: JsonObject,
-  { logCharsMax }: TaskLimits,
+  { taskLogCharsMax }: TaskLimits,
   lineChars: number,
 ): JsonObject {
   const fields = object(message, "fields");
-  const flaw = flawOrSize(fields, logCharsMax, lineChars);
+  const flaw = flawOrSize(fields, taskLogCharsMax, lineChars);
   return flaw === undefined ? fields : { fields: flaw };
 }
 

@@ -29,7 +29,7 @@ import { GuestQueue } from "./queue.ts";
 import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
 import { LargeMessageTurns } from "./message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
-import { DEFAULT_TASK_LIMITS, type TaskLimits } from "./task_limits.ts";
+import type { TaskLimits } from "./task_limits.ts";
 
 /**
  * What keeps a source from being run, in words that follow the name of the task, or undefined when
@@ -57,8 +57,8 @@ export interface PoolOptions {
   readonly checkSource: SourceCheck;
   /** The accountant of memory that messages of guests take; one of its own unless given. */
   readonly budget?: MemoryBudget;
-  /** What tasks may return, change and say; DEFAULT_TASK_LIMITS unless given. */
-  readonly limits?: TaskLimits;
+  /** What tasks may return, change and log. */
+  readonly limits: TaskLimits;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
   /** Time without a task after which used guests are replaced one by one, milliseconds. */
@@ -121,9 +121,9 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
       without: withoutWords(missing),
     });
   }
-  const { self, slots, user, limits = DEFAULT_TASK_LIMITS } = options;
-  const place = { tools, root, slots, limits };
-  const command = guestCommand(self, user === undefined ? place : { ...place, user });
+  const { self, slots, user, limits } = options;
+  const place = { tools, root, slots };
+  const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools.cat, options.log);
   const pool = new Pool(options, command, await openGuestDoor(options), memory);
   pool.fill();

@@ -249,7 +249,7 @@ export class GuestCalls {
   /** Writes a log line; nobody waits for it. @returns as take() does */
   log({ level, message, fields }: LogMessage): Promise<void> | undefined {
     this.#logLines += 1;
-    if (this.#logLines > this.#limits.logLinesMax) {
+    if (this.#logLines > this.#limits.taskLogLinesMax) {
       return void this.#guest.kill("wrote too many log lines");
     }
     const name = `log.${level}` as const;

@@ -9,6 +9,7 @@ import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from ".
 import { openGuestDoor } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
+import type { TaskLimits } from "./task_limits.ts";
 
 /** What the test needs: the same as a pool. */
 export interface SelfTestOptions {
@@ -19,6 +20,7 @@ export interface SelfTestOptions {
   readonly log: Log;
   /** As findGuestUser() answers it. */
   readonly user?: GuestUser;
+  readonly limits: TaskLimits;
 }
 
 /** Time for the guest to report, milliseconds. */
@@ -31,7 +33,7 @@ const START_DEADLINE_MS = 30_000;
  * wall_checks.ts. When the guest does not start, the rest is missing. Never throws for what it finds.
  */
 export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]> {
-  const { self, runtimeDir, log, user } = options;
+  const { self, runtimeDir, log, user, limits } = options;
   const root = Deno.uid() === 0;
   try {
     const { tools } = await findGuestTools({ os: Deno.build.os, root });
@@ -41,7 +43,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       slots: 1,
       ...(user === undefined ? {} : { user }),
     };
-    const command = guestCommand(self, place);
+    const command = guestCommand(self, place, limits);
     const door = await openGuestDoor({ runtimeDir, ...(user === undefined ? {} : { user }) });
     try {
       const token = crypto.randomUUID() + crypto.randomUUID();

@@ -14,32 +14,10 @@ export interface TaskLimits {
   /** Characters of the arguments of one capability call. */
   readonly callCharsMax: number;
   /** Log lines of one execution; further ones are dropped. */
-  readonly logLinesMax: number;
+  readonly taskLogLinesMax: number;
   /** Characters of one log line, and of its fields. */
-  readonly logCharsMax: number;
+  readonly taskLogCharsMax: number;
 }
-
-/** What holds unless it is configured. */
-export const DEFAULT_TASK_LIMITS: TaskLimits = {
-  resultCharsMax: 1024 * 1024,
-  errorCharsMax: 16 * 1024,
-  jobCharsMax: 8 * 1024 * 1024,
-  jobLeftCharsMax: 4 * 1024 * 1024,
-  callCharsMax: 512 * 1024,
-  logLinesMax: 2000,
-  logCharsMax: 8 * 1024,
-};
-
-/** What an operator may set them to at most: a guest of 256 MiB must be able to hold it. */
-export const LARGEST_TASK_LIMITS: TaskLimits = {
-  resultCharsMax: 8 * 1024 * 1024,
-  errorCharsMax: 256 * 1024,
-  jobCharsMax: 16 * 1024 * 1024,
-  jobLeftCharsMax: 8 * 1024 * 1024,
-  callCharsMax: 4 * 1024 * 1024,
-  logLinesMax: 100_000,
-  logCharsMax: 256 * 1024,
-};
 
 /**
  * Values of one capability call or log line, each member and each element counted. The most that an
@@ -55,8 +33,8 @@ const CHAR_BYTES_MAX = 3;
 const ESCAPE_BYTES = 6;
 /** Names, numbers and what JSON writes around them. */
 const HEAD_BYTES = 1024 * 1024;
-/** Characters of the largest source that `source_chars_max` allows, and the room that JSON wants. */
-const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
+/** Characters of the largest source that an operator may allow. */
+export const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
 /** Characters of the JSON text of the answer to one capability call. */
 export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
 /** Characters that wait for a guest which does not read. */
@@ -73,9 +51,9 @@ export function errorJsonCharsMax({ errorCharsMax }: TaskLimits): number {
 
 /** Bytes of one message of a guest: the longest holds a result or an error, and a job as it was left. */
 export function guestMessageBytesMax(limits: TaskLimits): number {
-  const { resultCharsMax, jobLeftCharsMax, callCharsMax, logCharsMax } = limits;
+  const { resultCharsMax, jobLeftCharsMax, callCharsMax, taskLogCharsMax } = limits;
   const told = Math.max(resultCharsMax, errorJsonCharsMax(limits));
-  const longest = Math.max(told + jobLeftCharsMax, callCharsMax, 2 * logCharsMax);
+  const longest = Math.max(told + jobLeftCharsMax, callCharsMax, 2 * taskLogCharsMax);
   return longest * CHAR_BYTES_MAX + HEAD_BYTES;
 }
 
@@ -122,6 +100,6 @@ const LIMIT_NAMES = [
   "jobCharsMax",
   "jobLeftCharsMax",
   "callCharsMax",
-  "logLinesMax",
-  "logCharsMax",
+  "taskLogLinesMax",
+  "taskLogCharsMax",
 ] as const satisfies readonly (keyof TaskLimits)[];

@@ -3,9 +3,8 @@
 // beside that of agent.ts and is made of the same pieces. Nothing is left when it has ended.
 
 import { join } from "@std/path";
-import { type Ground, openRunner, withDecoders } from "../agent/runner.ts";
-import { httpLimits } from "../agent/limits.ts";
-import type { Config } from "../config/config.ts";
+import { agentLimits, type Ground, openRunner, withDecoders } from "../agent/runner.ts";
+import type { Config } from "../config/settings.ts";
 import { type FlagValue, readConfig } from "../config/sources.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
@@ -106,6 +105,7 @@ async function startTrial(
     // It has ended before anybody could change its mind.
     follow: () => {},
     config,
+    limits: agentLimits(config),
     log: withoutTaskLines(options.log),
     now: systemNow,
     newUuid: randomUuid,
@@ -113,7 +113,7 @@ async function startTrial(
     budget: openMemoryBudget(),
     opened,
   });
-  const job = newJob(options, config);
+  const job = newJob(options, context);
   const store = await openSqliteStore(":memory:");
   opened("store", () => store.close());
   const host = await openTrialHost(context, folder, options.hostState);
@@ -137,7 +137,7 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
     cwd,
     os: Deno.build.os,
   });
-  for (const path of config.media_dirs.value) {
+  for (const path of config.media_dir.value) {
     const there = await Deno.stat(path).catch(() => undefined);
     if (there?.isDirectory) continue;
     const message = `Cannot use the media folder ${JSON.stringify(path)}: it does not exist`;
@@ -147,9 +147,12 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
 }
 
 /** The job as POST /jobs would make it. The workflow is not stored: `cb("retry")` ends the trial. */
-function newJob({ workflow, params, target }: TrialOptions, config: Config): NewJob {
+function newJob(
+  { workflow, params, target }: TrialOptions,
+  { limits }: Pick<Ground, "limits">,
+): NewJob {
   const body = { ...params, workflow: workflow.uuid, ...(target === null ? {} : { target }) };
-  const request = parseJobRequest(body, httpLimits(config));
+  const request = parseJobRequest(body, limits);
   const reserved = Object.keys(params).find((name) => !Object.hasOwn(request.params, name));
   if (reserved !== undefined) {
     const message = `Cannot use ${

@@ -1,6 +1,7 @@
 // Tasks do not start more programs of the host at a time than it bears.
 
 import { assert, assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
 import {
   CHANGES_AT_ONCE,
@@ -50,6 +51,7 @@ function openTasks(
     policy: DEFAULT_POLICY,
     mediaDirs: [mediaDir],
     slots,
+    limits: DEFAULT_LIMITS,
     log,
     now: () => jobOf(1).created_at,
   });

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { DEFAULT_CAPABILITY_LIMITS } from "../../src/capabilities/capability.ts";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { openProgress } from "../../src/capabilities/info.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
@@ -11,7 +11,7 @@ import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
 
 const { signal } = new AbortController();
-const { taskInfoCharsMax, taskInfoEntriesMax } = DEFAULT_CAPABILITY_LIMITS;
+const { taskInfoCharsMax, taskInfoEntriesMax } = DEFAULT_LIMITS;
 
 Deno.test("info() appends its object to the info of the job", async () => {
   await withHost(async ({ store, newJob }) => {

@@ -112,7 +112,7 @@ Deno.test("every capability is refused to a task that has made as many calls as 
       await perform("info", [{}], signal);
       await refused(() => perform(name, VALID[name], signal), "overloaded", name);
     }
-  }, { limits: { callsMax: 1 } });
+  }, { limits: { taskCallsMax: 1 } });
 });
 
 Deno.test("every capability but the log is refused while 32 calls of its task are under way", async () => {

@@ -3,6 +3,7 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
 import type { CapabilityLimits, TaskContext } from "../../src/capabilities/capability.ts";
 import { AGENT_PREFIX } from "../../src/domain/job/job.ts";
@@ -136,6 +137,7 @@ async function openHost(
     log,
     now,
     ...bounds,
+    limits: { ...DEFAULT_LIMITS, ...bounds?.limits },
   });
   const simulate = async (...args: string[]) => {
     const call = ["--state", stateDir, ...args];

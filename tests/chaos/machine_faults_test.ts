@@ -8,6 +8,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import { messageOf } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
@@ -105,6 +106,7 @@ async function withPool(run: (pool: GuestPool) => Promise<void>): Promise<void> 
   await withFolder(async (runtimeDir) => {
     const checkSource = sourceChecksHere().runnable;
     const pool = await openPool({
+      limits: DEFAULT_LIMITS,
       self: SELF,
       slots: AT_ONCE,
       runtimeDir,

@@ -3,7 +3,7 @@
 
 import { fromFileUrl } from "@std/path";
 import { configFlags } from "../../src/cli/serve_flags.ts";
-import { SETTINGS } from "../../src/config/config.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 
 const PAGE = fromFileUrl(new URL("../../docs/reference.md", import.meta.url));
 const BEGIN = "<!-- flags -->\n";
@@ -11,7 +11,7 @@ const END = "<!-- end of flags -->";
 
 /** One row for each flag that has no table of its own elsewhere. */
 function rows(): string[] {
-  const own = new Set(["config", ...Object.values(SETTINGS).map(({ flag }) => flag)]);
+  const own = new Set(["config", ...Object.keys(SETTINGS).map((key) => key.replaceAll("_", "-"))]);
   return configFlags().filter(({ name }) => own.has(name)).map(({ name, placeholder, help }) => {
     const flag = placeholder === undefined ? `--${name}` : `--${name} ${placeholder}`;
     return `| \`${flag.replaceAll("|", "\\|")}\` | ${help.replaceAll("|", "\\|")} |`;

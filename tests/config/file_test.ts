@@ -2,7 +2,7 @@
 // cannot hold, and whatever else is not TOML. Every refusal names the line and the column.
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Config } from "../../src/config/config.ts";
+import type { Config } from "../../src/config/settings.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 

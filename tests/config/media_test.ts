@@ -9,9 +9,9 @@ function read(flags: Record<string, string | readonly string[]>) {
 }
 
 Deno.test("the settings of media have their documented defaults", () => {
-  const { cache_max, download_rate, download_hosts, check_min, key_dir } = read({});
+  const { cache_max, download_rate, download_host, check_min, key_dir } = read({});
   assertEquals([cache_max.value, download_rate.value], [64 * 1024 ** 3, 0]);
-  assertEquals([download_hosts.value, check_min.value, key_dir.value], [[], "index", null]);
+  assertEquals([download_host.value, check_min.value, key_dir.value], [[], "index", null]);
 });
 
 Deno.test("a size is read in bytes or with a unit, and off is none", () => {
@@ -30,7 +30,7 @@ Deno.test("the least check is one of the levels, and hosts are named with their 
   assertEquals(read({ "check-min": "signature" }).check_min.value, "signature");
   assertThrows(() => read({ "check-min": "gpg" }), AgentError);
   const hosts = ["cache.internal", "127.0.0.1:8443"];
-  assertEquals(read({ "download-host": hosts }).download_hosts.value, hosts);
+  assertEquals(read({ "download-host": hosts }).download_host.value, hosts);
   assertThrows(() => read({ "download-host": ["https://a.example/"] }), AgentError);
   assertEquals(read({ "key-dir": "keys" }).key_dir.value, "/here/keys");
 });

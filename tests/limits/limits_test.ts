@@ -1,7 +1,7 @@
 // Every limit that may be configured is met by an agent that is configured with it. The table is
 // complete by its type and by the last test: a limit without a way to meet it fails both.
 
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { LIMITS } from "../../src/config/limits.ts";
 import { CONNECTION_LIMITS, CONNECTIONS_LIMIT } from "./connection_limits.ts";
 import { CONSOLE_LIMITS, MACHINE_CONSOLE_LIMITS } from "./console_limits.ts";
@@ -9,6 +9,7 @@ import { type LimitName, limitTest } from "./limit_case.ts";
 import { PLACE_LIMITS } from "./place_limits.ts";
 import { REQUEST_LIMITS } from "./request_limits.ts";
 import { finishedJobsTest, KEPT_LIMITS } from "./kept_limits.ts";
+import { limitsPage } from "./write_page.ts";
 import { CALL_LIMITS, TASK_LIMITS } from "./task_limits.ts";
 
 const GROUPS = [
@@ -33,24 +34,7 @@ Deno.test("every limit of the configuration is met by a test", () => {
   assertEquals(met.toSorted(), (Object.keys(LIMITS) as LimitName[]).toSorted());
 });
 
-/** `| `name` | 32 Ki | 256 Ki |` of the page, as numbers. */
-function rowsOf(page: string): Map<string, readonly number[]> {
-  const rows = page.matchAll(/^\| `(\w+)` \| (\d+)( [KM]i)? \| (\d+)( [KM]i)? \|/gm);
-  const number = (digits = "", unit = "") =>
-    Number(digits) * (unit === " Mi" ? 1024 * 1024 : unit === " Ki" ? 1024 : 1);
-  return new Map(Array.from(rows, ([, name = "", first, unit, last, lastUnit]) => {
-    return [name, [number(first, unit), number(last, lastUnit)]];
-  }));
-}
-
-Deno.test("docs/limits.md tells every limit with its default and its largest value", async () => {
-  const rows = rowsOf(await Deno.readTextFile(new URL("../../docs/limits.md", import.meta.url)));
-  assertEquals([...rows.keys()].toSorted(), Object.keys(LIMITS).toSorted());
-  const place = { folder: "/" };
-  for (const [name, { read, fallback }] of Object.entries(LIMITS)) {
-    const [value = 0, largest = 0] = rows.get(name) ?? [];
-    assertEquals([name, fallback({ dev: false, cwd: "/", os: "linux" })], [name, value]);
-    assertEquals(read(largest, place), largest);
-    assertThrows(() => read(largest + 1, place), Error, String(largest), name);
-  }
+Deno.test("docs/limits.md has the limits of this version", async () => {
+  const { found, required } = await limitsPage();
+  assertEquals(found, required, "run tests/limits/write_page.ts");
 });

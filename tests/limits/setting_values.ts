@@ -1,10 +1,9 @@
-// Every setting with its smallest and its largest value, as flags. Numbers and closed lists of words say
-// themselves what they take; the values of the others stand in a table, which is complete by its type.
+// Every setting with its smallest and its largest value, as flags. The table of settings has the ranges of
+// numbers and the closed lists of words; the values of other kinds are listed here.
 
-import { POLICY_TABLE } from "../../src/config/policy.ts";
-import { SETTINGS } from "../../src/config/config.ts";
-import type { Definition } from "../../src/config/definition.ts";
 import { LIMITS } from "../../src/config/limits.ts";
+import { POLICY_TABLE } from "../../src/config/policy.ts";
+import { type SettingRow, SETTINGS } from "../../src/config/settings.ts";
 import type { TlsPaths } from "../http/tls_files.ts";
 
 /** Files and folders that settings name. */
@@ -23,10 +22,7 @@ interface Ends {
   readonly refused: string;
 }
 
-const ALL = { ...SETTINGS, ...LIMITS, ...POLICY_TABLE };
-
-/** The settings, the limits and the policy. */
-export const DEFINITIONS: readonly Definition<unknown>[] = Object.values<Definition<unknown>>(ALL);
+const LISTED = { ...SETTINGS, ...LIMITS, ...POLICY_TABLE };
 
 const left = () => undefined;
 const always = (value: Given) => () => value;
@@ -66,23 +62,23 @@ export const OTHERS = {
   ssh_known_hosts: { smallest: left, largest: below("secret"), refused: "" },
   vmadm: { smallest: always("/v"), largest: always("/usr/sbin/vmadm"), refused: "" },
   zones: { smallest: always("/"), largest: always("/zones"), refused: "" },
-  media_dirs: {
+  media_dir: {
     smallest: ({ folder }) => [folder],
     largest: ({ folder }) => many(64, () => folder),
     refused: "",
   },
-  download_hosts: {
+  download_host: {
     smallest: left,
     largest: always(many(256, (at) => `host-${at}.example.org:65535`)),
     refused: "host.example.org:65536",
   },
   key_dir: { smallest: left, largest: ({ folder }) => folder, refused: "" },
-  allowed_hosts: {
+  allow_host: {
     smallest: left,
     largest: always(many(256, (at) => `host-${at}.example.org`)),
     refused: "host.example.org:80",
   },
-  callback_hosts: {
+  callback_host: {
     smallest: left,
     largest: always(many(256, (at) => `host-${at}.example.org:65535`)),
     refused: "host.example.org:65536",
@@ -104,17 +100,10 @@ export const OTHERS = {
     largest: always(many(256, () => "nics.mac")),
     refused: "brand",
   },
-} as const satisfies { readonly [Name in keyof typeof ALL]?: Ends };
-
-/** The name of a definition in its table. */
-export function nameOf(definition: Definition<unknown>): string {
-  const entry = Object.entries<Definition<unknown>>(ALL).find(([, one]) => one === definition);
-  return entry?.[0] ?? "";
-}
+} as const satisfies { readonly [Name in keyof typeof LISTED]?: Ends };
 
 /** The two ends of a setting. */
-export function endsOf(definition: Definition<unknown>): Ends {
-  const { range, words } = definition.read;
+export function endsOf({ key, kind: { range, words } }: SettingRow): Ends {
   if (range !== undefined) {
     const { min, max } = range;
     return {
@@ -126,15 +115,15 @@ export function endsOf(definition: Definition<unknown>): Ends {
   if (words !== undefined) {
     return { smallest: always(words[0]), largest: always(words.at(-1)), refused: "no-such-word" };
   }
-  const found = Object.entries<Ends>(OTHERS).find(([name]) => name === nameOf(definition))?.[1];
-  if (found === undefined) throw new Error(`${definition.flag} has no row in the table of values`);
+  const found = Object.entries<Ends>(OTHERS).find(([name]) => name === key)?.[1];
+  if (found === undefined) throw new Error(`${key} has no row in the table of values`);
   return found;
 }
 
 /** A flag with its value as words of a command line. */
-export function wordsOf({ flag, placeholder }: Definition<unknown>, given: Given): string[] {
+export function wordsOf({ flag, kind }: SettingRow, given: Given): string[] {
   if (given === undefined) return [];
-  if (placeholder === undefined) return given === "true" ? [`--${flag}`] : [];
+  if (kind.placeholder === undefined) return given === "true" ? [`--${flag}`] : [];
   const values = typeof given === "string" ? [given] : given;
   return values.flatMap((value) => [`--${flag}`, value]);
 }

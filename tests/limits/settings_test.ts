@@ -3,7 +3,7 @@
 // settings are set at once, so that limits that must fit together are met together.
 
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import type { Definition } from "../../src/config/definition.ts";
+import { SETTING_ROWS, type SettingRow, valueText } from "../../src/config/settings.ts";
 import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
@@ -12,14 +12,7 @@ import { runProgram, sourceProgram } from "../support/agent_process.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { BODY } from "./limit_case.ts";
-import {
-  DEFINITIONS,
-  endsOf,
-  nameOf,
-  OTHERS,
-  type SettingFiles,
-  wordsOf,
-} from "./setting_values.ts";
+import { endsOf, OTHERS, type SettingFiles, wordsOf } from "./setting_values.ts";
 
 /** Calls an agent by its socket. */
 type Ask = (method: string, path: string, body?: JsonObject) => Promise<[number, JsonObject]>;
@@ -113,7 +106,7 @@ async function withFiles(run: (files: SettingFiles) => Promise<void>): Promise<v
 
 /** The command line that sets every setting to one of its ends. */
 function allAt(end: "smallest" | "largest", files: SettingFiles): string[] {
-  return DEFINITIONS.flatMap((one) => wordsOf(one, endsOf(one)[end](files)));
+  return SETTING_ROWS.flatMap((row) => wordsOf(row, endsOf(row)[end](files)));
 }
 
 programTest(
@@ -156,10 +149,10 @@ Deno.test("every setting at its default starts an agent that runs a job", () =>
   }));
 
 /** What the configuration says against these flags, one text each. */
-function problemsOf(values: ReadonlyMap<Definition<unknown>, string>): string[] {
+function problemsOf(values: ReadonlyMap<SettingRow, string>): string[] {
   const flags = Object.fromEntries(
-    Array.from(values, ([{ flag, many }, value]): [string, FlagValue] => {
-      return [flag, many ? [value] : value];
+    Array.from(values, ([{ flag, kind }, value]): [string, FlagValue] => {
+      return [flag, kind.repeatable ? [value] : value];
     }),
   );
   const place = { env: {}, cwd: "/", os: "linux" };
@@ -169,37 +162,46 @@ function problemsOf(values: ReadonlyMap<Definition<unknown>, string>): string[] 
 
 /** Fails unless every flag is refused by its name and the value that it was given. */
 function assertRefused(
-  values: ReadonlyMap<Definition<unknown>, string>,
-  expected: (definition: Definition<unknown>) => readonly string[],
+  values: ReadonlyMap<SettingRow, string>,
+  expected: (row: SettingRow) => readonly string[],
 ): void {
   const problems = problemsOf(values);
-  for (const [one, value] of values) {
-    const own = problems.filter((text) => text.startsWith(`--${one.flag}: `));
-    assertEquals([one.flag, own.length], [one.flag, 1]);
-    for (const words of [value, ...expected(one)]) assertStringIncludes(own[0] ?? "", words);
+  for (const [row, value] of values) {
+    const own = problems.filter((text) => text.startsWith(`--${row.flag}: `));
+    assertEquals([row.flag, own.length], [row.flag, 1]);
+    for (const words of [value, ...expected(row)]) assertStringIncludes(own[0] ?? "", words);
   }
 }
 
 Deno.test("a number below the smallest or above the largest is refused with both", () => {
-  const numbers = DEFINITIONS.filter(({ read }) => read.range !== undefined);
-  const rangeOf = ({ read }: Definition<unknown>) => read.range ?? { min: 0, max: 0 };
-  const bounds = (one: Definition<unknown>) => [`from ${rangeOf(one).min} to ${rangeOf(one).max}`];
-  assertRefused(new Map(numbers.map((one) => [one, String(rangeOf(one).min - 1)])), bounds);
-  assertRefused(new Map(numbers.map((one) => [one, String(rangeOf(one).max + 1)])), bounds);
+  const numbers = SETTING_ROWS.flatMap((row) => {
+    const { range } = row.kind;
+    return range === undefined ? [] : [{ row, ...range }];
+  });
+  const bounds = ({ kind: { range } }: SettingRow) => [`from ${range?.min} to ${range?.max}`];
+  assertRefused(new Map(numbers.map(({ row, min }) => [row, String(min - 1)])), bounds);
+  assertRefused(new Map(numbers.map(({ row, max }) => [row, String(max + 1)])), bounds);
 });
 
-Deno.test("what is no value of a setting is refused by its name", () => {
-  const others = DEFINITIONS.filter(({ read }) => read.range === undefined);
+Deno.test("what is not a value of a setting is refused by its name", () => {
+  const others = SETTING_ROWS.filter(({ kind }) => kind.range === undefined);
   assertRefused(
-    new Map(others.map((one) => [one, endsOf(one).refused])),
-    ({ read }) => read.words ?? [],
+    new Map(others.map((row) => [row, endsOf(row).refused])),
+    ({ kind }) => kind.words ?? [],
   );
 });
 
-Deno.test("every word of a setting is taken, and no row of the table is idle", () => {
-  for (const { read } of DEFINITIONS) {
-    for (const word of read.words ?? []) assertEquals(read(word, { folder: "/" }), word);
+Deno.test("every default is a value of its setting, and so is every word", () => {
+  for (const row of SETTING_ROWS) {
+    const { kind, fallback, flag } = row;
+    for (const word of kind.words ?? []) assertEquals(kind.read(word, { folder: "/" }), word);
+    const value = fallback({ dev: false, cwd: "/", os: "linux" });
+    const text = valueText(row, value);
+    if (text !== "-") assertEquals([flag, kind.read(text, { folder: "/" })], [flag, value]);
   }
-  const described = DEFINITIONS.filter(({ read }) => (read.range ?? read.words) === undefined);
-  assertEquals(described.map(nameOf).sort(), Object.keys(OTHERS).sort());
+});
+
+Deno.test("every setting that is neither a number nor a word has values in these tests", () => {
+  const described = SETTING_ROWS.filter(({ kind }) => (kind.range ?? kind.words) === undefined);
+  assertEquals(described.map(({ key }) => key).sort(), Object.keys(OTHERS).sort());
 });

@@ -1,6 +1,7 @@
 // A runner with everything real around it: SQLite, guest processes, the clock of the system. Tests
 // of one file share the guests, which hold nothing of a task after its end.
 
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid, type RunnerId, type WorkflowUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
@@ -46,7 +47,14 @@ export async function withPool(run: (pool: GuestPool) => Promise<void>): Promise
   const runtimeDir = await Deno.makeTempDir({ prefix: "zonewright-test-" });
   const log = openLog({ level: "error", format: "text", write: () => {}, now: systemNow });
   const checkSource = sourceChecksHere().runnable;
-  const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log, checkSource });
+  const pool = await openPool({
+    self: selfCommand(),
+    limits: DEFAULT_LIMITS,
+    slots: 2,
+    runtimeDir,
+    log,
+    checkSource,
+  });
   try {
     await run(pool);
   } finally {

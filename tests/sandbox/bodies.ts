@@ -1,6 +1,7 @@
 // Running bodies in tests: a pool of real guests for one test file, and one call per execution.
 
 import { fromFileUrl } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import type { GuestOwner } from "../../src/sandbox/owner.ts";
@@ -41,7 +42,8 @@ export async function withPool(
   await withFolder(async (runtimeDir) => {
     const self = selfCommand();
     const checkSource = sourceChecksHere().runnable;
-    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource };
+    const limits = DEFAULT_LIMITS;
+    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits };
     const pool = await openPool({ ...place, ...options });
     try {
       await run((source, body = {}) => runBody(pool, source, body), pool);

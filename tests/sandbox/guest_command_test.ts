@@ -1,17 +1,19 @@
 // The command line of a guest, for each kind of host and agent.
 
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/program/executable.ts";
 import {
   decoderCommand,
   decodersMax,
   findGuestTools,
-  guestCommand,
+  type GuestCommand,
+  guestCommand as commandOf,
+  type GuestPlace,
   type HostSystem,
 } from "../../src/sandbox/command.ts";
 import { exitWords } from "../../src/sandbox/process_output.ts";
-import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
 const SOURCE: SelfCommand = {
@@ -28,6 +30,11 @@ const NAMES: Partial<Record<HostSystem, string[]>> = {
   solaris: ["nice", "ppriv"],
   darwin: [],
 };
+
+/** The command line with the default limits. */
+function guestCommand(self: SelfCommand, place: GuestPlace): GuestCommand {
+  return commandOf(self, place, DEFAULT_LIMITS);
+}
 
 Deno.test("guestCommand() goes through the tools of the host and gives up everything", () => {
   const { program, args, uid } = guestCommand(COMPILED, {
@@ -63,7 +70,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
     ...USER,
     // Without prlimit it is that of the binary.
     memoryMib: 320,
-    limits: DEFAULT_TASK_LIMITS,
+    limits: DEFAULT_LIMITS,
   });
 });
 

@@ -2,12 +2,12 @@
 
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import fc from "fast-check";
+import { DEFAULT_LIMITS as LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/message.ts";
 import {
   CALL_VALUES_MAX,
-  DEFAULT_TASK_LIMITS as LIMITS,
   END_VALUES_MAX,
   errorJsonCharsMax,
 } from "../../src/sandbox/task_limits.ts";
@@ -214,11 +214,11 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
   assert(call.type === "call");
   const flaw = `has ${LIMITS.callCharsMax + 1} characters of JSON, over ${LIMITS.callCharsMax}`;
   assertEquals(call.args, { flaw });
-  const fields = { a: text(LIMITS.logCharsMax) };
+  const fields = { a: text(LIMITS.taskLogCharsMax) };
   const log = parse({ type: "log", run: 1, level: "info", message: "m", fields });
   assert(log.type === "log");
   assertEquals(log.fields, {
-    fields: `has ${LIMITS.logCharsMax + 6} characters of JSON, over 8192`,
+    fields: `has ${LIMITS.taskLogCharsMax + 6} characters of JSON, over 8192`,
   });
 });
 

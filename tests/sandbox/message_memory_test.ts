@@ -1,11 +1,11 @@
 // Large messages of guests wait for memory, small ones do not, and a guest that has gone waits no longer.
 
 import { assertEquals, assertMatch } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { MessageMemory } from "../../src/sandbox/message.ts";
 import type { AgentMessage } from "../../src/sandbox/protocol.ts";
 import { GuestCalls, type Perform } from "../../src/sandbox/run_task.ts";
-import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { until } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
 
@@ -137,7 +137,7 @@ Deno.test("without memory in time a call is refused, and a note stands for a log
   };
   const other = await guest.budget.reserve("calls", MIB, "test");
   const perform: Perform = (name, args) => (performed.push([name, ...args]), Promise.resolve(null));
-  const calls = new GuestCalls(guest, 1, perform, DEFAULT_TASK_LIMITS);
+  const calls = new GuestCalls(guest, 1, perform, DEFAULT_LIMITS);
   const text = "x".repeat(8 * 1024);
   await calls.log({ type: "log", run: 1, level: "info", message: text, fields: {} });
   await calls.take({ type: "call", run: 1, call: 1, name: "vmadm.create", args: [{ text }] });

@@ -1,6 +1,7 @@
 // One guest with layers left open, for tests: the pool gives such a guest no task. What runs in it is
 // otherwise what runs anywhere, from the program that starts to the messages that cross.
 
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -10,7 +11,6 @@ import { GuestProcess } from "../../src/sandbox/process.ts";
 import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import type { GuestCheck } from "../../src/sandbox/protocol.ts";
-import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { withFolder } from "../support/until.ts";
 import { type RunBody, runBody } from "./bodies.ts";
 
@@ -31,7 +31,7 @@ export async function withOpenGuest(
 ): Promise<void> {
   const { tools } = await findGuestTools();
   const root = Deno.uid() === 0;
-  const command = guestCommand(self, { tools, root, slots: 1 });
+  const command = guestCommand(self, { tools, root, slots: 1 }, DEFAULT_LIMITS);
   const args = [...command.args, openLayersWord(open)];
   await withFolder(async (runtimeDir) => {
     const door = await openGuestDoor({ runtimeDir });
@@ -52,7 +52,7 @@ export async function withOpenGuest(
     const pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource"> = {
       acquire: ready,
       release: (one) => one.listen(undefined),
-      limits: DEFAULT_TASK_LIMITS,
+      limits: DEFAULT_LIMITS,
       checkSource: () => Promise.resolve(undefined),
     };
     try {

@@ -3,6 +3,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestUser } from "../../src/sandbox/user.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
@@ -46,7 +47,13 @@ Deno.test({
           assertMatch(limits, /^Max processes +(\d+) +\1 /m);
         }
       }, { self, user, slots: SLOTS });
-      const checks = await testGuest({ self, user, runtimeDir: folder, log: silentLog });
+      const checks = await testGuest({
+        self,
+        user,
+        limits: DEFAULT_LIMITS,
+        runtimeDir: folder,
+        log: silentLog,
+      });
       const failed = checks.filter(({ check, ok }) => !ok && check !== "network");
       assertEquals(failed, []);
     });

@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -42,7 +43,14 @@ Deno.test("a pool keeps one guest more than it has slots", async () => {
 Deno.test("close() leaves no process and no socket behind", async () => {
   await withFolder(async (runtimeDir) => {
     const log = silentLog;
-    const pool = await openPool({ self: selfCommand(), slots: 2, runtimeDir, log, checkSource });
+    const pool = await openPool({
+      self: selfCommand(),
+      limits: DEFAULT_LIMITS,
+      slots: 2,
+      runtimeDir,
+      log,
+      checkSource,
+    });
     await runBody(pool, OK, {});
     const running = Promise.withResolvers<void>();
     const perform = () => Promise.resolve(running.resolve()).then(() => null);
@@ -150,7 +158,16 @@ Deno.test("openPool() refuses another user for guests when the agent is not root
     const self = selfCommand();
     const user = { uid: 65534, gid: 65534 };
     await assertRejects(
-      () => openPool({ self, slots: 1, runtimeDir, log: silentLog, user, checkSource }),
+      () =>
+        openPool({
+          self,
+          limits: DEFAULT_LIMITS,
+          slots: 1,
+          runtimeDir,
+          log: silentLog,
+          user,
+          checkSource,
+        }),
       AgentError,
       "the agent is not root",
     );
@@ -320,6 +337,7 @@ Deno.test("openPool() removes the folder that a killed agent has left", async ()
     await Deno.writeTextFile(join(left, "s"), "");
     await Deno.writeTextFile(join(runtimeDir, "guests.folder"), left);
     const pool = await openPool({
+      limits: DEFAULT_LIMITS,
       self: selfCommand(),
       slots: 1,
       runtimeDir,

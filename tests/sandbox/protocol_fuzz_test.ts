@@ -4,6 +4,7 @@
 
 import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import fc from "fast-check";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { parseGuestMessage } from "../../src/sandbox/message.ts";
 import { type ByteSource, readLines } from "../../src/sandbox/lines.ts";
@@ -14,7 +15,6 @@ import {
   LOG_LEVELS,
   SIGNALS,
 } from "../../src/sandbox/protocol.ts";
-import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 5000;
 /** A stream is many lines. */
@@ -91,7 +91,7 @@ const checked = { numRuns: MESSAGES };
 /** What the parser makes of a line, or undefined for its one refusal. */
 function parsed(line: string): GuestMessage | undefined {
   try {
-    return parseGuestMessage(line, DEFAULT_TASK_LIMITS);
+    return parseGuestMessage(line, DEFAULT_LIMITS);
   } catch (error) {
     assertInstanceOf(error, AgentError);
     assertEquals(error.code, "malformed");

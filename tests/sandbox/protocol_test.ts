@@ -3,14 +3,13 @@
 
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { LIMITS } from "../../src/config/limits.ts";
+import { DEFAULT_LIMITS, LIMITS, limitValues } from "../../src/config/limits.ts";
+import { readConfig } from "../../src/config/sources.ts";
 import { ENGINE_FIELDS } from "../../src/domain/job/wire.ts";
 import { agentLine, type AgentMessage, readAgentLine } from "../../src/sandbox/protocol.ts";
 import {
   agentMessageBytesMax,
-  DEFAULT_TASK_LIMITS,
   guestMessageBytesMax,
-  LARGEST_TASK_LIMITS,
   readTaskLimitsWord,
   REPLY_CHARS_MAX,
   taskLimitsWord,
@@ -66,12 +65,26 @@ Deno.test("readAgentLine() reads what agentLine() has written, whatever the text
   );
 });
 
+/** All limits at their largest. */
+const LARGEST_LIMITS = limitValues(
+  readConfig({
+    flags: Object.fromEntries(
+      Object.entries(LIMITS).map(([name, { kind }]) => {
+        return [name.replaceAll("_", "-"), String(kind.range?.max)];
+      }),
+    ),
+    env: {},
+    cwd: "/",
+    os: "linux",
+  }).limits,
+);
+
 Deno.test("the limits of single values fit into the limits of messages", () => {
   const head = 64 * 1024;
   const place = { folder: "/" };
-  assertEquals(LIMITS.source_chars_max.read(SOURCE_CHARS_MAX, place), SOURCE_CHARS_MAX);
-  assertThrows(() => LIMITS.source_chars_max.read(SOURCE_CHARS_MAX + 1, place));
-  for (const limits of [DEFAULT_TASK_LIMITS, LARGEST_TASK_LIMITS]) {
+  assertEquals(LIMITS.source_chars_max.kind.read(SOURCE_CHARS_MAX, place), SOURCE_CHARS_MAX);
+  assertThrows(() => LIMITS.source_chars_max.kind.read(SOURCE_CHARS_MAX + 1, place));
+  for (const limits of [DEFAULT_LIMITS, LARGEST_LIMITS]) {
     const { jobCharsMax, jobLeftCharsMax, resultCharsMax, errorCharsMax, callCharsMax } = limits;
     const run = jobCharsMax + SOURCE_CHARS_MAX * ESCAPED / CHAR_BYTES_MAX + errorCharsMax + head;
     const toGuest = Math.max(run, REPLY_CHARS_MAX + head);
@@ -84,8 +97,10 @@ Deno.test("the limits of single values fit into the limits of messages", () => {
 });
 
 Deno.test("the limits of a task come through a command line as they were", () => {
-  for (const limits of [DEFAULT_TASK_LIMITS, LARGEST_TASK_LIMITS]) {
-    assertEquals(readTaskLimitsWord(taskLimitsWord(limits)), limits);
+  for (const limits of [DEFAULT_LIMITS, LARGEST_LIMITS]) {
+    const read = readTaskLimitsWord(taskLimitsWord(limits));
+    assertEquals({ ...limits, ...read }, limits);
+    assertEquals(Object.keys(read).length, 7);
   }
   for (const word of ["", "1,2,3", "1,2,3,4,5,6,x", "1,2,3,4,5,6,-7", "1,2,3,4,5,6,7,8"]) {
     assertThrows(() => readTaskLimitsWord(word), Error, "its limits are not on the command line");

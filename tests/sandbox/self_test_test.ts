@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../../src/sandbox/protocol.ts";
@@ -11,7 +12,6 @@ import { languageCheck } from "../../src/sandbox/guest/primordials.ts";
 import { openRealmMaker } from "../../src/sandbox/guest/realm/context.ts";
 import { realmCheck } from "../../src/sandbox/guest/realm/probe.ts";
 import { openCompiler } from "../../src/sandbox/guest/realm/script.ts";
-import { DEFAULT_TASK_LIMITS } from "../../src/sandbox/task_limits.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
@@ -31,7 +31,7 @@ function keeping(permission: string): SelfCommand {
 
 async function check(self: SelfCommand): Promise<GuestCheck[]> {
   return await withFolder(async (runtimeDir) => {
-    const checks = await testGuest({ self, runtimeDir, log: silentLog });
+    const checks = await testGuest({ self, runtimeDir, limits: DEFAULT_LIMITS, log: silentLog });
     assertEquals([...Deno.readDirSync(runtimeDir)], []);
     return checks;
   });
@@ -85,7 +85,7 @@ Deno.test("realmCheck() finds an object of another realm, and an import that is 
   const language = takeLanguage();
   const check = (foreign?: object) =>
     realmCheck({
-      realms: openRealmMaker(DEFAULT_TASK_LIMITS, language, foreign),
+      realms: openRealmMaker(DEFAULT_LIMITS, language, foreign),
       compiler: openCompiler(language, foreign !== undefined),
       language,
     });

@@ -2,6 +2,7 @@
 // host, and the job's rows in a real store. A test may step in before and after every task.
 
 import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { CapabilityName } from "../../src/sandbox/protocol.ts";
 import {
   type JobUuid,
@@ -105,6 +106,7 @@ export async function withProvisioning(
     const { self, folder, log } = host;
     const pool = options.pool ??
       await openPool({
+        limits: DEFAULT_LIMITS,
         self,
         slots: 1,
         runtimeDir: folder,
@@ -176,6 +178,7 @@ async function runClaimed(
     vmadm: openVmadm(host.transport, deadlinesMs),
     policy: DEFAULT_POLICY,
     mediaDirs: [host.mediaDir],
+    limits: DEFAULT_LIMITS,
     now: systemNow,
   });
   const madeFailure: TaskOutcome = {

@@ -3,6 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { capabilityTable } from "../../src/capabilities/capabilities.ts";
 import { CALL_RULES } from "../../src/capabilities/calls.ts";
 import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
@@ -90,7 +91,13 @@ function tableOf(host: SimulatedHost): ReturnType<typeof capabilityTable> {
   const now = () => {
     throw new Error("No time is needed");
   };
-  return capabilityTable({ ...host, policy: DEFAULT_POLICY, mediaDirs: [], now });
+  return capabilityTable({
+    ...host,
+    policy: DEFAULT_POLICY,
+    mediaDirs: [],
+    limits: DEFAULT_LIMITS,
+    now,
+  });
 }
 
 Deno.test("docs/tasks.md has an entry for every capability, with its arguments and its deadline", async () => {

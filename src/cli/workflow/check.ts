@@ -2,8 +2,7 @@
 // POST /workflows, by the same parse and with the limits that an agent has unless it is configured
 // otherwise; the warnings are likely mistakes.
 
-import type { Definition } from "../../config/definition.ts";
-import { LIMITS } from "../../config/limits.ts";
+import { DEFAULT_LIMITS } from "../../config/limits.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
@@ -52,12 +51,7 @@ export async function checkWorkflow(
   }
   const likely = isJsonObject(body) ? mistakesOf(body).map((one) => completed(one, body)) : [];
   try {
-    const read = readWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, {
-      tasksMax: usualValue(LIMITS.tasks_max),
-      sourceCharsMax: usualValue(LIMITS.source_chars_max),
-      retryMax: usualValue(LIMITS.retry_max),
-      timeoutSecondsMax: usualValue(LIMITS.timeout_seconds_max),
-    });
+    const read = readWorkflow(body, randomUuid<WorkflowUuid>(), randomUuid, DEFAULT_LIMITS);
     const workflow = read.accept(await checkSources(read.sources, signal));
     return { errors: [], warnings: likely, workflow };
   } catch (error) {
@@ -73,8 +67,7 @@ export async function checkWorkflow(
 
 /** As a request would be read; throws in words that follow "the workflow". */
 function readBody(text: string): unknown {
-  const bytesMax = usualValue(LIMITS.body_bytes_max);
-  const depthMax = usualValue(LIMITS.json_depth_max);
+  const { bodyBytesMax: bytesMax, jsonDepthMax: depthMax } = DEFAULT_LIMITS;
   if (new TextEncoder().encode(text).length > bytesMax) {
     throw new Error(`is over ${bytesMax} bytes`);
   }
@@ -125,11 +118,6 @@ function taskAt(field: string, body: JsonObject): JsonObject | undefined {
   const tasks = body[list] ?? body[`${list}[]`];
   const task = Array.isArray(tasks) ? tasks[Number(index)] : undefined;
   return isJsonObject(task) ? task : undefined;
-}
-
-/** The value of a setting that nobody has set. */
-function usualValue<T>({ fallback }: Definition<T>): T {
-  return fallback({ dev: false, cwd: "/", os: Deno.build.os });
 }
 
 // Places in the source of a task, as its author counts: lines and columns from 1, in the text of the

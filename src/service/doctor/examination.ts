@@ -3,8 +3,8 @@
 
 import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
-import type { BareGround } from "../../agent/runner.ts";
-import type { Config } from "../../config/config.ts";
+import { agentLimits, type BareGround } from "../../agent/runner.ts";
+import type { Config } from "../../config/settings.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
@@ -63,8 +63,10 @@ const NOT_OURS_TO_CLOSE = "simulated host";
 export function openExamination(config: Config, file: NamedConfig): Examination {
   const closers: (() => void | Promise<void>)[] = [];
   const self = selfCommand();
+  const limits = agentLimits(config);
   const context: BareGround = {
     config,
+    limits,
     self,
     log: silentLog,
     now: systemNow,
@@ -73,7 +75,7 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
     follow: () => {},
     opened: (name, close) => void (name === NOT_OURS_TO_CLOSE || closers.push(close)),
   };
-  const walls = { self, user: config.guest_user.value, log: silentLog };
+  const walls = { self, user: config.guest_user.value, limits, log: silentLog };
   const stateDir = config.state_dir.value;
   const asOwner = asOwnerOf(stateDir);
   const inFolder = (check: HealthCheck) => checkedAsOwner(check, stateDir, asOwner);
@@ -97,7 +99,7 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
       decodersCheck(walls),
       vmadmCheck(transport, vmadm, config.vmadm.value),
       zonesCheck(transport),
-      mediaFoldersCheck(config.media_dirs.value),
+      mediaFoldersCheck(config.media_dir.value),
       keysCheck(config.key_dir.value),
       inFolder(indexCheck(database, {
         upstream: config.index.value,
@@ -146,7 +148,7 @@ function accessChecks(
     tlsCheck({
       certPath: config.tls_cert.value,
       keyPath: config.tls_key.value,
-      hosts: [...own, ...config.allowed_hosts.value],
+      hosts: [...own, ...config.allow_host.value],
       now: systemNow,
       prove: readTlsIdentity,
     }),

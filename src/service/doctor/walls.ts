@@ -15,6 +15,7 @@ import { processChecks } from "../../sandbox/wall_checks.ts";
 import { findGuestUser } from "../../sandbox/user.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../../sandbox/protocol.ts";
 import { testGuest } from "../../sandbox/self_test.ts";
+import type { TaskLimits } from "../../sandbox/task_limits.ts";
 import { type HealthCheck, type HealthFinding, ok, type Part } from "./check.ts";
 
 /** What guests and decoders are started with. */
@@ -22,6 +23,7 @@ export interface WallSettings {
   readonly self: SelfCommand;
   /** The setting `guest_user`. */
   readonly user: string;
+  readonly limits: TaskLimits;
   readonly log: Log;
 }
 
@@ -50,12 +52,18 @@ export function decodersCheck(settings: WallSettings): HealthCheck {
 type Test = (settings: WallSettings, user: GuestUser | undefined) => Promise<readonly GuestCheck[]>;
 
 async function testGuestHere(
-  { self, log }: WallSettings,
+  { self, limits, log }: WallSettings,
   user: GuestUser | undefined,
 ): Promise<readonly GuestCheck[]> {
   const runtimeDir = await Deno.makeTempDir({ prefix: "zonewright-doctor-" });
   try {
-    return await testGuest({ self, runtimeDir, log, ...(user === undefined ? {} : { user }) });
+    return await testGuest({
+      self,
+      runtimeDir,
+      limits,
+      log,
+      ...(user === undefined ? {} : { user }),
+    });
   } finally {
     await Deno.remove(runtimeDir, { recursive: true });
   }

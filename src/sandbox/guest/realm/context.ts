@@ -28,8 +28,8 @@ function settingsOf(limits: TaskLimits, rules: boolean): RealmSettings {
     jobCharsMax: jobLeftCharsMax,
     errorCharsMax,
     argsCharsMax: callCharsMax,
-    logLinesMax: log.logLinesMax,
-    logCharsMax: log.logCharsMax,
+    taskLogLinesMax: log.taskLogLinesMax,
+    taskLogCharsMax: log.taskLogCharsMax,
   };
 }
 

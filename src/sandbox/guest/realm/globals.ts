@@ -107,20 +107,22 @@ export function writeLog(
   message: string,
   fields: unknown,
 ): void {
-  const { logLinesMax, logCharsMax } = realm.settings;
-  if (realm.logLines >= logLinesMax) return;
+  const { taskLogLinesMax, taskLogCharsMax } = realm.settings;
+  if (realm.logLines >= taskLogLinesMax) return;
   realm.logLines += 1;
-  const last = realm.logLines === logLinesMax;
-  const words = last ? `Further log lines are dropped: ${logLinesMax} were written` : message;
+  const last = realm.logLines === taskLogLinesMax;
+  const words = last ? `Further log lines are dropped: ${taskLogLinesMax} were written` : message;
   let fieldsText = "{}";
   try {
     const text = realm.stringify(fields);
     if (text?.[0] === "{") fieldsText = text;
-    if (fieldsText.length > logCharsMax) fieldsText = `{"fields":"over ${logCharsMax} characters"}`;
+    if (fieldsText.length > taskLogCharsMax) {
+      fieldsText = `{"fields":"over ${taskLogCharsMax} characters"}`;
+    }
   } catch {
     fieldsText = `{"fields":"cannot be written as JSON"}`;
   }
-  const text = realm.stringify(words.slice(0, logCharsMax));
+  const text = realm.stringify(words.slice(0, taskLogCharsMax));
   realm.send("log", 0, level, `"message":${text},"fields":${fieldsText}`);
 }
 

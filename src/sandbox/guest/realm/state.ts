@@ -53,8 +53,8 @@ export interface RealmSettings {
   readonly argsCharsMax: number;
   readonly argsMax: number;
   readonly callsInFlightMax: number;
-  readonly logLinesMax: number;
-  readonly logCharsMax: number;
+  readonly taskLogLinesMax: number;
+  readonly taskLogCharsMax: number;
   readonly timersMax: number;
 }
 

@@ -1,0 +1,355 @@
+// The kinds of values that settings have: how each is read from the text of a flag or a variable or from
+// TOML, how it is written, and what it allows. Every reader takes `unknown`, returns the named type, and
+// an error says what was found and what was expected.
+
+import type { Failpoint } from "../program/failpoint.ts";
+import { isAbsolute, normalize, resolve } from "@std/path";
+import { durationSeconds } from "../domain/instant.ts";
+import { nearest } from "../domain/field_check.ts";
+
+/** The folder against which relative paths are resolved. */
+export interface ValuePlace {
+  readonly folder: string;
+}
+
+/** Reads a raw value, or throws an Error whose message says what was expected. */
+type Reader<T> = (raw: unknown, place: ValuePlace) => T;
+
+/** Two numbers, both included. */
+export interface NumberRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** One kind of value. */
+export interface Kind<T> {
+  readonly read: Reader<T>;
+  /** What stands for the value in help, for a number its unit; a switch has none. */
+  readonly placeholder?: string;
+  /** May be given several times. */
+  readonly repeatable?: true;
+  /** All values, where they are a closed list. */
+  readonly words?: readonly string[];
+  /** The smallest and the largest number; a size or a time may also be `off`. */
+  readonly range?: NumberRange;
+  /** Writes a value as a flag or the file would have it; `String` where this is missing. */
+  text?(value: T): string;
+}
+
+/** What a default may depend on. */
+export interface DefaultsFor {
+  readonly dev: boolean;
+  readonly cwd: string;
+  /** `Deno.build.os`; illumos has other folders than Linux. */
+  readonly os: string;
+}
+
+/** One row of the table of settings. Its name in the table is its key in the file. */
+export interface Definition<T> {
+  readonly kind: Kind<T>;
+  readonly fallback: (place: DefaultsFor) => T;
+  /** Its line in help and docs. */
+  readonly meaning: string;
+  /** Of a limit: what happens when it is met. */
+  readonly met?: string;
+}
+
+/** Makes a row. */
+export function define<T>(
+  kind: Kind<T>,
+  fallback: T | ((place: DefaultsFor) => T),
+  meaning: string,
+): Definition<T> {
+  return { kind, meaning, fallback: fallback instanceof Function ? fallback : () => fallback };
+}
+
+/** A table of definitions. */
+export type Definitions = Readonly<Record<string, Definition<unknown>>>;
+
+/** A raw value as an error shows it. */
+function shown(raw: unknown): string {
+  return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
+}
+
+function unexpected(raw: unknown, what: string): Error {
+  return new Error(`${shown(raw)} is not ${what}`);
+}
+
+/** A boolean, or one of the words `true`, `1`, `false`, `0`. */
+export const SWITCH: Kind<boolean> = {
+  read(raw) {
+    if (raw === true || raw === "true" || raw === "1") return true;
+    if (raw === false || raw === "false" || raw === "0") return false;
+    throw unexpected(raw, "true or false");
+  },
+};
+
+/** An integer within a range. @param unit such as `SECONDS`; `N` for a count */
+export function integer(unit: string, min: number, max: number): Kind<number> {
+  return {
+    placeholder: unit,
+    range: { min, max },
+    read(raw) {
+      const number = typeof raw === "string" && /^\d+$/.test(raw) ? Number(raw) : raw;
+      if (typeof number !== "number" || !Number.isInteger(number) || number < min || number > max) {
+        throw unexpected(raw, `an integer from ${min} to ${max}`);
+      }
+      return number;
+    },
+  };
+}
+
+/** Units of a size or a time, the largest first. */
+const BYTES: Readonly<Record<string, number>> = {
+  TiB: 1024 ** 4,
+  GiB: 1024 ** 3,
+  MiB: 1024 ** 2,
+  KiB: 1024,
+  "": 1,
+};
+const SECONDS: Readonly<Record<string, number>> = { d: 86_400, h: 3600, m: 60, s: 1 };
+
+/** A number in the largest unit that divides it; 0 is `off`. */
+function inUnits(value: number, units: Readonly<Record<string, number>>): string {
+  const found = Object.entries(units).find(([, size]) => value % size === 0);
+  return value === 0 || found === undefined ? "off" : `${value / found[1]}${found[0]}`;
+}
+
+/** 1 PiB: more than any host has. */
+const SIZE_MAX = 1024 ** 5;
+
+/** A number of bytes: an integer, or one with a unit such as `64GiB`; `off` is 0. */
+export const SIZE: Kind<number> = {
+  placeholder: "SIZE",
+  range: { min: 0, max: SIZE_MAX },
+  text: (value) => inUnits(value, BYTES),
+  read(raw) {
+    if (raw === "off") return 0;
+    const text = typeof raw === "string" || typeof raw === "number" ? String(raw) : "";
+    const [, digits, unit = ""] = /^(\d{1,16})([KMGT]iB)?$/.exec(text) ?? [];
+    const bytes = Number(digits ?? Number.NaN) * (BYTES[unit] ?? Number.NaN);
+    if (bytes <= SIZE_MAX) return bytes;
+    const what = `a size such as 1048576, 20MiB or 64GiB, from 0 to ${SIZE_MAX} bytes, or off`;
+    throw unexpected(raw, what);
+  },
+};
+
+/** Seconds, also as a time such as `6h`; `off` is 0. */
+export function interval(min: number, max: number): Kind<number> {
+  return {
+    placeholder: "TIME",
+    range: { min, max },
+    text: (value) => inUnits(value, SECONDS),
+    read(raw) {
+      if (raw === "off" || raw === 0 || raw === "0") return 0;
+      const seconds = typeof raw === "string" ? durationSeconds(raw) : raw;
+      const whole = typeof seconds === "number" && Number.isInteger(seconds);
+      if (whole && seconds >= min && seconds <= max) return seconds;
+      const what = `a time such as 90s, 10m, 6h or 7d, from ${min} to ${max} seconds, or off`;
+      throw unexpected(raw, what);
+    },
+  };
+}
+
+/** One of a closed list of words. */
+export function choice<T extends string>(placeholder: string, words: readonly T[]): Kind<T> {
+  return {
+    placeholder,
+    words,
+    read(raw) {
+      const found = words.find((word) => word === raw);
+      if (found !== undefined) return found;
+      const near = typeof raw === "string" ? nearest(raw, words) : "";
+      throw new Error(`${shown(raw)} is none of ${words.join(", ")}${near}`);
+    },
+  };
+}
+
+/** A closed list of words, none by default. */
+export function optional<T>(kind: Kind<T>): Kind<T | null> {
+  return kind;
+}
+
+const readPath: Reader<string> = (raw, { folder }) => {
+  if (typeof raw !== "string" || raw === "" || raw.includes("\0")) throw unexpected(raw, "a path");
+  return isAbsolute(raw) ? normalize(raw) : resolve(folder, raw);
+};
+
+/** An absolute path; a relative one is resolved where it was written. @param placeholder completes it */
+export function path(placeholder: "PATH" | "FILE" | "DIR"): Kind<string> {
+  return { placeholder, read: readPath };
+}
+
+/** A list, or one text with separators; every item is read by itself. */
+export function list<T>(
+  placeholder: string,
+  { item, separator, itemsMax, what }: {
+    readonly item: Reader<T>;
+    readonly separator: "," | ":";
+    readonly itemsMax: number;
+    /** Of the items, such as `paths`. */
+    readonly what: string;
+  },
+): Kind<readonly T[]> {
+  return {
+    placeholder,
+    repeatable: true,
+    text: (value) => value.join(separator),
+    read(raw, place) {
+      const items: unknown = typeof raw === "string"
+        ? raw.split(separator).filter((one) => one !== "")
+        : raw;
+      if (!Array.isArray(items) || items.length > itemsMax) {
+        throw unexpected(raw, `a list of at most ${itemsMax} ${what}`);
+      }
+      return items.map((one: unknown) => item(one, place));
+    },
+  };
+}
+
+/** Items of one list of paths or hosts. */
+const ITEMS_MAX = 1024;
+
+/** Folders, in a text with colons between them. */
+export const FOLDERS: Kind<readonly string[]> = list("DIR", {
+  item: readPath,
+  separator: ":",
+  itemsMax: ITEMS_MAX,
+  what: "paths",
+});
+
+const HOST_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
+
+/** Host names without ports. */
+export const HOST_NAMES: Kind<readonly string[]> = list("NAME", {
+  separator: ",",
+  itemsMax: ITEMS_MAX,
+  what: "host names",
+  item(raw) {
+    if (typeof raw === "string" && HOST_NAME.test(raw)) return raw;
+    throw unexpected(raw, "a host name without a port");
+  },
+});
+
+/** Hosts as a URL names them: with a port unless it is the scheme's own. */
+export const HOSTS: Kind<readonly string[]> = list("HOST[:PORT]", {
+  separator: ",",
+  itemsMax: ITEMS_MAX,
+  what: "hosts",
+  item(raw) {
+    // Each scheme leaves its own port out, and either port may be meant.
+    const plain = typeof raw === "string" &&
+      ["http", "https"].some((scheme) => URL.parse(`${scheme}://${raw}/`)?.host === raw);
+    if (plain) return raw;
+    throw unexpected(raw, "a host such as 127.0.0.1:9000 or hooks.example.org");
+  },
+});
+
+/** `<write>:<n>:<before|after>`, such as `job_record:2:after`. */
+export const FAILPOINT: Kind<Failpoint | null> = {
+  placeholder: "WRITE:N:WHEN",
+  text: (value) => value === null ? "-" : `${value.write}:${value.count}:${value.when}`,
+  read(raw) {
+    const text = typeof raw === "string" ? raw : "";
+    const [, write, count, when] = /^([a-z_]+):([1-9]\d{0,6}):(before|after)$/.exec(text) ?? [];
+    if (write === undefined || (when !== "before" && when !== "after")) {
+      throw unexpected(raw, "a point such as job_record:2:after");
+    }
+    return { write, count: Number(count), when };
+  },
+};
+
+/** A text of a pattern. @param what follows `is not` in the error */
+export function matching(placeholder: string, pattern: RegExp, what: string): Kind<string> {
+  return {
+    placeholder,
+    read(raw) {
+      const text = typeof raw === "number" ? String(raw) : raw;
+      if (typeof text === "string" && pattern.test(text)) return text;
+      throw unexpected(raw, what);
+    },
+  };
+}
+
+/** A TCP address on which the agent listens. */
+export interface ListenAddress {
+  readonly hostname: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+}
+
+const PORT_MAX = 65_535;
+
+/** `host:port` or `[::1]:port`, or `off` to listen on the socket only. checks.ts knows the rest. */
+export const LISTEN: Kind<ListenAddress | null> = {
+  placeholder: "HOST:PORT",
+  text: (value) => value === null ? "off" : `${bracketed(value.hostname)}:${value.port}`,
+  read(raw) {
+    if (raw === "off") return null;
+    const match = typeof raw === "string" ? /^(?:\[([^\]]+)\]|([^:]*)):(\d{1,5})$/.exec(raw) : null;
+    const hostname = match?.[1] ?? match?.[2] ?? "";
+    const port = Number(match?.[3] ?? Number.NaN);
+    if (match === null || hostname === "" || !(port <= PORT_MAX)) {
+      throw unexpected(raw, "an address such as 127.0.0.1:8780, or off");
+    }
+    return { hostname, port };
+  },
+};
+
+function bracketed(hostname: string): string {
+  return hostname.includes(":") ? `[${hostname}]` : hostname;
+}
+
+/** Which host the agent manages. */
+export type HostSetting =
+  | { readonly kind: "local" }
+  | { readonly kind: "simulated" }
+  | {
+    readonly kind: "ssh";
+    /** `host` or `user@host`. */
+    readonly destination: string;
+    readonly port: number;
+  };
+
+const SSH_PORT = 22;
+
+/** The host that is managed: this one, a simulated one, or another one by its ssh address. */
+export const MANAGED_HOST: Kind<HostSetting> = {
+  placeholder: "HOST",
+  text: (value) => value.kind === "ssh" ? `ssh://${value.destination}:${value.port}` : value.kind,
+  read(raw) {
+    if (raw === "local" || raw === "simulated") return { kind: raw };
+    // No user or host may begin like an option of ssh.
+    const address =
+      /^ssh:\/\/((?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?\/?$/;
+    const ssh = typeof raw === "string" ? address.exec(raw) : null;
+    const port = Number(ssh?.[2] ?? SSH_PORT);
+    if (ssh === null || port < 1 || port > PORT_MAX) {
+      const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
+      throw new Error(
+        `${shown(raw)} is none of local, simulated and ssh://[user@]host[:port]${near}`,
+      );
+    }
+    return { kind: "ssh", destination: ssh[1] as string, port };
+  },
+};
+
+const readUpstream: Reader<string> = (raw, place) => {
+  if (typeof raw !== "string" || raw === "") throw unexpected(raw, "a URL or a folder");
+  if (!/^(?:[a-z][a-z0-9+.-]*:\/\/|file:)/i.test(raw)) return readPath(raw, place);
+  const url = URL.canParse(raw) ? new URL(raw) : undefined;
+  // A folder may be named by its address as well, when it is one of this host.
+  const known = url?.protocol === "file:"
+    ? url.host === ""
+    : url?.protocol === "https:" || url?.protocol === "http:";
+  if (url === undefined || !known) throw unexpected(raw, "an https URL or a folder");
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    // The value is not repeated: it may hold a secret.
+    const word = "expected a URL without user, password, query and fragment";
+    throw new Error(`${url.host || "it"}: ${word}: put a token in index_token_file`);
+  }
+  return url.href.replace(/(?<!\/)\/+$/, "");
+};
+
+/** The upstream of the index: a URL without the `/v1`, or a folder that holds `v1/`. */
+export const UPSTREAM: Kind<string> = { placeholder: "URL|DIR", read: readUpstream };

@@ -1,0 +1,284 @@
+// Every setting of the agent, in one table: its value, its default and its meaning. The limits and the
+// policy are parts of it. Everything else is derived from it: the type of the configuration, flags,
+// variables, keys of the file, `--help`, the manual, completion, `zonewright config` and the docs.
+
+import {
+  choice,
+  type DefaultsFor,
+  define,
+  type Definition,
+  type Definitions,
+  FAILPOINT,
+  FOLDERS,
+  HOST_NAMES,
+  HOSTS,
+  type HostSetting,
+  integer,
+  interval,
+  LISTEN,
+  type ListenAddress,
+  MANAGED_HOST,
+  matching,
+  optional,
+  path,
+  SIZE,
+  SWITCH,
+  UPSTREAM,
+} from "./kinds.ts";
+import { LIMITS } from "./limits.ts";
+import { POLICY_TABLE } from "./policy.ts";
+import { CHECK_LEVELS, type CheckLevel } from "../domain/index/check_level.ts";
+import type { Wording } from "../domain/job/wire.ts";
+import type { Failpoint } from "../program/failpoint.ts";
+import type { LogLevel } from "../metrics/log.ts";
+
+function stateDir({ dev, cwd, os }: DefaultsFor): string {
+  if (dev) return `${cwd === "/" ? "" : cwd}/run`;
+  return isIllumos(os) ? "/opt/custom/zonewright" : "/var/lib/zonewright";
+}
+
+const DAY_SECONDS = 86_400;
+const YEAR_SECONDS = 365 * DAY_SECONDS;
+
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+const FORMATS = ["auto", "text", "json", "bunyan"] as const;
+const WORDINGS: readonly Wording[] = ["document", "node-workflow"];
+const ENGINES = ["fake", "qemu", "auto"] as const;
+
+/** Octal digits; nobody needs to execute a socket. */
+const MODE = matching("MODE", /^0?6[046][046]$/, 'a mode such as "0600" or "0660"');
+const SOCKET_MODE: typeof MODE = {
+  ...MODE,
+  read: (raw, place) => MODE.read(raw, place).padStart(4, "0"),
+};
+const GROUP = matching(
+  "GROUP",
+  /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9})$/,
+  "a group: expected its name or its number",
+);
+const GUEST_USER = matching(
+  "USER",
+  /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?|\d{1,9}:\d{1,9})$/,
+  "auto, none, the name of a user, or uid:gid",
+);
+
+/** The settings. Paths are absolute once read. */
+export const SETTINGS = {
+  dev: define(SWITCH, false, "simulate a host, and keep state in ./run"),
+  listen: define<ListenAddress | null>(
+    LISTEN,
+    { hostname: "127.0.0.1", port: 8780 },
+    "address of the HTTP interface, or off; beyond loopback only with TLS and tokens",
+  ),
+  socket: define<string | null>(path("PATH"), null, "also listen on a unix socket"),
+  require_token: define(
+    SWITCH,
+    false,
+    "require a bearer token on loopback and the socket too; beyond loopback it always is",
+  ),
+  tls_cert: define<string | null>(
+    path("FILE"),
+    null,
+    "certificate (PEM, with its chain) for TLS on the port; read again on SIGHUP",
+  ),
+  tls_key: define<string | null>(
+    path("FILE"),
+    null,
+    "private key (PEM, mode 0600) of the certificate",
+  ),
+  socket_mode: define(SOCKET_MODE, "0600", "mode of the unix socket"),
+  socket_group: define<string | null>(GROUP, null, "group of the unix socket, by name or number"),
+  audit_file: define<string | null>(
+    path("FILE"),
+    null,
+    "also append a JSON line for every call that changes something; reopened on SIGHUP",
+  ),
+  state_dir: define(path("DIR"), stateDir, "folder of the database, the mirror and the cache"),
+  index: define<string | null>(
+    UPSTREAM,
+    null,
+    "upstream of the image index; without it no index is fetched",
+  ),
+  allow_http_index: define(SWITCH, false, "accept an index without TLS"),
+  index_token_file: define<string | null>(
+    path("FILE"),
+    null,
+    "bearer token (mode 0600) for the server of the index; https only, read for each request",
+  ),
+  /** Seconds; 0 for never. */
+  index_interval: define(
+    interval(60, 30 * DAY_SECONDS),
+    6 * 3600,
+    "time between two syncs of the index, such as 6h, or off",
+  ),
+  host: define<HostSetting>(
+    MANAGED_HOST,
+    ({ dev }) => ({ kind: dev ? "simulated" : "local" }),
+    "managed host: local, simulated, or ssh://[user@]host[:port]",
+  ),
+  ssh_identity: define<string | null>(
+    path("FILE"),
+    null,
+    "private key for --host ssh://; else those in the home of the agent's user",
+  ),
+  ssh_known_hosts: define<string | null>(
+    path("FILE"),
+    null,
+    "host keys for --host ssh://; else those that ssh knows",
+  ),
+  simulated_engine: define<typeof ENGINES[number] | null>(
+    optional(choice("ENGINE", ENGINES)),
+    null,
+    "what runs the machines of a simulated host: fake, qemu, or auto; unset leaves it as it is",
+  ),
+  vmadm: define(path("PATH"), "/usr/sbin/vmadm", "vmadm on the managed host"),
+  zones: define(path("DIR"), "/zones", "folder that holds every zone"),
+  media_dir: define(FOLDERS, [], "folder from which media may be taken by path (repeatable)"),
+  /** Bytes; 0 for no bound. */
+  cache_max: define(
+    SIZE,
+    64 * 1024 ** 3,
+    "space for downloaded media, a size such as 64GiB, or off for no bound",
+  ),
+  /** Bytes a second; 0 for no bound. */
+  download_rate: define(
+    SIZE,
+    0,
+    "bytes a second of all downloads together, a size such as 20MiB, or off",
+  ),
+  download_host: define(
+    HOSTS,
+    [],
+    "host besides those of the index from which media may be downloaded (repeatable)",
+  ),
+  check_min: define<CheckLevel>(
+    choice("LEVEL", CHECK_LEVELS),
+    "index",
+    `check that a download must pass unless its request allows less: ${CHECK_LEVELS.join(", ")}`,
+  ),
+  key_dir: define<string | null>(
+    path("DIR"),
+    null,
+    "folder of the OpenPGP keys that may sign media; a folder in it named after a distro holds " +
+      "the only keys of that distro",
+  ),
+  allow_host: define(
+    HOST_NAMES,
+    [],
+    "host name besides localhost that callers may use (repeatable)",
+  ),
+  callback_host: define(
+    HOSTS,
+    [],
+    "host that the callback_url of a job may name (repeatable)",
+  ),
+  /** Seconds; 0 for ever. */
+  keep_finished: define(
+    interval(60, 100 * YEAR_SECONDS),
+    90 * DAY_SECONDS,
+    "how long finished jobs are kept, such as 90d, or off for ever",
+  ),
+  failpoint: define<Failpoint | null>(
+    FAILPOINT,
+    null,
+    "with --dev, for tests: die before or after the commit of the n-th write of a name",
+  ),
+  guest_user: define(
+    GUEST_USER,
+    "auto",
+    "user of task processes when the agent is root: a name, uid:gid, none for root itself, " +
+      "or auto for nobody",
+  ),
+  slots: define(integer("N", 1, 64), 4, "jobs that run at the same time"),
+  compat: define<Wording>(
+    choice("WORDING", WORDINGS),
+    "document",
+    "node-workflow speaks as that software where it differs from the document",
+  ),
+  log_level: define<LogLevel>(choice("LEVEL", LEVELS), "info", `one of ${LEVELS.join(", ")}`),
+  log_format: define<typeof FORMATS[number]>(
+    choice("FORMAT", FORMATS),
+    "auto",
+    "text, json, bunyan, or auto: text on a terminal, bunyan on illumos, else json",
+  ),
+} satisfies Definitions;
+
+/** The settings that have a table of their own in the file, by the name of the table. */
+export const TABLES = { limits: LIMITS, policy: POLICY_TABLE } as const;
+
+/** Where a value came from, the strongest last. */
+export type SettingOrigin =
+  | { readonly kind: "default" }
+  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "environment"; readonly name: string }
+  | { readonly kind: "flag"; readonly name: string };
+
+/** A value that remembers where it came from. */
+export interface Setting<T> {
+  readonly value: T;
+  readonly origin: SettingOrigin;
+}
+
+/** A table of definitions with a value in every row. */
+export type Filled<Table extends Definitions> = {
+  readonly [Name in keyof Table]: Setting<ReturnType<Table[Name]["fallback"]>>;
+};
+
+/** The configuration of one agent: every setting with its origin. */
+export interface Config extends Filled<typeof SETTINGS> {
+  readonly limits: Filled<typeof LIMITS>;
+  readonly policy: Filled<typeof POLICY_TABLE>;
+}
+
+/** Every variable of the agent begins with it. */
+export const VARIABLE_PREFIX = "ZONEWRIGHT_";
+
+/** One row of the whole table with the names that follow from it. */
+export interface SettingRow extends Definition<unknown> {
+  /** The key in its table of the file. */
+  readonly key: string;
+  readonly table: keyof typeof TABLES | null;
+  /** Without dashes in front. */
+  readonly flag: string;
+  /** The environment variable. */
+  readonly variable: string;
+}
+
+/** All rows: the settings, the limits, the policy. */
+export const SETTING_ROWS: readonly SettingRow[] = [
+  ...rowsOf(SETTINGS, null),
+  ...rowsOf(LIMITS, "limits"),
+  ...rowsOf(POLICY_TABLE, "policy"),
+];
+
+function rowsOf(definitions: Definitions, table: SettingRow["table"]): SettingRow[] {
+  return Object.entries(definitions).map(([key, definition]) => ({
+    ...definition,
+    key,
+    table,
+    flag: key.replaceAll("_", "-"),
+    variable: variableOf(key),
+  }));
+}
+
+/** The variable of a setting. */
+export function variableOf(key: string): string {
+  return VARIABLE_PREFIX + key.toUpperCase();
+}
+
+/** A value as a flag or the file would have it; `-` for none. */
+export function valueText({ kind }: Pick<Definition<unknown>, "kind">, value: unknown): string {
+  const text = kind.text?.(value) ?? (value === null ? "" : String(value));
+  return text === "" ? "-" : text;
+}
+
+function isIllumos(os: string): boolean {
+  return os === "illumos" || os === "solaris";
+}
+
+/** Where the file is unless it is named. */
+export function defaultConfigPath(os: string): string {
+  return isIllumos(os)
+    ? "/opt/custom/etc/zonewright/zonewright.toml"
+    : "/etc/zonewright/zonewright.toml";
+}
