@@ -1,6 +1,5 @@
-// The HTTP application: middleware in the order in which a request is judged, then the routes, one
-// file per resource. What is common to all routes is decided here: the shape of errors, unknown
-// paths, and known paths with another method.
+// The HTTP application: middleware in the order in which it judges a request, then the routes, one file per
+// resource. Common to all routes: the shape of errors, unknown paths, and known paths with another method.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../domain/error.ts";
@@ -28,11 +27,11 @@ import { remembering } from "./request/request_memory.ts";
 import { identified } from "./request/request_id.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
-/** Methods that routes are registered with; HEAD is answered wherever GET is. */
+/** Methods of routes; HEAD is answered wherever GET is. */
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const PATH_CHARS_MAX = 200;
 
-/** Makes the application. It holds no resources; the store and the runner belong to the caller. */
+/** Makes the application. It owns no resources. */
 export function createApp(context: HttpContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   if (context.requests !== undefined) app.use(counted(context.requests));
@@ -67,7 +66,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   return app;
 }
 
-/** Answers what no route has answered: 405 when the path has routes of other methods, else 404. */
+/** Answers requests without a route: 405 when the path has other methods, else 404. */
 function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
   const { method, path } = c.req;
   const allowed = allowedMethods(app, path);
@@ -86,7 +85,7 @@ function refused(c: Context<HttpEnv>, error: AgentError): Response {
   return errorResponse(error, c.get("request_id"));
 }
 
-/** The router itself knows which methods a path has; middleware, registered for all, is left out. */
+/** The methods of a path, by the router; middleware is left out. */
 function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
   return METHODS
     .filter((method) =>

@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   openDocumentCache,
+  reportedAgeSeconds,
   STALE_MS,
-  toldAgeSeconds,
 } from "../../src/http/request/document_cache.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
@@ -134,19 +134,20 @@ Deno.test("the age is told a day after the last comparison, or at once when the 
   await withCache(async ({ cache, record }) => {
     assertEquals(await cache.freshness(), {
       atMs: undefined,
-      tellFromMs: Number.POSITIVE_INFINITY,
+      reportFromMs: Number.POSITIVE_INFINITY,
     });
     await record({ finished_at: T0 });
-    const told = async (ms: number) => toldAgeSeconds(await cache.freshness(), Date.parse(T0) + ms);
-    assertEquals(await told(STALE_MS - 1), undefined);
-    assertEquals(await told(STALE_MS), STALE_MS / 1000);
+    const reported = async (ms: number) =>
+      reportedAgeSeconds(await cache.freshness(), Date.parse(T0) + ms);
+    assertEquals(await reported(STALE_MS - 1), undefined);
+    assertEquals(await reported(STALE_MS), STALE_MS / 1000);
     assertEquals(cache.heldFreshness(), await cache.freshness());
     const failed = { outcome: "failed", finished_at: instantAfter(T0, 5000) } as const;
     await record({ ...failed, compared_at: instantAfter(T0, 1000) });
     assertEquals(cache.heldFreshness(), undefined);
-    assertEquals([await told(7900), await told(0)], [6, undefined]);
+    assertEquals([await reported(7900), await reported(0)], [6, undefined]);
     // A report of an earlier version does not say when it was.
     await record(failed);
-    assertEquals(await told(9000), 8);
+    assertEquals(await reported(9000), 8);
   });
 });

@@ -63,7 +63,7 @@ function sizeOf(part: number | bigint | Uint8Array): number {
 }
 
 /** Reads the fields of one packet in their order. */
-export interface Fields {
+export interface PacketFields {
   u32(): number;
   u64(): bigint;
   bytes(): Uint8Array;
@@ -73,7 +73,7 @@ export interface Fields {
 }
 
 /** @throws {AgentError} `host`, by its methods, when the packet ends before the field does */
-export function fieldsOf(bytes: Uint8Array): Fields {
+export function fieldsOf(bytes: Uint8Array): PacketFields {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   const take = (size: number): number => {
@@ -108,7 +108,7 @@ export interface FileAttributes {
 }
 
 /** @throws {AgentError} `host` when size, owner or permissions are missing */
-export function attributesOf(fields: Fields): FileAttributes {
+export function attributesOf(fields: PacketFields): FileAttributes {
   const flags = fields.u32();
   const wanted = ATTRIBUTE.size | ATTRIBUTE.owner | ATTRIBUTE.permissions;
   if ((flags & wanted) !== wanted) {

@@ -7,11 +7,11 @@ import {
   ATTRIBUTE,
   attributesOf,
   type Field,
-  type Fields,
   fieldsOf,
   type FileAttributes,
   PACKET,
   packet,
+  type PacketFields,
   STATUS,
 } from "./packet.ts";
 import type { FileStatus } from "../host_files.ts";
@@ -26,7 +26,7 @@ const PROTOCOL_VERSION = 3;
 
 export interface SftpAnswer {
   readonly kind: number;
-  readonly fields: Fields;
+  readonly fields: PacketFields;
 }
 
 export interface RemoteSession {
@@ -107,7 +107,7 @@ export async function openRemoteSession(
   };
 }
 
-function namesOf(fields: Fields): ReadonlySet<string> {
+function namesOf(fields: PacketFields): ReadonlySet<string> {
   const version = fields.u32();
   if (version !== PROTOCOL_VERSION) {
     const message = `Cannot speak with the sftp server: its version is ${version}, expected 3`;
@@ -124,7 +124,7 @@ function namesOf(fields: Fields): ReadonlySet<string> {
 /** Reads packets to the end of the stream. @throws {AgentError} `host` for a malformed one */
 async function readAnswers(
   stream: ReadableStream<Uint8Array>,
-  take: (kind: number, fields: Fields) => void,
+  take: (kind: number, fields: PacketFields) => void,
 ): Promise<void> {
   let held = new Uint8Array();
   for await (const part of stream) {
@@ -184,7 +184,7 @@ export interface Request {
 }
 
 /** Null when the name does not exist. */
-export type SftpCall = (request: Request) => Promise<Fields | null>;
+export type SftpCall = (request: Request) => Promise<PacketFields | null>;
 
 /** The requests of one session; a handle is valid in its session only. */
 export function askIn(session: RemoteSession): SftpCall {
@@ -201,7 +201,7 @@ export function askIn(session: RemoteSession): SftpCall {
 export function answered(
   { verb, path, answer }: Request,
   { kind, fields }: SftpAnswer,
-): Fields | null {
+): PacketFields | null {
   const action = `Cannot ${verb} ${JSON.stringify(path)} on the host`;
   if (kind !== PACKET.status) {
     if (kind === answer) return fields;
@@ -215,7 +215,7 @@ export function answered(
 }
 
 /** Sends a request about a file that must exist. @throws {AgentError} `host` when it does not */
-export async function there(request: Request, ask: SftpCall): Promise<Fields> {
+export async function there(request: Request, ask: SftpCall): Promise<PacketFields> {
   const fields = await ask(request);
   if (fields !== null) return fields;
   const { verb, path } = request;

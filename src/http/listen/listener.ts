@@ -33,7 +33,7 @@ export interface Answering {
 }
 
 /** An open listener. */
-export interface Listener {
+export interface OpenListener {
   /** The TCP port; undefined for a socket. */
   readonly port: number | undefined;
   /** Uses another certificate for new connections; without effect without TLS. */

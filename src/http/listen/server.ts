@@ -12,8 +12,8 @@ import {
 import {
   type Answering,
   type ConnectionOrigin,
-  type Listener,
   type ListenPlace,
+  type OpenListener,
   placeText,
 } from "./listener.ts";
 import { errorResponse } from "../request/error_response.ts";
@@ -77,7 +77,7 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
     answer: (request, origin) => answer(app, request, origin),
     failed: (error) => failed(error, log),
   };
-  const listeners: Listener[] = [];
+  const listeners: OpenListener[] = [];
   const urls: string[] = [];
   const open = async (place: ListenPlace) => {
     const listener = await openWatchedListener(place, answering, { watch, relayed, log });

@@ -10,8 +10,8 @@ import {
   type Answering,
   BACKLOG,
   cannotListen,
-  type Listener,
   type ListenPlace,
+  type OpenListener,
   peerNetwork,
   within,
 } from "./listener.ts";
@@ -51,7 +51,7 @@ export async function openWatchedListener(
   place: ListenPlace,
   answering: Answering,
   { watch, relayed, log }: ListenerOptions,
-): Promise<Listener> {
+): Promise<OpenListener> {
   const plain = relayed ? serveRelayed : runtimeServe();
   const tls = place.kind === "tcp" ? place.tls : undefined;
   let latest = tls;

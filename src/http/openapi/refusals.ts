@@ -149,7 +149,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       defect: {
         error_code: "internal",
-        message: "Cannot answer the request: an internal error, told in the log",
+        message: "Cannot answer the request: an internal error, see the log",
       },
     },
   },

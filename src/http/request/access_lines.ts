@@ -1,19 +1,18 @@
-// Lines about requests, by caller. Each request has its own line as long as its caller has few; beyond that
-// they are counted, and one line stands for all of them. Without that, anybody who may call at all fills
-// the log.
+// Log lines about requests, by caller. Each request has its own line while its caller has few; beyond that
+// they are counted in one line. Otherwise any caller could fill the log.
 
 import type { Log } from "../../metrics/log.ts";
 
-/** Lines that one caller may have by themselves within a window. */
+/** Single lines of one caller within a window. */
 export const CALLER_LINES_MAX = 600;
 /** Milliseconds of a window. */
 const WINDOW_MS = 60_000;
-/** Callers that are counted apart; further ones are one. */
+/** Callers that are counted separately; all others count as one. */
 const CALLERS_MAX = 256;
-/** Statuses that are counted apart; there are few. */
+/** Statuses that are counted separately. */
 const STATUSES_MAX = 32;
 
-/** Who calls, as the line says it. */
+/** The caller as log lines name it. */
 export interface LineCaller {
   readonly who: string;
   readonly peer: string;
@@ -21,32 +20,32 @@ export interface LineCaller {
 
 const OTHERS: LineCaller = { who: "others", peer: "others" };
 
-/** Decides about lines. Each is counted where it does not stand by itself. */
+/** Decides which requests get their own line; others are counted. */
 export interface AccessLines {
-  /** Whether the line about this answer stands by itself. */
+  /** Whether this answer gets its own line. */
   answered(caller: LineCaller, status: number): boolean;
-  /** Whether the line that records this call does. */
+  /** Whether this audited call gets its own line. */
   audited(caller: LineCaller): boolean;
-  /** Writes the lines that stand for many. */
+  /** Writes the lines of counted requests. */
   flush(): void;
 }
 
 interface Window {
   readonly caller: LineCaller;
   readonly sinceMs: number;
-  /** That stood by themselves. */
+  /** Single lines so far. */
   lines: number;
   audited: number;
   readonly statuses: Map<number, number>;
 }
 
-/** @param nowMs a clock that never goes back */
+/** @param nowMs a monotonic clock */
 export function openAccessLines(
   log: Log,
   nowMs: () => number = () => performance.now(),
 ): AccessLines {
   const windows = openWindows(log, nowMs);
-  /** The window of a line that does not stand by itself. */
+  /** The window that counts a request; undefined for a single line. */
   const countingFor = (caller: LineCaller): Window | undefined => {
     const window = windows.of(caller);
     if (window.lines < CALLER_LINES_MAX) {
@@ -76,16 +75,16 @@ export function openAccessLines(
   };
 }
 
-/** The windows of callers; each ends with its line, if it has counted any. */
+/** The windows of callers; each ends with a line if it has counted any. */
 interface Windows {
   of(caller: LineCaller): Window;
-  /** Ends those that count in time, even if nobody calls any more. */
+  /** Ends counting windows in time, even without further calls. */
   endLater(): void;
   endAll(): void;
 }
 
 function openWindows(log: Log, nowMs: () => number): Windows {
-  /** In the order in which they began. */
+  /** Oldest first. */
   const windows = new Map<string, Window>();
   let ending: ReturnType<typeof setTimeout> | undefined;
   const end = (ageMs: number) => {
@@ -93,7 +92,7 @@ function openWindows(log: Log, nowMs: () => number): Windows {
       const passedMs = nowMs() - window.sinceMs;
       if (passedMs < ageMs) return;
       windows.delete(key);
-      if (isCounting(window)) tell(log, window, passedMs);
+      if (isCounting(window)) logWindow(log, window, passedMs);
     }
   };
   const endLater = () => {
@@ -123,8 +122,8 @@ function openWindows(log: Log, nowMs: () => number): Windows {
   return { of, endLater, endAll };
 }
 
-/** Writes the line that stands for many. */
-function tell(log: Log, { caller, statuses, audited }: Window, passedMs: number): void {
+/** Writes the line of a window. */
+function logWindow(log: Log, { caller, statuses, audited }: Window, passedMs: number): void {
   log.info("requests counted together", {
     ...caller,
     requests: [...statuses.values()].reduce((sum, count) => sum + count, 0),

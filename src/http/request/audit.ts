@@ -1,6 +1,6 @@
-// The record of who has changed what: one line for every call that is not a mere reading, refused or
-// not. It says who, what and how it ended, and never what was sent. In the log the lines of a caller with
-// many are counted together; the trail has each.
+// The record of who changed what: one line for every call that may change something, refused or not. It says
+// who, what and how it ended, never what was sent. The log counts the lines of busy callers; the trail has
+// each.
 
 import type { MiddlewareHandler } from "hono";
 import type { Now } from "../../domain/instant.ts";
@@ -12,7 +12,7 @@ import type { AuditTrail } from "./audit_file.ts";
 import { callerText, peerText } from "./caller.ts";
 
 const PATH_CHARS_MAX = 256;
-/** A caller chooses the method too. */
+/** The caller chooses the method. */
 const METHOD_CHARS_MAX = 32;
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 
@@ -24,7 +24,7 @@ export interface AuditDependencies {
   readonly trail?: AuditTrail | undefined;
 }
 
-/** Records calls. Comes before everything else: what is recorded is how a call ended in the end. */
+/** Records calls. Comes first, so that it records the final status. */
 export function audited({ log, lines, now, trail }: AuditDependencies): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     await next();

@@ -1,6 +1,6 @@
-// The audit trail as a file: JSON lines, appended, open to its owner only. An entry is in the file
-// before its call is answered; entries that come at the same time share one write. It is opened anew
-// when the configuration is read again, so that logadm and logrotate can move it away.
+// The audit trail as a file of JSON lines, readable for its owner only. An entry is in the file before its
+// call is answered; concurrent entries share one write. The file is reopened when the configuration is
+// reloaded, so that logadm and logrotate can move it.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { jsonLine, type Log } from "../../metrics/log.ts";
@@ -8,18 +8,18 @@ import { jsonLine, type Log } from "../../metrics/log.ts";
 const FILE_MODE = 0o600;
 const LINE_END = 0x0a;
 
-/** A trail whose file can be exchanged. */
+/** A trail whose file can be replaced. */
 interface AuditFile extends AuditTrail {
-  /** Goes on in this file, opened anew; null for none. @throws {AgentError} `invalid_argument` */
+  /** Continues in this file, reopened; null for none. @throws {AgentError} `invalid_argument` */
   reopen(path: string | null): Promise<void>;
-  /** Writes what is left, and closes the file. */
+  /** Writes pending entries, and closes the file. */
   close(): Promise<void>;
 }
 
-/** Who hears of entries that were not written. */
+/** Where entries that were not written are reported. */
 interface AuditFileOptions {
   readonly log: Log;
-  /** Told of how many. */
+  /** Called with their number. */
   readonly lost: (entries: number) => void;
 }
 
@@ -27,7 +27,7 @@ interface AuditFileOptions {
 export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
   let file: LineFile | undefined;
   let waiting: string[] = [];
-  /** The end of the line: writes and exchanges of the file follow one another. */
+  /** The last task: writes and replacements of the file run one after another. */
   let turn: Promise<unknown> = Promise.resolve();
   let writing: Promise<void> | undefined;
   const after = <T>(run: () => Promise<T>): Promise<T> => {
@@ -62,9 +62,9 @@ export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
   };
 }
 
-/** A file of lines. A line that was cut off, by a full disk or a crash, stays a line of its own. */
+/** A file of lines. A line that was cut off by a full disk or a crash stays a line of its own. */
 interface LineFile {
-  /** @returns how many of the lines are whole in the file, and why it is not all of them */
+  /** @returns how many lines are whole in the file, and why not all are */
   append(lines: readonly string[]): Promise<{ written: number; error?: unknown }>;
   close(): void;
 }
@@ -136,15 +136,12 @@ function absent(error: unknown): undefined {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
-// What is recorded of a call that changes something, and where to.
-
-/** One call, as it is recorded. */
+/** The record of one call. */
 export interface AuditEntry {
   readonly ts: string;
   readonly request_id: string;
   /**
-   * `socket`, `loopback`, `token:NAME`, `ticket:` and who made that ticket, or `refused` for somebody who
-   * was not let in.
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and its maker, or `refused` for a caller without access.
    */
   readonly who: string;
   /** The address of the caller, or `socket`. */
@@ -152,12 +149,12 @@ export interface AuditEntry {
   readonly method: string;
   readonly path: string;
   readonly status: number;
-  /** The job that the call has made. */
+  /** The job that the call made. */
   readonly job_uuid?: string;
 }
 
 /** Where entries are kept besides the log. */
 export interface AuditTrail {
-  /** Writes one entry; one that cannot be written is told in the log and does not fail the call. */
+  /** Writes one entry. A failure is logged and does not fail the call. */
   append(entry: AuditEntry): Promise<void>;
 }

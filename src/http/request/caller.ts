@@ -1,4 +1,4 @@
-// Callers and what tells them apart, as words for all who ask; access.ts finds out who one is.
+// Callers and their rights; access.ts identifies them.
 
 import { unreachable } from "../../domain/error.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
@@ -8,20 +8,20 @@ export type Caller =
   | { readonly kind: "socket" }
   | { readonly kind: "loopback" }
   | { readonly kind: "token"; readonly name: string; readonly scope: TokenScope }
-  /** With a ticket for one console, which that caller has asked for. */
+  /** With a ticket for one console, requested by that caller. */
   | { readonly kind: "ticket"; readonly maker: Caller };
 
-/** What tells callers apart. */
+/** The rules of access. */
 export interface Access {
   /** Whether a caller from there must show a token. */
   wantsToken(remote: Deno.Addr | undefined): boolean;
-  /** The tokens that are good now. */
+  /** The tokens that are valid now. */
   tokens(): Promise<readonly Token[]>;
-  /** A clock that never goes back, milliseconds. */
+  /** A monotonic clock, milliseconds. */
   nowMs(): number;
 }
 
-/** Everybody who gets through is an administrator, and no token is any good. */
+/** Every caller is an administrator, and no token is valid. */
 export const OPEN_ACCESS: Access = {
   wantsToken: () => false,
   tokens: () => Promise.resolve([]),
@@ -29,8 +29,8 @@ export const OPEN_ACCESS: Access = {
 };
 
 /**
- * Whether a caller who was let in would be let in again: its token, or that of a ticket's maker, was
- * neither revoked nor made less since then.
+ * Whether a caller still has access: its token, or that of a ticket's maker, was neither revoked nor reduced
+ * since.
  */
 export async function isStillGood(caller: Caller, access: Access): Promise<boolean> {
   switch (caller.kind) {
@@ -47,7 +47,7 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
   }
 }
 
-/** Whether a caller may see secrets; who may only look sees them masked. */
+/** Whether a caller may see secrets; others see them masked. */
 export function seesSecrets(caller: Caller | undefined): boolean {
   switch (caller?.kind) {
     case undefined:
@@ -63,13 +63,13 @@ export function seesSecrets(caller: Caller | undefined): boolean {
   }
 }
 
-/** Where a request came from, without the port, which says nothing. */
+/** Where a request came from, without the port. */
 export function peerText(remote: Deno.Addr | undefined): string {
   if (remote === undefined) return "unknown";
   return "hostname" in remote ? remote.hostname : "socket";
 }
 
-/** A caller in one word for records: `socket`, `loopback`, `token:NAME`, `ticket:` and its maker. */
+/** A caller in records: `socket`, `loopback`, `token:NAME`, `ticket:` and its maker. */
 export function callerText(caller: Caller | undefined): string {
   switch (caller?.kind) {
     case undefined:

@@ -1,6 +1,6 @@
-// The points in which node-workflow, the software that document 2 was distilled from, differs from
-// the document, as one table. Programs written against that software need its column; everybody
-// else gets the document's. The words of `execution` are chosen in domain/job_wire.ts by the same name.
+// The differences between node-workflow, the software behind document 2, and that document, as one table.
+// Programs written for that software need its column; all others get the document's. The words of
+// `execution` are chosen in domain/job/wire.ts by the same name.
 
 import { DOCUMENT_RESUME, type ResumeRules } from "../../domain/job/request.ts";
 import type { Wording } from "../../domain/job/wire.ts";
@@ -9,7 +9,7 @@ import type { Wording } from "../../domain/job/wire.ts";
 export interface Conventions {
   /** Status of a successful PUT of a workflow. */
   readonly putStatus: 200 | 201;
-  /** Whether `Location` is given after a PUT too. */
+  /** Whether a PUT is answered with `Location` too. */
   readonly putLocation: boolean;
   /** Whether the uuid in the body of POST /workflows becomes the workflow's. */
   readonly clientUuid: boolean;
@@ -20,7 +20,7 @@ export interface Conventions {
   readonly resume: ResumeRules;
   /** Whether a task's `retry` counts its first execution too. */
   readonly retryCountsFirst: boolean;
-  /** Whether `request-id` of an answer is the uuid of the resource that was made or read. */
+  /** Whether `request-id` of an answer is the uuid of the resource. */
   readonly namesAnswers: boolean;
 }
 

@@ -1,16 +1,15 @@
-// How many requests are answered at the same time. More would only wait in memory; they are told to
-// come back instead. Callers whose bodies come slowly hold their places for long, so those with a body
-// never get the last ones: whoever only asks is answered.
+// Limits how many requests are answered at once. More would only wait in memory, so they get a 503. Requests
+// with slow bodies take long, so those with a body never get the last places, and reading stays possible.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** One place of so many is for requests without a body; with fewer places there is none. */
+/** One place of so many is reserved for requests without a body. */
 const BODILESS_SHARE = 8;
 const BODILESS = ["GET", "HEAD"];
 
-/** Refuses a request while as many as the limit are under way. */
+/** Refuses requests beyond the limit. */
 export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
   let underWay = 0;
   return async (c, next) => {

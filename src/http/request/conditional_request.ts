@@ -1,9 +1,8 @@
-// What a caller has already, and in which encoding it wants the rest: the two questions that reading
-// a document asks of the headers of a request.
+// Conditional requests and encodings: what a caller has already, and the encoding it prefers.
 
 import { type Encoding, ENCODINGS, type ServedDocument } from "./served_document.ts";
 
-/** RFC 9110 section 5.6.7: the form that is sent, and two that old clients send. */
+/** RFC 9110 section 5.6.7: the current form, and two obsolete ones. */
 const HTTP_DATES = [
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/,
   /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d\d-[A-Z][a-z]{2}-\d\d \d\d:\d\d:\d\d GMT$/,
@@ -14,17 +13,16 @@ const ASCTIME = HTTP_DATES[2];
 const ENTITY_TAG = /[\t ,]*(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")[\t ]*(?:,|$)/y;
 /** A weight from 0 to 1 with at most three decimals. */
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
-/** What identity weighs where nothing is said of it: it is admitted, and the last choice. */
+/** The weight of identity by default: admitted, and the last choice. */
 const LEAST_WEIGHT = 0.0001;
 
-/** What the header of a request says of the document that it asks for; null of what was not sent. */
+/** The headers that select an answer; null for one that was not sent. */
 export interface DocumentConditions {
   readonly noneMatch: string | null;
   readonly modifiedSince: string | null;
   readonly acceptEncoding: string | null;
 }
 
-/** Reads it from a header. */
 export function documentConditions(headers: Headers): DocumentConditions {
   return {
     noneMatch: headers.get("if-none-match"),
@@ -34,40 +32,40 @@ export function documentConditions(headers: Headers): DocumentConditions {
 }
 
 /**
- * The answer to a request for a document: what was asked for, or a 304.
- * @returns undefined when the answer has to be made first, see {@linkcode answerDocument}
+ * The answer to a request for a document: the document, or a 304.
+ * @returns undefined when the answer has to be made first; see {@linkcode answerDocument}
  */
 export function heldAnswer(
-  wish: DocumentConditions,
+  conditions: DocumentConditions,
   document: ServedDocument,
 ): Response | undefined {
-  const matched = matchedEncoding(wish, document);
+  const matched = matchedEncoding(conditions, document);
   if (matched !== undefined) return document.notModified(matched);
-  return document.held(preferredEncoding(wish.acceptEncoding, document.small));
+  return document.held(preferredEncoding(conditions.acceptEncoding, document.small));
 }
 
-/** The answer to a request for a document: what was asked for, or a 304. */
+/** The answer to a request for a document: the document, or a 304. */
 export async function answerDocument(
   headers: Headers,
   document: ServedDocument,
 ): Promise<Response> {
-  const wish = documentConditions(headers);
-  const matched = matchedEncoding(wish, document);
+  const conditions = documentConditions(headers);
+  const matched = matchedEncoding(conditions, document);
   if (matched !== undefined) return document.notModified(matched);
-  return await document.response(preferredEncoding(wish.acceptEncoding, document.small));
+  return await document.response(preferredEncoding(conditions.acceptEncoding, document.small));
 }
 
 /**
- * The encoding in which a caller has the document already. `If-None-Match` decides where it is sent,
- * as it must; entity tags are compared weakly, as RFC 9110 section 13.1.2 has it for reading. The tag
- * of any encoding counts: they are of the same document, and the caller has it.
+ * The encoding in which a caller has the document already. `If-None-Match` takes precedence; entity tags are
+ * compared weakly (RFC 9110 section 13.1.2). The tag of any encoding matches, since the caller then has the
+ * document.
  */
 export function matchedEncoding(
   { noneMatch, modifiedSince, acceptEncoding }: DocumentConditions,
   { etags, lastModifiedMs, small }: ServedDocument,
 ): Encoding | undefined {
   if (noneMatch !== null) {
-    // Nearly every caller sends the one tag that it was given.
+    // Nearly every caller sends the one tag that it got.
     const only = ENCODINGS.find((encoding) => etags[encoding] === noneMatch);
     if (only !== undefined) return only;
     if (noneMatch.trim() === "*") return preferredEncoding(acceptEncoding, small);
@@ -81,7 +79,7 @@ export function matchedEncoding(
   return preferredEncoding(acceptEncoding, small);
 }
 
-/** The tags of a list with their quotes and without `W/`; of a list that is none, those before. */
+/** The tags of a list with their quotes, without `W/`, up to the first malformed one. */
 function entityTags(list: string): readonly string[] {
   const tags: string[] = [];
   ENTITY_TAG.lastIndex = 0;
@@ -91,17 +89,17 @@ function entityTags(list: string): readonly string[] {
   return tags;
 }
 
-/** Milliseconds since 1970, or NaN for what is no date of HTTP. */
+/** Milliseconds since 1970; NaN for anything but an HTTP date. */
 function httpDateMs(text: string): number {
   if (!HTTP_DATES.some((form) => form.test(text))) return Number.NaN;
-  // The old form without a zone is one of UTC too.
+  // The form without a zone is UTC too.
   return Date.parse(ASCTIME.test(text) ? `${text} GMT` : text);
 }
 
 /**
- * The encoding that `Accept-Encoding` weighs most; of equal ones the smaller. Where none that is here
- * is admitted, the document goes as it is: no answer at all would help nobody.
- * @param header null where it was not sent, which admits all: nothing is compressed then
+ * The encoding with the highest weight in `Accept-Encoding`; of equal ones the smallest. Where none is
+ * admitted, the document is sent uncompressed: a refusal would help nobody.
+ * @param header null when not sent; nothing is compressed then
  * @param small whether to compress only where identity is refused
  * @see RFC 9110, section 12.5.3
  */

@@ -1,44 +1,43 @@
-// Documents of the index in memory, ready to be sent. Reading the store and compressing for every
-// request would cost most of the rate. The memory is bounded. After a sync every document is compared
-// with the store once, at the next request for it: one that the sync left alone keeps its compressed
-// copies, so that each version is compressed once.
+// Index documents in memory, ready to be sent. Reading the store and compressing for every request would cost
+// most of the throughput. The memory is bounded. After a sync, the next request for a document compares it
+// with the store once; an unchanged one keeps its compressed copies, so each version is compressed once.
 
 import type { IndexDocument, IndexStore } from "../../store/store.ts";
 import { serve, type ServedDocument } from "./served_document.ts";
 
 /** Bytes of documents kept in memory, compressed copies included. */
 const CACHED_BYTES_MAX = 64 * 1024 * 1024;
-/** A tree that was not compared with its upstream for so long says its age in every answer. */
+/** A tree not compared with its upstream for so long reports its age in every answer. */
 export const STALE_MS = 24 * 3600 * 1000;
 
 /** How fresh the tree is. */
 export interface Freshness {
-  /** When the tree was last compared with its upstream, milliseconds since 1970; undefined: never. */
+  /** When the tree was last compared with its upstream, milliseconds since 1970; undefined for never. */
   readonly atMs: number | undefined;
-  /** From when on answers tell the age: at once when the latest attempt to compare failed. */
-  readonly tellFromMs: number;
+  /** From when on answers report the age: at once after a failed sync. */
+  readonly reportFromMs: number;
 }
 
 /** The documents of the tree, ready to be served. */
 export interface DocumentCache {
   get(path: string): Promise<ServedDocument | undefined>;
-  /** What `get` would answer, when it is in memory and no sync was recorded since. */
+  /** Like `get`, when the answer is in memory and no sync was recorded since. */
   held(path: string): ServedDocument | undefined;
   freshness(): Promise<Freshness>;
-  /** What `freshness` would answer, when it is in memory and no sync was recorded since. */
+  /** Like `freshness`, when the answer is in memory and no sync was recorded since. */
   heldFreshness(): Freshness | undefined;
 }
 
 interface CachedDocument {
   readonly document: ServedDocument;
-  /** What it was made of, without the body. */
+  /** Identifies the stored version. */
   readonly version: string;
   /** The generation at which it was last compared with the store. */
   seen: number;
 }
 
 /**
- * @param generation grows with every sync that is recorded
+ * @param generation grows with every recorded sync
  * @param bytesMax bytes of memory, compressed copies included
  */
 export function openDocumentCache(
@@ -66,7 +65,7 @@ export function openDocumentCache(
       if (entry === undefined || entry.version !== versionOf(stored)) {
         return memory.keep(path, stored, present);
       }
-      // What was read before a sync says nothing of what is there after it.
+      // What was read before a sync says nothing about the tree after it.
       if (present === generation()) entry.seen = present;
       return entry.document;
     },
@@ -74,7 +73,7 @@ export function openDocumentCache(
   };
 }
 
-/** The entries by path; the most recently asked stand last. */
+/** The entries by path, least recently used first. */
 function openMemory(bytesMax: number) {
   const entries = new Map<string, CachedDocument>();
   let bytes = 0;
@@ -84,7 +83,7 @@ function openMemory(bytesMax: number) {
     entries.delete(path);
     bytes -= entry.document.bytes;
   };
-  /** The first to go is the one not asked for longest. */
+  /** Drops the least recently used documents. */
   const shrink = () => {
     for (const oldest of entries.keys()) {
       if (bytes <= bytesMax) break;
@@ -145,7 +144,7 @@ function openFreshness(
   };
 }
 
-/** What an answer shows of a document; no other version has the same. */
+/** What an answer shows of a document; unique to its version. */
 function versionOf({ sha256, last_modified, fetched_at }: IndexDocument): string {
   return `${sha256} ${last_modified ?? fetched_at}`;
 }
@@ -155,27 +154,32 @@ async function readFreshness(
   knownMs: number | undefined,
 ): Promise<Freshness> {
   const latest = await index.lastSync();
-  if (latest === undefined) return { atMs: undefined, tellFromMs: Number.POSITIVE_INFINITY };
+  if (latest === undefined) return { atMs: undefined, reportFromMs: Number.POSITIVE_INFINITY };
   if (latest.outcome !== "failed") {
     const atMs = Date.parse(latest.compared_at ?? latest.finished_at);
-    return { atMs, tellFromMs: atMs + STALE_MS };
+    return { atMs, reportFromMs: atMs + STALE_MS };
   }
-  const told = latest.compared_at;
-  const atMs = told === undefined ? knownMs ?? await newestFetchMs(index) : Date.parse(told);
-  return { atMs, tellFromMs: atMs ?? Number.POSITIVE_INFINITY };
+  const { compared_at } = latest;
+  const atMs = compared_at === undefined
+    ? knownMs ?? await newestFetchMs(index)
+    : Date.parse(compared_at);
+  return { atMs, reportFromMs: atMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** Reports of earlier versions do not say when: the newest document tells the earliest it can be. */
+/** Syncs of earlier versions have no time: the newest document gives the earliest possible one. */
 async function newestFetchMs(index: IndexStore): Promise<number | undefined> {
   const newest = (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
   return newest === undefined ? undefined : Date.parse(newest);
 }
 
 /**
- * Seconds since the tree was last compared, when they are to be told.
+ * Seconds since the tree was last compared, when the age is to be reported.
  * @param nowMs milliseconds since 1970
  */
-export function toldAgeSeconds({ atMs, tellFromMs }: Freshness, nowMs: number): number | undefined {
-  if (atMs === undefined || nowMs < tellFromMs) return undefined;
+export function reportedAgeSeconds(
+  { atMs, reportFromMs }: Freshness,
+  nowMs: number,
+): number | undefined {
+  if (atMs === undefined || nowMs < reportFromMs) return undefined;
   return Math.max(0, Math.floor((nowMs - atMs) / 1000));
 }

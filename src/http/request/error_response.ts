@@ -1,29 +1,29 @@
-// Errors as responses. `code` has the words that restify gave its errors, which clients of document 2's
-// software know; `error_code` has our own. Document 1's Error is `message`, `request_id` and
-// `error_code`, so that one shape serves every route.
+// Errors as responses. `code` has restify's names, which clients of document 2's software know; `error_code`
+// has the agent's. Document 1's Error is `message`, `request_id` and `error_code`, so one shape serves every
+// route.
 
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 
-/** How a caller that must show a token is told so. */
+/** The challenge for a caller that must show a token. */
 const CHALLENGE = 'Bearer realm="zonewright"';
-/** Seconds after which a refused caller may try again, when the error names none. */
+/** Seconds after which a refused caller may try again, by default. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** What an answer says of an error, in an error of its own or as a part of it. */
+/** The words for an error, as a whole answer or a part of one. */
 export interface ErrorWords {
-  /** A word for the status. */
+  /** restify's name of the status. */
   readonly code: string;
   /** For people. */
   readonly message: string;
 }
 
-/** The words for anything that was thrown; those of a defect are never shown. */
+/** The words for anything thrown; those of a defect are not shown. */
 export function errorWords(error: unknown): ErrorWords & JsonObject {
   const known = knownOf(error);
   return {
     code: ERROR_CODES[known?.code ?? "internal"].word,
-    message: known?.message ?? "Cannot answer the request: an internal error, told in the log",
+    message: known?.message ?? "Cannot answer the request: an internal error, see the log",
   };
 }
 
@@ -32,8 +32,8 @@ function knownOf(error: unknown): AgentError | undefined {
 }
 
 /**
- * The response to anything that was thrown. What is no AgentError is a defect: its text may hold
- * paths or SQL and is never shown, only logged by request_id.ts.
+ * The response to anything thrown. Anything but an AgentError is a defect: its text may contain paths or SQL,
+ * and is only logged, by request_id.ts.
  */
 export function errorResponse(error: unknown, request_id: string): Response {
   const known = knownOf(error);

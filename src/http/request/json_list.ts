@@ -1,4 +1,4 @@
-// Lists as JSON arrays of stored texts: a page is read when the caller has taken the one before it.
+// Lists as JSON arrays of stored texts: a page is read once the caller has taken the previous one.
 
 import type { Context } from "hono";
 import type { TextPage } from "../../store/stored_text.ts";
@@ -12,10 +12,10 @@ import {
   type Shown,
 } from "./text_answer.ts";
 
-/** Entries that are looked at for the first page, and for any; a page has as many as fit a piece. */
+/** Entries read for the first page, and for any; a page has as many as fit a piece. */
 const PAGE_FIRST = 64;
 const PAGE_MAX = 512;
-/** A page looks at more entries than the last one had, by this factor. */
+/** By this factor a page reads more entries than the last one had. */
 const PAGE_GROWTH = 1.25;
 
 /** A part of a list. */
@@ -30,8 +30,8 @@ export interface ListOptions extends Omit<AnswerOptions, "bytes"> {
 }
 
 /**
- * Answers a list. Headers that are set before are kept; HEAD reads the first page only.
- * @throws what the reading of the first page throws; a later failure breaks the connection
+ * Answers with a list. Headers set before are kept; HEAD reads the first page only.
+ * @throws errors of the first page; a later error breaks the connection
  */
 export function listResponse(
   c: Context<HttpEnv>,
@@ -46,7 +46,7 @@ const OPEN = encoder.encode("[");
 const COMMA = encoder.encode(",");
 const CLOSE = encoder.encode("]");
 
-/** Pieces end with pages, so that a page is sent before the next one is read. */
+/** Pieces end with pages, so a page is sent before the next one is read. */
 async function* listPieces(
   next: NextPage,
   shown: Shown,
@@ -56,7 +56,7 @@ async function* listPieces(
   for (;;) {
     const page = await next(size);
     size = Math.min(Math.max(Math.ceil(page.entries * PAGE_GROWTH), PAGE_FIRST), PAGE_MAX);
-    // What was found may have been removed before it was read.
+    // An entry may have been removed since the page was found.
     if (page.texts.length === 0 && !page.last) continue;
     try {
       for await (const { bytes, last } of piecesOf(pageBytes(page, begun, shown))) {

@@ -1,6 +1,5 @@
-// Every request has an id: the caller's, or one that is made. It is in each response, in each error
-// body, and in the one log line that is written when the request has been answered, unless its caller has so
-// many of them that they are counted together.
+// Every request has an id: the caller's, or a new one. It is in each response, each error body, and the log
+// line of the answered request, unless that is only counted.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -17,7 +16,7 @@ const PATH_CHARS_MAX = 256;
 const METHOD_CHARS_MAX = 32;
 const SWITCHING = 101;
 
-/** A caller's id without what could forge a header or a log line; undefined when nothing is left. */
+/** A caller's id without characters that could forge a header or a log line; undefined when empty. */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
   const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
   return clean === "" ? undefined : clean;
@@ -28,8 +27,8 @@ function sentRequestId(c: Context<HttpEnv>): string | undefined {
 }
 
 /**
- * Names a resource that was made or read in the header `request-id`, where clients of node-workflow
- * look for its uuid unless they sent an id themselves.
+ * Names the resource in the header `request-id`, where clients of node-workflow expect its uuid unless they
+ * sent an id.
  */
 export function nameAnswer(
   c: Context<HttpEnv>,
@@ -39,7 +38,7 @@ export function nameAnswer(
   if (CONVENTIONS[wording].namesAnswers) c.header("request-id", sentRequestId(c) ?? uuid);
 }
 
-/** Gives the request its id and logs how it was answered. Comes before all that judges it. */
+/** Gives the request its id and logs its answer. Comes before all that may refuse it. */
 export function identified(
   log: Log,
   lines: AccessLines,
@@ -50,16 +49,16 @@ export function identified(
     c.set("request_id", request_id);
     const startMs = performance.now();
     await next();
-    // Who is not known gets one answer for a connection beyond this host: see connection_watch.ts,
-    // callers that ask for much and read nothing.
+    // An unknown remote caller gets one answer per connection: see connection_watch.ts about callers that
+    // read nothing.
     if (c.env?.secure === true && c.get("caller") === undefined) {
       c.res.headers.set("connection", "close");
     }
-    // The answer that makes a WebSocket is Deno's own and cannot be changed.
+    // Deno's answer to a WebSocket cannot be changed.
     if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
-    if (c.req.method === "HEAD") await tellLength(c.res);
+    if (c.req.method === "HEAD") await setLength(c.res);
     c.res.headers.set("x-request-id", request_id);
-    // A browser must neither guess another type than JSON nor show a response inside another page.
+    // A browser must not guess another type than JSON.
     c.res.headers.set("x-content-type-options", "nosniff");
     logAnswer(log, lines, c, performance.now() - startMs);
   };
@@ -69,7 +68,7 @@ function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number
   const { method } = c.req;
   const read = c.error === undefined && (method === "GET" || method === "HEAD");
   const caller = { who: callerText(c.get("caller")), peer: peerText(c.env?.remote) };
-  // A defect is never one of many.
+  // A defect always gets its own line.
   if (!read && c.res.status !== 500 && !lines.answered(caller, c.res.status)) return;
   const fields = {
     request_id: c.get("request_id"),
@@ -84,30 +83,30 @@ function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number
   else log.info("request refused", { ...fields, reason: c.error.message });
 }
 
-/** What the log shows of a failure: a defect with its stack, a known failure with its causes. */
+/** What the log shows of an error: its cause, and the stack of a defect. */
 function causes(error: Error): Record<string, unknown> {
   const cause = error.cause === undefined ? {} : { cause: messageOf(error.cause) };
   const known = error instanceof AgentError && error.code !== "internal";
   return { error: error.message, ...cause, ...(known ? {} : { stack: error.stack }) };
 }
 
-// HEAD is answered as GET is, without the body. Hono runs the handler of GET and drops its body; the
-// length of that body is told here before it is lost, and server.ts keeps Deno from telling another.
+// HEAD is answered like GET without the body. Hono runs the handler of GET and drops its body; its length is
+// set here before, and server.ts keeps Deno from setting another.
 
 const LENGTH = "content-length";
 /** Statuses whose answers have no body to GET either. */
 const BODILESS = [204, 304];
 
-/** Tells the length of the body that HEAD leaves out; of a list that is not whole, nobody knows it. */
-async function tellLength(answer: Response): Promise<void> {
+/** Sets the length of the body that HEAD leaves out; that of a partial list is unknown. */
+async function setLength(answer: Response): Promise<void> {
   if (answer.body === null || answer.headers.has(LENGTH)) return;
   const { byteLength } = await answer.arrayBuffer();
   answer.headers.set(LENGTH, String(byteLength));
 }
 
 /**
- * An answer to HEAD as it may be given to Deno, which would add `content-length: 0` to one that has
- * no body: wrong where GET has one.
+ * An answer to HEAD for Deno, which would add `content-length: 0` to one without a body: wrong where GET has
+ * one.
  */
 export function headAnswer(response: Response): Response {
   if (response.headers.has(LENGTH) || BODILESS.includes(response.status)) return response;

@@ -1,10 +1,9 @@
-// What a request holds of the memory for documents: reserved by who reads and parses, given back when
-// the request has its answer.
+// The memory for documents that a request has reserved, released after its answer.
 
 import type { MiddlewareHandler } from "hono";
 import type { Account, MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 
-/** A context in which a request's memory is known. */
+/** A context with the memory of its request. */
 export interface MemoryEnv {
   Variables: { memory: RequestMemory };
 }
@@ -27,7 +26,7 @@ export class RequestMemory {
     return held;
   }
 
-  /** Whether something of the request is so large that it had to reserve memory of an account. */
+  /** Whether the request had to reserve memory of an account. */
   holds(account: Account): boolean {
     return this.#accounts.has(account);
   }
@@ -37,7 +36,7 @@ export class RequestMemory {
   }
 }
 
-/** Gives each request its memory, and takes it back. */
+/** Opens the memory of each request, and releases it. */
 export function remembering(budget: MemoryBudget): MiddlewareHandler<MemoryEnv> {
   return async (c, next) => {
     const memory = new RequestMemory(budget);

@@ -1,18 +1,17 @@
-// One document as finished answers: one for each encoding, and one 304 for each entity tag. They are
-// made at the first wish for them and kept; a request is given a clone, which shares the bytes.
+// One document as finished answers: one for each encoding, and one 304 for each entity tag. They are made on
+// the first request and kept; each request gets a clone, which shares the bytes.
 
 import type { IndexDocument } from "../../store/store.ts";
 
-/** Below so many bytes compression gains nothing. */
+/** Compressing fewer bytes gains nothing. */
 const COMPRESSED_BYTES_MIN = 1024;
 /** Of 0 to 11: above it, brotli takes several times as long to save another tenth. */
 const BROTLI_QUALITY = 9;
-/** Bytes that an answer costs besides its body. */
+/** Memory of an answer besides its body, bytes. */
 const ANSWER_BYTES = 1024;
 
 /** The encodings in which a document can be served, the smallest first. */
 export const ENCODINGS = ["br", "gzip", "identity"] as const;
-/** One of the encodings. */
 export type Encoding = typeof ENCODINGS[number];
 
 /** A document ready to be served. */
@@ -21,21 +20,21 @@ export interface ServedDocument {
   readonly etags: Readonly<Record<Encoding, string>>;
   /** Milliseconds since 1970, whole seconds. */
   readonly lastModifiedMs: number;
-  /** Whether it is so small that it is compressed only for those who refuse it as it is. */
+  /** Whether it is compressed only for callers who refuse identity. */
   readonly small: boolean;
   /** Bytes of memory that it takes now, compressed copies included. */
   readonly bytes: number;
-  /** An answer of one's own, to be sent once; the first one in an encoding takes a while. */
+  /** A new answer to send; the first one in an encoding takes a while. */
   response(encoding: Encoding): Promise<Response>;
-  /** The same when it is there already. */
+  /** The same, when it is made already. */
   held(encoding: Encoding): Response | undefined;
-  /** A 304 of one's own for one of the entity tags. */
+  /** A new 304 for one of the entity tags. */
   notModified(encoding: Encoding): Response;
 }
 
 /**
- * Makes a document ready; nothing is compressed before it is asked for.
- * @param grown told when it takes more memory than before, bytes
+ * Makes a document ready; it is compressed on the first request.
+ * @param grown called with further bytes of memory
  */
 export function serve(
   document: IndexDocument,
@@ -61,7 +60,7 @@ export function serve(
       bytes += content.byteLength + ANSWER_BYTES;
       grown(content.byteLength + ANSWER_BYTES);
     }
-    // Documents of the store never lie in shared memory.
+    // Documents of the store are never in shared memory.
     const answer = new Response(content as Uint8Array<ArrayBuffer>, { headers });
     answers.set(encoding, answer);
     return answer;
@@ -77,7 +76,7 @@ export function serve(
     async response(encoding) {
       const held = answers.get(encoding);
       if (held !== undefined) return held.clone();
-      // Those who ask meanwhile wait for the same copy.
+      // Concurrent requests wait for the same copy.
       const made = pending.get(encoding) ??
         make(encoding).finally(() => pending.delete(encoding));
       pending.set(encoding, made);
@@ -96,8 +95,8 @@ export function serve(
 }
 
 /**
- * Headers that a 200 and a 304 share. `no-cache` lets caches keep a document and makes them ask
- * whether it still holds; `no-transform` keeps the server from compressing it once more.
+ * Headers of a 200 and a 304. `no-cache` lets caches keep a document but revalidate it; `no-transform` keeps
+ * the server from compressing it again.
  */
 function validators(etag: string, lastModifiedMs: number): Headers {
   return new Headers({
@@ -115,7 +114,7 @@ async function compress(body: Uint8Array, encoding: "gzip" | "br"): Promise<Uint
   return await new Response(part.stream().pipeThrough(new CompressionStream("gzip"))).bytes();
 }
 
-/** In a thread beside the event loop. */
+/** Off the event loop. */
 async function brotli(body: Uint8Array): Promise<Uint8Array> {
   const { brotliCompress, constants } = await import("node:zlib");
   const params = {

@@ -1,9 +1,8 @@
-// Answers that are JSON texts of the store, written piece by piece: a piece is read when the caller has
-// taken the one before it, so that an answer of any length needs the memory of one piece. What fits
-// into the first piece is answered as one.
+// Sends JSON texts of the store piece by piece: a piece is read once the caller has taken the previous one, so
+// an answer of any length needs the memory of one piece. A short answer is one piece.
 //
-// A request whose answer is still being read stays counted among those under way. It ends with the
-// answer, by the caller going away, by a failure, or when the caller takes nothing for too long.
+// A request counts as active until its answer is read. It ends with the answer, when the caller goes away, by
+// an error, or when the caller takes nothing for too long.
 
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
@@ -15,39 +14,39 @@ import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/json_masking.ts";
 import { seesSecrets } from "./caller.ts";
 
-/** Bytes of a text that waits for no memory: as many requests as may be under way hold 16 MiB of such. */
+/** Bytes of a text that reserves no memory: all concurrent requests together hold 16 MiB of such. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
-/** Bytes from which a piece is sent; smaller ones are sent together. */
+/** Bytes of a piece; smaller ones are sent together. */
 const PIECE_BYTES = PART_BYTES / 2;
 /** Milliseconds in which a caller has to take a piece. */
 const STALL_MS = 30_000;
 
 /** How an answer is written. */
 export interface AnswerOptions {
-  /** Told when an answer breaks off after it has begun. */
+  /** Reports an answer that breaks off. */
   readonly log: Log;
   readonly budget: MemoryBudget;
   /** Milliseconds in which a caller has to take a piece. */
   readonly stallMs?: number;
   readonly status?: ContentfulStatusCode;
-  /** Bytes of the whole answer, where they are known. */
+  /** Bytes of the whole answer, if known. */
   readonly bytes?: number;
-  /** Whether the answer is so small that it is answered however many large ones are under way. */
+  /** Whether the answer is so small that it waits for no memory. */
   readonly small?: boolean;
 }
 
-/** Turns a text into the bytes that a caller is sent. */
+/** Turns a text into the bytes for a caller. */
 export type Shown = (text: StoredText) => AsyncGenerator<Uint8Array, void>;
 
-/** Some bytes of an answer, and whether nothing comes after them. */
+/** Some bytes of an answer. */
 export interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly last: boolean;
 }
 
 /**
- * Answers what pieces there are. Headers that are set before are kept; HEAD reads the first piece only.
- * @throws what the reading of the first piece throws; a later failure breaks the connection
+ * Answers with pieces. Headers set before are kept; HEAD reads the first piece only.
+ * @throws errors of the first piece; a later error breaks the connection
  */
 export async function answerPieces(
   c: Context<HttpEnv>,
@@ -55,7 +54,7 @@ export async function answerPieces(
   options: AnswerOptions,
 ): Promise<Response> {
   const { log, budget, stallMs = STALL_MS, status = 200, bytes, small = false } = options;
-  // Beside the piece that waits for the caller, one is being made.
+  // One piece waits for the caller while the next is made.
   const held = small ? undefined : await budget.reserve("answers", 2 * PART_BYTES, "answer");
   try {
     const { value: first } = await pieces.next();
@@ -67,12 +66,12 @@ export async function answerPieces(
       held?.release();
       return first.last ? c.body(first.bytes, status) : c.body(null, status);
     }
-    // What is large is sent as it is: packing it would cost more than it is worth on a host.
+    // Large answers are not compressed: on a host that costs more than it saves.
     c.header("cache-control", "no-transform");
     const broken = breakOff(c.get("request_id"), log);
     const ended = endOf(c.get("keep")(), held);
     const source = new PieceSource(first, pieces, { ended, broken, stallMs });
-    // Nothing is read ahead of the caller.
+    // No reading ahead of the caller.
     return c.body(new ReadableStream(source, { highWaterMark: 0 }), status);
   } catch (error) {
     held?.release();
@@ -81,7 +80,7 @@ export async function answerPieces(
   }
 }
 
-/** Answers one text, as far as the caller may see it. Its parts are closed, refused or not. */
+/** Answers with one text, as the caller may see it. Its parts are closed in any case. */
 export async function answerText(
   c: Context<HttpEnv>,
   text: StoredText,
@@ -92,13 +91,13 @@ export async function answerText(
   try {
     return await answerPieces(c, piecesOf(options.shown(text)), { ...options, ...length, small });
   } catch (error) {
-    // Pieces that nobody has asked for close nothing.
+    // A generator that was never started closes nothing.
     closeText(text);
     throw error;
   }
 }
 
-/** The bytes of a text, whose parts are closed behind them, also when nobody takes them all. */
+/** The bytes of a text. Its parts are closed, even if not all are read. */
 export async function* textBytes(text: StoredText): AsyncGenerator<Uint8Array, void> {
   try {
     for (const part of text.parts) {
@@ -149,7 +148,7 @@ export function joined(parts: readonly Uint8Array[], size: number): Uint8Array<A
   return whole;
 }
 
-/** Makes the error that breaks the caller's connection, and tells of it: not every Deno does. */
+/** Makes the error that breaks the caller's connection, and logs it: not every Deno does. */
 function breakOff(request_id: string, log: Log): SourceOptions["broken"] {
   return (reason, cause) => {
     const message = `Cannot finish the answer to request ${request_id}: ${reason}`;
@@ -169,12 +168,12 @@ function endOf(release: () => void, held: Reservation | undefined): () => void {
 interface SourceOptions {
   /** Called once when nothing more is read. */
   readonly ended: () => void;
-  /** Makes the error that the caller's connection is broken with. */
+  /** Makes the error that breaks the caller's connection. */
   readonly broken: (reason: string, cause?: unknown) => AgentError;
   readonly stallMs: number;
 }
 
-/** The bytes of an answer of which the first piece was read already. */
+/** The bytes of an answer whose first piece was read already. */
 class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   readonly #pieces: AsyncGenerator<Piece, void>;
   readonly #options: SourceOptions;
@@ -208,7 +207,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
       } else this.#expectPull(controller);
     } catch (error) {
       this.#end();
-      // Rejecting breaks the connection: what was sent must not look like a whole answer.
+      // Rejecting breaks the connection, so that a partial answer does not look whole.
       throw this.#options.broken(messageOf(error), error);
     }
   }
@@ -230,25 +229,25 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
     if (this.#over) return;
     this.#over = true;
     this.#options.ended();
-    // Closes what was being read; nobody waits for it, and it throws nothing.
+    // Closes what was being read.
     this.#pieces.return().catch(() => {});
   }
 }
 
-// Turns of the event loop for the pieces of large answers. Connections that have room for pieces ask for them
-// all at once; in the same turn, a hundred of them would keep everybody else waiting for many seconds.
+// Turns of the event loop for the pieces of large answers. Connections with room ask for pieces all at once; in
+// one turn, a hundred of them would block all other requests for seconds.
 
 /**
- * Milliseconds after which the runtime looks at its sockets. While there is always something to do, it does
- * so in every 61st turn only; it does so at once when it has to wait, be it for no time.
+ * Milliseconds after which the runtime polls its sockets. While busy it does so only in every 61st turn; it
+ * does so at once when it waits, even for no time.
  */
 const DEAF_MS_MAX = 20;
 
-/** The turn that was promised last: there is one event loop, and one order. */
+/** The last promised turn: there is one event loop, and one order. */
 let lastTurn: Promise<void> = Promise.resolve();
 let lookedAtMs = 0;
 
-/** A turn for one piece, after those that were asked for before. */
+/** A turn for one piece, after all requested before. */
 function ownTurn(): Promise<void> {
   return lastTurn = lastTurn.then(nextTurn);
 }
@@ -264,11 +263,11 @@ async function nextTurn(): Promise<void> {
   lookedAtMs = performance.now();
 }
 
-// What a caller may see of stored texts: administrators all of it, others without its secrets.
+// What a caller may see of stored texts: administrators everything, others no secrets.
 
 /** The member of a job of which every value is a secret. */
 const SECRET_MEMBER = { job: "params", other: undefined } as const;
-/** A field of a job that is a secret as a whole: who receives callbacks often wants a token in their address. */
+/** Fields that are secret as a whole: the URL of a callback often contains a token. */
 const SECRET_FIELD = { job: ["callback_url"], other: [] } as const;
 
 /** How texts are shown to the caller of a request. */
@@ -293,14 +292,14 @@ async function* maskedBytes(
   const member = SECRET_MEMBER[kind];
   const masking = new JsonMasking({ names, ...(member === undefined ? {} : { member }) });
   for await (const bytes of textBytes(text)) {
-    // Of what is masked little is left: many parts may make one piece.
+    // Masking leaves little: many parts may make one piece.
     if (text.bytes > PART_BYTES) await ownTurn();
     yield masking.write(bytes);
   }
 }
 
 function namesIn(secrets: string | null): string[] {
-  // The text is JSON of this store's making.
+  // The store wrote this JSON.
   const names: unknown = secrets === null ? [] : JSON.parse(secrets);
   return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
 }

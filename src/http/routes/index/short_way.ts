@@ -8,7 +8,7 @@ import { answerDocument, heldAnswer } from "../../request/conditional_request.ts
 import {
   type DocumentCache,
   openDocumentCache,
-  toldAgeSeconds,
+  reportedAgeSeconds,
 } from "../../request/document_cache.ts";
 import { type HeadRules, openHeadJudge, readHead } from "../../request/head_judge.ts";
 import type { Access } from "../../request/caller.ts";
@@ -75,7 +75,7 @@ function openShortWay(
     if (answer === undefined) return undefined;
     const request_id = cleanRequestId(head.requestId) ?? newId();
     answer.headers.set("x-request-id", request_id);
-    const age = toldAgeSeconds(freshness, nowMs());
+    const age = reportedAgeSeconds(freshness, nowMs());
     if (age !== undefined) answer.headers.set(AGE_HEADER, String(age));
     log.debug("request answered", { request_id, method: "GET", path, status: answer.status });
     return answer;
@@ -106,7 +106,7 @@ export function indexTreeRoutes(context: IndexTreeContext): Hono {
     const document = await cache.get(path) ?? builtin;
     if (document === undefined) throw await notFound(cache, path);
     const response = await answerDocument(c.req.raw.headers, document);
-    const age = toldAgeSeconds(await cache.freshness(), Date.parse(now()));
+    const age = reportedAgeSeconds(await cache.freshness(), Date.parse(now()));
     if (age !== undefined) response.headers.set(AGE_HEADER, String(age));
     return response;
   };
