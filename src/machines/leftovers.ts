@@ -1,6 +1,6 @@
-// Removes what jobs should have removed and could not: their undoing failed, or came to no end. What is
-// owed is a row, so that no crash forgets it, and an operator can see it; it is tried again, at longer
-// and longer intervals, for as long as the job is kept.
+// Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover is a
+// row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals, for as long
+// as the job is kept.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
@@ -10,18 +10,18 @@ import { pause } from "../program/loop.ts";
 import type { Leftover } from "../store/machine_claim_store.ts";
 import type { Store } from "../store/store.ts";
 
-/** Between the end of a job and the first attempt: what its calls began on the host comes to rest. */
+/** From the end of a job to the first attempt, so that its calls on the host can finish. */
 export const LEFTOVER_FIRST_MS = 60_000;
-/** Between two attempts at the most; the time before each is twice as long as that before the last. */
+/** Longest time between two attempts; it doubles each time. */
 export const LEFTOVER_LONGEST_MS = 3_600_000;
-/** Between two looks at what is due. */
+/** Between two checks for due attempts. */
 const LOOK_MS = 15_000;
 
-/** The host, as far as leftovers are removed from it. */
+/** The part of the host that removes leftovers. */
 export interface LeftoverHost {
   /**
-   * Removes what carries the uuid, as far as it is of that job; what is not stays, and is no failure.
-   * @param left `machine`: whether a machine goes too; `still`: asked before anything is touched
+   * Removes everything of the uuid that the job made; the rest stays, and is no error.
+   * @param left `machine`: whether a machine goes too; `still`: asked before anything is changed
    */
   removeLeft(
     uuid: MachineUuid,
@@ -30,23 +30,23 @@ export interface LeftoverHost {
   ): Promise<void>;
 }
 
-/** What is removed, and from where. */
+/** What leftovers are removed with. */
 export interface LeftoverOptions {
   readonly store: Pick<Store, "machineClaims">;
   readonly host: LeftoverHost;
-  /** The workflow whose failed jobs leave no machine. Of others only datasets without one are removed. */
+  /** The workflow whose failed jobs leave no machine. For others only datasets without a machine go. */
   readonly workflow: WorkflowUuid;
   readonly now: Now;
   readonly log: Log;
 }
 
-/** The removing, until stopped. */
+/** The running removal. */
 export interface Leftovers {
-  /** Ends the attempt that is under way; it is made again by the next agent. */
+  /** Aborts the current attempt; the next agent repeats it. */
   stop(): Promise<void>;
 }
 
-/** Starts to remove leftovers, those of earlier agents among them. */
+/** Starts to remove leftovers, including those of earlier agents. */
 export function openLeftovers(options: LeftoverOptions): Leftovers {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -66,7 +66,7 @@ export function openLeftovers(options: LeftoverOptions): Leftovers {
   };
 }
 
-/** Makes every attempt that is due, one after another: a host that fails is asked no faster. */
+/** Makes every due attempt, one after another, so that a failing host is not flooded. */
 export async function removeDue(options: LeftoverOptions, signal: AbortSignal): Promise<void> {
   const { store: { machineClaims }, now } = options;
   await machineClaims.settle();
@@ -79,7 +79,7 @@ export async function removeDue(options: LeftoverOptions, signal: AbortSignal): 
       continue;
     }
     const waitMs = msBetween(at, next_try_at);
-    // A longer one than there is comes from a clock that was ahead.
+    // A longer wait comes from a clock that was ahead.
     if (waitMs <= 0 || waitMs > LEFTOVER_LONGEST_MS) await remove(leftover, options, signal);
   }
 }
@@ -99,7 +99,7 @@ async function remove(
   try {
     await host.removeLeft(uuid, left, { signal });
   } catch (error) {
-    // What was cut off by our own end is no failure.
+    // Stopping is no failure.
     if (signal.aborted) return;
     const reason = messageOf(error);
     log.warn("leftover stays", { ...about, reason });

@@ -1,6 +1,6 @@
-// Whether the agent is there: `/healthz` for supervisors, `/ping` for clients of node-workflow; and
-// whether it can do its work: `/readyz` for whoever sends work to it. access.ts lets probes without a
-// token come to the first and the last.
+// Whether the agent runs: `/healthz` for supervisors, `/ping` for clients of node-workflow; and whether it can
+// work: `/readyz` for callers that send work. access.ts admits probes without a token to the first and the
+// last.
 
 import { type Context, Hono } from "hono";
 import type { HttpEnv } from "../context.ts";
@@ -8,7 +8,7 @@ import type { HttpEnv } from "../context.ts";
 const READY = 200;
 const NOT_READY = 503;
 
-/** The two routes; neither asks the store, so a stuck disk does not hide the agent. */
+/** Neither route reads the store, so a stuck disk does not hide the agent. */
 export function healthRoutes(): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/healthz", (c) => c.json({ status: "ok" }));
@@ -17,8 +17,7 @@ export function healthRoutes(): Hono<HttpEnv> {
 }
 
 /**
- * What the looks found, by their names; 503 when one has failed. Who was let in without being known is
- * told no more than that.
+ * The findings of the checks by name; 503 when one has failed. An unknown caller gets only the status.
  */
 export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono {
   const app = new Hono();
@@ -32,40 +31,40 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
   return app;
 }
 
-// Whether the agent can do its work: some looks at what it rests on. Each is bounded in time, is kept
-// for a while, and is never under way twice, so that probes cannot load what they look at.
+// Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs twice at
+// once, so that probes cannot load what they check.
 
-/** What one look found. A warning does not make the agent unready. */
+/** The result of a check. A warning does not make the agent unready. */
 export interface ReadinessFinding {
   readonly status: "ok" | "warn" | "failed";
   /** For people. */
   readonly detail: string;
 }
 
-/** One look. */
+/** One check. */
 export interface ReadinessCheck {
-  /** How long what it found holds, milliseconds. */
+  /** How long a finding is valid, milliseconds. */
   readonly keepMs: number;
   /** How long it may take, milliseconds. */
   readonly deadlineMs: number;
-  /** What it throws is what it found. */
+  /** An error is a finding too. */
   look(signal: AbortSignal): Promise<ReadinessFinding>;
 }
 
-/** What all of them found. */
+/** The findings of all checks. */
 export interface ReadinessReport {
   readonly ready: boolean;
   /** By name. */
   readonly checks: Readonly<Record<string, ReadinessFinding>>;
 }
 
-/** Opens the looks. @returns asks all of them */
+/** @returns runs all checks that are due */
 export function openReadiness(
   checks: Readonly<Record<string, ReadinessCheck>>,
   monotonicMs: () => number,
 ): () => Promise<ReadinessReport> {
   const kept = Object.entries(checks).map(([name, check]) =>
-    [name, keptLook(check, monotonicMs)] as const
+    [name, cachedCheck(check, monotonicMs)] as const
   );
   return async () => {
     const found = await Promise.all(
@@ -78,7 +77,7 @@ export function openReadiness(
   };
 }
 
-function keptLook(
+function cachedCheck(
   check: ReadinessCheck,
   monotonicMs: () => number,
 ): () => Promise<ReadinessFinding> {
@@ -89,7 +88,7 @@ function keptLook(
     if (last !== undefined && monotonicMs() - last.atMs < check.keepMs) {
       return Promise.resolve(last.finding);
     }
-    underWay = lookOnce(check).then((finding) => {
+    underWay = runCheck(check).then((finding) => {
       last = { atMs: monotonicMs(), finding };
       underWay = undefined;
       return finding;
@@ -98,8 +97,8 @@ function keptLook(
   };
 }
 
-/** Never rejects. A look that heeds no signal goes on, and nobody begins another meanwhile. */
-async function lookOnce({ look, deadlineMs }: ReadinessCheck): Promise<ReadinessFinding> {
+/** Never rejects. A check that ignores its signal goes on, and no other one starts meanwhile. */
+async function runCheck({ look, deadlineMs }: ReadinessCheck): Promise<ReadinessFinding> {
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), deadlineMs);
   try {

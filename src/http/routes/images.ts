@@ -1,6 +1,5 @@
-// Which artifacts of the image index are meant: the query of GET /agent/v1/images, key by key. What
-// is no key is refused with the one that was probably meant: a filter that was passed over would
-// answer more than was asked for.
+// The query of GET /agent/v1/images, key by key. An unknown key is refused with the one that was probably
+// meant: ignoring a filter would answer with more than was requested.
 
 import { invalidArgument } from "../../domain/error.ts";
 import { isWholeText, type JsonObject } from "../../domain/json.ts";
@@ -41,7 +40,7 @@ const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
   ["x86-64", "x86_64"],
   ["arm64", "aarch64"],
 ]);
-/** Artifacts of one page when it says nothing, and the most that it may ask for. */
+/** Artifacts of one page by default, and at most. */
 export const IMAGES_DEFAULT = 100;
 export const IMAGES_MAX = 1000;
 /** Characters of one value. */
@@ -50,13 +49,13 @@ export const VALUE_CHARS_MAX = 200;
 const PLACE = /^\d{1,9}(?:\.\d{1,9}){4}$/;
 const SHOWN_CHARS_MAX = 64;
 
-/** What a query asks for. */
+/** A parsed query. */
 interface ImageQuery {
   readonly filter: ImageFilter;
   readonly page: ImagePage;
 }
 
-/** @throws {AgentError} `invalid_argument` naming the key, with what was probably meant */
+/** @throws {AgentError} `invalid_argument` naming the key, with a suggestion */
 function readImageQuery(url: string): ImageQuery {
   refuseUnknown(url);
   const query = readQuery(url, KEYS);
@@ -79,7 +78,7 @@ function readImageQuery(url: string): ImageQuery {
   return { filter, page: { limit, ...(after === undefined ? {} : { after }) } };
 }
 
-/** A place as it stands in an answer and in `after`. */
+/** A place as text, in answers and in `after`. */
 export function placeText(place: ImagePlace): string {
   return place.join(".");
 }
@@ -137,19 +136,18 @@ function placeOf(query: ReadonlyMap<string, string>): ImagePlace | undefined {
   return [distro, release, archived, build, artifact];
 }
 
-// GET /agent/v1/images: every artifact of the image index as one list that can be filtered. An
-// extension of the interface, so it lives under /agent/v1/.
+// GET /agent/v1/images: all artifacts of the image index as one list with filters.
 
 /**
- * The route of the search. `X-Count` tells how many artifacts fit on all pages; the next page is
- * what follows `next`, which is null on the last one.
+ * The route of the search. `X-Count` is the number of matching artifacts on all pages; the next page follows
+ * `next`, which is null on the last one.
  */
 export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono {
   const routes = new Hono();
   routes.get("/agent/v1/images", async (c) => {
     const { filter, page } = readImageQuery(c.req.url);
     const count = await images.count(filter);
-    // One more than is shown tells whether another page follows.
+    // One more than shown, to see whether another page follows.
     const found = await images.search(filter, { ...page, limit: page.limit + 1 });
     const shown = found.slice(0, page.limit);
     const last = shown.at(-1);

@@ -1,6 +1,6 @@
-// GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. A caller names a
-// machine and nothing else; where its console is, vmadm says anew for every connection. Who may call
-// at all, a page's Origin, a token and a ticket included, head_judge.ts and access.ts have judged before.
+// GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. The caller names only the
+// machine; vmadm gives the address of its console for every connection. head_judge.ts and access.ts have
+// judged Origin, token and ticket before.
 
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -29,16 +29,16 @@ export type ConsoleContext = Pick<
   "machines" | "limits" | "now" | "log" | "closing" | "access"
 >;
 
-/** The subprotocol that VNC clients in browsers ask for. */
+/** The subprotocol of VNC clients in browsers. */
 const PROTOCOL = "binary";
 
-/** Makes the handler, which counts the consoles that are open. */
+/** Makes the handler, which counts open consoles. */
 export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => Promise<Response> {
   const seats = openSeats(context.limits);
   return async (c) => {
     const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
     readQuery(c.req.url, [TICKET_KEY]);
-    if (!wantsSocket(c.req.raw)) return await tellUrl(c, uuid, context);
+    if (!wantsSocket(c.req.raw)) return await answerUrl(c, uuid, context);
     refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
     const leave = seats.take(uuid);
     let stream: ConsoleStream | undefined;
@@ -56,8 +56,8 @@ export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => 
   };
 }
 
-/** What a caller without a WebSocket is told: where to go with one. */
-async function tellUrl(
+/** Answers a request without a WebSocket with the URL for one. */
+async function answerUrl(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
   { machines }: ConsoleContext,
@@ -73,20 +73,20 @@ export function consolePath(uuid: string): string {
   return `/agent/v1/machines/${uuid}/console`;
 }
 
-/** The WebSocket of a console, at the address by which the caller has reached the agent. */
+/** The URL of a console, at the address by which the caller reached the agent. */
 export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
   const scheme = env?.secure ? "wss" : "ws";
   return `${scheme}://${hostOf(req.raw, env?.secure) ?? "localhost"}${consolePath(uuid)}`;
 }
 
-/** Who calls. @throws {AgentError} `internal` for nobody, who must not have come as far as this */
+/** @throws {AgentError} `internal` without a caller, which access.ts rules out */
 function callerOf(c: Context<HttpEnv>): Caller {
   const caller = c.get("caller");
   if (caller !== undefined) return caller;
   throw new AgentError("internal", "Cannot open a console: nobody has said who calls");
 }
 
-/** @throws {AgentError} `invalid_argument` when the client offers subprotocols, and not ours */
+/** @throws {AgentError} `invalid_argument` when the client offers only other subprotocols */
 function refuseOtherProtocol(offered: string | undefined): void {
   const words = offered?.split(",").map((word) => word.trim());
   if (words === undefined || words.includes(PROTOCOL)) return;
@@ -110,7 +110,7 @@ async function connect(
 }
 
 /**
- * Refuses a client that has gone meanwhile.
+ * Refuses a client that has gone.
  * @throws {AgentError} `aborted`
  */
 function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
@@ -121,15 +121,15 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
   );
 }
 
-/** What a session is made of. */
+/** The parts of a session. */
 interface Opened {
   readonly stream: ConsoleStream;
   readonly handshake: Handshake;
-  /** Gives its place back. */
+  /** Releases its place. */
   readonly leave: () => void;
 }
 
-/** @throws {AgentError} `internal` where the connection is kept by what serves it */
+/** @throws {AgentError} `internal` where the connection cannot be taken over */
 function upgrade(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
@@ -154,9 +154,9 @@ function upgrade(
   return new SwitchedAnswer();
 }
 
-/** The places of those who look at consoles. */
+/** The places of open consoles. */
 interface Seats {
-  /** @returns what gives the place back @throws {AgentError} `overloaded` when all are taken */
+  /** @returns releases the place @throws {AgentError} `overloaded` when all are taken */
   take(uuid: MachineUuid): () => void;
 }
 
@@ -189,13 +189,13 @@ function openSeats(
   };
 }
 
-// POST /agent/v1/machines/:uuid/console-tickets: lets one viewer that cannot send a token, such as a page
-// in a browser, open the console of a machine once.
+// POST /agent/v1/machines/:uuid/console-tickets: lets a viewer that cannot send a token, such as a page in a
+// browser, open the console of a machine once.
 
 /** The body of a request for a ticket, which has no options. */
 export const ticketRequest = object({});
 
-/** Answers a ticket, and the address in which it stands. A page could not show why it was refused later. */
+/** Answers with a ticket and its URL, after all checks: a page could not show a later refusal. */
 export async function postTicket(
   c: Context<HttpEnv>,
   { machines, limits, now }: ConsoleContext,

@@ -1,5 +1,5 @@
-// /agent/v1/machines: making machines, looking at them, and acting on them. What changes a machine is
-// a job of a built-in workflow; what is shown is what vmadm says, beside what its jobs tell.
+// /agent/v1/machines: makes, shows and changes machines. Every change is a job of a built-in workflow; answers
+// show what vmadm says, and what the machine's jobs add.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
@@ -52,7 +52,7 @@ export function machineRoutes(
   return app;
 }
 
-/** The machine that a path names. @throws {AgentError} `not_found` when it is no uuid */
+/** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
 function machineUuid(c: Context<HttpEnv>): MachineUuid {
   return parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
 }
@@ -64,7 +64,7 @@ async function postMachine(
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
   const request = parseMachineRequest(body, context.machines.policy);
-  // parseMachineRequest has refused everything but an object that was read from JSON.
+  // parseMachineRequest accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   return started(c, await machineJobs.start(request, idempotency));
 }
@@ -77,12 +77,12 @@ async function postAction(
 ): Promise<Response> {
   const uuid = machineUuid(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
-  // The same key may not stand for another action, or for one on another machine.
+  // A key is for one action on one machine.
   const idempotency = await idempotencyOf(c.req.raw.headers, { action, uuid, options });
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
 }
 
-/** A delete has no options: a body other than `{}` is of somebody who takes it for something else. */
+/** A delete has no options: a body other than `{}` is refused. */
 function deleteMachine(
   c: Context<HttpEnv>,
   context: MachinesContext,
@@ -97,7 +97,7 @@ function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Resp
   return c.json(started, 202);
 }
 
-/** One machine with its console's address, which is asked of a running one only. */
+/** One machine with the address of its console, if it runs. */
 async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
   const uuid = machineUuid(c);
   const { vmadm } = context.machines;
@@ -123,7 +123,7 @@ async function addressOf(
   try {
     return await vmadm.infoVnc(uuid);
   } catch (error) {
-    // The machine was stopped or deleted since it was looked at.
+    // The machine was stopped or deleted meanwhile.
     const ended = error instanceof AgentError &&
       (error.code === "conflict" || error.code === "not_found");
     if (ended) return null;
@@ -170,8 +170,8 @@ function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
 }
 
-// /agent/v1/leftovers: what jobs should have removed from the host and could not. It is removed by the
-// agent, who tries again and again; here is seen what is owed.
+// /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying; this
+// list shows what is pending.
 
 /** @see docs/machines.md, When the undoing fails */
 export function leftoverRoutes(
@@ -191,18 +191,18 @@ function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
   return { uuid, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
-// A machine as responses show it: what vmadm says of it, beside what its jobs tell.
+// A machine in answers: what vmadm says, and what its jobs add.
 
-/** The state of a machine that only a job knows of. */
+/** The state of a machine that exists only as a job. */
 const ABSENT = "absent";
 
-/** A field of the machine, or else what a job was asked for. */
+/** A field of the machine, or of its job's request. */
 function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string): JsonValue {
   const asked = isJsonObject(job?.params.machine) ? job.params.machine : {};
   return machine?.[name] ?? asked[name] ?? null;
 }
 
-/** `state` is vmadm's word, or `absent` while there is only a job. */
+/** `state` is vmadm's, or `absent` while there is only a job. */
 function machineOnWire(
   uuid: string,
   machine: JsonObject | null,
@@ -225,7 +225,7 @@ function machineOnWire(
   };
 }
 
-/** The machine for who is shown no params: where its medium came from may hold a password. */
+/** The machine for callers who see no params: the URL of its medium may contain a password. */
 function withoutParams(machine: JsonObject): JsonObject {
   const { media = null } = machine;
   const masked = isJsonObject(media)
@@ -234,19 +234,19 @@ function withoutParams(machine: JsonObject): JsonObject {
   return { ...machine, media: masked };
 }
 
-/** Only hardware virtual machines have a console of this kind. */
+/** Only hardware virtual machines have this console. */
 function isRunningHvm({ brand, state }: JsonObject): boolean {
   return state === "running" && BRANDS.some((known) => known === brand);
 }
 
-/** Keys of a query by which machines are chosen. */
+/** Query keys that select machines. */
 const MACHINE_FILTER_KEYS = ["state", "brand", "alias"] as const;
 
-/** A state is a word of vmadm's, which has more of them than are listed anywhere. */
+/** States are vmadm's words, of which there is no full list. */
 const WORD = /^[a-z_]{1,32}$/;
 
 /**
- * Whether a machine fits every key of a query.
+ * Whether a machine matches every key of a query.
  * @throws {AgentError} `invalid_argument` for a value that no machine can have
  */
 export function filterOf(

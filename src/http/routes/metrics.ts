@@ -1,5 +1,4 @@
-// /metrics, and the counting of requests. A request is counted under the pattern of the route that
-// answered it; what was refused before a route, and what has none, is counted as `none`.
+// /metrics, and the counting of requests: each under the pattern of the route that answered it, or `none`.
 
 import { Hono, type MiddlewareHandler } from "hono";
 import { routePath } from "hono/route";
@@ -11,27 +10,27 @@ import type { App } from "../listen/server.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
 
-/** The documents of the index that go past the application; see index_short_way.ts. */
+/** Index documents of the short way; see index/short_way.ts. */
 const SHORT_WAY_ROUTE = "/v1/*";
 const MS_PER_SECOND = 1000;
 
-/** The figures, read anew for every request. */
-export function metricsRoutes(figures: () => Promise<readonly Family[]>): Hono {
+/** The metrics, read for every request. */
+export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono {
   const app = new Hono();
   app.get("/metrics", async (c) => {
     c.header("content-type", EXPOSITION_TYPE);
-    return c.body(expositionText(await figures()));
+    return c.body(expositionText(await metrics()));
   });
   return app;
 }
 
-/** Counts what passes through the application. Comes before everything that may refuse. */
+/** Counts requests of the application. Comes before all that may refuse them. */
 export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const beganMs = performance.now();
     await next();
     const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-    // Of the handler that was reached last. Middleware is registered for every path.
+    // The path of the last handler; middleware is registered for every path.
     const path = routePath(c);
     const route = path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
     const { method } = c.req;
@@ -41,7 +40,7 @@ export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> 
 }
 
 /**
- * Counts what the short way answers by itself; what it leaves to the application is counted there.
+ * Counts what the short way answers; the rest is counted in the application.
  * @param before puts the short way before an application
  */
 export function countedShortWay(
@@ -50,7 +49,7 @@ export function countedShortWay(
   { requests }: RequestCount,
 ): App {
   let left = false;
-  // The short way decides at once, so that nothing comes between a request and its mark.
+  // The short way decides synchronously, so no other request comes in between.
   const whole = before({
     fetch(request, env) {
       left = true;

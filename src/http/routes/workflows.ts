@@ -33,9 +33,8 @@ export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
 }
 
 /**
- * In the order of their creation; `X-Count` tells how many there are on all pages. Built-in
- * workflows are part of the agent and nobody's making: a list shows them when it is asked for them,
- * by `builtin=true` or by name.
+ * In the order of their creation; `X-Count` is the number on all pages. Built-in workflows are part of the
+ * agent: a list shows them only on request, by `builtin=true` or by name.
  */
 async function listWorkflows(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const { store } = context;
@@ -86,7 +85,7 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   return await answerWorkflow(c, workflow, 201, context);
 }
 
-/** A body as a workflow, once its sources were read where they do no harm. */
+/** A body as a workflow, after a decoder has checked its sources. */
 async function acceptedWorkflow(
   c: Context<HttpEnv>,
   body: unknown,
@@ -97,7 +96,7 @@ async function acceptedWorkflow(
   return read.accept(await checkSources(read.sources, c.req.raw.signal));
 }
 
-/** The uuid that a client chose, where it may, or a new one. */
+/** The client's uuid, where it may choose one, or a new one. */
 function newWorkflowUuid(body: unknown, context: WorkflowsContext): WorkflowUuid {
   const { clientUuid } = CONVENTIONS[context.wording];
   return clientUuid && isJsonObject(body) && body.uuid !== undefined
@@ -148,7 +147,7 @@ async function replaceWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): 
   return await answerWorkflow(c, workflow, putStatus, context);
 }
 
-/** The workflow as it was written. What is large is read again as it is sent. */
+/** The workflow as written; a large one is read again as it is sent. */
 async function answerWorkflow(
   c: Context<HttpEnv>,
   workflow: Workflow,

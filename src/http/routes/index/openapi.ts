@@ -1,4 +1,4 @@
-// The description of the image index that is served until the upstream's own has been mirrored.
+// The description of the image index that is served until the upstream's is mirrored.
 
 import type { JsonObject } from "../../../domain/json.ts";
 import { OPENAPI_PATH } from "../../../domain/index/index_path.ts";
@@ -102,7 +102,7 @@ export const INDEX_OPENAPI: JsonObject = {
   },
 };
 
-/** The description as a document that can be served. */
+/** The description, ready to be served. */
 export async function builtinOpenapi(): Promise<ServedDocument> {
   const body = new TextEncoder().encode(JSON.stringify(INDEX_OPENAPI, null, 2) + "\n");
   return serve({

@@ -1,5 +1,5 @@
-// The mirror of the image index, as its operator sees it: how fresh it is, bring it up to date, and
-// which file a reference means. An extension of the interface, so it lives under /agent/v1/.
+// The mirror of the image index for its operator: how fresh it is, syncing it, and the file that a reference
+// means.
 
 import { type Context, Hono } from "hono";
 import { invalidArgument, messageOf } from "../../../domain/error.ts";
@@ -22,11 +22,11 @@ export interface IndexSyncDependencies {
   readonly index: IndexStore;
   readonly log: Log;
   readonly limits: HttpLimits;
-  /** The clock of the system unless given. */
+  /** By default the system's clock. */
   readonly now?: Now;
 }
 
-/** What a request for a sync may ask for, in its query or in its body. */
+/** The options of a sync, in the query or the body. */
 const SYNC_KEYS = ["wait", "dry_run", "accept_changed"] as const;
 type SyncSwitches = Readonly<Record<typeof SYNC_KEYS[number], boolean>>;
 
@@ -65,11 +65,11 @@ async function startSync(
   { mirror, limits, log }: IndexSyncDependencies,
 ): Promise<Response> {
   const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c, limits);
-  // A caller who leaves does not end what was begun: a sync is of use to everybody.
+  // A sync goes on when its caller leaves: it serves all callers.
   if (dry_run) return c.json(await mirror.preview({ acceptChanged }));
   if (wait) return c.json(await mirror.sync({ acceptChanged }));
   const sync = mirror.sync({ acceptChanged });
-  // Without an upstream the sync is refused before it begins, and the caller is to know.
+  // Without an upstream the sync is refused at once, which the caller must see.
   if (mirror.upstream === null) await sync;
   sync.catch((error) => log.error("index sync failed", { error: messageOf(error) }));
   return c.json({ syncing: true }, 202);
@@ -96,7 +96,7 @@ async function readSwitches(c: Context, limits: HttpLimits): Promise<SyncSwitche
   };
 }
 
-/** `true` or `false`, as a word in a query. @throws {AgentError} `invalid_argument` */
+/** `true` or `false` in a query. @throws {AgentError} `invalid_argument` */
 function switchOf(name: string, value: unknown): boolean {
   const word = typeof value === "boolean" ? String(value) : value;
   if (word === "true" || word === "false") return word === "true";

@@ -1,5 +1,5 @@
-// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: the same change to many jobs. Each job is
-// changed on its own, as if it had been named: what one is refused does not hold up the others.
+// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed by itself,
+// so a refusal does not affect the others.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
@@ -34,18 +34,18 @@ type BulkContext =
   & JobChangeContext
   & RetryContext;
 
-/** Jobs that are changed at the same time: their writes share commits. */
+/** Jobs that are changed at once: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
 
 /** A change to many jobs. */
 interface ManyJobsChange {
-  /** Which jobs it is about, in the words of `filter.execution`. */
+  /** The jobs concerned, in the words of `filter.execution`. */
   readonly executions: readonly string[];
   /** The member of the answer that lists the changed jobs. */
   readonly done: "canceled" | "retried";
-  /** What else is asked of a job. */
+  /** A further condition for a job. */
   readonly fits: (key: JobKey) => boolean;
-  /** @returns what the answer says of the job besides its uuid */
+  /** @returns further members of the job's answer */
   readonly change: (uuid: JobUuid) => Promise<JsonObject>;
 }
 
@@ -75,7 +75,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
   return app;
 }
 
-/** `matched` counts the jobs of this call; `more` tells of others beyond its limit. */
+/** `matched` counts the jobs of this call; `more` says whether others exceed its limit. */
 async function changeMany(
   c: Context<HttpEnv>,
   bulk: ManyJobsChange,
@@ -90,7 +90,7 @@ async function changeMany(
     try {
       done.set(uuid, { uuid, ...await bulk.change(uuid) });
     } catch (error) {
-      // Every other error is a defect, and ends the call.
+      // Any other error is a defect, and ends the call.
       if (!(error instanceof AgentError)) throw error;
       refused.set(uuid, { uuid, ...errorWords(error) });
     }
@@ -105,22 +105,21 @@ async function changeMany(
   });
 }
 
-// The bodies of the calls on many jobs, and the jobs that they mean.
+// The bodies of these calls, and the jobs that they select.
 
 /** Jobs that one call may change. */
 export const JOBS_OF_A_CALL_MAX = 1000;
 /** Jobs that are read from the store at a time. */
 const JOBS_AT_A_TIME = 100;
 
-/** What a call on many jobs asks for. */
+/** A parsed selection. */
 interface Selection {
   readonly filter: Omit<JobFilter, "execution">;
-  /** Jobs that are so, and no others. */
   readonly executions: readonly Execution[];
   readonly limit: number;
 }
 
-/** The jobs that are meant, and whether there are others beyond the limit. */
+/** The selected jobs, and whether others exceed the limit. */
 interface Selected {
   readonly uuids: readonly JobUuid[];
   readonly more: boolean;
@@ -128,7 +127,7 @@ interface Selected {
 
 /**
  * Reads the body of a call on many jobs.
- * @param words of `filter.execution`; without it jobs of each of them are meant
+ * @param words of `filter.execution`; without it, all of them are selected
  * @throws {AgentError} `invalid_argument` naming every incorrect field
  */
 export function parseSelection(body: unknown, words: readonly string[]): Selection {
@@ -213,9 +212,9 @@ const PARAMS: Check = (value, field, findings) => {
 };
 
 /**
- * Finds the jobs that a selection means, newest first within each execution. A job that changes its
- * execution meanwhile may be missed, as one that is made meanwhile is.
- * @param fits what else is asked of a job
+ * Finds the selected jobs, newest first within each execution. A job that changes its execution meanwhile may
+ * be missed, as are new ones.
+ * @param fits a further condition for a job
  */
 async function selectJobs(
   { filter, executions, limit }: Selection,
@@ -234,21 +233,21 @@ async function selectJobs(
         if (found.size === limit) return { uuids: [...found], more: true };
         found.add(key.uuid);
       }
-      // Lets other requests come in between.
+      // Lets other requests run.
       await pause(0, closing);
     } while (page.length === JOBS_AT_A_TIME);
   }
   return { uuids: [...found], more: false };
 }
 
-// POST /agent/v1/jobs/prune: removes finished jobs by age now, which the agent otherwise does by
-// itself as `keep_finished` says.
+// POST /agent/v1/jobs/prune: removes finished jobs by age at once, which the agent otherwise does by
+// `keep_finished`.
 
-/** Jobs that one call removes; a caller that wants more calls again. */
+/** Jobs that one call removes. */
 export const PRUNED_OF_A_CALL_MAX = 1000;
 /** As much as the calendar of the agent holds. Seconds. */
 const AGE_SECONDS_MAX = 100 * 365 * 86_400;
-/** Jobs that go in one write, so that no other write waits for long. */
+/** Jobs removed in one write, so that no other write waits for long. */
 const BATCH = 100;
 const INFO_BATCH = 10_000;
 
@@ -277,7 +276,7 @@ async function pruneJobs(
   const read = readObject(await readJson(c, smallBody(limits)), "", SHAPE, findings);
   refuseFindings(findings, "request to remove jobs");
   const at = now();
-  // The store takes those before an instant; those of exactly that age go too.
+  // The store takes jobs before an instant; those of exactly that age go too.
   const finished_before = instantAfter(at, 1 - Number(read?.older_than_seconds) * 1000);
   const retention = { finished_before, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
   let removed = 0;

@@ -1,5 +1,5 @@
-// The two changes that callers may make to a job: cancel and resume. The row is changed first; what
-// the runner and those who wait are told afterwards are hints.
+// Cancels and resumes jobs. The row is changed first; what the runner and waiting requests hear afterwards are
+// hints.
 
 import type { Context } from "hono";
 import { AgentError } from "../../../domain/error.ts";
@@ -18,12 +18,12 @@ export type JobChangeContext = Pick<
   "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
 >;
 
-/** The job that a path names. @throws {AgentError} `not_found` when it is no uuid */
+/** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
   return parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
 }
 
-/** How jobs are shown to a caller: who may not see secrets is shown each with its own masked. */
+/** How jobs are shown to a caller: without access to secrets, each has its own masked. */
 export function showingOf(
   c: Context<HttpEnv>,
   { wording, now }: Pick<HttpContext, "wording" | "now">,
@@ -43,8 +43,8 @@ export async function jobText(
 }
 
 /**
- * Cancels a job that is not final.
- * @returns the job as it is then
+ * Cancels an unfinished job.
+ * @returns the changed job
  * @throws {AgentError} `not_found`, `conflict`
  */
 export async function cancelJob(
@@ -58,7 +58,7 @@ export async function cancelJob(
   return text ?? await jobText(uuid, showing, context);
 }
 
-/** Cancels a job that nobody is shown. @throws {AgentError} `not_found`, `conflict` */
+/** Cancels a job without reading it. @throws {AgentError} `not_found`, `conflict` */
 export async function cancelUnseen(uuid: JobUuid, context: JobChangeContext): Promise<void> {
   changedText(await context.store.jobs.cancel(uuid, context.now()), "cancel", uuid, context);
   canceled(uuid, context);
@@ -72,7 +72,7 @@ function canceled(uuid: JobUuid, context: JobChangeContext): void {
 
 /**
  * Reports the outcome of a waiting job's task.
- * @returns the job as it is then
+ * @returns the changed job
  * @throws {AgentError} `not_found`, `conflict`
  */
 export async function resumeJob(

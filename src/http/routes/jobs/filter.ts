@@ -1,18 +1,17 @@
-// Which jobs are meant: what the query of GET /jobs and the `filter` of the calls on many jobs have
-// in common.
+// What the query of GET /jobs and the `filter` of calls on many jobs have in common.
 
 import { invalidArgument } from "../../../domain/error.ts";
 import { type Instant, parseInstant } from "../../../domain/instant.ts";
 import { isWholeText } from "../../../domain/json.ts";
 
-/** Params that one filter may name: each is looked up in every job that the others leave. */
+/** Params in one filter: each is looked up in every job that the others leave. */
 export const PARAM_KEYS_MAX = 8;
-/** A name of a param; in others the store could take a character for a part of a path. */
+/** Names of params without characters that are syntax in a JSON path. */
 const PARAM_KEY = /^[\w.:@-]{1,64}$/;
 
 /** Epoch milliseconds, as clients of node-workflow send them; no ISO 8601 date has digits alone. */
 const EPOCH_MS = /^\d{1,15}$/;
-/** The last millisecond whose year has four digits: later ones would not sort as they read. */
+/** The last millisecond with a four-digit year: later ones would not sort as text. */
 const EPOCH_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** Whether jobs can be filtered by a param of this name. */
@@ -20,7 +19,7 @@ export function isParamKey(name: string): boolean {
   return PARAM_KEY.test(name);
 }
 
-/** @throws {AgentError} `invalid_argument` when there are more than may be */
+/** @throws {AgentError} `invalid_argument` beyond the limit */
 export function limitParams<T extends ReadonlyMap<string, string>>(params: T): T {
   const beyond = [...params.keys()][PARAM_KEYS_MAX];
   if (beyond !== undefined) {
@@ -36,7 +35,7 @@ export function limitParams<T extends ReadonlyMap<string, string>>(params: T): T
 }
 
 /**
- * An end of a span of time: ISO 8601, or milliseconds since 1970.
+ * A limit of a time span: ISO 8601, or milliseconds since 1970.
  * @throws {AgentError} `invalid_argument` naming `field`
  */
 export function parseSpanEnd(value: unknown, field: string): Instant {

@@ -1,4 +1,4 @@
-// /jobs/:job_uuid/info: what tasks and other programs tell about the progress of a job.
+// /jobs/:job_uuid/info: what tasks and other programs report about the progress of a job.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
@@ -23,7 +23,7 @@ export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {
   return app;
 }
 
-/** Oldest first; `after` skips as many entries as a caller has read already. */
+/** Oldest first; `after` skips as many entries. */
 async function listInfo(c: Context<HttpEnv>, context: JobInfoContext): Promise<Response> {
   const { store } = context;
   const uuid = jobUuidOf(c);
@@ -58,8 +58,8 @@ async function appendInfo(
 }
 
 /**
- * The entry of a body: the whole object, since that is what clients of node-workflow send, except
- * that exactly `{"message": {...}}`, the form of document 2, stands for the object inside.
+ * The entry in a body: the whole object, as clients of node-workflow send it. Exactly `{"message": {...}}`, the
+ * form of document 2, means the object inside.
  * @throws {AgentError} `invalid_argument`, `too_large`
  */
 function parseInfoEntry(

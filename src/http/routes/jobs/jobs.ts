@@ -1,5 +1,5 @@
-// /jobs: creating jobs, looking at them, and changing them. Handlers write rows and give the runner a
-// hint; what the row says is what counts.
+// /jobs: creates, shows and changes jobs. Handlers write rows and give the runner a hint; the row is what
+// counts.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
@@ -67,11 +67,11 @@ async function postJob(
   const body = await readJson(c, wholeBody(context.limits));
   const request = parseJobRequest(body, context.limits);
   if (request.locks !== null) await parseLockPattern(request.locks);
-  // parseJobRequest has refused everything but an object that was read from JSON.
+  // parseJobRequest accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   const created_at = context.now();
   const { exec_after, target, locks, callback_url, params } = request;
-  const wish = {
+  const fields = {
     uuid: context.newUuid<JobUuid>(),
     exec_after: exec_after ?? created_at,
     target,
@@ -82,14 +82,14 @@ async function postJob(
     created_at,
   };
   const workflow = () => workflowOf(request.workflow_uuid, context, c.get("memory"));
-  const outcome = await makeJob(wish, request, workflow, context, machineJobs);
+  const outcome = await makeJob(fields, request, workflow, context, machineJobs);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   if (outcome.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
   else context.wake();
   const { uuid } = outcome.job;
   c.header("location", `/jobs/${uuid}`);
   nameAnswer(c, uuid, context.wording);
-  // What is large is read again as it is sent.
+  // A large job is read again as it is sent.
   const small = !isLarge(c) && !c.get("memory").holds("jobs");
   return outcome.kind === "created" && small
     ? c.json(jobOnWire(outcome.job, context.wording, context.now()), 201)
@@ -101,31 +101,30 @@ async function postJob(
 }
 
 async function makeJob(
-  wish: Omit<NewJob, "workflow">,
+  fields: Omit<NewJob, "workflow">,
   { workflow_uuid }: JobRequest,
   workflow: () => Promise<Workflow>,
   context: JobsContext,
   machineJobs: MachineJobs,
 ): Promise<CreateJobOutcome> {
   const { store, limits } = context;
-  // A repeated request is answered as before, whether or not the workflow is still there.
-  const earlier = await earlierJob(wish.idempotency, store.jobs);
+  // A repeated request gets the same answer, even after its workflow was deleted.
+  const earlier = await earlierJob(fields.idempotency, store.jobs);
   if (earlier !== undefined) return earlier;
-  const job = { ...wish, workflow: await workflow() };
+  const job = { ...fields, workflow: await workflow() };
   return machineJobs.owns(workflow_uuid)
     ? await machineJobs.create(job)
     : await store.jobs.create(job, limits.unfinishedJobsMax);
 }
 
-/** Bytes of a workflow from which on it waits for its memory. */
+/** Bytes of a workflow that reserves memory. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
-/** What a byte of a workflow weighs: its text, its value, and its text again as the job is written. */
+/** Memory per byte of a workflow: its text, its value, and its text in the new job. */
 const WORKFLOW_BYTE_WEIGHT = 4;
 
 /**
- * The workflow of a new job. Each request reads it for itself: one that is large once there is memory
- * for it, until the answer.
- * @throws {AgentError} `not_found`, its message telling what was not found; `overloaded`
+ * The workflow of a new job. A large one reserves memory until the answer.
+ * @throws {AgentError} `not_found` naming the workflow; `overloaded`
  */
 async function workflowOf(
   uuid: JobRequest["workflow_uuid"],
@@ -166,7 +165,7 @@ async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Re
   return await answerJob(c, await resumeJob(uuid, resume, context, showingOf(c, context)), context);
 }
 
-// GET /jobs: the filter and the page that a query asks for.
+// GET /jobs: the filter and the page in its query.
 
 const KEYS = [
   "execution",
@@ -180,8 +179,7 @@ const KEYS = [
 ] as const;
 
 /**
- * Newest first; `X-Count` tells how many jobs there are on all pages. Every other key of the query
- * names one of the params.
+ * Newest first; `X-Count` is the number of jobs on all pages. Any other key of the query names a param.
  */
 export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
@@ -194,7 +192,7 @@ export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promi
   return await listResponse(c, jobPages(filter, page, showing, context), options);
 }
 
-/** Jobs that are made meanwhile come before the first page, and are not in the list. */
+/** Jobs made meanwhile would come before the first page, and are left out. */
 function jobPages(
   filter: JobFilter,
   page: Page,
@@ -212,7 +210,7 @@ function jobPages(
   };
 }
 
-/** Who is not shown params may not find out by trial what they are. */
+/** A caller who sees no params must not find them out by filtering. */
 function hiddenParams(params: ReadonlyMap<string, string>): AgentError {
   const [name] = params.keys();
   const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
@@ -245,20 +243,20 @@ function filterOf(
 }
 
 function spanEndOf(query: ReadonlyMap<string, string>, name: string): Instant | undefined {
-  // In a query an unescaped plus sign is a blank, and no date holds a blank.
+  // In a query an unescaped plus sign is a blank, and no date contains one.
   const text = query.get(name)?.replace(" ", "+");
   return text === undefined ? undefined : parseSpanEnd(text, name);
 }
 
-// GET /jobs/:job_uuid/wait: answers when a job is final or waiting, or when the time is up, with the
-// job as it is then. It spares clients the polling that node-workflow's had to do.
+// GET /jobs/:job_uuid/wait: answers with the job once it is finished or waiting, or when the time is up, so
+// that clients need not poll.
 
 const TIMEOUT_SECONDS = 30;
 const TIMEOUT_SECONDS_MAX = 60;
-/** The row is read again after this time although nobody told of a change: hints may be lost. */
+/** The row is read again after this time, since hints may be lost. */
 const LOOK_MS_MAX = 1_000;
 
-/** Makes the handler, which counts how many requests wait. */
+/** Makes the handler, which counts waiting requests. */
 function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Response> {
   let waiting = 0;
   return async (c) => {
@@ -269,7 +267,7 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
       const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
       throw new AgentError("overloaded", message);
     }
-    // From here on the request counts among those that wait, no longer among those that work.
+    // From here on the request counts as waiting, not as active.
     c.get("release")();
     waiting += 1;
     try {
@@ -282,21 +280,21 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
   };
 }
 
-/** Waits for the job to be final or waiting, or for the time. @throws {AgentError} `not_found` */
+/** Waits until the job is finished or waiting, or the time is up. @throws {AgentError} `not_found` */
 async function settled(
   c: Context<HttpEnv>,
   { store, closing: ending, changes }: JobsContext,
   uuid: JobUuid,
   deadlineMs: number,
 ): Promise<void> {
-  // Before the first look at the row, so that no change can come in between unheard.
+  // Before the first read of the row, so that no change is missed.
   await closing(changes.listen(uuid), async (listener) => {
     let gone: AbortSignal | undefined;
     for (;;) {
       const execution = await store.jobs.execution(uuid);
       if (execution === undefined) throw jobNotFound(uuid);
       const leftMs = deadlineMs - performance.now();
-      // Ends by the job, by the time, or by the caller or the agent going away.
+      // Ends with the job, the time, the caller or the agent.
       if (isFinal(execution) || execution === "waiting" || leftMs <= 0) return;
       gone ??= AbortSignal.any([c.req.raw.signal, ending]);
       if (gone.aborted) return;

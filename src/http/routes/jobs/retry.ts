@@ -1,5 +1,5 @@
-// POST /agent/v1/jobs/:job_uuid/retry: makes a finished job anew. Both jobs name each other, and a
-// job is made anew once: the next attempt is one of the newer job.
+// POST /agent/v1/jobs/:job_uuid/retry: makes a new job of a finished one. Both name each other. A job is retried
+// once: the next attempt is one of the newer job.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
@@ -33,7 +33,7 @@ export type RetryContext = Pick<
   "store" | "limits" | "now" | "newUuid" | "wake" | "log" | "budget" | "wording"
 >;
 
-/** A call on many jobs waits for many turns. */
+/** A call on many jobs waits for memory many times. */
 const RETRY_TURN: ReserveOptions = { turnMs: 120_000 };
 
 /** The route of one job's retry. */
@@ -72,7 +72,7 @@ function fromOf(body: unknown): From | undefined {
 }
 
 /**
- * Makes a finished job anew.
+ * Retries a finished job.
  * @param from the task to begin with; without it, the whole job
  * @returns the new job
  * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`, `overloaded`
@@ -130,7 +130,7 @@ async function successorOf(
     return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>(), now());
   }
   if (job.workflow_uuid === PROVISION_MACHINE.uuid) {
-    // What the first tasks have found was undone since, or belongs to a machine of the old job.
+    // The results of the first tasks were undone, or belong to the machine of the old job.
     const message =
       `Cannot retry job ${job.uuid} from ${JSON.stringify(from)}: a machine is made ` +
       "from the beginning, expected no from";
@@ -160,7 +160,7 @@ function refusalOf(
   }
 }
 
-/** A canceled job is unfinished too while its oncancel chain runs. */
+/** A canceled job is unfinished while its oncancel chain runs. */
 function unfinished({ uuid, execution }: ChangedJob, { wording }: RetryContext): AgentError {
   const found = execution === "canceled"
     ? "its oncancel chain is not done"
@@ -173,13 +173,12 @@ function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
   return new AgentError("conflict", message);
 }
 
-// The job that takes a finished one's place when a caller asks for it: from the beginning, or from
-// one of its tasks, with the results of the tasks before that.
+// The new job: from the beginning, or from one of the tasks, with the results of those before.
 
-/** Where a retry begins: the place of a task in the chain, or its name or uuid. */
+/** Where a retry begins: the index of a task in the chain, or its name or uuid. */
 export type From = string | number;
 
-/** The whole job again, of the workflow as it is now, or of the job's own copy when that is gone. */
+/** The whole job, of the current workflow, or of the job's own copy when that was deleted. */
 function wholeAttempt(
   job: Job,
   workflow: Workflow | undefined,
@@ -190,8 +189,7 @@ function wholeAttempt(
 }
 
 /**
- * The rest of the job: its own chain from one task on, which finds params and what tasks have set as
- * the job left them.
+ * The rest of the job: its own chain from one task on, with the params and properties that it had at the end.
  * @throws {AgentError} `invalid_argument` naming `from`
  */
 function attemptFrom(job: Job, from: From, uuid: JobUuid, now: Instant): NewJob {
@@ -228,7 +226,7 @@ function attemptOf(
   };
 }
 
-/** What the job knows of its workflow, which may be another one by now. */
+/** The job's own copy of its workflow, which may have changed. */
 function ownWorkflow(job: Job): Workflow {
   const { workflow_uuid, name, chain, onerror, oncancel, timeout } = job;
   return { uuid: workflow_uuid, name, chain, onerror, oncancel, timeout };
@@ -256,11 +254,11 @@ function taskIndex({ uuid, chain }: Job, from: From): number {
   throw invalidArgument("from", message);
 }
 
-/** The entries of the tasks before one. @throws {AgentError} `invalid_argument` naming `from` */
+/** The results of the tasks before one. @throws {AgentError} `invalid_argument` naming `from` */
 function resultsBefore(job: Job, index: number): readonly TaskResult[] {
   const { uuid, chain, chain_results } = job;
   const results = chain_results.slice(0, index);
-  // The last task of a job that failed is the one that failed, whatever its entry says of it.
+  // The last task of a failed job is the one that failed, whatever its entry says.
   const last = job.execution === "failed" ? chain_results.length - 1 : -1;
   const failed = results.findIndex((entry, at) => at === last || !isPassed(entry));
   if (results.length === index && failed === -1) return results;
@@ -272,7 +270,7 @@ function resultsBefore(job: Job, index: number): readonly TaskResult[] {
   throw invalidArgument("from", message);
 }
 
-/** A task that put its job back to the queue was done; its entry says so in the place of an error. */
+/** A task that put its job back into the queue is done; its entry says so in `error`. */
 function isPassed({ error }: TaskResult): boolean {
   return error === "" || error === "queue";
 }
