@@ -2,7 +2,6 @@
 // callers change, as the configuration says. Certificate and audit file are opened anew whenever the
 // configuration is read again, whether their names have changed or not.
 
-import type { Ground } from "./runner.ts";
 import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import { isLoopback } from "../domain/ip_address.ts";
@@ -15,6 +14,7 @@ import { groupNumber, type SocketRights } from "../http/listen/unix_socket.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file.ts";
+import type { AgentContext } from "./context.ts";
 
 /** What the application and the server are given of it. */
 export interface AgentAccess {
@@ -33,11 +33,11 @@ export interface AgentAccess {
  * certificate, a group or an audit file that is no good
  */
 export async function openAccess(
-  ground: Ground,
+  context: AgentContext,
   stateDir: string,
   { audit: counts }: Pick<Meters, "audit">,
 ): Promise<AgentAccess> {
-  const { config, log } = ground;
+  const { config, log } = context;
   const tokenFile = tokenFilePath(stateDir);
   const tcp = config.listen.value;
   const beyond = tcp !== null && !isLoopback(tcp.hostname);
@@ -46,15 +46,15 @@ export async function openAccess(
   const socketRights = await socketRightsOf(config);
   const audit = openAuditFile({ log, lost: (entries) => void (counts.lost += entries) });
   await audit.reopen(config.audit_file.value);
-  ground.opened("audit file", () => audit.close());
+  context.opened("audit file", () => audit.close());
   let required = config.require_token.value;
-  ground.follow(["require_token"], (next) => void (required = next.require_token.value));
+  context.follow(["require_token"], (next) => void (required = next.require_token.value));
   // What refresh() does with every reading counts as taken.
-  ground.follow(["audit_file"], () => {});
-  if (tls !== undefined) ground.follow(["tls_cert", "tls_key"], () => {});
+  context.follow(["audit_file"], () => {});
+  if (tls !== undefined) context.follow(["tls_cert", "tls_key"], () => {});
   const access: Access = {
     wantsToken: (remote) => required || (beyond && remote?.transport !== "unix"),
-    tokens: readableTokens(tokenFile, ground),
+    tokens: readableTokens(tokenFile, context),
     nowMs: () => performance.now(),
   };
   return {
@@ -70,7 +70,7 @@ export async function openAccess(
       socketRights,
       tls,
       tokenRequired: beyond || required,
-      connections: ground.limits,
+      connections: context.limits,
     },
     async refresh(next, server) {
       // Neither may keep the other from what is new.
@@ -125,7 +125,7 @@ async function refuseUnknownCallers(
 /** The tokens; none at all while their file is damaged or open to others, which is logged. */
 function readableTokens(
   path: string,
-  { log }: Pick<Ground, "log">,
+  { log }: Pick<AgentContext, "log">,
 ): () => Promise<readonly Token[]> {
   const book = openTokenBook(path, () => performance.now());
   let told: unknown;

@@ -1,29 +1,18 @@
 // Wires the rooms into one agent, and takes it down again in order. The only file that may import
 // all of them; it decides nothing that a room could decide.
 
-import {
-  agentLimits,
-  type BareGround,
-  type Ground,
-  openAgentCallbacks,
-  openPolicy,
-  openRunner,
-  withDecoders,
-} from "./runner.ts";
+import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
-import { chooseSimulatedEngine, openTransport, warnOfMissing } from "./host.ts";
-import { openIndex } from "./mirror.ts";
-import { openIndexRoutes } from "./index_routes.ts";
-import { countedConsoles, countedStore } from "./meters.ts";
-import { openStore } from "./store.ts";
-import { watchRoutes } from "./readiness.ts";
+import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
+import { openIndex, openIndexRoutes } from "./image_index.ts";
+import { openWatchedStore } from "./store.ts";
+import { watchRoutes } from "./monitoring.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
 import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
-import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
@@ -32,7 +21,7 @@ import { countedShortWay } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Bells } from "../program/loop.ts";
-import { type Meters, openMeters } from "../metrics/meters.ts";
+import { openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import { syncRegularly } from "../mirror/sync/sync_loop.ts";
@@ -40,9 +29,8 @@ import { takeStateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
 import { openReloads, type ReloadReport } from "./reload.ts";
-import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
+import { type AgentContext, agentLimits, type BareContext } from "./context.ts";
 
 /** Milliseconds that running tasks get to end by themselves when the agent stops. */
 const DRAIN_MS = 10_000;
@@ -130,63 +118,63 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
 }
 
 async function assemble(
-  started: BareGround,
+  started: BareContext,
   broken: (error: unknown) => void,
 ): Promise<{ urls: readonly string[]; refresh: (next: Config) => Promise<void> }> {
   const { config, log } = started;
   const state = await takeStateDir(config.state_dir.value, started.newUuid);
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
-  const ground = await withDecoders(started, meters);
-  const store = await openWatchedStore(ground, state.path, meters, broken);
-  const transport = await openHost(ground, state.path);
+  const context = await withDecoders(started, meters);
+  const store = await openWatchedStore(context, state.path, meters, broken);
+  const transport = await openHost(context, state.path);
   const vmadm = openVmadm(transport);
-  const mirror = await openIndex(ground, store, state.path, meters);
-  const { changes, changed } = openChanges(openAgentCallbacks(ground, store));
+  const mirror = await openIndex(context, store, state.path, meters);
+  const { changes, changed } = openChanges(openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, changed };
-  const runner = await openRunner({ ...ground, meters }, rooms, state);
-  ground.opened("runner", () => runner.stop(DRAIN_MS));
-  removeLeftovers(ground, store, vmadm);
+  const runner = await openRunner({ ...context, meters }, rooms, state);
+  context.opened("runner", () => runner.stop(DRAIN_MS));
+  removeLeftovers(context, store, vmadm);
   const closing = new AbortController();
-  const index = openIndexRoutes(ground, store, mirror);
-  const gate = await openAccess(ground, state.path, meters);
+  const index = openIndexRoutes(context, store, mirror);
+  const gate = await openAccess(context, state.path, meters);
   const app = createApp({
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
-    budget: ground.budget,
+    budget: context.budget,
     wake: () => runner.wake(),
     changes,
     changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
-    now: ground.now,
-    newUuid: ground.newUuid,
-    limits: ground.limits,
-    checkSources: ground.sources.acceptable,
+    now: context.now,
+    newUuid: context.newUuid,
+    limits: context.limits,
+    checkSources: context.sources.acceptable,
     wording: config.compat.value,
     log,
     // Turns of their own: callers hold up no task.
     machines: {
       vmadm: countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
-      policy: openPolicy(ground),
+      policy: openPolicy(context),
     },
     mediaFiles: mirror.files,
     allowedHosts: gate.allowedHosts,
     routes: [
       ...index.routes,
-      ...watchRoutes(ground, meters, { store, vmadm, ...state, stateDir: state.path }),
+      ...watchRoutes(context, meters, { store, vmadm, ...state, stateDir: state.path }),
     ],
     requests: meters,
     closing: closing.signal,
   });
   const short = countedShortWay((app) => index.before(app, gate), app, meters);
   const server = await listen(short, { ...gate.listening, log });
-  ground.opened("http", async () => {
+  context.opened("http", async () => {
     closing.abort();
     // At the same time: the runner must claim nothing more while callers take their answers.
     await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
   });
-  beginBackground(ground, mirror);
+  beginBackground(context, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
 }
 
@@ -203,26 +191,14 @@ function openChanges(
 }
 
 /** The way to the host, once it is known what it lacks. */
-async function openHost(ground: Ground, path: string): Promise<Transport> {
-  await warnOfMissing(ground);
-  await chooseSimulatedEngine(ground, path);
-  return openTransport(ground, path);
-}
-
-/** The store, whose writes are counted, with the built-in workflows in it. */
-async function openWatchedStore(
-  ground: Ground,
-  path: string,
-  meters: Meters,
-  broken: (error: unknown) => void,
-): Promise<Store> {
-  const store = countedStore(await openStore(ground, path, broken), meters);
-  await putBuiltinWorkflows(ground, store);
-  return store;
+async function openHost(context: AgentContext, path: string): Promise<Transport> {
+  await warnOfMissing(context);
+  await chooseSimulatedEngine(context, path);
+  return openTransport(context, path);
 }
 
 /** Removes what machines that were not made have left on the host. */
-function removeLeftovers({ now, log, opened }: Ground, store: Store, host: Vmadm): void {
+function removeLeftovers({ now, log, opened }: AgentContext, store: Store, host: Vmadm): void {
   const workflow = PROVISION_MACHINE.uuid;
   const leftovers = openLeftovers({ store, host, workflow, now, log });
   opened("leftovers", () => leftovers.stop());
@@ -232,8 +208,8 @@ function removeLeftovers({ now, log, opened }: Ground, store: Store, host: Vmadm
  * What goes on once the agent listens: a decoder is started for the first piece of work, and the
  * index is synced from time to time, as the configuration says at that time.
  */
-function beginBackground(ground: Ground, mirror: Mirror): void {
-  const { config, log, opened, follow, decoders } = ground;
+function beginBackground(context: AgentContext, mirror: Mirror): void {
+  const { config, log, opened, follow, decoders } = context;
   decoders.warm();
   let syncing = syncRegularly(mirror, config.index_interval.value, log);
   opened("index sync", () => syncing.stop());
@@ -241,29 +217,4 @@ function beginBackground(ground: Ground, mirror: Mirror): void {
     await syncing.stop();
     syncing = syncRegularly(mirror, next.index_interval.value, log);
   });
-}
-
-/**
- * What the workflows of the agent itself keep to. The operator's limits are for what callers send; what
- * a job of these holds, returns and calls is under them like every other.
- */
-const BUILTIN_LIMITS: WorkflowLimits = {
-  tasksMax: 16,
-  sourceCharsMax: 16 * 1024,
-  retryMax: 16,
-  timeoutSecondsMax: 86_400,
-};
-
-async function putBuiltinWorkflows({ newUuid, now }: Ground, store: Store): Promise<void> {
-  for (
-    const { uuid, definition } of [
-      PROVISION_MACHINE,
-      FETCH_MEDIUM_WORKFLOW,
-      ...Object.values(MACHINE_LIFE),
-    ]
-  ) {
-    // Its sources are the agent's own, and a test reads them.
-    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
-    await store.workflows.putBuiltin(builtin, now());
-  }
 }

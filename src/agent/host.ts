@@ -2,19 +2,21 @@
 
 import { join } from "@std/path";
 import type { HostSetting } from "../config/kinds.ts";
-import type { BareGround, Ground } from "./runner.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
 import { sshTransport } from "../host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../host/transport.ts";
 import { runCommand } from "../host/command.ts";
 import type { SelfCommand } from "../program/executable.ts";
+import type { ConsoleStream, MachineReader } from "../http/context.ts";
+import type { Meters } from "../metrics/meters.ts";
+import type { AgentContext, BareContext } from "./context.ts";
 
 /**
  * Warns of what the configuration names and the host lacks: the agent starts without it, since it
  * may come later, and jobs that need it fail with its name.
  */
-export async function warnOfMissing({ config, log }: BareGround): Promise<void> {
+export async function warnOfMissing({ config, log }: BareContext): Promise<void> {
   if (config.host.value.kind === "local") {
     const vmadm = config.vmadm.value;
     if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
@@ -40,7 +42,7 @@ async function isThere(path: string): Promise<boolean> {
 
 /** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder of no use */
 export function openTransport(
-  { config, self, opened, log }: BareGround,
+  { config, self, opened, log }: BareContext,
   stateDir: string,
 ): Transport {
   const host = config.host.value;
@@ -65,7 +67,7 @@ export function openTransport(
  * starts in any case: the host may come later, and every call tries again.
  */
 function openSshHost(
-  { config, opened, log }: Pick<BareGround, "config" | "opened" | "log">,
+  { config, opened, log }: Pick<BareContext, "config" | "opened" | "log">,
   { destination, port }: HostSetting & { kind: "ssh" },
   folder: string,
 ): Transport {
@@ -106,7 +108,7 @@ const DEADLINE_MS = 30_000;
  * @see docs/simulator.md, Engines
  */
 export async function chooseSimulatedEngine(
-  { config, self, log }: Ground,
+  { config, self, log }: AgentContext,
   stateDir: string,
 ): Promise<void> {
   const engine = config.simulated_engine.value;
@@ -135,4 +137,27 @@ async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<v
   });
   if (code === 0) return;
   throw new AgentError("host", `Cannot end the machines of the simulated host: ${stderr.trim()}`);
+}
+
+/** The reading side of vmadm, with the consoles that are open over it counted. */
+export function countedConsoles(vmadm: MachineReader, { consoles }: Meters): MachineReader {
+  return {
+    ...vmadm,
+    async connectVnc(address, options): Promise<ConsoleStream> {
+      const stream = await vmadm.connectVnc(address, options);
+      consoles.open += 1;
+      consoles.opened += 1;
+      let open = true;
+      return {
+        greeting: stream.greeting,
+        read: (buffer) => stream.read(buffer),
+        write: (bytes) => stream.write(bytes),
+        close() {
+          if (open) consoles.open -= 1;
+          open = false;
+          stream.close();
+        },
+      };
+    },
+  };
 }

@@ -1,72 +1,30 @@
 // The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
 
-import { countedPerform } from "./meters.ts";
 import { openCapabilities } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
-import { type Decoders, openDecoders } from "../decoder/pool.ts";
-import { openSourceChecks, type SourceChecks } from "../decoder/source_checks.ts";
-import type { JobUuid, NewUuid } from "../domain/id.ts";
-import type { Now } from "../domain/instant.ts";
-import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import { openDecoders } from "../decoder/pool.ts";
+import { openSourceChecks } from "../decoder/source_checks.ts";
+import type { JobUuid } from "../domain/id.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
-import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Reloads } from "./reload.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
-import type { GuestUser } from "../sandbox/command.ts";
 import { openGuestOwners } from "../sandbox/owner.ts";
 import { openPool } from "../sandbox/pool.ts";
-import { runTask } from "../sandbox/run_task.ts";
+import { type Perform, runTask } from "../sandbox/run_task.ts";
+import { isJsonObject } from "../domain/json.ts";
 import type { StateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
 import { VERSION } from "../program/version.ts";
 import { findGuestUser } from "../sandbox/user.ts";
-import { type LimitValues, limitValues } from "../config/limits.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
-
-/** The configured limits, and the hosts that callbacks may go to. */
-export interface AgentLimits extends LimitValues {
-  readonly callbackHosts: readonly string[];
-}
-
-/** The limits of a configuration. */
-export function agentLimits({ limits, callback_host }: Config): AgentLimits {
-  return { ...limitValues(limits), callbackHosts: callback_host.value };
-}
-
-/** What every part of the agent is given, before there are processes behind walls. */
-export type BareGround = Omit<Ground, "decoders" | "sources" | "user">;
-
-/** What every part of the agent is given. */
-export interface Ground {
-  readonly config: Config;
-  readonly limits: AgentLimits;
-  readonly log: Log;
-  readonly now: Now;
-  readonly newUuid: NewUuid;
-  readonly self: SelfCommand;
-  /** The accountant of memory that documents take. */
-  readonly budget: MemoryBudget;
-  /** Names the settings that a part follows while it works, see reload.ts. */
-  readonly follow: Reloads["follow"];
-  /** Names how a part is taken down again. */
-  readonly opened: (name: string, close: () => void | Promise<void>) => void;
-  /** The processes in which bytes of strangers are read. */
-  readonly decoders: Decoders;
-  /** What they say of task sources. */
-  readonly sources: SourceChecks;
-  /** The user of guests and decoders; the agent's own when absent. */
-  readonly user?: GuestUser;
-  /** What tasks do is counted; absent where nobody asks for figures. */
-  readonly meters?: Meters;
-}
+import type { AgentContext, BareContext } from "./context.ts";
 
 /** What tasks and their ends reach. */
 interface Rooms {
@@ -80,25 +38,25 @@ interface Rooms {
 
 /** Starts the runner. Guests warm up while the agent listens; the first tasks wait for them. */
 export async function openRunner(
-  ground: Ground,
+  context: AgentContext,
   rooms: Rooms,
   state: StateDir,
 ): Promise<Runner> {
-  const { config, limits, log, now, newUuid, self, user, opened, meters } = ground;
+  const { config, limits, log, now, newUuid, self, user, opened, meters } = context;
   const pool = await openPool({
     self,
     slots: config.slots.value,
     runtimeDir: state.path,
-    budget: ground.budget,
+    budget: context.budget,
     log,
     limits,
-    checkSource: ground.sources.runnable,
+    checkSource: context.sources.runnable,
     ...(user === undefined ? {} : { user }),
   });
   opened("guests", () => pool.close());
   const performFor = openCapabilities({
     ...rooms,
-    policy: openPolicy(ground),
+    policy: openPolicy(context),
     mediaDirs: config.media_dir.value,
     slots: config.slots.value,
     infoEntriesMax: limits.infoEntriesMax,
@@ -111,10 +69,10 @@ export async function openRunner(
     runner_id: state.runner_id,
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
-    budget: ground.budget,
+    budget: context.budget,
     runTask: async (run, { job_uuid, task }, signal) => {
-      const context = { job_uuid, task_name: task.name ?? task.uuid, signal };
-      const perform = performFor(context);
+      const taskContext = { job_uuid, task_name: task.name ?? task.uuid, signal };
+      const perform = performFor(taskContext);
       const calls = watchCalls(countedPerform(perform, meters));
       const beganMs = performance.now();
       const outcome = await runTask(pool, run, calls.perform, signal);
@@ -142,7 +100,7 @@ export async function openRunner(
 
 /** Starts to tell those who asked for it that their job is final. */
 export function openAgentCallbacks(
-  { config, now, log, opened, budget }: Ground,
+  { config, now, log, opened, budget }: AgentContext,
   store: Store,
 ): Pick<Callbacks, "wake"> {
   const hosts = config.callback_host.value;
@@ -164,15 +122,15 @@ export function openAgentCallbacks(
 // The decoders of the agent, and the user that they and the guests run as.
 
 /**
- * Adds to a ground the decoders and their user. No decoder is started yet.
+ * Adds to a context the decoders and their user. No decoder is started yet.
  * @param meters where their work is counted, if anywhere
  * @throws {AgentError} as findGuestUser()
  */
 export async function withDecoders(
-  ground: BareGround,
+  context: BareContext,
   meters?: Pick<Meters, "decoders" | "now">,
-): Promise<Ground> {
-  const { config, self, log, opened } = ground;
+): Promise<AgentContext> {
+  const { config, self, log, opened } = context;
   const place = { self, os: Deno.build.os, root: Deno.uid() === 0, log };
   const user = await findGuestUser(config.guest_user.value, place);
   const shared = user === undefined ? {} : { user };
@@ -185,7 +143,7 @@ export async function withDecoders(
   });
   if (meters !== undefined) meters.now.decoders = () => decoders.pids().length;
   opened("decoders", () => decoders.close());
-  return { ...ground, decoders, sources: openSourceChecks(decoders), ...shared };
+  return { ...context, decoders, sources: openSourceChecks(decoders), ...shared };
 }
 
 // The operator's policy as the agent holds it: one object that requests and tasks are held against,
@@ -202,4 +160,16 @@ export function openPolicy({ config, follow }: PolicyGround): Policy {
   const policy = policyOf(config.policy);
   follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));
   return policy;
+}
+
+/** What a task calls, with the bytes that it places counted. */
+export function countedPerform(perform: Perform, meters: Meters | undefined): Perform {
+  if (meters === undefined) return perform;
+  return async (name, args, signal) => {
+    const result = await perform(name, args, signal);
+    if (name === "media.place" && isJsonObject(result) && typeof result.size === "number") {
+      meters.media.placed += result.size;
+    }
+    return result;
+  };
 }

@@ -3,7 +3,7 @@
 // ending go past vmadm, whose faults are meant for the workflow.
 
 import { join } from "@std/path";
-import type { Ground } from "../agent/runner.ts";
+import type { AgentContext } from "../agent/context.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { changeMachine, halted, type Machine, readMachines } from "../simulator/machine.ts";
@@ -48,7 +48,7 @@ export interface TrialHost {
  * @throws {AgentError} `invalid_argument` when `kept` holds something else
  */
 export async function openTrialHost(
-  { self, opened }: Ground,
+  { self, opened }: AgentContext,
   folder: string,
   kept: string | null,
 ): Promise<TrialHost> {
@@ -107,7 +107,7 @@ function someFields(view: JsonObject): JsonObject {
 }
 
 /** A host whose calls have ended before the trial takes it down, and that takes none afterwards. */
-function watched(opened: Ground["opened"], transport: Transport): Transport {
+function watched(opened: AgentContext["opened"], transport: Transport): Transport {
   const underWay = new Set<Promise<unknown>>();
   const late = new AbortController();
   let closed = false;

@@ -3,7 +3,8 @@
 // beside that of agent.ts and is made of the same pieces. Nothing is left when it has ended.
 
 import { join } from "@std/path";
-import { agentLimits, type Ground, openRunner, withDecoders } from "../agent/runner.ts";
+import { type AgentContext, agentLimits } from "../agent/context.ts";
+import { openRunner, withDecoders } from "../agent/runner.ts";
 import type { Config } from "../config/settings.ts";
 import { type FlagValue, readConfig } from "../config/sources.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
@@ -23,7 +24,7 @@ import type { Runner } from "../runner/runner.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";
-import { openIndex } from "../agent/mirror.ts";
+import { openIndex } from "../agent/image_index.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 
 /** What is tried. */
@@ -75,7 +76,7 @@ export async function withTrial<T>(
 ): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: FOLDER_PREFIX });
   const parts: { name: string; close: () => void | Promise<void> }[] = [];
-  const opened: Ground["opened"] = (name, close) => void parts.push({ name, close });
+  const opened: AgentContext["opened"] = (name, close) => void parts.push({ name, close });
   opened("folder", () => Deno.remove(folder, { recursive: true }));
   let result: T;
   let left: unknown;
@@ -98,7 +99,7 @@ export async function withTrial<T>(
 async function startTrial(
   options: TrialOptions,
   folder: string,
-  opened: Ground["opened"],
+  opened: AgentContext["opened"],
 ): Promise<Trial> {
   const config = await configOf(options, folder);
   const context = await withDecoders({
@@ -149,7 +150,7 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
 /** The job as POST /jobs would make it. The workflow is not stored: `cb("retry")` ends the trial. */
 function newJob(
   { workflow, params, target }: TrialOptions,
-  { limits }: Pick<Ground, "limits">,
+  { limits }: Pick<AgentContext, "limits">,
 ): NewJob {
   const body = { ...params, workflow: workflow.uuid, ...(target === null ? {} : { target }) };
   const request = parseJobRequest(body, limits);
@@ -235,7 +236,7 @@ function withoutTaskLines(log: Log): Log {
 
 /** A mirror that is opened by its first call and synced by the first that needs the index. */
 function openTrialIndex(
-  context: Ground,
+  context: AgentContext,
   store: Pick<Store, "index" | "media" | "images">,
   folder: string,
 ): Mirror {

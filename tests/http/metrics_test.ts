@@ -2,10 +2,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
-import { countedConsoles, countedPerform, countedStore } from "../../src/agent/meters.ts";
+import { countedConsoles } from "../../src/agent/host.ts";
+import { countedPerform } from "../../src/agent/runner.ts";
+import { countedStore } from "../../src/agent/store.ts";
 import { countedShortWay, metricsRoutes } from "../../src/http/routes/metrics.ts";
 import type { App } from "../../src/http/listen/server.ts";
-import { agentFigures } from "../../src/agent/figures.ts";
+import { agentFigures } from "../../src/agent/monitoring.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { type Meters, openMeters } from "../../src/metrics/meters.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";

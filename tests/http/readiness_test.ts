@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { randomUuid, type RunnerId } from "../../src/domain/id.ts";
-import { openAgentReadiness } from "../../src/agent/readiness.ts";
+import { openAgentReadiness } from "../../src/agent/monitoring.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import {
   openReadiness,

@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
-import { agentLimits, type BareGround } from "../../agent/runner.ts";
+import { agentLimits, type BareContext } from "../../agent/context.ts";
 import type { Config } from "../../config/settings.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
@@ -64,7 +64,7 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
   const closers: (() => void | Promise<void>)[] = [];
   const self = selfCommand();
   const limits = agentLimits(config);
-  const context: BareGround = {
+  const context: BareContext = {
     config,
     limits,
     self,

@@ -1,13 +1,23 @@
-// The image index of the agent: its mirror, with the sample upstream behind it when a development
-// agent was given no other.
+// The image index of the agent: its mirror, with the sample upstream behind it when a development agent has
+// no other, and its routes, with the short way of documents before them.
 
 import { join } from "@std/path";
-import type { Ground } from "./runner.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { readSecretFile } from "../state/secret_file.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
+import type { Hono } from "hono";
+import { openDocumentCache } from "../http/request/document_cache.ts";
+import { imageSearchRoutes } from "../http/routes/images.ts";
+import {
+  indexTreeRoutes,
+  type ShortWayContext,
+  withShortWay,
+} from "../http/routes/index/short_way.ts";
+import { indexSyncRoutes } from "../http/routes/index/sync.ts";
+import type { App } from "../http/listen/server.ts";
+import type { AgentContext } from "./context.ts";
 
 /**
  * Opens the mirror.
@@ -16,7 +26,7 @@ import { VERSION } from "../program/version.ts";
  *   read
  */
 export async function openIndex(
-  { config, log, now, opened, follow, decoders }: Ground,
+  { config, log, now, opened, follow, decoders }: AgentContext,
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
   meters?: Pick<Meters, "media">,
@@ -56,4 +66,38 @@ export async function openIndex(
     now,
     userAgent: `zonewright/${VERSION}`,
   });
+}
+
+/** The index as callers see it. */
+export interface IndexRoutes {
+  readonly routes: readonly Hono[];
+  /** The application with the short way of documents before it. */
+  before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
+}
+
+/** The routes of the index. Nothing is read before the first request. */
+export function openIndexRoutes(
+  { limits, now, newUuid, log }: Pick<AgentContext, "limits" | "now" | "newUuid" | "log">,
+  { index, images }: Pick<Store, "index" | "images">,
+  mirror: Mirror,
+): IndexRoutes {
+  const generation = () => mirror.generation;
+  const cache = openDocumentCache(index, generation);
+  return {
+    routes: [
+      indexTreeRoutes({ index, generation, now, cache }),
+      imageSearchRoutes({ images }),
+      indexSyncRoutes({ index, mirror, limits, log, now }),
+    ],
+    before: (app, rules) =>
+      withShortWay(app, {
+        ...rules,
+        cache,
+        // Not by way of `now`: to make the text of an instant is a twentieth of a whole 304.
+        nowMs: Date.now,
+        newId: () => newUuid(),
+        limits,
+        log,
+      }),
+  };
 }
