@@ -2,6 +2,7 @@
 // of bytes that go through its pipe.
 
 import { type Decoders, openDecoders } from "../src/decoder/pool.ts";
+import { openHashing } from "../src/mirror/media/hash.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
 import type { SelfCommand } from "../src/program/executable.ts";
 import { silentLog } from "../src/metrics/log.ts";
@@ -75,10 +76,9 @@ async function measureSources(decoders: Decoders): Promise<number> {
 }
 
 async function hash(decoders: Decoders, parts: number): Promise<void> {
-  const input = async function* () {
-    for (let sent = 0; sent < parts; sent++) yield await Promise.resolve(PART);
-  };
-  await decoders.ask("hash", { algorithm: "sha256" }, input(), { what: "measure" });
+  using hasher = openHashing(decoders).open();
+  for (let sent = 0; sent < parts; sent++) await hasher.update(PART);
+  await hasher.finish();
 }
 
 function median(values: readonly number[]): number {

@@ -21,7 +21,13 @@ import {
   partsOf,
   readFrames,
 } from "./frames.ts";
-import { type DecoderWork, isWorkName, type WorkName, WORKS } from "./work_limits.ts";
+import {
+  type DecoderWork,
+  isOutOfMemory,
+  isWorkName,
+  type WorkName,
+  WORKS,
+} from "./work_limits.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,
@@ -108,8 +114,7 @@ async function answerOf(run: () => Promise<JsonValue>): Promise<DecoderAnswer> {
   try {
     return { ok: true, value: await run() };
   } catch (error) {
-    // Memory that could not be had ends the process: the agent has words for that.
-    if (error instanceof RangeError && /allocation failed/.test(error.message)) throw error;
+    if (isOutOfMemory(error)) throw error;
     return refusal(error);
   }
 }
@@ -139,6 +144,5 @@ const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {
   file_signature: async () => (await import("./works/signature.ts")).fileSignatureWork,
   index: async () => (await import("./works/index_documents.ts")).indexWork,
   unpack: async () => (await import("./works/unpack.ts")).unpackWork,
-  hash: async () => (await import("./works/hash.ts")).hashWork,
   task_sources: async () => (await import("./works/task_sources.ts")).taskSourcesWork,
 };

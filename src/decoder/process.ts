@@ -6,19 +6,16 @@ import type { WalledCommand } from "../sandbox/command.ts";
 import { openWords } from "../sandbox/wall_checks.ts";
 import { GUEST_PERMISSIONS } from "../sandbox/protocol.ts";
 import {
+  EXIT_WAIT_MS,
   exitWords,
   killProcess,
   OUTPUT_WORDS,
   type ProcessEnd,
   ProcessOutput,
+  START_DEADLINE_MS,
 } from "../sandbox/process_output.ts";
 import { parseReady, READY_BYTES_MAX } from "./message.ts";
 import { type DecoderFrame, FRAME, PART_BYTES_MAX, readFrames } from "./frames.ts";
-
-/** Time for a new decoder to report that it is ready, milliseconds. */
-const START_DEADLINE_MS = 30_000;
-/** Time for a process to be gone after its output has ended, milliseconds. */
-const EXIT_WAIT_MS = 2000;
 
 /** Thrown by a decoder that has ended: `end` finishes the sentence "its process ...". */
 export class DecoderLost extends Error {

@@ -34,16 +34,16 @@ export function openSourceChecks(decoders: Pick<Decoders, "ask">): SourceChecks 
     asked: Pick<DecoderOptions, "what" | "signal" | "ahead">,
   ) => {
     const unknown = [...new Set(sources)].filter((source) => !remembered.has(source));
-    const told = new Map<string, string | undefined>();
+    const found = new Map<string, string | undefined>();
     if (unknown.length > 0) {
       const input = new TextEncoder().encode(JSON.stringify(unknown));
       const options = { ...asked, code: "invalid_argument", origin: ORIGIN } as const;
       const answer = await decoders.ask("task_sources", {}, input, options);
       const problems = parseProblems(answer, unknown.length);
-      for (const [at, source] of unknown.entries()) told.set(source, problems[at]);
+      for (const [at, source] of unknown.entries()) found.set(source, problems[at]);
     }
-    const problems = sources.map((source) => told.get(source) ?? remembered.get(source));
-    for (const [source, problem] of told) remembered.add(source, problem);
+    const problems = sources.map((source) => found.get(source) ?? remembered.get(source));
+    for (const [source, problem] of found) remembered.add(source, problem);
     return problems;
   };
   return {

@@ -16,8 +16,6 @@ export interface WorkLimits {
 
 /** Each kind of work by its name. */
 export const WORKS = {
-  /** The digest of bytes: request `{algorithm}`, one of `sha256`, `sha512`; answer its hex text. */
-  hash: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
   /** The digests of many streams: see works/hashes.ts. */
   hashes: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
   /** A compression undone: request `{compression, what}`; output the file; answer `{sha256}`. */
@@ -53,3 +51,8 @@ export type DecoderWork = (
   input: AsyncIterable<Uint8Array>,
   output: (part: Uint8Array) => Promise<void>,
 ) => Promise<JsonValue>;
+
+/** Whether memory could not be had: that ends the process, and the agent has words for it. */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof RangeError && /allocation failed/.test(error.message);
+}

@@ -15,7 +15,7 @@ export type WorkKind =
 /** Pieces of work that may wait for a decoder, but for those that go ahead. */
 export const WAITING_MAX = 64;
 /** Seconds after which a piece of work that was turned away may find room. */
-const RETRY_AFTER_SECONDS = 1;
+const FULL_QUEUE_RETRY_SECONDS = 1;
 
 interface WaitingWork {
   readonly kind: WorkKind;
@@ -54,7 +54,7 @@ export class WorkQueue {
     if (this.#closed || signal?.aborted === true) return Promise.reject(abortedError(what));
     if (!ahead && this.#waiting.length >= WAITING_MAX) {
       const message = `Cannot ${what}: ${WAITING_MAX} pieces of work wait for a decoder`;
-      const options = { retryAfterSeconds: RETRY_AFTER_SECONDS };
+      const options = { retryAfterSeconds: FULL_QUEUE_RETRY_SECONDS };
       return Promise.reject(new AgentError("overloaded", message, options));
     }
     return new Promise((resolve, reject) => {

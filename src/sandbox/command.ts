@@ -171,7 +171,7 @@ export interface GuestPlace {
 
 /**
  * The command line of a guest, to which the path of its socket and its limits are added.
- * @throws {AgentError} `invalid_argument` when `user` is wanted but the agent is not root
+ * @throws {AgentError} `invalid_argument` when `user` is given but the agent is not root
  */
 export function guestCommand(
   self: SelfCommand,
@@ -210,7 +210,7 @@ function walledCommand(
     ...(tools.unshare === undefined ? [] : [tools.unshare, ...UNSHARED]),
     ...(tools.setpriv === undefined ? [] : [tools.setpriv, ...privileges(root, user)]),
     ...(tools.prlimit === undefined ? [] : [tools.prlimit, ...limits(self, place)]),
-    // Both sets become what they are told when the guest begins: ppriv itself may still exec.
+    // Both sets take effect when the guest begins: ppriv itself may still exec.
     ...(tools.ppriv === undefined ? [] : [tools.ppriv, "-e", "-s", `IL=${ILLUMOS_PRIVILEGES}`]),
     self.program,
     ...(self.compiled ? self.args : withDenoOptions(self.args, DENO_OPTIONS[face])),

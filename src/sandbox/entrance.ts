@@ -1,5 +1,5 @@
 // The unix socket at which guests knock. The token that a guest shows first tells which of the
-// started processes it is; whoever shows none, or an unknown one, is turned away.
+// started processes it is; a connection that shows none, or an unknown one, is closed.
 
 import { pause } from "../program/loop.ts";
 import type { GuestUser } from "./command.ts";
@@ -16,7 +16,7 @@ const UNKNOWN_MAX = 128;
 const ACCEPT_AGAIN_MS = 100;
 
 /** The socket, and the guests that are expected at it. */
-export interface GuestDoor {
+export interface GuestEntrance {
   readonly path: string;
   /** The guest that will show this token. */
   expect(token: string, guest: GuestProcess): void;
@@ -25,10 +25,10 @@ export interface GuestDoor {
   close(): Promise<void>;
 }
 
-/** Opens the socket in a new folder of its own, see guest_folder.ts. */
-export async function openGuestDoor(
+/** Opens the socket in a new folder. */
+export async function openGuestEntrance(
   { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
-): Promise<GuestDoor> {
+): Promise<GuestEntrance> {
   const folder = await makeGuestFolder({ runtimeDir, ...(user === undefined ? {} : { user }) });
   const path = folder.socketPath;
   const listener = Deno.listen({ transport: "unix", path });
@@ -38,7 +38,7 @@ export async function openGuestDoor(
   const expected = new Map<string, GuestProcess>();
   const unknown = new Set<Deno.Conn>();
   const admit = async (socket: Deno.Conn) => {
-    // Whoever shares the user of the guests may knock: that must not cost the agent its memory.
+    // Any process of the guests' user may connect: that must not cost the agent its memory.
     if (unknown.size >= UNKNOWN_MAX) return socket.close();
     unknown.add(socket);
     const late = setTimeout(() => turnAway(unknown, socket), TOKEN_DEADLINE_MS);
@@ -82,7 +82,7 @@ async function listen(
       for await (const socket of listener) admit(socket);
       return;
     } catch {
-      // Out of file descriptors: whoever knocks waits in line until one is free.
+      // Out of file descriptors: new connections wait in the backlog until one is free.
       await pause(ACCEPT_AGAIN_MS, closing);
     }
   }

@@ -4,7 +4,7 @@
 
 import { type Language, takeLanguage } from "./guest/language.ts";
 
-const READ_BYTES = 64 * 1024;
+const LINE_READ_BYTES = 64 * 1024;
 const LINE_BREAK = 10;
 
 /** What bytes are read from, such as a connection. */
@@ -66,10 +66,10 @@ export function openLineBuffer(
   // Made at once: a guest loses the name TextDecoder before it reads its first message.
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const decode = decoder.decode.bind(decoder);
-  const memory = new ArrayBuffer(READ_BYTES);
+  const memory = new ArrayBuffer(LINE_READ_BYTES);
   const buffer = new Uint8Array(memory);
   // The platform asks a buffer for its length, and what answers must not be given the buffer.
-  Object.defineProperty(buffer, "length", { value: READ_BYTES });
+  Object.defineProperty(buffer, "length", { value: LINE_READ_BYTES });
   const held = openHeldBytes(language);
   let filled = bytesOf(memory, 0, 0);
   let end = 0;

@@ -155,7 +155,7 @@ function callArguments(
   return value;
 }
 
-/** Fields that cannot be kept are told of in their place. */
+/** Fields that cannot be kept are replaced by a note. */
 function logFields(
   message: JsonObject,
   { taskLogCharsMax }: TaskLimits,

@@ -22,9 +22,10 @@ import {
   withoutWords,
 } from "./command.ts";
 import { openWords } from "./wall_checks.ts";
-import { type GuestDoor, openGuestDoor } from "./entrance.ts";
+import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
+import { START_DEADLINE_MS } from "./process_output.ts";
 import { GuestQueue } from "./queue.ts";
 import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
 import { LargeMessageTurns } from "./message.ts";
@@ -68,7 +69,7 @@ export interface PoolOptions {
 /** Guests, lent out one execution at a time. */
 export interface GuestPool {
   /**
-   * A guest of one's own until `release`, which has served this workflow only and never serves another
+   * A guest for the caller alone until `release`, which has served this workflow only and never serves another
    * one. Waits while all are busy or being started.
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
@@ -90,7 +91,7 @@ export interface GuestPool {
 /** Guests by what they do; `started` and `given_up` only grow. */
 export interface GuestCounts {
   readonly starting: number;
-  /** Ready, and nobody's. */
+  /** Ready, and of no workflow yet. */
   readonly spare: number;
   /** Without a task, waiting for the next one of their workflows. */
   readonly warm: number;
@@ -102,8 +103,6 @@ export interface GuestCounts {
 
 /** A start costs as much as a hundred executions. */
 const RUNS_PER_GUEST_MAX = 5000;
-/** Time for a new guest to report that it is ready, milliseconds. */
-const START_DEADLINE_MS = 30_000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
 /** Failed starts in a row after which waiting tasks are refused instead of kept waiting. */
@@ -111,7 +110,7 @@ const START_FAILURES_MAX = 3;
 
 /**
  * Opens a pool; its guests start in the background, and the first tasks wait for them.
- * @throws {AgentError} `invalid_argument` when another user is wanted but the agent is not root
+ * @throws {AgentError} `invalid_argument` when another user is given but the agent is not root
  */
 export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const root = Deno.uid() === 0;
@@ -125,7 +124,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const place = { tools, root, slots };
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools.cat, options.log);
-  const pool = new Pool(options, command, await openGuestDoor(options), memory);
+  const pool = new Pool(options, command, await openGuestEntrance(options), memory);
   pool.fill();
   return pool;
 }
@@ -141,7 +140,7 @@ class Pool implements GuestPool {
   readonly #turns: LargeMessageTurns;
   readonly #options: PoolOptions;
   readonly #command: GuestCommand;
-  readonly #door: GuestDoor;
+  readonly #entrance: GuestEntrance;
   readonly #memory: MemoryWatch;
   readonly #renewal: IdleRenewal;
   #started = 0;
@@ -150,13 +149,18 @@ class Pool implements GuestPool {
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  constructor(options: PoolOptions, command: GuestCommand, door: GuestDoor, memory: MemoryWatch) {
+  constructor(
+    options: PoolOptions,
+    command: GuestCommand,
+    entrance: GuestEntrance,
+    memory: MemoryWatch,
+  ) {
     this.#options = options;
     this.#turns = new LargeMessageTurns(options.budget);
     this.limits = command.limits;
     this.checkSource = options.checkSource;
     this.#command = command;
-    this.#door = door;
+    this.#entrance = entrance;
     this.#memory = memory;
     this.#renewal = new IdleRenewal(
       this.#idle,
@@ -219,7 +223,7 @@ class Pool implements GuestPool {
     this.#renewal.close();
     this.#waiting.refuse(closedError());
     for (const guest of this.#guests) guest.kill("was ended with its pool");
-    await this.#door.close();
+    await this.#entrance.close();
     await Promise.all(this.#unreaped);
   }
 
@@ -298,7 +302,7 @@ class Pool implements GuestPool {
     try {
       guest = new GuestProcess(
         this.#command,
-        this.#door.path,
+        this.#entrance.path,
         token,
         this.#options.log,
         this.#turns,
@@ -321,7 +325,7 @@ class Pool implements GuestPool {
       () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
       START_DEADLINE_MS,
     );
-    this.#door.expect(token, guest);
+    this.#entrance.expect(token, guest);
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
@@ -334,7 +338,7 @@ class Pool implements GuestPool {
       },
       lost: ({ words }) => {
         clearTimeout(late);
-        this.#door.forget(token);
+        this.#entrance.forget(token);
         this.#starting.delete(guest);
         this.#guests.delete(guest);
         if (!this.#closed) this.#failed(`its process ${words}`);

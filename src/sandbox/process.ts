@@ -9,6 +9,7 @@ import type { GuestOwner } from "./owner.ts";
 import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import { openLineWriter } from "./lines.ts";
 import {
+  EXIT_WAIT_MS,
   exitWords,
   killProcess,
   OUTPUT_WORDS,
@@ -30,9 +31,6 @@ export interface GuestListener {
   /** The guest is gone; nothing follows. Called at once when it was gone already. */
   lost(end: ProcessEnd): void;
 }
-
-/** Time for a process to be gone after its connection has ended, milliseconds. */
-const EXIT_WAIT_MS = 2000;
 
 /** A running guest. It is opened by starting its process and closed by `kill()`. */
 export class GuestProcess {
@@ -130,7 +128,7 @@ export class GuestProcess {
     if (this.#ended !== undefined) listener?.lost(this.#ended);
   }
 
-  /** Sends one message after those before it. A guest that is gone is told of by the listener. */
+  /** Sends one message after those before it. The listener reports a guest that is gone. */
   send(message: AgentMessage): void {
     this.#write?.(agentLine(message));
   }
@@ -154,7 +152,7 @@ export class GuestProcess {
 
   async #giveToken(token: string): Promise<void> {
     const writer = this.#child.stdin.getWriter();
-    // A guest that dies first closes the pipe; the listener is told.
+    // A guest that dies first closes the pipe; the listener hears of it.
     await writer.write(new TextEncoder().encode(`${token}\n`)).catch(() => {});
     await writer.close().catch(() => {});
   }

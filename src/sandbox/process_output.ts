@@ -10,6 +10,10 @@ export interface ProcessEnd {
   readonly outOfMemory: boolean;
 }
 
+/** Time for a new guest or decoder to report that it is ready, milliseconds. */
+export const START_DEADLINE_MS = 30_000;
+/** Time for a process to be gone after its connection or its output has ended, milliseconds. */
+export const EXIT_WAIT_MS = 2000;
 /** Bytes that a process may write to its output; a sound one writes nothing before V8 gives up. */
 const OUTPUT_BYTES_MAX = 1024 * 1024;
 const OUTPUT_LINES_MAX = 50;

@@ -96,7 +96,7 @@ export interface GuestCheck {
   readonly detail: string;
 }
 
-/** What is wanted of a guest: run this source. */
+/** What a guest is asked for: run this source. */
 export interface RunMessage {
   readonly type: "run";
   /** Counts the executions of one guest; every message about the execution carries it. */

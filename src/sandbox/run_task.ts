@@ -122,10 +122,10 @@ function converse(
     Math.min(run.timeoutMs, TIMEOUT_MS_MAX),
   );
   signal.addEventListener("abort", abort, { once: true });
-  const over = (told: TaskOutcome) => {
+  const over = (final: TaskOutcome) => {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
-    resolve(told);
+    resolve(final);
   };
   guest.listen({
     message: (message): Promise<void> | void => {

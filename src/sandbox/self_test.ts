@@ -6,8 +6,9 @@ import type { SelfCommand } from "../program/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import { processChecks } from "./wall_checks.ts";
 import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./command.ts";
-import { openGuestDoor } from "./entrance.ts";
+import { openGuestEntrance } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
+import { START_DEADLINE_MS } from "./process_output.ts";
 import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 import type { TaskLimits } from "./task_limits.ts";
 
@@ -22,9 +23,6 @@ export interface SelfTestOptions {
   readonly user?: GuestUser;
   readonly limits: TaskLimits;
 }
-
-/** Time for the guest to report, milliseconds. */
-const START_DEADLINE_MS = 30_000;
 
 /**
  * Runs the self-test on a fresh guest. The checks are, in this order: `start`; one for each of
@@ -44,16 +42,19 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       ...(user === undefined ? {} : { user }),
     };
     const command = guestCommand(self, place, limits);
-    const door = await openGuestDoor({ runtimeDir, ...(user === undefined ? {} : { user }) });
+    const entrance = await openGuestEntrance({
+      runtimeDir,
+      ...(user === undefined ? {} : { user }),
+    });
     try {
       const token = crypto.randomUUID() + crypto.randomUUID();
-      const guest = new GuestProcess(command, door.path, token, log);
+      const guest = new GuestProcess(command, entrance.path, token, log);
       try {
-        door.expect(token, guest);
-        const told = await report(guest);
+        entrance.expect(token, guest);
+        const reported = await report(guest);
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },
-          ...GUEST_CHECKS.map((name) => found(told, name)),
+          ...GUEST_CHECKS.map((name) => found(reported, name)),
           ...await processChecks(guest.pid, place),
         ];
       } finally {
@@ -61,7 +62,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
         await guest.reaped;
       }
     } finally {
-      await door.close();
+      await entrance.close();
     }
   } catch (error) {
     return [{ check: "start", ok: false, detail: messageOf(error) }];
@@ -87,7 +88,7 @@ function report(guest: GuestProcess): Promise<readonly GuestCheck[]> {
   });
 }
 
-function found(told: readonly GuestCheck[], name: string): GuestCheck {
-  const check = told.find((one) => one.check === name);
+function found(reported: readonly GuestCheck[], name: string): GuestCheck {
+  const check = reported.find((one) => one.check === name);
   return check ?? { check: name, ok: false, detail: "was not tried" };
 }

@@ -52,8 +52,8 @@ export function errorJsonCharsMax({ errorCharsMax }: TaskLimits): number {
 /** Bytes of one message of a guest: the longest holds a result or an error, and a job as it was left. */
 export function guestMessageBytesMax(limits: TaskLimits): number {
   const { resultCharsMax, jobLeftCharsMax, callCharsMax, taskLogCharsMax } = limits;
-  const told = Math.max(resultCharsMax, errorJsonCharsMax(limits));
-  const longest = Math.max(told + jobLeftCharsMax, callCharsMax, 2 * taskLogCharsMax);
+  const ended = Math.max(resultCharsMax, errorJsonCharsMax(limits));
+  const longest = Math.max(ended + jobLeftCharsMax, callCharsMax, 2 * taskLogCharsMax);
   return longest * CHAR_BYTES_MAX + HEAD_BYTES;
 }
 

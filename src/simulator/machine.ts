@@ -40,9 +40,9 @@ export interface BootFile {
   readonly media: "cdrom" | "disk";
 }
 
-/** What the last start was told. */
+/** The words of the last start. */
 export interface Boot {
-  /** New at each start; the process of an older start can be told by it. */
+  /** New at each start; it marks the process of an older start. */
   readonly id: string;
   readonly started_ms: number;
   /** qemu's -boot text, such as `order=cd,once=d`; null when neither word nor property gave one. */
@@ -56,12 +56,15 @@ export type BootedFrom =
   | { readonly kind: "disk"; readonly path: string }
   | { readonly kind: "nothing" };
 
-/** The process of a running machine, as far as it has told. */
+/** The process of a running machine, as far as it has reported. */
 export interface Process {
   readonly pid: number;
   /** Of the VNC listener; null while there is none. */
   readonly port: number | null;
 }
+
+/** States of a machine that has a process, or is about to. */
+export const UP: readonly MachineState[] = ["ready", "running", "stopping", "shutting_down"];
 
 /** A machine as its file has it. */
 export interface Machine {
@@ -90,7 +93,7 @@ export interface Machine {
 /** How long a start may sit in state `ready` without a process before it counts as dead. */
 const READY_MS_MAX = 10_000;
 /** Exit status that a killed hypervisor leaves: the number of the signal. */
-const KILLED = 9;
+export const KILLED = 9;
 
 /** Where the machine is written down. */
 export function machineFile(state: State, uuid: string): string {

@@ -29,6 +29,7 @@ import {
   readMachine,
   readMachines,
   signalMachine,
+  UP,
   zonepath,
 } from "./machine.ts";
 import { availableMiB, type Dataset, destroyDatasets, readDatasets, volumeFile } from "./pool.ts";
@@ -49,7 +50,7 @@ export async function simulate(args: string[]): Promise<number> {
 }
 
 /**
- * What one call says, without saying it. Whoever sets up a host may use it without a process of its
+ * What one call would print. A caller that sets up a host may use it without a process of its
  * own; `vmadm` and `zfs` belong into one, since a fault may end it.
  */
 export async function outcomeOf(args: readonly string[]): Promise<ToolOutcome> {
@@ -138,7 +139,7 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
   }
   for (const uuid of await namesIn(join(state.dir, "zones"))) {
     if (uuids.has(uuid)) {
-      // Nobody but whoever copies a file into the root puts anything beside it.
+      // Only a copy into the root puts anything beside it.
       const beside = (await namesIn(join(state.dir, "zones", uuid))).filter((it) => it !== "root");
       found.push(...beside.map((name) => ({ kind: "zone_file", uuid, name })));
       continue;
@@ -229,7 +230,7 @@ async function powerCycle(state: State, autoboot: boolean): Promise<void> {
 }
 
 async function endWith(state: State, machine: Machine, exitStatus: number): Promise<void> {
-  if (!["ready", "running", "stopping", "shutting_down"].includes(machine.state)) return;
+  if (!UP.includes(machine.state)) return;
   await endProcess(state, machine);
   // A start that is still under way sees this and gives up.
   await changeMachine(state, machine.uuid, (it) => halted(it, exitStatus));

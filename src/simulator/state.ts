@@ -2,7 +2,7 @@
 // reader never sees half of it, and the lock under which parallel vmadm calls change it. The host's
 // own facts and delays are here as well, written with defaults when the folder is first used.
 //
-//   host.json             facts of the host, read by every call, edited by whoever sets up a test
+//   host.json             facts of the host, read by every call, edited by those who set up a test
 //   faults.json           faults that are switched on (fault.ts)
 //   datasets.json         what lies in the pool (pool.ts)
 //   machines/U.json       one machine (machine.ts)
@@ -119,7 +119,7 @@ function hostOf(facts: JsonObject): Host {
   const delays = isJsonObject(facts.delays) ? facts.delays : {};
   const timeouts = isJsonObject(facts.timeouts) ? facts.timeouts : {};
   const pool = isJsonObject(facts.pool) ? facts.pool : {};
-  // The folder belongs to whoever tests: a wrong type here is their own, and shows at once.
+  // The folder belongs to the tester: a wrong type here is the tester's own, and shows at once.
   return {
     ...DEFAULT_HOST,
     ...facts,

@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import type { AgentContext } from "../agent/context.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { changeMachine, halted, type Machine, readMachines } from "../simulator/machine.ts";
+import { changeMachine, halted, type Machine, readMachines, UP } from "../simulator/machine.ts";
 import { openState, sleep, type State } from "../simulator/state.ts";
 import { endProcess } from "../simulator/vmadm/stop.ts";
 import { viewOf } from "../simulator/vmadm/view.ts";
@@ -18,8 +18,6 @@ const SETTLE_MS_MAX = 10_000;
 /** How long a process of a machine may take from its start until it says that it runs. */
 const START_MS_MAX = 2_000;
 const LOOK_MS = 20;
-/** States of a machine that has a process, or is about to. */
-const UP: readonly Machine["state"][] = ["ready", "running", "stopping", "shutting_down"];
 /** Fields shown of a machine: those of vmadm list. */
 const FIELDS = [
   "uuid",

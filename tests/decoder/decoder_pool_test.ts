@@ -16,7 +16,8 @@ import { until } from "../support/until.ts";
 
 const ABC = new TextEncoder().encode("abc");
 const SHA256_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-const SHA256 = { algorithm: "sha256" };
+const SOURCES = new TextEncoder().encode('["(job, cb) => cb()"]');
+const GZIP = { compression: "gzip", what: "unpack the medium" };
 const WHAT = { what: "read the medium" };
 
 function selfOf({ name, program, args, env }: Program): SelfCommand {
@@ -64,30 +65,39 @@ async function* parts(count: number, part = ABC): AsyncGenerator<Uint8Array> {
   for (let sent = 0; sent < count; sent++) yield await Promise.resolve(part);
 }
 
-eachProgram("a decoder answers with the digest of its input", async (program) => {
+async function packed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  return await bytesOf(new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip")));
+}
+
+async function bytesOf(output: AsyncIterable<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  return await new Response(ReadableStream.from(output)).bytes();
+}
+
+eachProgram("a decoder answers, and hands out what it makes of its input", async (program) => {
   await withDecoders(async (decoders) => {
-    assertEquals(await decoders.ask("hash", SHA256, ABC, WHAT), SHA256_ABC);
-    assertEquals(await decoders.ask("hash", SHA256, parts(1), WHAT), SHA256_ABC);
-    const { output, answer } = decoders.stream("hash", SHA256, parts(1), WHAT);
-    assertEquals(await Array.fromAsync(output), []);
-    assertEquals(await answer, SHA256_ABC);
-    const empty = await decoders.ask("hash", { algorithm: "sha512" }, new Uint8Array(0), WHAT);
-    assertMatch(String(empty), /^cf83e1357eefb8bd/);
-    const long = await decoders.ask("hash", SHA256, parts(200, new Uint8Array(100_000)), WHAT);
-    assertEquals(long, "9e21c61969cd3e077a1b2b58ddb583b175e13c6479d2d83912eaddc23c0cdd52");
+    assertEquals(await decoders.ask("task_sources", {}, SOURCES, WHAT), [null]);
+    assertEquals(await decoders.ask("task_sources", {}, parts(1, SOURCES), WHAT), [null]);
+    const { output, answer } = decoders.stream("unpack", GZIP, parts(1, await packed(ABC)), WHAT);
+    assertEquals(new Uint8Array(await bytesOf(output)), ABC);
+    assertEquals(await answer, { sha256: SHA256_ABC });
+    const zeros = await packed(new Uint8Array(20_000_000));
+    const long = decoders.stream("unpack", GZIP, zeros, WHAT);
+    assertEquals((await bytesOf(long.output)).byteLength, 20_000_000);
+    const sha256 = "9e21c61969cd3e077a1b2b58ddb583b175e13c6479d2d83912eaddc23c0cdd52";
+    assertEquals(await long.answer, { sha256 });
   }, { self: selfOf(program) });
 });
 
 Deno.test("what a work throws is the caller's error", async () => {
   await withDecoders(async (decoders) => {
-    const [code, message] = await failure(decoders.ask("hash", { algorithm: "md5" }, ABC, WHAT));
+    const [code, message] = await failure(decoders.ask("task_sources", {}, ABC, WHAT));
     assertEquals(code, "internal");
-    assertMatch(message, /expected the algorithm to be one of sha256, sha512/);
+    assertMatch(message, /not valid JSON/);
   });
 });
 
-Deno.test("a decoder that misbehaves is killed and told of in plain words", async (t) => {
-  const within = "^Cannot read the medium within 256 MiB and 30 s: its process ";
+Deno.test("a decoder that misbehaves is killed and named in plain words", async (t) => {
+  const within = "^Cannot read the medium within 256 MiB and 10 s: its process ";
   const cases: Record<string, RegExp> = {
     "fills its heap": new RegExp(`${within}(ran out of memory|took \\d+ MiB)`),
     "fills buffers": new RegExp(`${within}(ran out of memory|took \\d+ MiB)`),
@@ -100,7 +110,7 @@ Deno.test("a decoder that misbehaves is killed and told of in plain words", asyn
     "answers nothing": /^Cannot read the medium: its answer is neither a value nor an error/,
     "answers with a code of its own": /^Cannot read the medium: its answer is neither/,
     "answers with a long message": new RegExp(`${within}broke the protocol`),
-    "has output": /^Cannot read the medium: hash has output, ask for a stream/,
+    "has output": /^Cannot read the medium: checksums has output, ask for a stream/,
     "is not ready":
       /^Cannot read the medium: no decoder was started: its process broke the protocol/,
     "reports too little":
@@ -109,7 +119,7 @@ Deno.test("a decoder that misbehaves is killed and told of in plain words", asyn
   for (const [way, words] of Object.entries(cases)) {
     await t.step(way, async () => {
       await withDecoders(async (decoders) => {
-        const [code, message] = await failure(decoders.ask("hash", SHA256, ABC, WHAT));
+        const [code, message] = await failure(decoders.ask("checksums", {}, ABC, WHAT));
         assertMatch(message, words);
         assertEquals(code, words.source.startsWith(within) ? "too_large" : "internal");
       }, { self: hostile(way) });
@@ -148,7 +158,7 @@ Deno.test("the deadline ends a piece of work with the caller's code", async () =
     const counts = { works: 0, deaths: 0 };
     await withDecoders(async (decoders) => {
       const options = { ...WHAT, deadlineMs: 300, code: "upstream" } as const;
-      assertEquals(await failure(decoders.ask("hash", SHA256, ABC, options)), [
+      assertEquals(await failure(decoders.ask("task_sources", {}, SOURCES, options)), [
         "upstream",
         "Cannot read the medium within 256 MiB and 0.3 s: its process was killed: its time was up",
       ]);
@@ -160,13 +170,16 @@ Deno.test("the deadline ends a piece of work with the caller's code", async () =
 Deno.test("a cancel kills the decoder at once, wherever its work stands", async () => {
   await withDecoders(async (decoders) => {
     const cancel = new AbortController();
-    const work = decoders.ask("hash", SHA256, ABC, { ...WHAT, signal: cancel.signal });
+    const work = decoders.ask("task_sources", {}, SOURCES, { ...WHAT, signal: cancel.signal });
     const [pid] = await until("a decoder", () => decoders.pids().length > 0 && decoders.pids()) ||
       [];
     cancel.abort();
     assertEquals(await failure(work), ["aborted", "Cannot read the medium: it was given up"]);
     assert(pid !== undefined && !decoders.pids().includes(pid));
-    const given = decoders.ask("hash", SHA256, ABC, { ...WHAT, signal: AbortSignal.abort() });
+    const given = decoders.ask("task_sources", {}, SOURCES, {
+      ...WHAT,
+      signal: AbortSignal.abort(),
+    });
     assertEquals((await failure(given))[0], "aborted");
   }, { self: hostile("loops") });
 });
@@ -183,7 +196,7 @@ Deno.test("a cancel ends the wait for input that never comes", async () => {
         },
       }),
     };
-    const work = decoders.ask("hash", SHA256, never, { ...WHAT, signal: cancel.signal });
+    const work = decoders.ask("task_sources", {}, never, { ...WHAT, signal: cancel.signal });
     await asked.promise;
     cancel.abort();
     assertEquals((await failure(work))[0], "aborted");
@@ -197,7 +210,7 @@ Deno.test("what the input throws is thrown to the caller", async () => {
       await Promise.resolve();
       throw new AgentError("upstream", "Cannot download: the connection broke");
     };
-    assertEquals(await failure(decoders.ask("hash", SHA256, broken(), WHAT)), [
+    assertEquals(await failure(decoders.ask("task_sources", {}, broken(), WHAT)), [
       "upstream",
       "Cannot download: the connection broke",
     ]);
@@ -207,13 +220,13 @@ Deno.test("what the input throws is thrown to the caller", async () => {
 Deno.test("the time stands while the input is on its way", async () => {
   await withDecoders(async (decoders) => {
     const slow = async function* () {
-      yield ABC.subarray(0, 1);
+      yield SOURCES.subarray(0, 1);
       // The one wait that is meant: longer than the deadline.
       await new Promise((resolve) => setTimeout(resolve, 600));
-      yield ABC.subarray(1);
+      yield SOURCES.subarray(1);
     };
     const options = { ...WHAT, deadlineMs: 500 };
-    assertEquals(await decoders.ask("hash", SHA256, slow(), options), SHA256_ABC);
+    assertEquals(await decoders.ask("task_sources", {}, slow(), options), [null]);
   });
 });
 
@@ -225,15 +238,15 @@ Deno.test("pieces of work share a process only when they have one origin", async
       const input = async function* () {
         began.resolve();
         await held.promise;
-        yield ABC;
+        yield SOURCES;
       };
       const before = decoders.pids();
       const options = origin === undefined ? WHAT : { ...WHAT, origin };
-      const work = decoders.ask("hash", SHA256, input(), options);
+      const work = decoders.ask("task_sources", {}, input(), options);
       await began.promise;
       const pids = decoders.pids();
       held.resolve();
-      assertEquals(await work, SHA256_ABC);
+      assertEquals(await work, [null]);
       return { before, pids, after: decoders.pids() };
     };
     const first = await pidOf("one");
@@ -253,11 +266,14 @@ Deno.test("there are never more decoders than there may be, and all work is done
     let most = 0;
     const works = Array.from({ length: 12 }, async (_, at) => {
       const origin = at % 3 === 0 ? {} : { origin: `${at % 3}` };
-      const digest = await decoders.ask("hash", SHA256, parts(1), { ...WHAT, ...origin });
+      const problems = await decoders.ask("task_sources", {}, parts(1, SOURCES), {
+        ...WHAT,
+        ...origin,
+      });
       most = Math.max(most, decoders.pids().length);
-      return digest;
+      return JSON.stringify(problems);
     });
-    assertEquals(new Set(await Promise.all(works)), new Set([SHA256_ABC]));
+    assertEquals(new Set(await Promise.all(works)), new Set(["[null]"]));
     assert(most <= decodersMax(), `there were ${most}`);
   });
 });
@@ -267,16 +283,19 @@ Deno.test("streams leave a place to work that is answered at once", async () => 
     const held = Promise.withResolvers<void>();
     const input = async function* () {
       await held.promise;
-      yield ABC;
+      yield await packed(ABC);
     };
     const streams = Array.from({ length: decodersMax() + 1 }, async () => {
-      const { output, answer } = decoders.stream("hash", SHA256, input(), WHAT);
+      const { output, answer } = decoders.stream("unpack", GZIP, input(), WHAT);
       for await (const _ of output);
-      return await answer;
+      return JSON.stringify(await answer);
     });
-    assertEquals(await decoders.ask("hash", SHA256, ABC, WHAT), SHA256_ABC);
+    assertEquals(await decoders.ask("task_sources", {}, SOURCES, WHAT), [null]);
     held.resolve();
-    assertEquals(new Set(await Promise.all(streams)), new Set([SHA256_ABC]));
+    assertEquals(
+      new Set(await Promise.all(streams)),
+      new Set([JSON.stringify({ sha256: SHA256_ABC })]),
+    );
   });
 });
 
@@ -285,18 +304,21 @@ Deno.test("hashes have a place whatever streams last", async () => {
     const held = Promise.withResolvers<void>();
     const input = async function* () {
       await held.promise;
-      yield ABC;
+      yield await packed(ABC);
     };
     const streams = Array.from({ length: decodersMax() }, async () => {
-      const { output, answer } = decoders.stream("hash", SHA256, input(), WHAT);
+      const { output, answer } = decoders.stream("unpack", GZIP, input(), WHAT);
       for await (const _ of output);
-      return await answer;
+      return JSON.stringify(await answer);
     });
     const hasher = openHashing(decoders).open();
     await hasher.update(ABC);
     assertEquals((await hasher.finish()).sha256, SHA256_ABC);
     held.resolve();
-    assertEquals(new Set(await Promise.all(streams)), new Set([SHA256_ABC]));
+    assertEquals(
+      new Set(await Promise.all(streams)),
+      new Set([JSON.stringify({ sha256: SHA256_ABC })]),
+    );
   });
 });
 
@@ -305,12 +327,12 @@ Deno.test("what goes ahead is not kept waiting by all that waits, nor turned awa
     const held = Promise.withResolvers<void>();
     const input = async function* () {
       await held.promise;
-      yield ABC;
+      yield SOURCES;
     };
     const ended: string[] = [];
     const ask = async (name: string, ahead: boolean) => {
       const options = { ...WHAT, origin: "one", ahead };
-      assertEquals(await decoders.ask("hash", SHA256, input(), options), SHA256_ABC);
+      assertEquals(await decoders.ask("task_sources", {}, input(), options), [null]);
       ended.push(name);
     };
     const before = Array.from({ length: decodersMax() }, () => ask("begun", false));
@@ -329,13 +351,13 @@ Deno.test("close() ends what is under way and what waits", async () => {
   const decoders = openDecoders({ self: hostile("loops"), log: silentLog });
   const works = Array.from(
     { length: decodersMax() + 2 },
-    () => failure(decoders.ask("hash", SHA256, ABC, WHAT)),
+    () => failure(decoders.ask("task_sources", {}, SOURCES, WHAT)),
   );
   await until("all decoders", () => decoders.pids().length === decodersMax());
   await decoders.close();
   const codes = (await Promise.all(works)).map(([code]) => code);
   assertEquals(codes.filter((code) => code === "aborted" || code === "too_large"), codes);
-  assertEquals((await failure(decoders.ask("hash", SHA256, ABC, WHAT)))[0], "aborted");
+  assertEquals((await failure(decoders.ask("task_sources", {}, SOURCES, WHAT)))[0], "aborted");
 });
 
 eachProgram("decoders die with a process that is killed", async (program) => {

@@ -10,4 +10,4 @@ const input = async function* () {
   await new Promise(() => setInterval(() => {}, 60_000));
   yield new Uint8Array(1);
 };
-await decoders.ask("hash", { algorithm: "sha256" }, input(), { what: "wait" });
+await decoders.ask("task_sources", {}, input(), { what: "wait" });

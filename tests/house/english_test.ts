@@ -21,7 +21,7 @@ const WORDS: Readonly<Record<string, string>> = {
   "as it stands": "unchanged",
 };
 /** What uses such a word with its own meaning: names on the wire and words of others. */
-const MEANT = /\b(background|ring the bell)\b/i;
+const MEANT = /\b(background|figures \d)/i;
 
 /** Words of a comment that may say more than the name below it. */
 const SHORT_COMMENT_WORDS = 4;

@@ -6,7 +6,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestTools, guestCommand } from "../../src/sandbox/command.ts";
-import { openGuestDoor } from "../../src/sandbox/entrance.ts";
+import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
 import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
@@ -34,7 +34,7 @@ export async function withOpenGuest(
   const command = guestCommand(self, { tools, root, slots: 1 }, DEFAULT_LIMITS);
   const args = [...command.args, openLayersWord(open)];
   await withFolder(async (runtimeDir) => {
-    const door = await openGuestDoor({ runtimeDir });
+    const entrance = await openGuestEntrance({ runtimeDir });
     let guest: GuestProcess | undefined;
     let checks: readonly GuestCheck[] = [];
     let started = 0;
@@ -43,9 +43,9 @@ export async function withOpenGuest(
       await guest?.reaped;
       started += 1;
       const token = crypto.randomUUID() + crypto.randomUUID();
-      const next = new GuestProcess({ ...command, args }, door.path, token, silentLog);
+      const next = new GuestProcess({ ...command, args }, entrance.path, token, silentLog);
       guest = next;
-      door.expect(token, next);
+      entrance.expect(token, next);
       checks = await report(next);
       return next;
     };
@@ -65,7 +65,7 @@ export async function withOpenGuest(
     } finally {
       guest?.kill("was ended after its test");
       await guest?.reaped;
-      await door.close();
+      await entrance.close();
     }
   });
 }

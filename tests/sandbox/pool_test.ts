@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { makeGuestFolder, openGuestDoor } from "../../src/sandbox/entrance.ts";
+import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { writeAll } from "../../src/sandbox/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
@@ -242,14 +242,14 @@ Deno.test("a guest that takes no answers is killed before they fill the agent", 
 
 Deno.test("the door is for those with a token: others are turned away, however many", async () => {
   await withFolder(async (runtimeDir) => {
-    const door = await openGuestDoor({ runtimeDir });
+    const entrance = await openGuestEntrance({ runtimeDir });
     const knock = async (text: string) => {
-      const socket = await Deno.connect({ transport: "unix", path: door.path });
+      const socket = await Deno.connect({ transport: "unix", path: entrance.path });
       try {
         await writeAll(socket, new TextEncoder().encode(text));
         return await socket.read(new Uint8Array(1));
       } catch {
-        return null; // The door was closed while we wrote.
+        return null; // The entrance was closed while we wrote.
       } finally {
         socket.close();
       }
@@ -258,12 +258,12 @@ Deno.test("the door is for those with a token: others are turned away, however m
     // Longer than any token: turned away before the line ends.
     assertEquals(await knock("x".repeat(1000)), null);
     const silent = await Promise.all(
-      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: door.path })),
+      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: entrance.path })),
     );
     // The silent ones wait for their time to be up, and this one finds no room beside them.
     assertEquals(await knock(""), null);
     for (const socket of silent) socket.close();
-    await door.close();
+    await entrance.close();
   });
 });
 

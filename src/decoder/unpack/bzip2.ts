@@ -11,7 +11,7 @@ const BLOCK_BYTES = 100_000;
 /** Packed bytes that a block may have beyond its size unpacked: its tables. */
 const BLOCK_HEAD_BYTES = 25_000;
 const HEADER_BYTES = 4;
-const PART_BYTES = 256 * 1024;
+const OUTPUT_PART_BYTES = 256 * 1024;
 
 /** Takes bits from what is buffered; `bytesRead` counts the bytes begun. */
 interface BitReader {
@@ -87,13 +87,13 @@ function blockBytes(level: number): number {
 /** What one block says. */
 function openBlock(): { add(byte: number): void; parts(): Iterable<Uint8Array> } {
   const full: Uint8Array[] = [];
-  let part = new Uint8Array(PART_BYTES);
+  let part = new Uint8Array(OUTPUT_PART_BYTES);
   let size = 0;
   return {
     add(byte) {
-      if (size === PART_BYTES) {
+      if (size === OUTPUT_PART_BYTES) {
         full.push(part);
-        part = new Uint8Array(PART_BYTES);
+        part = new Uint8Array(OUTPUT_PART_BYTES);
         size = 0;
       }
       part[size++] = byte;

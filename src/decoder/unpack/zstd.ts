@@ -1,5 +1,5 @@
 // zstd. The platform's decompressor takes one frame and says nothing when it is cut off, so the frames
-// are told apart here: their headers say where each block ends, and which is the last.
+// are separated here: their headers say where each block ends, and which is the last.
 //
 //   file   frame | skippable frame, any number
 //   frame  magic, header, block ..., last block, checksum if the header says so

@@ -80,7 +80,7 @@ function asJson(value: object): JsonObject {
   return value as JsonObject;
 }
 
-/** Reads one list of builds: the names of all, and the one that is wanted, or else the first. */
+/** Reads one list of builds: the names of all, and the one that was asked for, or else the first. */
 function readBuild(request: JsonObject, [document]: readonly Given[]): JsonValue {
   const about = { distro: String(request.distro), release: String(request.release) };
   const kind = request.list === "archived" ? "archived" : "current";

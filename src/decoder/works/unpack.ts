@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media.ts";
 import type { Unpacker, UnpackProgress } from "../unpack/byte_source.ts";
-import type { DecoderWork } from "../work_limits.ts";
+import { type DecoderWork, isOutOfMemory } from "../work_limits.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: DecoderWork = async (request, input, output) => {
@@ -23,7 +23,7 @@ export const unpackWork: DecoderWork = async (request, input, output) => {
     return { sha256: hash.digest("hex") };
   } catch (error) {
     // Memory that could not be had is not the library's word on the file, but the end.
-    if (error instanceof RangeError && /allocation failed/.test(error.message)) throw error;
+    if (isOutOfMemory(error)) throw error;
     const message = `Cannot ${request.what}: ${messageOf(error)}`;
     throw new AgentError("upstream", message, { cause: error });
   }

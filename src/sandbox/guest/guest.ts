@@ -86,7 +86,7 @@ async function readToken(): Promise<string> {
   throw new Error("Cannot start as a guest: there is no token on standard input");
 }
 
-/** Runs executions, one at a time: opened by a run message, closed when the realm has told an end. */
+/** Runs executions, one at a time: opened by a run message, closed when the realm has reported its end. */
 class Guest {
   readonly #platform: Platform;
   readonly #setImmediate: typeof setImmediate;

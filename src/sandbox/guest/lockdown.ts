@@ -21,7 +21,7 @@ export async function revokePermissions(keep = false): Promise<GuestCheck[]> {
   const remote = ["https:", "", "127.0.0.1:1", "probe.js"].join("/");
   const imports = await succeeds(() => import(remote)) ? "can import from the network" : undefined;
   return GUEST_PERMISSIONS.map((name) =>
-    checkOf(name, name === "import" || keep ? imports : openDoor(name))
+    checkOf(name, name === "import" || keep ? imports : openPermission(name))
   );
 }
 
@@ -33,9 +33,9 @@ function checkOf(name: GuestPermission, open: string | undefined): GuestCheck {
   return { check: name, ok: false, detail: `has the permission "${name}"` };
 }
 
-/** Tries what a permission guards: anything but a refusal is a problem, told in words. */
-function openDoor(name: Exclude<GuestPermission, "import">): string | undefined {
-  const doors: Record<typeof name, readonly [what: string, attempt: () => unknown]> = {
+/** Tries what a permission guards: anything but a refusal is a problem, named in words. */
+function openPermission(name: Exclude<GuestPermission, "import">): string | undefined {
+  const attempts: Record<typeof name, readonly [what: string, attempt: () => unknown]> = {
     read: ["read a file", () => Deno.statSync("/")],
     write: ["write a file", () => Deno.mkdirSync("/zonewright-guest-probe")],
     net: ["use the network", () => Deno.listen({ hostname: "127.0.0.1", port: 0 })],
@@ -44,7 +44,7 @@ function openDoor(name: Exclude<GuestPermission, "import">): string | undefined 
     sys: ["ask about the system", () => Deno.hostname()],
     ffi: ["load a library", () => Deno.dlopen("/zonewright-guest-probe", {})],
   };
-  const [what, attempt] = doors[name];
+  const [what, attempt] = attempts[name];
   try {
     attempt();
   } catch (error) {

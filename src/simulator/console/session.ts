@@ -14,7 +14,7 @@ import { CELL_HEIGHT, type Screen, SCREEN_HEIGHT, SCREEN_WIDTH } from "./screen.
 /** The longest text that a client may paste, bytes; it is read and forgotten. */
 const CUT_TEXT_BYTES_MAX = 1 << 20;
 
-/** Who is told what a client does. */
+/** What receives the events of a client. */
 export interface Inputs {
   readonly onKey: (keysym: number) => void;
   readonly onPointer: (x: number, y: number, buttons: number) => void;

@@ -14,8 +14,8 @@ import { writeAll } from "../console/byte_reader.ts";
 
 /** How long the emulator may take until it can be spoken to, ms. */
 const START_MS_MAX = 30_000;
-const LOOK_MS = 10;
-const MIB = 1_048_576;
+const RETRY_MS = 10;
+const MIB_BYTES = 1_048_576;
 
 /**
  * Runs a program, kills it when standard input ends, and removes the folder of its sockets after it.
@@ -106,7 +106,7 @@ export class QemuEngine implements Engine {
       const path = volumeFile(this.#state, volume);
       const file = await Deno.open(path, { create: true, write: true });
       try {
-        const bytes = Number(disk.size) * MIB;
+        const bytes = Number(disk.size) * MIB_BYTES;
         if ((await file.stat()).size < bytes) await file.truncate(bytes);
       } finally {
         file.close();
@@ -150,7 +150,7 @@ export class QemuEngine implements Engine {
           return await Qmp.over(await Deno.connect({ transport: "unix", path }));
         } catch (error) {
           if (Date.now() > deadline) throw error;
-          await sleep(LOOK_MS);
+          await sleep(RETRY_MS);
         }
       }
     };
@@ -185,7 +185,7 @@ interface DriveFiles {
   inZone(path: string): string;
 }
 
-/** The words after the program. @throws {RangeError} when a path cannot be told to the emulator */
+/** The words after the program. @throws {RangeError} when a path cannot be written as an option */
 function qemuWords(machine: Machine, files: DriveFiles): string[] {
   const isKvm = machine.brand === "kvm";
   const password = String(machine.vm.vnc_password ?? "") === "" ? "" : ",password=on";

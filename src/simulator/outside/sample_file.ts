@@ -30,7 +30,7 @@ interface SampleFile {
 /** Every sample file by its path. */
 export type SampleFiles = Readonly<Record<SamplePath, SampleFile>>;
 
-/** Size of the ISO image unless told otherwise, bytes: its copying can be watched, briefly. */
+/** Size of the ISO image unless set, bytes: its copying can be watched, briefly. */
 const ISO_BYTES_DEFAULT = 8 << 20; // 8 MiB
 const ISO_BYTES_MIN = 1 << 20; // 1 MiB
 const ISO_BYTES_MAX = 2 ** 32 - SECTOR_BYTES; // nearly 4 GiB: the padding is one file of one extent

@@ -69,7 +69,7 @@ export async function startSampleUpstream(options: SampleUpstreamOptions): Promi
   const close = () => closed ??= end();
   try {
     iso = await openIso(options, files);
-    // The documents name the port: they are made after it is known, and before anyone is told.
+    // The documents name the port: they are made after it is known, and before it is announced.
     const url = `http://${HOSTNAME}:${server.addr.port}`;
     await addDocuments(resources, url, files);
     addFiles(resources, files, iso);
@@ -143,7 +143,7 @@ function inMemory(type: string, bytes: Uint8Array<ArrayBuffer>, etag: string): R
   return { type, size: bytes.length, etag, body: (first, last) => bytes.subarray(first, last + 1) };
 }
 
-/** Looks the path up as it stands: nothing of a request ever becomes the name of a file. */
+/** Looks the path up unchanged: nothing of a request ever becomes the name of a file. */
 function answer(request: Request, resources: ReadonlyMap<string, Resource>): Response {
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response("Method not allowed\n", { status: 405, headers: { allow: "GET, HEAD" } });

@@ -2,6 +2,7 @@
 // and which values are valid. This is the table of vmadm(8) as far as those two brands go; whatever
 // is not in it is dropped by create and named by validate.
 
+import { isUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
 
@@ -17,14 +18,13 @@ const BOTH: readonly Brand[] = ["kvm", "bhyve"];
 const KVM: readonly Brand[] = ["kvm"];
 const BHYVE: readonly Brand[] = ["bhyve"];
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const IPV4 = /^(25[0-5]|2[0-4]\d|1?\d?\d)(\.(25[0-5]|2[0-4]\d|1?\d?\d)){3}$/;
 const MAC = /^([0-9a-f]{1,2}:){5}[0-9a-f]{1,2}$/i;
 const COMPRESSION = /^(off|on|lz4|lzjb|zle|gzip(-[1-9])?)$/;
 
 const text = (value: JsonValue) => typeof value === "string";
 const list = (value: JsonValue) => Array.isArray(value);
-const uuid = (value: JsonValue) => typeof value === "string" && UUID.test(value);
+const uuid = (value: JsonValue) => isUuid(value);
 const ip = (value: JsonValue) => typeof value === "string" && IPV4.test(value);
 const ips = (value: JsonValue) => Array.isArray(value) && value.every((item) => text(item));
 const flag = (value: JsonValue) =>

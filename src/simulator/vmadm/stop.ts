@@ -9,6 +9,7 @@ import {
   changeMachine,
   halted,
   isAlive,
+  KILLED,
   type Machine,
   machineFile,
   processFile,
@@ -24,7 +25,6 @@ import { locked, sleep, type State } from "../state.ts";
 const GRACE_MS = 300_000;
 /** What bhyve's guest is given by a reboot before it is halted, ms. */
 const BHYVE_REBOOT_MS = 10_000;
-const KILLED = 9;
 
 /** What `vmadm stop` was given; null leaves the time to the machine. */
 export interface StopCall {

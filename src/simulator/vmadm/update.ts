@@ -16,6 +16,7 @@ import { judge, refuseBad, withoutUnknown } from "./payload.ts";
 import {
   createDataset,
   destroyDatasets,
+  MIB_PER_GIB,
   reserve,
   volumeName,
   volumeOf,
@@ -24,7 +25,6 @@ import {
 import { isSet, MACHINE_PROPERTIES } from "./property.ts";
 import type { State } from "../state.ts";
 
-const MIB_PER_GIB = 1024;
 const METADATA = ["customer_metadata", "internal_metadata", "tags", "routes"];
 const WHOLE = new Set([
   "cpu_cap",
@@ -51,7 +51,7 @@ const FLAGS = new Set([
   "indestructible_zoneroot",
 ]);
 
-/** Changes in words `key=value`, where numbers, true and false are told from texts. */
+/** Changes in words `key=value`, where numbers, true and false are not texts. */
 export function changesIn(words: readonly string[]): JsonObject {
   return Object.fromEntries(words.map((word) => {
     const at = word.indexOf("=");

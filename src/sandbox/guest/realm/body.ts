@@ -27,7 +27,7 @@ export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
     ended: false,
     returned: false,
   };
-  if (settings.rules) closeDoors(realm);
+  if (settings.rules) removeGlobals(realm);
   return {
     globals: { ...openTimers(realm), ...openCapabilities(realm), ...openLog(realm) },
     start: (define, kind, name, file, engineFields, jobText, errorText) => {
@@ -58,9 +58,9 @@ export function sender(host: RealmHost): RealmHost {
 }
 
 /** Takes away what lets a realm out, lets it run after its end, or joins it to other realms. */
-export function closeDoors(realm: Realm): void {
-  const doors = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
-  for (const name of [...doors, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
+export function removeGlobals(realm: Realm): void {
+  const removed = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
+  for (const name of [...removed, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
   const fixed = { writable: false, enumerable: false, configurable: false };
   // V8 hands foreign objects to Error.prepareStackTrace of whatever the global Error is.
   const prepareStackTrace = (error: unknown, sites: StackPlace[]) => stackOf(realm, error, sites);
@@ -90,7 +90,7 @@ export function startTask(
     });
     const body = define();
     if (typeof body !== "function") throw new TypeError("The source is not a function");
-    const cb = (told: unknown, result: unknown) => takeCallback(realm, told, result);
+    const cb = (given: unknown, result: unknown) => takeCallback(realm, given, result);
     const returned = kind === "body" ? body(job, cb) : body(realm.parse(errorText), job, cb);
     if (typeof returned?.then === "function") watch(realm, returned);
   } catch (thrown) {
@@ -157,18 +157,18 @@ export function fireTimer(realm: Realm, id: number): void {
 }
 
 /** The callback of the task. @see document 2, Tasks */
-export function takeCallback(realm: Realm, told: unknown, result: unknown): void {
+export function takeCallback(realm: Realm, given: unknown, result: unknown): void {
   if (realm.ended) {
     writeLog(realm, "warn", "The callback was called again: only the first call counts", {});
     return;
   }
-  if (!told) return succeed(realm, `"kind":"success"`, result);
+  if (!given) return succeed(realm, `"kind":"success"`, result);
   // By no method of the language: the task may have replaced it, and the word is sent as it is.
   for (let { signals } = realm.settings, at = 0; at < signals.length; at++) {
-    if (signals[at] !== told) continue;
+    if (signals[at] !== given) continue;
     return succeed(realm, `"kind":"signal","word":"${signals[at]}"`, result);
   }
-  fail(realm, errorFromCallback(realm, told));
+  fail(realm, errorFromCallback(realm, given));
 }
 
 /** Ends the task with a result that is not an error; `head` says of which kind. */
@@ -190,7 +190,7 @@ export function fail(realm: Realm, error: unknown): void {
   let jobText = "null";
   try {
     jobText = jobTextOf(realm);
-  } catch { /* The error of the task is told; that its job cannot be written besides is not. */ }
+  } catch { /* The error of the task is reported; that its job cannot be written is not. */ }
   finish(realm, `{"kind":"failure","error":${realm.stringify(error)},"job":${jobText}}`);
 }
 

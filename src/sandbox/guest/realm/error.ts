@@ -4,14 +4,14 @@
 import type { Realm, StackPlace } from "./state.ts";
 
 /** The error in `cb(error)`: a text as it is, an error or object as name and message. */
-export function errorFromCallback(realm: Realm, told: unknown): unknown {
+export function errorFromCallback(realm: Realm, given: unknown): unknown {
   try {
-    if (typeof told !== "object" && typeof told !== "function") {
-      return cut(realm, `${String(told)}`);
+    if (typeof given !== "object" && typeof given !== "function") {
+      return cut(realm, `${String(given)}`);
     }
-    if (told === null) return "null";
-    if ("statusCode" in told) return wholeError(realm, told);
-    return nameAndMessage(realm, told, "");
+    if (given === null) return "null";
+    if ("statusCode" in given) return wholeError(realm, given);
+    return nameAndMessage(realm, given, "");
   } catch {
     return "An error that cannot be read";
   }
@@ -47,8 +47,8 @@ export function nameAndMessage(
   place: string,
 ): { name: string; message: string } {
   const { name, message } = error as { name?: unknown; message?: unknown };
-  const told = name !== undefined || message !== undefined;
-  const text = told ? `${message ?? ""}` : `${realm.stringify(error)}`;
+  const hasText = name !== undefined || message !== undefined;
+  const text = hasText ? `${message ?? ""}` : `${realm.stringify(error)}`;
   return {
     name: cut(realm, typeof name === "string" && name !== "" ? name : "Error"),
     message: `${cut(realm, text)}${place}`,

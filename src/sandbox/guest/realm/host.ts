@@ -33,13 +33,13 @@ export interface RealmRun {
   readonly port: RealmPort;
   /** Platform timers by the realm's own numbers. */
   readonly timers: Map<number, ReturnType<typeof setTimeout>>;
-  /** JSON text of the outcome, once the realm has told it. */
+  /** JSON text of the outcome, once the realm has sent it. */
   outcome: string | undefined;
 }
 
 /**
  * Calls into a realm. What comes out as an exception is an object of that realm: not looked at. It
- * means that the task has replaced what the realm itself works with, and cannot be told its end.
+ * means that the task has replaced what the realm itself works with, and cannot be ended by it.
  */
 export function enter(call: () => void, broken: () => void): void {
   let whole = false;
@@ -47,12 +47,12 @@ export function enter(call: () => void, broken: () => void): void {
     call();
     whole = true;
   } catch {
-    // Told below, outside of the reach of what was thrown.
+    // Handled below, out of reach of what was thrown.
   }
   if (!whole) broken();
 }
 
-/** Ends an execution whose realm has thrown, unless it has told its outcome before. */
+/** Ends an execution whose realm has thrown, unless it has sent its outcome before. */
 export function endBroken(run: RealmRun, end: (outcome: string) => void): void {
   if (run.outcome === undefined) end(BROKEN);
 }

@@ -52,7 +52,7 @@ function findings(
   const { promise, resolve } = Promise.withResolvers<string[]>();
   // A proof asks for nothing: its calls have no answers, its timers never fire.
   connect((op, _id, _name, text) => {
-    if (op === "end") resolve(toldBy(text));
+    if (op === "end") resolve(findingsIn(text));
   });
   enter(
     () => {
@@ -65,7 +65,7 @@ function findings(
   return promise;
 }
 
-function toldBy(outcome: string): string[] {
+function findingsIn(outcome: string): string[] {
   const { kind, result } = JSON.parse(outcome);
   // A result that is false counts as none.
   if (kind !== "success" || result === "OK") return [`no end of the proof: ${outcome}`];
