@@ -249,10 +249,13 @@ const ARRIVAL_MS_MAX = 60_000;
 /** The line in which large messages wait, whichever guests sent them. */
 export class LargeMessageTurns {
   readonly budget: MemoryBudget;
+  /** Time for a message to arrive once there is memory for it, milliseconds. */
+  readonly arrivalMs: number;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(budget: MemoryBudget = openMemoryBudget()) {
+  constructor(budget: MemoryBudget = openMemoryBudget(), arrivalMs = ARRIVAL_MS_MAX) {
     this.budget = budget;
+    this.arrivalMs = arrivalMs;
   }
 
   /** A turn of the event loop for one large message alone; undefined for a small one. */
@@ -265,15 +268,18 @@ export class LargeMessageTurns {
 
 /** What the messages of one guest hold of the account `guests`: one at a time, and most nothing. */
 export class MessageMemory {
-  readonly #budget: MemoryBudget;
+  readonly #turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">;
   readonly #gone = new AbortController();
   /** Called when a message takes too long to arrive; the words finish "its process ...". */
   readonly #late: (words: string) => void;
   #held: Reservation | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(budget: MemoryBudget, late: (words: string) => void) {
-    this.#budget = budget;
+  constructor(
+    turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">,
+    late: (words: string) => void,
+  ) {
+    this.#turns = turns;
     this.#late = late;
   }
 
@@ -309,13 +315,14 @@ export class MessageMemory {
 
   async #wait(bytesMax: number): Promise<void> {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal: this.#gone.signal };
-    const held = await this.#budget.reserve("guests", bytesMax, "read a large message", turn);
+    const { budget, arrivalMs } = this.#turns;
+    const held = await budget.reserve("guests", bytesMax, "read a large message", turn);
     // Gone in the moment in which its turn came.
     if (this.#gone.signal.aborted) return held.release();
     this.#held = held;
     // A guest that stops in the middle must not hold up the messages of others.
-    const words = `took over ${ARRIVAL_MS_MAX / 1000} s to send a message`;
-    this.#timer = setTimeout(() => this.#late(words), ARRIVAL_MS_MAX);
+    const words = `took over ${arrivalMs / 1000} s to send a message`;
+    this.#timer = setTimeout(() => this.#late(words), arrivalMs);
   }
 }
 

@@ -60,6 +60,8 @@ export interface PoolOptions {
   readonly budget?: MemoryBudget;
   /** What tasks may return, change and log. */
   readonly limits: TaskLimits;
+  /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
+  readonly messageArrivalMs?: number;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
   /** Time without a task after which used guests are replaced one by one, milliseconds. */
@@ -156,7 +158,7 @@ class Pool implements GuestPool {
     memory: MemoryWatch,
   ) {
     this.#options = options;
-    this.#turns = new LargeMessageTurns(options.budget);
+    this.#turns = new LargeMessageTurns(options.budget, options.messageArrivalMs);
     this.limits = command.limits;
     this.checkSource = options.checkSource;
     this.#command = command;

@@ -62,7 +62,7 @@ export class GuestProcess {
   ) {
     this.#child = spawn(command, path);
     this.#turns = turns;
-    this.#memory = new MessageMemory(turns.budget, (words) => this.kill(words));
+    this.#memory = new MessageMemory(turns, (words) => this.kill(words));
     this.pid = this.#child.pid;
     this.#limits = command.limits;
     this.#log = log.with({ guest_pid: this.pid });

@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
+import type { Decoders } from "../../src/decoder/pool.ts";
 import type { Signature } from "../../src/domain/index/artifact.ts";
 import { listedHashes } from "../../src/domain/index/checksum_document.ts";
 import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
@@ -94,6 +95,29 @@ Deno.test("download() with the check vendor reads the vendor's document again", 
     // What was reached is remembered.
     assertEquals((await mirror.download(found)).level, "vendor");
     assertEquals(server.requests.length, 2);
+  });
+});
+
+Deno.test("documents of two distros on one host never share a decoder", async () => {
+  await withVendor(async (test) => {
+    const origins: (string | undefined)[] = [];
+    const decoders: Decoders = {
+      ask(work, request, input, options) {
+        if (work === "checksums") origins.push(options.origin);
+        return test.decoders.ask(work, request, input, options);
+      },
+      stream: (...order) => test.decoders.stream(...order),
+      warm: () => test.decoders.warm(),
+      pids: () => test.decoders.pids(),
+      close: () => test.decoders.close(),
+    };
+    const found = await described(test);
+    const port = new URL(test.server.url).port;
+    for (const distro of ["aurora", "basalt"]) {
+      const mirror = test.again({ decoders, cacheDir: `${test.cacheDir}-${distro}` });
+      await mirror.download({ ...found, distro }, { check: "vendor" });
+    }
+    assertEquals(origins, [`aurora 127.0.0.1:${port}`, `basalt 127.0.0.1:${port}`]);
   });
 });
 

@@ -20,6 +20,8 @@ const WAYS: Record<string, () => Promise<void>> = {
   garbage: () => say("garbage\n"),
   bytes: () => writeAll(socket, new Uint8Array([0xff, 0xfe, 10])),
   flood: () => say("x".repeat(17 * 1024 * 1024)),
+  // Begins a message, and never ends it.
+  half: () => say("x".repeat(200 * 1024)),
   other_run: () => say(`{"type":"end","run":7,"outcome":{"kind":"failure","error":"","job":{}}}\n`),
   unknown_call: () => say(`{"type":"call","run":1,"call":1,"name":"vmadm.destroy","args":[]}\n`),
   same_call: () => say(call(1) + call(1)),

@@ -7,7 +7,7 @@ import { MessageMemory } from "../../src/sandbox/message.ts";
 import type { AgentMessage } from "../../src/sandbox/protocol.ts";
 import { GuestCalls, type Perform } from "../../src/sandbox/run_task.ts";
 import { until } from "../support/until.ts";
-import { withPool } from "./bodies.ts";
+import { hostile, withPool } from "./bodies.ts";
 
 const MIB = 1024 * 1024;
 const LARGE = `(job, cb) => cb(null, "x".repeat(${MIB / 2}))`;
@@ -47,9 +47,25 @@ Deno.test("the time of a task, and a cancel, end the wait of its message", async
   }, { budget, slots: 2 });
 });
 
+Deno.test("a guest that never ends its large message is killed, and its memory is free again", async () => {
+  const budget = openMemoryBudget();
+  await withPool(async (run) => {
+    const outcome = await run(SMALL);
+    assertEquals(outcome, {
+      kind: "failure",
+      error: {
+        name: "GuestLost",
+        message: 'Task "prepare" was lost: its process took over 0.1 s to send a message',
+      },
+      job: null,
+    });
+    await until("the memory to be back", () => budget.used("guests") === 0, 30_000);
+  }, { self: hostile("half"), budget, messageArrivalMs: 100 });
+});
+
 Deno.test("MessageMemory holds the longest message at first, its text then, and nothing at last", async () => {
   const budget = openMemoryBudget({ guests: 8 * MIB });
-  const memory = new MessageMemory(budget, () => {});
+  const memory = new MessageMemory({ budget, arrivalMs: 60_000 }, () => {});
   assertEquals(memory.hold(1000, 4 * MIB), undefined);
   await memory.hold(100_000, 4 * MIB);
   assertEquals([memory.hold(200_000, 4 * MIB), budget.used("guests")], [undefined, 4 * MIB]);
