@@ -17,10 +17,10 @@ help: ## show this list
 run: .toolchain/ready ## start a development agent and create a first machine on it
 	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
 
-test: .toolchain/ready check ## run the checks and the tests; names what was skipped
+test: .toolchain/ready check ## run the checks and the tests (some 6 minutes); names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts
 
-test-full: .toolchain/ready ## run the tests that take minutes: kills, floods, loads, many machines
+test-full: .toolchain/ready ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
 	@$(DENO) run --quiet --cached-only -A tests/run.ts long
 
 check: .toolchain/ready ## format, lint, types and the rules of the house
