@@ -1,7 +1,7 @@
 // What `job run` can ask for besides params, against the real application.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { document, said } from "./screen.ts";
 

@@ -8,10 +8,11 @@ import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
-import { DEFAULT_HTTP_LIMITS, type MachineAccess } from "../../src/http/context.ts";
+import type { MachineAccess } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import {
   claimAll,
   endTask,

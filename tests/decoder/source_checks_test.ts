@@ -9,11 +9,11 @@ import { randomUuid } from "../../src/domain/id.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
 import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { readWorkflow } from "../../src/domain/job/workflow.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { eachProgram } from "../support/each_program.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

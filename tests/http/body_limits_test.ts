@@ -3,9 +3,9 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, JSON_TYPE, withHttpAgent } from "./http_agent.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
 

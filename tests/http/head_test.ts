@@ -2,8 +2,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { NO_UUID, withHttpAgent } from "./http_agent.ts";
 import { withExample, withWorld } from "./openapi_agent.ts";

@@ -1,7 +1,7 @@
 // Requests that no well-behaved client sends. After each the agent must still answer.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import {
   assertRefused,

@@ -8,11 +8,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
-import {
-  DEFAULT_HTTP_LIMITS,
-  type HttpContext,
-  type MachineReader,
-} from "../../src/http/context.ts";
+import type { HttpContext, MachineReader } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
 import { Bells } from "../../src/program/loop.ts";
@@ -26,6 +22,7 @@ import type { Hold } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import {
   type Answer,
   assertRefused,

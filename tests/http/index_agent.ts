@@ -1,7 +1,6 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
 // together, short way included.
 
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
@@ -11,6 +10,7 @@ import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 

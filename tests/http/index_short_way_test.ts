@@ -2,8 +2,8 @@
 // is refused on the long one is refused.
 
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { AGE_HEADER } from "../../src/http/routes/index/short_way.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withIndexAgent } from "./index_agent.ts";
 
 const PATH = "/v1/distros/aurora/releases/24.2/index.json";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { assertRefused, fieldsOf, jobIn, newJob, withHttpAgent } from "./http_agent.ts";
 
 Deno.test("GET /jobs/:job_uuid/info answers an empty array at first", async () => {

@@ -4,7 +4,7 @@ import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { resultOf } from "../support/job.ts";
 import {
   type Answer,

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import {
   assertRefused,

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
 import {
   assertRefused,

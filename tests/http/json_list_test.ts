@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Hono } from "hono";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import { DEFAULT_HTTP_LIMITS, type HttpContext, type HttpEnv } from "../../src/http/context.ts";
+import type { HttpContext, HttpEnv } from "../../src/http/context.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { bounded } from "../../src/http/request/concurrency.ts";
 import { errorResponse } from "../../src/http/request/error_response.ts";
@@ -13,6 +13,7 @@ import { listen } from "../../src/http/listen/server.ts";
 import { textBytes } from "../../src/http/request/text_answer.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { readText } from "../../src/store/sqlite/text_parts.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, jobIn, listOf, newJob, withHttpAgent } from "./http_agent.ts";

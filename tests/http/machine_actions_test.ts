@@ -8,8 +8,9 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { MACHINE_ACTIONS } from "../../src/domain/machine/action.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { DEFAULT_HTTP_LIMITS, type HttpContext } from "../../src/http/context.ts";
+import type { HttpContext } from "../../src/http/context.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
 import {
   type Answer,

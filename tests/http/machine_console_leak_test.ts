@@ -3,7 +3,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
-import { DEFAULT_HTTP_LIMITS, type MachineAccess } from "../../src/http/context.ts";
+import type { MachineAccess } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";

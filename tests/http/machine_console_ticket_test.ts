@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import { DEFAULT_HTTP_LIMITS, type HttpLimits } from "../../src/http/context.ts";
+import type { HttpLimits } from "../../src/http/context.ts";
 import type { AuditEntry } from "../../src/http/request/audit_file.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
@@ -13,6 +13,7 @@ import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { makeCertificate } from "./tls_files.ts";

@@ -3,8 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { openapiDocument } from "../../src/http/openapi/document.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { resolved, schemaProblems } from "../support/json_schema.ts";
 import type { Answer } from "./http_agent.ts";
 

@@ -7,9 +7,9 @@ import { openFindings, UNSTATED_RULES } from "../../src/domain/description/findi
 import type { Description } from "../../src/domain/description/value.ts";
 import { type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { openapiDocument } from "../../src/http/openapi/document.ts";
 import { type AgentBounds, requestBodies } from "../../src/http/openapi/requests.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { inPlace } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";
 

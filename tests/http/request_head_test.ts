@@ -1,7 +1,7 @@
 // How a head may be too large, or may lie about what follows it.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
 import { listed, rawCall } from "./raw_call.ts";
 import { withTokens } from "./token_agent.ts";

@@ -1,6 +1,5 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
-import { DEFAULT_HTTP_LIMITS } from "../../src/http/context.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
@@ -10,6 +9,7 @@ import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/short_way.ts";
 import { remembering } from "../../src/http/request/request_memory.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 
 /** Runs a test with the server's address; `null` is a mirror without an upstream. */
