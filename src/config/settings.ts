@@ -206,6 +206,12 @@ export const SETTINGS = {
 /** The settings that have a table of their own in the file, by the name of the table. */
 export const TABLES = { limits: LIMITS, policy: POLICY_TABLE } as const;
 
+/** The names of these tables. */
+export const SETTING_TABLES = [
+  "limits",
+  "policy",
+] as const satisfies readonly (keyof typeof TABLES)[];
+
 /** Where a value came from, the strongest last. */
 export type SettingOrigin =
   | { readonly kind: "default" }
@@ -270,6 +276,15 @@ export function variableOf(key: string): string {
 export function valueText({ kind }: Pick<Definition<unknown>, "kind">, value: unknown): string {
   const text = kind.text?.(value) ?? (value === null ? "" : String(value));
   return text === "" ? "-" : text;
+}
+
+/** `# slots = 4  # jobs that run at the same time`: a row with its default as a comment of the file. */
+export function fileLine(row: SettingRow): string {
+  const value = row.fallback({ dev: false, cwd: "/", os: Deno.build.os });
+  if (value === null) return `# ${row.key}: ${row.meaning}`;
+  const plain = Array.isArray(value) || (row.kind.text === undefined && typeof value !== "string");
+  const text = JSON.stringify(plain ? value : valueText(row, value));
+  return `# ${row.key} = ${text}  # ${row.meaning}`;
 }
 
 function isIllumos(os: string): boolean {

@@ -4,6 +4,7 @@
 // somebody else has made is left alone.
 
 import { dirname, join, relative } from "@std/path";
+import { fileLine, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "../config/settings.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import {
   askKnown,
@@ -184,17 +185,17 @@ async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-// The configuration file of a new installation: it sets what differs from the defaults and shows what
-// most hosts will want to set.
+// The configuration file of a new installation: what differs from the defaults, and every other setting
+// with its default and its meaning.
 
 /** The text of `zonewright.toml`; an existing file is never replaced by it. */
 export function defaultConfig(manager: ServiceManager, { socket, stateDir }: ServicePaths): string {
   const host = manager === "smf"
     ? '# host = "local"               # this global zone'
     : `# host = "ssh://root@smartos"    # the global zone that this agent manages; see docs/ssh.md
-# ssh_identity = "/etc/zonewright/id_ed25519"         # the unit hides the folders of users
+# ssh_identity = "/etc/zonewright/id_ed25519"         # the unit hides the home folders of users
 # ssh_known_hosts = "/etc/zonewright/known_hosts"`;
-  return `# zonewright: every setting, its default and its meaning: zonewright serve --help
+  const text = `# zonewright: the settings of this agent. A line that begins with # shows a default.
 # After a change: zonewright config check, and reload or restart the service.
 
 state_dir = ${JSON.stringify(stateDir)}
@@ -203,9 +204,16 @@ listen = "127.0.0.1:8780"
 ${host}
 # index = "https://images.example.org"
 # media_dir = ["/zones/iso"]
-
-[limits]
 `;
+  const named = Array.from(text.matchAll(/^(?:# )?(\w+) = /gm), ([, key]) => key);
+  const lines = (table: SettingRow["table"]) =>
+    SETTING_ROWS.filter((row) => row.table === table && !named.includes(row.key)).map(fileLine);
+  return [
+    text,
+    ...lines(null),
+    ...SETTING_TABLES.flatMap((table) => ["", `[${table}]`, ...lines(table)]),
+    "",
+  ].join("\n");
 }
 
 // The files of an installed agent: put in their places by a rename, so that none is ever there by
