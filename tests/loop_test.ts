@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Bell, Bells, pause, untilDone } from "../src/program/loop.ts";
+import { Notifier, Notifiers, pause, untilDone } from "../src/program/loop.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {
@@ -18,26 +18,26 @@ function countedSignal(): { signal: AbortSignal; listeners: () => number } {
   return { signal, listeners: () => listeners.size };
 }
 
-Deno.test("a bell leaves nothing behind on a signal that outlives its waits", async () => {
+Deno.test("a notifier leaves nothing behind on a signal that outlives its waits", async () => {
   const { signal, listeners } = countedSignal();
-  const bell = new Bell();
+  const notifier = new Notifier();
   for (let wait = 0; wait < 10; wait++) {
-    const waited = bell.wait(60_000, signal);
+    const waited = notifier.wait(60_000, signal);
     assertEquals(listeners(), 1);
-    bell.ring();
+    notifier.notify();
     await waited;
   }
   await pause(1, signal);
   assertEquals(listeners(), 0);
 });
 
-Deno.test("a ring that comes while nobody waits ends the next wait at once, and only that", async () => {
-  const bell = new Bell();
+Deno.test("a notification without a waiter ends the next wait at once, and only that", async () => {
+  const notifier = new Notifier();
   const { signal } = new AbortController();
-  bell.ring();
-  await bell.wait(60_000, signal);
+  notifier.notify();
+  await notifier.wait(60_000, signal);
   const startMs = performance.now();
-  await bell.wait(20, signal);
+  await notifier.wait(20, signal);
   assert(performance.now() - startMs >= 15);
 });
 
@@ -49,21 +49,25 @@ Deno.test("pause() ends with its signal", async () => {
   await pause(60_000, controller.signal);
 });
 
-Deno.test("a ring of Bells is heard by everybody who listens for its key, also before they wait", async () => {
-  const bells = new Bells<string>();
+Deno.test("a notification reaches every listener of its key, also before it waits", async () => {
+  const notifiers = new Notifiers<string>();
   const { signal } = new AbortController();
-  const [first, second, other] = [bells.listen("a"), bells.listen("a"), bells.listen("b")];
-  bells.ring("a");
+  const [first, second, other] = [
+    notifiers.listen("a"),
+    notifiers.listen("a"),
+    notifiers.listen("b"),
+  ];
+  notifiers.notify("a");
   await Promise.all([first.wait(60_000, signal), second.wait(60_000, signal)]);
   let heard = false;
   const waiting = other.wait(60_000, signal).then(() => heard = true);
-  bells.ring("a");
+  notifiers.notify("a");
   await Promise.resolve();
   assertEquals(heard, false);
-  bells.ring("b");
+  notifiers.notify("b");
   await waiting;
   for (const listener of [first, second, other]) listener[Symbol.dispose]();
-  bells.ring("a");
+  notifiers.notify("a");
 });
 
 Deno.test("untilDone() tries once although its signal has ended, and then no more", async () => {

@@ -20,7 +20,7 @@ import { createApp } from "../http/app.ts";
 import { countedShortWay } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
-import { Bells } from "../program/loop.ts";
+import { Notifiers } from "../program/loop.ts";
 import { openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
@@ -181,10 +181,10 @@ async function assemble(
 /** Who is told of jobs that have changed: requests that wait for one, and callbacks. */
 function openChanges(
   callbacks: { wake(): void },
-): { changes: Bells<JobUuid>; changed: (uuid: JobUuid) => void } {
-  const changes = new Bells<JobUuid>();
+): { changes: Notifiers<JobUuid>; changed: (uuid: JobUuid) => void } {
+  const changes = new Notifiers<JobUuid>();
   const changed = (uuid: JobUuid) => {
-    changes.ring(uuid);
+    changes.notify(uuid);
     callbacks.wake();
   };
   return { changes, changed };

@@ -1,6 +1,6 @@
-// What the house knows of each capability before it looks at a call: what kind it is, how many
-// arguments it takes, whether it acts on a machine, and what the job's timeline tells of its
-// arguments. Told is only what is named here, so that no secret of a payload can slip through.
+// What the agent knows of each capability before it handles a call: its kind, how many arguments it
+// takes, whether it acts on a machine, and which arguments the job's timeline shows. Only fields
+// named here are shown, so that no secret of a payload leaks.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { masked } from "../host/vmadm/output.ts";
@@ -11,28 +11,30 @@ import type { ErrorCode } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 
 /**
- * `act` changes the host or fills its disk: each call has an entry of its own in the job's info, and
- * nothing overtakes one that is being cut off. `read` only looks, `note` writes about the task: they
- * are counted.
+ * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
+ * nothing overtakes one that is being cut off. `read` only looks and `note` writes about the task:
+ * both are only counted.
  */
 type CallKind = "act" | "read" | "note";
 
-/** What holds for every call of one capability. */
+/** Rule for every call of one capability. */
 interface CallRule {
   readonly kind: CallKind;
   readonly argsMax: number;
-  /** Ends for its caller as soon as the task is given up: it cannot be cut off and changes nothing. */
+  /**
+   * Returns to its caller as soon as the task is aborted: it cannot be cut off and changes nothing.
+   */
   readonly leftAlone?: true;
-  /** The first argument is the uuid of a machine that is changed. */
+  /** The first argument is the uuid of a machine to change. */
   readonly changesMachine?: true;
-  /** What is told of the arguments, which are as the task sent them. */
+  /** The arguments shown in the timeline, taken from what the task sent. */
   readonly brief: (args: readonly JsonValue[]) => JsonObject;
 }
 
-/** Characters of one text that is told. */
+/** Longest text shown, characters. */
 const TEXT_CHARS_MAX = 128;
 const NAMES_MAX = 16;
-/** Names of properties; a task could send any text in their place. */
+/** Names of properties; a task could send any text instead. */
 const PROPERTY = /^[a-z_]{1,40}$/;
 
 /** Every capability with its rule. */
@@ -60,7 +62,7 @@ export const CALL_RULES: Readonly<Record<CapabilityName, CallRule>> = {
   "log.error": note(2),
 };
 
-/** How many arguments there are; a null at the end stands for a missing one. */
+/** Number of arguments; a trailing null counts as missing. */
 export function argumentCount(args: readonly JsonValue[]): number {
   return args.findLastIndex((arg) => arg !== null) + 1;
 }
@@ -81,16 +83,16 @@ function change(argsMax: number, second: (value: JsonValue | undefined) => JsonO
   return { kind: "act", argsMax, changesMachine: true, brief };
 }
 
-/** The fields of those names that are texts, numbers and booleans. */
+/** The named fields that are texts, numbers or booleans. */
 function picked(value: JsonValue | undefined, names: readonly string[]): JsonObject {
   if (!isJsonObject(value)) return {};
-  const told: [string, JsonValue][] = [];
+  const shown: [string, JsonValue][] = [];
   for (const name of names) {
     const field = Object.hasOwn(value, name) ? value[name] : undefined;
-    if (typeof field === "string") told.push([name, masked(field.slice(0, TEXT_CHARS_MAX))]);
-    else if (typeof field === "number" || typeof field === "boolean") told.push([name, field]);
+    if (typeof field === "string") shown.push([name, masked(field.slice(0, TEXT_CHARS_MAX))]);
+    else if (typeof field === "number" || typeof field === "boolean") shown.push([name, field]);
   }
-  return Object.fromEntries(told);
+  return Object.fromEntries(shown);
 }
 
 function payloadWords(payload: JsonValue | undefined): JsonObject {
@@ -123,27 +125,29 @@ function artifactWords(artifact: JsonValue | undefined): JsonObject {
   return picked(artifact, ["distro", "release", "build", "variant", "arch", "format"]);
 }
 
-/** An address that was signed for its bearer has the proof in its query, or in front of its host. */
+/**
+ * Removes credentials from an address: a signed one has them in its query, others before the host.
+ */
 function withoutQuery(url: string): string {
   if (!URL.canParse(url)) return "";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
 }
 
-// What the timeline of a job tells of the capability calls of one execution, written by the agent:
-// an entry for each call that acts, and one at the end that counts all calls when there were others.
-// A task may make a hundred thousand calls, so entries are bounded and the rest is only counted; a
-// task that made no calls, or only notes, which are in the info already, leaves nothing.
+// The record of one execution's capability calls in the job's timeline: an entry for each call that
+// acts, and a final entry with counts when there were other calls. A task may make a hundred
+// thousand calls, so entries are bounded and the rest is only counted. A task without calls, or
+// with notes only, which are in the info already, leaves no record.
 
-/** Entries about single calls of one execution; further ones are only counted. */
+/** Entries for single calls of one execution; further calls are only counted. */
 export const CALL_ENTRIES_MAX = 200;
-/** Entries about calls for which a job has room when its tasks have filled its info. */
+/** Entries for calls that a job still accepts after its tasks have filled its info. */
 const CALL_ENTRIES_SPARE = 20_000;
 
-/** How a call ended: `ok`, or the code of its error. */
+/** Result of a call: `ok`, or the code of its error. */
 export type CallEnd = "ok" | ErrorCode;
 
-/** One call that has ended. */
+/** A finished call. */
 interface EndedCall {
   readonly name: CapabilityName;
   readonly args: readonly JsonValue[];
@@ -157,15 +161,13 @@ interface Count {
   ms: number;
 }
 
-/** The record of one execution. */
 interface CallRecord {
-  /** Counts a call; one that acts has its entry written when this settles. Never rejects. */
+  /** Counts a call; its entry, if it acts, is written when this settles. Never rejects. */
   add(call: EndedCall): Promise<void>;
-  /** Writes the counts. What is written next shares the commit. */
+  /** Writes the counts, in one commit with the next write. */
   close(notesDropped: number): void;
 }
 
-/** What a record is written with. */
 interface RecordDeps {
   readonly store: {
     readonly info: {
@@ -183,22 +185,21 @@ interface RecordDeps {
   readonly infoEntriesMax?: number;
 }
 
-/** Opens an empty record. */
 export function openCallRecord(
   { store, log, now, infoEntriesMax }: RecordDeps,
   job_uuid: JobUuid,
   task: string,
 ): CallRecord {
   const counts = new Map<CapabilityName, Count>();
-  // No task can crowd out what is told of it.
+  // Tasks cannot crowd these entries out.
   const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
   let entries = 0;
-  let untold = false;
+  let needsCounts = false;
   const write = async (entry: JsonObject) => {
     try {
       await store.info.append(job_uuid, { task, ...entry }, now(), entriesMax);
     } catch (error) {
-      // The call has happened; that it is not told is no reason to fail it.
+      // The call has happened; a missing record is no reason to fail it.
       log.warn("call was not recorded", { job_uuid, task_name: task, error });
     }
   };
@@ -210,21 +211,21 @@ export function openCallRecord(
       count.ms += ms;
       if (ended !== "ok") count.failed += 1;
       counts.set(name, count);
-      const toldAlone = kind === "act" && entries < CALL_ENTRIES_MAX;
-      if (!toldAlone && (kind !== "note" || ended !== "ok")) untold = true;
-      if (!toldAlone) return;
+      const hasEntry = kind === "act" && entries < CALL_ENTRIES_MAX;
+      if (!hasEntry && (kind !== "note" || ended !== "ok")) needsCounts = true;
+      if (!hasEntry) return;
       entries += 1;
       await write({ zonewright_call: { name, args: brief(args), ms: Math.round(ms), ended } });
     },
     close(notesDropped) {
-      if (!untold && notesDropped === 0) return;
-      const told = [...counts].map(([name, { count, failed, ms }]): [string, JsonObject] => [
+      if (!needsCounts && notesDropped === 0) return;
+      const shown = [...counts].map(([name, { count, failed, ms }]): [string, JsonObject] => [
         name,
         { count, ...(failed > 0 ? { failed } : {}), ms: Math.round(ms) },
       ]);
       const dropped = notesDropped > 0 ? { notes_dropped: notesDropped } : {};
-      // Not waited for: the end of the task is recorded right behind it.
-      void write({ zonewright_calls: Object.fromEntries(told), ...dropped });
+      // Not awaited: the end of the task is recorded right after it.
+      void write({ zonewright_calls: Object.fromEntries(shown), ...dropped });
     },
   };
 }

@@ -1,6 +1,6 @@
-// All capabilities together, as run_task.ts calls them on behalf of one execution of a task. Here a
-// name becomes a capability; a call is counted, held against what is allowed, gets its deadline and
-// its place in the job's timeline; and what it throws becomes something that a task may read.
+// All capabilities, as sandbox/run_task.ts calls them for one execution of a task. A call is looked
+// up by name, counted, checked against the rules, given a deadline and an entry in the job's
+// timeline; its errors are reduced to what a task may read.
 
 import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
@@ -35,37 +35,36 @@ import { mediaCapabilities } from "./media.ts";
 import { machineUuid, openOwnMachines, type OwnMachines, vmadmCapabilities } from "./vmadm.ts";
 import { vncCapabilities } from "./vnc.ts";
 
-/** What the capabilities work with; the same for every task. */
+/** Shared by all tasks. */
 export interface CapabilityDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
   readonly mirror: Mirror;
   readonly store: Store;
   readonly policy: Policy;
-  /** Absolute folders from which media may be taken by path. */
+  /** Absolute folders from which tasks may take media by path. */
   readonly mediaDirs: readonly string[];
-  /** Jobs that run at the same time; 1 when not given. */
+  /** Concurrent jobs; 1 unless given. */
   readonly slots?: number;
   readonly log: Log;
   readonly now: Now;
-  /** Entries that tasks may write into one job's info; without it there is no bound. */
+  /** Entries that tasks may write into one job's info; unlimited unless given. */
   readonly infoEntriesMax?: number;
   readonly limits: CapabilityLimits;
-  /** Deadlines that differ from those of the capabilities. */
+  /** Deadlines that differ from the capabilities' own. */
   readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
 }
 
-/** What one execution of a task may call. */
+/** The calls of one execution. */
 export type TaskPerform = Perform & {
-  /** The execution is over: nothing more is performed, and its calls are counted in the job's info. */
+  /** Ends the execution: no further calls, and the counts go into the job's info. */
   readonly close: () => void;
 };
 
 type Table = Readonly<Record<CapabilityName, Capability>>;
 
 /**
- * Opens the capabilities.
- * @returns makes what one execution of a task may call
+ * @returns makes the calls of one execution
  * @see docs/tasks.md
  */
 export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
@@ -75,7 +74,7 @@ export function openCapabilities(given: CapabilityDeps): (context: TaskContext) 
   return (context) => performFor(context, { table, own, deps });
 }
 
-/** Every capability by its name; the compiler refuses it while one of the protocol is missing. */
+/** Every capability by name; the compiler checks it against the protocol. */
 export function capabilityTable(deps: CapabilityDeps, own = openOwnMachines(deps)): Table {
   const found = openFoundMedia();
   return {
@@ -88,17 +87,17 @@ export function capabilityTable(deps: CapabilityDeps, own = openOwnMachines(deps
   };
 }
 
-interface Ground {
+interface CapabilityContext {
   readonly table: Table;
   readonly own: OwnMachines;
   readonly deps: CapabilityDeps & { readonly limits: CapabilityLimits };
 }
 
-function performFor(context: TaskContext, ground: Ground): TaskPerform {
+function performFor(context: TaskContext, shared: CapabilityContext): TaskPerform {
   const { job_uuid, signal: over } = context;
-  // Every entry of the info carries it, and no rule bounds the name of a task.
+  // Every info entry carries it, and no rule limits the name of a task.
   const task_name = context.task_name.slice(0, TASK_NAME_CHARS_MAX);
-  const { deps } = ground;
+  const { deps } = shared;
   const record = openCallRecord(deps, job_uuid, task_name);
   const note = openNotes(deps, job_uuid);
   const gate = openGate(deps.limits.taskCallsMax);
@@ -106,23 +105,23 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
   let dropped = 0;
   const drop = () => void (dropped += 1);
   const perform: Perform = async (name, args, signal) => {
-    if (!Object.hasOwn(ground.table, name)) {
+    if (!Object.hasOwn(shared.table, name)) {
       throw new AgentError("forbidden", `Cannot call ${JSON.stringify(name)}: no such capability`);
     }
     if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
     const progress = openProgress(deps, job_uuid, task_name);
     const both = AbortSignal.any([over, signal]);
-    const call = { job_uuid, task_name, note, drop, progress: progress.tell };
+    const call = { job_uuid, task_name, note, drop, progress: progress.report };
     const began = performance.now();
     let ended: CallEnd = "ok";
     let leave = () => {};
     try {
       leave = gate.enter(name, args);
-      return await inTurn(changes, name, both, () => run(ground, name, args, both, call));
+      return await inTurn(changes, name, both, () => run(shared, name, args, both, call));
     } catch (error) {
-      const told = readable(error, name, deps.log, { job_uuid, task_name });
-      ended = told.code;
-      throw told;
+      const readableError = readable(error, name, deps.log, { job_uuid, task_name });
+      ended = readableError.code;
+      throw readableError;
     } finally {
       await progress.end();
       await record.add({ name, args, ms: performance.now() - began, ended });
@@ -137,18 +136,18 @@ function performFor(context: TaskContext, ground: Ground): TaskPerform {
   return Object.assign(perform, { close });
 }
 
-/** Counts the calls of one execution, and refuses those that are too many or have a wrong form. */
+/** Counts the calls of one execution, and refuses excess and malformed ones. */
 function openGate(taskCallsMax: number) {
   let calls = 0;
   let underWay = 0;
   return {
     closed: false,
-    /** @returns what is called when the call has ended */
+    /** @returns to be called when the call has ended */
     enter(name: CapabilityName, args: readonly JsonValue[]): () => void {
       const { kind, argsMax } = CALL_RULES[name];
       calls += 1;
       if (calls > taskCallsMax) throw tooMany(name, `the task has made ${taskCallsMax} calls`);
-      // Nobody waits for log lines, so any number of them may be on their way.
+      // Nothing waits for log lines, so any number may be under way.
       const waitedFor = kind !== "note" || name === "info";
       if (waitedFor && underWay >= CALLS_IN_FLIGHT_MAX) {
         throw tooMany(name, `${underWay} calls are under way`);
@@ -165,7 +164,7 @@ function openGate(taskCallsMax: number) {
   };
 }
 
-/** The time until its turn is no part of the time that a call may take. */
+/** Waiting for a turn does not count against the call's deadline. */
 async function inTurn(
   changes: Turns,
   name: CapabilityName,
@@ -177,7 +176,7 @@ async function inTurn(
 }
 
 async function run(
-  { table, own, deps }: Ground,
+  { table, own, deps }: CapabilityContext,
   name: CapabilityName,
   args: readonly JsonValue[],
   both: AbortSignal,
@@ -190,7 +189,7 @@ async function run(
     if (changesMachine) await own.require(machineUuid(args[0]), call.job_uuid, signal);
     const performed = capability.perform({ ...call, signal }, args);
     if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);
-    // Waited for until it has really ended, so that no undoing overtakes it.
+    // Waits for the real end, so that no undo overtakes it.
     return await performed;
   });
 }
@@ -200,10 +199,10 @@ function overAlready(name: string): AgentError {
 }
 
 function tooMany(name: string, why: string): AgentError {
-  return new AgentError("overloaded", `Cannot call ${name}: ${why}, more are not allowed`);
+  return new AgentError("overloaded", `Cannot call ${name}: ${why}, which is the limit`);
 }
 
-/** A defect of the agent is logged here; a task learns only that there was one. */
+/** Logs a defect of the agent; the task learns only that there was one. */
 function readable(
   error: unknown,
   name: CapabilityName,
@@ -212,7 +211,9 @@ function readable(
 ): AgentError {
   if (error instanceof AgentError) return error;
   if (error instanceof DOMException && error.name === "AbortError") {
-    return new AgentError("aborted", `Cannot finish ${name}: given up`, { cause: error });
+    return new AgentError("aborted", `Cannot finish ${name}: the task was aborted`, {
+      cause: error,
+    });
   }
   log.error("capability failed", { ...fields, name, error: messageOf(error) });
   return new AgentError("internal", `Cannot perform ${name}: internal error`, { cause: error });

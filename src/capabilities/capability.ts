@@ -1,17 +1,17 @@
-// One capability: something of the agent that a task may ask for by name. The arguments come from
-// the other side of the wall, so each capability parses them before it does anything.
+// One capability: an operation of the agent that tasks call by name. Arguments come from the other
+// side of the wall, so each capability parses them first.
 
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { CapabilityName } from "../sandbox/protocol.ts";
 
-/** The execution of a task for which capabilities are performed. */
+/** The execution that calls capabilities. */
 export interface TaskContext {
   readonly job_uuid: JobUuid;
   /** The task's name, or its uuid when it has none. */
   readonly task_name: string;
-  /** Aborted when the execution is over: canceled, out of time, or lost. */
+  /** Aborted when the execution ends: canceled, timed out, or lost. */
   readonly signal: AbortSignal;
 }
 
@@ -19,33 +19,32 @@ export interface TaskContext {
 export interface Call {
   readonly job_uuid: JobUuid;
   readonly task_name: string;
-  /** Aborted when the task gives up, its execution is over, or the capability's time has passed. */
+  /** Aborted when the task is aborted, its execution ends, or the deadline passes. */
   readonly signal: AbortSignal;
-  /** Appends to the job's info on behalf of the task, within the task's bounds. */
+  /** Appends to the job's info for the task, within the task's limits. */
   readonly note: (entry: JsonObject) => Promise<void>;
-  /** Tells that a note was left out, since there were too many or it was too large. */
+  /** Counts a note that was dropped for being too large or too many. */
   readonly drop: () => void;
-  /** Tells how far a long call has come; most of what it is told is dropped. */
+  /** Reports the progress of a long call; most reports are dropped. */
   readonly progress: (phase: ProgressPhase, done: number, total: number | null) => void;
 }
 
-/** What a long call is doing. @see docs/tasks.md, info and log */
+/** Phase of a long call. @see docs/tasks.md, info and log */
 export type ProgressPhase = "download" | "decompress" | "verify" | "copy";
 
-/** What a capability does, and how long it may take. */
+/** An operation and its deadline. */
 export interface Capability {
   readonly deadlineMs: number;
   perform(call: Call, args: readonly JsonValue[]): Promise<JsonValue>;
 }
 
-/** Some capabilities by their names. */
 export type CapabilitiesOf<Prefix extends string> = Readonly<
   Record<Extract<CapabilityName, Prefix | `${Prefix}.${string}`>, Capability>
 >;
 
 /**
- * Runs with a signal that is also aborted when the time has passed.
- * @throws {AgentError} `timeout` when it had
+ * Runs with a signal that also fires at the deadline.
+ * @throws {AgentError} `timeout` at the deadline
  */
 export async function withDeadline<T>(
   what: string,
@@ -70,10 +69,10 @@ export async function withDeadline<T>(
 export interface CapabilityLimits {
   /** Calls of all capabilities. */
   readonly taskCallsMax: number;
-  /** Entries that it may append to the info of its job; those of log.* count. */
+  /** Entries appended to the job's info, those of log.* included. */
   readonly taskInfoEntriesMax: number;
   /** Characters of one such entry as JSON text. */
   readonly taskInfoCharsMax: number;
-  /** Characters of the message of a log line; what is longer is cut. */
+  /** Characters of a log message; longer ones are cut. */
   readonly taskLogCharsMax: number;
 }

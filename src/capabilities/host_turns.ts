@@ -1,29 +1,34 @@
-// How many programs of the host tasks, and callers, may have running at the same time. A call of a
-// machine is a process of vmadm; a task may have 32 calls under way, and 256 requests may: without
-// turns, one of them would start as many processes at once, and the host, the agent included, would do
-// nothing else.
+// Limits how many host programs run at the same time for tasks and callers. A call about a machine
+// is a process of vmadm; a task may have 32 calls under way, and 256 requests may arrive at once.
+// Without a limit each would start as many processes, and starve the host and the agent.
 
 import { openTurns, type Turns } from "../host/turns.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 
-/** Looks at machines, of all tasks together or of all callers, whatever the number of slots: each is one short process. */
+/**
+ * Concurrent lookups of machines, for all tasks together and for all callers together: each is one
+ * short process.
+ */
 export const READS_AT_ONCE = 6;
-/** With more slots each has a look of its own, so that no job waits for others; with many they take turns. */
+/**
+ * With more slots each has a lookup of its own, so that no job waits for others; with many slots
+ * they share.
+ */
 export const READS_AT_ONCE_MAX = 16;
 /**
- * Changes of machines of one execution. Not of all together: a change may take minutes, for which
- * the undoing of another job must not wait.
+ * Concurrent machine changes of one execution. Not of all executions together: a change may take
+ * minutes, and another job's undo must not wait for it.
  */
 export const CHANGES_AT_ONCE = 4;
 
-/** The turns in which one execution changes machines. */
+/** The limit on one execution's machine changes. */
 export function openChangeTurns(): Turns {
   return openTurns(CHANGES_AT_ONCE);
 }
 
 /**
- * vmadm with turns for what only looks; its other methods are as they were.
- * @param slots Jobs that run at the same time
+ * vmadm with limited lookups; its other methods are unchanged.
+ * @param slots concurrent jobs
  */
 export function withReadTurns(vmadm: Vmadm, slots: number): Vmadm {
   const turns = openTurns(Math.min(Math.max(slots, READS_AT_ONCE), READS_AT_ONCE_MAX));

@@ -1,4 +1,4 @@
-// What tasks may do with the image index: find an artifact, and have it downloaded and verified.
+// The image index for tasks: find an artifact, download and verify it.
 
 import { parseDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
@@ -17,7 +17,7 @@ import type { Call, CapabilitiesOf } from "./capability.ts";
 import type { JobUuid } from "../domain/id.ts";
 
 const FIND_DEADLINE_MS = 60_000;
-/** A download has no largest time of its own, only a least speed. */
+/** A download has a minimum speed instead of a time limit. */
 const DOWNLOAD_DEADLINE_MS = 12 * 3_600_000;
 
 /** The capabilities `images.*`. */
@@ -31,9 +31,9 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
     "images.download": {
       deadlineMs: DOWNLOAD_DEADLINE_MS,
       async perform(call, [value]) {
-        const { ref, wishes } = parseDownload(value);
+        const { ref, options } = parseDownload(value);
         const artifact = await mirror.findArtifact(ref);
-        const medium = await downloadArtifact(mirror, artifact, call, wishes);
+        const medium = await downloadArtifact(mirror, artifact, call, options);
         await found.remember(call.job_uuid, canonicalJson(value ?? null), medium);
         return mediumJson(medium);
       },
@@ -41,16 +41,18 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
   };
 }
 
-/** What a request says of a download besides which file it means. */
-interface DownloadWishes extends MediaChecks {
+/** Options of a download besides the file. */
+interface DownloadRequestOptions extends MediaChecks {
   readonly digest?: string;
 }
 
-/** An artifact, and beside what names it, how it is checked. @throws {AgentError} `invalid_argument` */
+/**
+ * Separates the reference to an artifact from the checks. @throws {AgentError} `invalid_argument`
+ */
 function parseDownload(
   value: JsonValue | undefined,
-): { ref: ArtifactRef; wishes: DownloadWishes } {
-  if (!isJsonObject(value)) return { ref: parseArtifactRef(value), wishes: {} };
+): { ref: ArtifactRef; options: DownloadRequestOptions } {
+  if (!isJsonObject(value)) return { ref: parseArtifactRef(value), options: {} };
   const { digest, check, allow_unverified, ...ref } = value;
   const media = parseMediaRequest(
     {
@@ -63,24 +65,24 @@ function parseDownload(
     "kept",
   );
   if (!("artifact" in media)) throw new AgentError("internal", "Cannot read the artifact");
-  const { artifact, ...wishes } = media;
-  return { ref: artifact, wishes };
+  const { artifact, ...options } = media;
+  return { ref: artifact, options };
 }
 
-/** Downloads an artifact for a task that is told how far it is. */
+/** Downloads an artifact for a task, with progress reports. */
 export async function downloadArtifact(
   mirror: Mirror,
   artifact: FoundArtifact,
   call: Call,
-  wishes: DownloadWishes = {},
+  options: DownloadRequestOptions = {},
 ): Promise<Medium> {
-  return await mirror.download(artifact, downloadOptions(call, wishes));
+  return await mirror.download(artifact, downloadOptions(call, options));
 }
 
-/** How the mirror downloads for a task: with its checks, its progress, and in use by its job. */
+/** Download options for a task: its checks, its progress, and the file kept for its job. */
 export function downloadOptions(
   { signal, progress, job_uuid }: Call,
-  { digest, check, allow_unverified }: DownloadWishes,
+  { digest, check, allow_unverified }: DownloadRequestOptions,
 ): DownloadOptions {
   return {
     signal,
@@ -100,21 +102,20 @@ export function mediumJson(medium: Medium): JsonObject {
 
 /** What the index says of an artifact, and where it was found. */
 function artifactJson(found: FoundArtifact): JsonValue {
-  // It was parsed from JSON and holds nothing else; the round trip takes the readonly types off.
+  // It was parsed from JSON; the round trip only removes the readonly types.
   return JSON.parse(JSON.stringify(found)) as JsonValue;
 }
 
-// The media that the tasks of a job have found. A task gets a medium as an object and hands it back
-// for placing, but what it hands back is not believed: only a medium that the agent itself found and
-// verified for this job is placed, and as it was found. The memory is lost with the agent; finding
-// the medium again is then cheap, or done in full.
+// The media found by each job's tasks. A task passes a medium back for placing, but that object is
+// not trusted: only a medium that the agent found and verified for this job is placed, exactly as
+// found. A restart forgets them; finding a medium again is then cheap, or done in full.
 
-/** Jobs that are remembered; the one that found something longest ago is forgotten first. */
+/** Jobs remembered; the oldest find is forgotten first. */
 const JOBS_MAX = 512;
-/** Media that are remembered for one job. */
+/** Media remembered for one job. */
 const MEDIA_PER_JOB_MAX = 16;
 
-/** What tells one version of a file from another without reading it. */
+/** Tells versions of a file apart without reading it. */
 interface FileVersion {
   readonly size: number;
   readonly modified_ms: number;
@@ -126,19 +127,20 @@ interface Entry {
   readonly version: FileVersion;
 }
 
-/** The media that each job has found, so that no job can place one that it only names. */
+/** The media found by each job, so that no job can place one that it only names. */
 export interface FoundMedia {
   remember(job: JobUuid, request: string, medium: Medium): Promise<void>;
-  /** The medium that the same request found before, while its file is the same version. */
+  /** The medium found by the same request before, while its file is unchanged. */
   recall(job: JobUuid, request: string): Promise<Medium | undefined>;
   /**
-   * The medium that a task hands back.
-   * @throws {AgentError} `invalid_argument` when it is none, `forbidden` when this job did not find it
+   * The found medium that a task passes back.
+   * @throws {AgentError} `invalid_argument` when it is not a medium, `forbidden` when this job did
+   *   not find it
    */
   claim(job: JobUuid, value: JsonValue | undefined): Medium;
 }
 
-/** Opens an empty record; a restart of the agent forgets it. */
+/** A restart of the agent forgets the record. */
 export function openFoundMedia(): FoundMedia {
   const jobs = new Map<JobUuid, Map<string, Entry>>();
   return {

@@ -1,6 +1,6 @@
-// What tasks write into the info of their job: their own entries, and the progress of long calls.
-// A task may write a bounded number of entries of a bounded size, so that a loop cannot fill the
-// store. Progress is not counted: the clock bounds it.
+// Notes of tasks in the info of their job: their own entries, and the progress of long calls. A
+// task may write a limited number of entries of limited size, so that a loop cannot fill the store.
+// Progress does not count: the clock limits it.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -11,20 +11,20 @@ import type { Store } from "../store/store.ts";
 import { forgedName } from "../domain/job/job.ts";
 import type { Call, CapabilitiesOf, CapabilityLimits, ProgressPhase } from "./capability.ts";
 
-/** Milliseconds between two entries about the progress of one call; grows with their number. */
+/** Milliseconds between two progress entries of one call; grows with their number. */
 const PROGRESS_INTERVAL_MS = 1000;
-/** Entries of one call after which the interval doubles: half a day of download is 600 of them. */
+/** Entries of one call after which the interval doubles: half a day of download makes 600. */
 const PROGRESS_DOUBLES_AFTER = 60;
 
 const INFO_DEADLINE_MS = 30_000;
-/** Characters of a name that an error repeats. */
+/** Characters of a name repeated in an error. */
 const NAME_CHARS_MAX = 64;
 
 interface InfoDeps {
   readonly store: Store;
   readonly log: Log;
   readonly now: Now;
-  /** Entries of one job, over all executions of its tasks; without it there is no bound. */
+  /** Entries of one job over all executions; unlimited unless given. */
   readonly infoEntriesMax?: number;
 }
 
@@ -54,7 +54,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
   },
 };
 
-/** The notes of one execution of a task: appends until a bound is reached. */
+/** The notes of one execution: appends up to the limits. */
 export function openNotes(
   { store, now, infoEntriesMax, limits }: NoteDeps,
   job_uuid: JobUuid,
@@ -65,7 +65,7 @@ export function openNotes(
     const chars = JSON.stringify(entry).length;
     if (chars > taskInfoCharsMax) {
       const message = `Cannot append to the job's info: the entry has ${chars} characters, ` +
-        `at most ${taskInfoCharsMax} are allowed`;
+        `expected at most ${taskInfoCharsMax}`;
       throw new AgentError("too_large", message);
     }
     if (entries >= taskInfoEntriesMax) {
@@ -87,14 +87,13 @@ export function openNotes(
   };
 }
 
-/** The progress of one call: at most one entry a second, and the last one when it ends. */
+/** Progress of one call: at most one entry a second, and a last one at its end. */
 export interface Progress {
-  tell(phase: ProgressPhase, done: number, total: number | null): void;
-  /** Writes what was told last, unless it was written. */
+  report(phase: ProgressPhase, done: number, total: number | null): void;
+  /** Writes the last report, unless already written. */
   end(): Promise<void>;
 }
 
-/** Opens the progress of one call. */
 export function openProgress(
   { store, log, now, infoEntriesMax }: InfoDeps,
   job_uuid: JobUuid,
@@ -105,7 +104,7 @@ export function openProgress(
   let pending: JsonObject | undefined;
   let writing: Promise<void> = Promise.resolve();
   let begun: { phase: ProgressPhase; at: Instant; done: number } | undefined;
-  /** Bytes a second since the phase began: what a rest at that pace takes can be told from it. */
+  /** Bytes a second since the phase began, from which the remaining time follows. */
   const rateOf = (phase: ProgressPhase, done: number, at: Instant): number | null => {
     if (begun?.phase !== phase || done < begun.done) begun = { phase, at, done };
     const ms = msBetween(begun.at, at);
@@ -116,20 +115,20 @@ export function openProgress(
     written = at;
     entries += 1;
     const entry = { task: task_name, progress };
-    // A download must not fail because nobody can be told about it.
+    // A failed report must not fail the download.
     writing = writing.then(() => store.info.append(job_uuid, entry, at, infoEntriesMax)).then(
       () => {},
       (error) => log.warn("progress was not recorded", { job_uuid, task_name, error }),
     );
   };
   return {
-    tell(phase, done, total) {
+    report(phase, done, total) {
       const at = now();
       const phaseChanged = pending !== undefined && pending.phase !== phase;
       if (phaseChanged && pending !== undefined) write(pending, at);
       pending = { phase, done, total, rate: rateOf(phase, done, at) };
       const intervalMs = PROGRESS_INTERVAL_MS * 2 ** Math.floor(entries / PROGRESS_DOUBLES_AFTER);
-      // The clock may have been set back: then it is time as well.
+      // If the clock was set back, it is time as well.
       if (written === undefined || Math.abs(msBetween(written, at)) >= intervalMs) {
         write(pending, at);
       }

@@ -1,5 +1,5 @@
-// What tasks write to the agent's log, without secrets. It also appears in the info of the job,
-// where those who posted the job can read it.
+// Task log lines in the agent's log, without secrets. They also appear in the info of the job, for
+// the caller who posted it.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
@@ -13,7 +13,7 @@ const LOG_DEADLINE_MS = 30_000;
 
 /**
  * The capabilities `log.debug(message, fields?)` and so on.
- * @param charsMax characters of a message; what is longer is cut
+ * @param charsMax characters of a message; longer ones are cut
  */
 export function logCapabilities(log: Log, charsMax: number): CapabilitiesOf<"log"> {
   return {
@@ -34,7 +34,7 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
       }
       const message = masked(textOf(first, charsMax));
       const more = Object.keys(fields).length === 0 ? {} : { fields: maskedFields(fields) };
-      // The note comes first: its bound is also that of the log.
+      // The note comes first: its limit also applies to the log.
       const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
       if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });
       else drop();
@@ -43,7 +43,7 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
   };
 }
 
-/** Lines above the bound are dropped: logging too much is no reason for a task to fail. */
+/** Drops lines above the limit: logging too much must not fail a task. */
 async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean> {
   try {
     await note(entry);
@@ -60,10 +60,10 @@ function textOf(value: JsonValue | undefined, charsMax: number): string {
   return text.slice(0, charsMax);
 }
 
-// Log lines without secrets: a body that logs the params of its job logs the passwords in them too.
-// Which names are those of secrets is told by domain/secret_names.ts alone.
+// Masks secrets: a body that logs its job's params logs the passwords in them too.
+// domain/secret_names.ts decides which names are secret.
 
-/** The fields with a mask in the place of every value whose name is that of a secret. */
+/** The fields, with the values of secret names masked. */
 function maskedFields(fields: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
@@ -73,7 +73,7 @@ function maskedFields(fields: JsonObject): JsonObject {
   );
 }
 
-/** Nested as deeply as a guest may send, which bounds the recursion. */
+/** The guest protocol limits the depth, and thus the recursion. */
 function maskedValue(value: JsonValue): JsonValue {
   if (typeof value === "string") return masked(value);
   if (Array.isArray(value)) return value.map(maskedValue);

@@ -1,4 +1,4 @@
-// What tasks may do with installation media: find one, put it into the root of a zone, take it away.
+// Installation media for tasks: find one, place it in the root of a zone, remove it.
 
 import { type Digest, parseDigest, requireDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
@@ -25,18 +25,17 @@ import type { Hashes } from "../mirror/media/hash.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 
 const HOUR_MS = 3_600_000;
-/** A download has no largest time of its own, only a least speed. */
+/** A download has a minimum speed instead of a time limit. */
 const FIND_DEADLINE_MS = 12 * HOUR_MS;
 const PLACE_DEADLINE_MS = 2 * HOUR_MS;
 const REMOVE_DEADLINE_MS = 60_000;
 
-/** What the media capabilities work with. */
 export interface MediaDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
   readonly mirror: Mirror;
   readonly policy: Policy;
-  /** Folders from which media may be taken by path. */
+  /** Folders from which tasks may take media by path. */
   readonly mediaDirs: readonly string[];
   readonly found: FoundMedia;
 }
@@ -73,7 +72,7 @@ async function find(deps: MediaDeps, call: Call, value: JsonValue | undefined): 
   return medium;
 }
 
-/** With `any_format`, also what no machine boots; it can then be found, and not be placed. */
+/** `any_format` also accepts what no machine boots; such media can be found but not placed. */
 function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRequest } {
   if (!isJsonObject(value)) return { any: false, media: parseMediaRequest(value) };
   const { any_format = false, ...media } = value;
@@ -89,7 +88,7 @@ function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRe
   };
 }
 
-/** A file that is known by its digest, read again. */
+/** Reads a file known by its digest again. */
 async function findKnown(
   { mirror, found }: MediaDeps,
   { signal, progress, job_uuid }: Call,
@@ -101,7 +100,7 @@ async function findKnown(
     const what = other === undefined
       ? "known is not a sha256"
       : `${JSON.stringify(other)} is unknown`;
-    throw invalidArgument("media", `Cannot find the medium: ${what} beside known`);
+    throw invalidArgument("media", `Cannot find the medium: ${what} besides known`);
   }
   const medium = await mirror.files.verify(value, {
     signal,
@@ -130,11 +129,11 @@ async function findAnew(
     return await mirror.downloadUrl(url, wanted, options);
   }
   if ("artifact" in request) {
-    const { artifact, ...wishes } = request;
+    const { artifact, ...options } = request;
     const found = await mirror.findArtifact(artifact);
-    // The name tells already that this can be no medium; better now than after gigabytes.
+    // The name already rules it out; better refused now than after gigabytes.
     if (!any) parseMediaName(found.name, "media.artifact");
-    return await downloadArtifact(mirror, found, call, wishes);
+    return await downloadArtifact(mirror, found, call, options);
   }
   const onProgress = (done: number, total: number) => call.progress("verify", done, total);
   const digest = request.digest === undefined
@@ -157,7 +156,7 @@ async function place(
   const medium = found.claim(call.job_uuid, value);
   const { path, name, size, sha256 } = medium;
   const machine = await existingMachine(vmadm, uuid, call.signal);
-  // While it runs, the machine's own hypervisor may exchange what is in its root.
+  // The hypervisor of a running machine may replace files in its root.
   if (machine.state !== "stopped") {
     const state = JSON.stringify(machine.state ?? null);
     const message = `Cannot place a medium in machine ${uuid}: its state is ${state}, ` +
@@ -174,7 +173,7 @@ async function place(
     onProgress: (done, total) => call.progress("copy", done, total),
     signal: call.signal,
   }).catch(async (error: unknown) => {
-    // The cache knows its files by size only: a damaged one would fail every later machine too.
+    // The cache checks its files by size only: a damaged one would also fail every later machine.
     if (error instanceof AgentError && error.code === "digest_mismatch") {
       await mirror.discard(medium);
     }
@@ -196,24 +195,24 @@ async function remove(
 
 function zonepathOf(machine: JsonObject): string {
   if (isJsonObject(machine) && typeof machine.zonepath === "string") return machine.zonepath;
-  throw new AgentError("host", "Cannot find the zone's folder: vmadm tells no zonepath");
+  throw new AgentError("host", "Cannot find the zone's folder: vmadm reports no zonepath");
 }
 
-// Room for a medium in the root of a zone. The quota of a kvm machine is 10 GiB unless it was given
-// another, that of a bhyve machine 1 GiB: most media would not fit.
+// Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
+// most media would not fit.
 
 const GIB = 1024 ** 3;
-/** GiB besides the medium: the zone has files of its own, and a copy needs its name twice. */
+/** GiB besides the medium: the zone's own files, and the temporary name of a copy. */
 const ROOM_GIB = 1;
 
-/** GiB that a zone's quota must have for a medium of so many bytes. */
+/** GiB of quota that a zone needs for a medium of this size. */
 function quotaFor(bytes: number): number {
   return Math.ceil(bytes / GIB) + ROOM_GIB;
 }
 
 /**
  * Raises the quota of a machine when a medium would not fit; never lowers it.
- * @throws {AgentError} `forbidden` when the policy does not allow as much
+ * @throws {AgentError} `forbidden` when the policy does not allow it
  * @see vmadm(8), quota
  */
 async function raiseQuota(
@@ -224,7 +223,7 @@ async function raiseQuota(
 ): Promise<void> {
   const wanted = quotaFor(bytes);
   const quota = typeof machine.quota === "number" ? machine.quota : 0;
-  // 0 is no quota to kvm; bhyve reads it as its least, 1 GiB.
+  // 0 means no quota for kvm; bhyve reads it as its minimum, 1 GiB.
   if (quota >= wanted || (quota === 0 && machine.brand === "kvm")) return;
   if (wanted > policy.quotaGiBMax) {
     const message =
@@ -235,10 +234,10 @@ async function raiseQuota(
   await vmadm.update(uuid, { quota: wanted }, { signal });
 }
 
-// Media that are files of the agent's host: found in one of the folders that the operator named,
-// read whole, and known by their digest from then on.
+// Media that are files of the agent's host: taken from one of the operator's folders, read whole,
+// and from then on known by their digest.
 
-/** How a file is read: until the signal fires, telling bytes done and bytes in total. */
+/** Options of a read; progress counts bytes done and total bytes. */
 export interface ReadOptions {
   readonly hash: KnownFiles["hash"];
   readonly signal: AbortSignal;
@@ -246,9 +245,9 @@ export interface ReadOptions {
 }
 
 /**
- * Finds a file by its path and reads it for its digests.
- * @throws {AgentError} `forbidden` when it lies outside the folders, whatever links lead to it;
- * `not_found`; `invalid_argument` when it is no plain file; `digest_mismatch`; `aborted`
+ * Finds a file by path and hashes it.
+ * @throws {AgentError} `forbidden` when it lies outside the folders, links followed; `not_found`;
+ *   `invalid_argument` when it is not a plain file; `digest_mismatch`; `aborted`
  */
 async function findFile(
   mediaDirs: readonly string[],
@@ -262,11 +261,11 @@ async function findFile(
     if (request.digest !== undefined) {
       requireDigest(JSON.stringify(request.path), found, request.digest);
     }
-    // The name of the file that was asked for, not of what a link leads to.
+    // The requested name, not that of a link's target.
     const safe = safeMediaName(request.path);
     const name = request.any === true ? safe : parseMediaName(safe, "media.path");
     const label = `file ${request.path}`;
-    // The operator put the file there; what it is to be, only a digest tells.
+    // The operator put the file there; only a digest says what it should be.
     const level = request.digest === undefined ? "none" : "index";
     return { source: "path", path, name, size: file.size, sha256: found.sha256, label, level };
   } finally {
@@ -275,8 +274,8 @@ async function findFile(
 }
 
 /**
- * Where a path leads once every link is followed, which must be inside one of the folders. A name
- * without a slash is looked for in the folders, in their order.
+ * Follows every link of a path, which must end inside one of the folders. A name without a slash is
+ * searched in the folders, in order.
  */
 async function resolvedPath(mediaDirs: readonly string[], path: string): Promise<string> {
   if (path.includes("/")) return await pathWithin(mediaDirs, path);
@@ -295,8 +294,8 @@ async function resolvedPath(mediaDirs: readonly string[], path: string): Promise
 
 async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
   const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
-  // The answer is the same for a file outside that exists and one that does not: tasks may not
-  // learn what else is on the host.
+  // Outside files get the same answer whether they exist or not: tasks must not learn what else is
+  // on the host.
   const outside = new AgentError(
     "forbidden",
     `${cannot}: it is not in a media folder (there are ${mediaDirs.join(", ") || "none"})`,
@@ -305,7 +304,7 @@ async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<
   const known = folders.filter((folder) => folder !== undefined);
   if (![...mediaDirs, ...known].some((folder) => isWithin(folder, asked))) throw outside;
   const path = await realPath(asked);
-  if (path === undefined) throw new AgentError("not_found", `${cannot}: it is not there`);
+  if (path === undefined) throw new AgentError("not_found", `${cannot}: it does not exist`);
   if (!known.some((folder) => isWithin(folder, path))) throw outside;
   return path;
 }
@@ -332,7 +331,7 @@ async function open(path: string, asked: string): Promise<PlainFile> {
   } catch (error) {
     throw new AgentError("not_found", `${cannot}: ${messageOf(error)}`, { cause: error });
   }
-  if (file === null) throw new AgentError("invalid_argument", `${cannot}: it is no plain file`);
+  if (file === null) throw new AgentError("invalid_argument", `${cannot}: it is not a plain file`);
   if (file.size > 0) return file;
   await file.close();
   throw new AgentError("invalid_argument", `${cannot}: it is empty`);
@@ -347,14 +346,17 @@ async function hash(
   const read = async function* () {
     for await (const part of file.parts()) {
       if (signal.aborted) {
-        throw new AgentError("aborted", `Cannot read medium ${JSON.stringify(path)}: given up`);
+        throw new AgentError(
+          "aborted",
+          `Cannot read medium ${JSON.stringify(path)}: the task was aborted`,
+        );
       }
       yield part;
       done += part.length;
       onProgress(done, file.size);
     }
   };
-  // SHA-512 costs five times as much as the other one, so it is only computed to be compared.
+  // SHA-512 costs five times as much, so it is computed only for a comparison.
   const hashes = await hash(read(), digest === undefined ? [] : [digest.algorithm]);
   if (done !== file.size) {
     const message = `Cannot use medium ${JSON.stringify(path)}: it changed while it was read`;

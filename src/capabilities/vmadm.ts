@@ -1,5 +1,5 @@
-// What tasks may do with machines. Every payload is held against the policy here, on the trusted
-// side, whatever the body that sent it has checked before.
+// Machines for tasks. Every payload is checked against the policy here, on the trusted side,
+// whatever its body checked before.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
@@ -26,14 +26,13 @@ const READ_DEADLINE_MS = 2 * MINUTE_MS;
 /** Volumes are made one after another, and vmadm waits for its daemon. */
 const CREATE_DEADLINE_MS = 15 * MINUTE_MS;
 const BOOT_DEADLINE_MS = 10 * MINUTE_MS;
-/** A graceful stop is forced by vmadm itself after three minutes. */
+/** vmadm forces a graceful stop after three minutes. */
 const STOP_DEADLINE_MS = 10 * MINUTE_MS;
-/** vmadm waits three minutes for the guest, and then stops and starts the machine. */
+/** vmadm waits three minutes for the guest, then stops and starts the machine. */
 const REBOOT_DEADLINE_MS = 16 * MINUTE_MS;
 const UPDATE_DEADLINE_MS = 10 * MINUTE_MS;
 const DELETE_DEADLINE_MS = 15 * MINUTE_MS;
 
-/** What the capabilities about machines work with. */
 interface VmadmDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
@@ -57,7 +56,7 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
       return create(deps, call, payload);
     }),
     "vmadm.get": within(CREATE_DEADLINE_MS, async ({ signal }, [uuid]) => {
-      // A canceled job's create goes on. What undoes it must not find that nothing is there yet.
+      // The create of a canceled job continues. Its undo must not look before that has ended.
       await vmadm.settled(machineUuid(uuid), { signal });
       const machine = await vmadm.get(machineUuid(uuid), { signal });
       return machine === null ? null : withoutInternals(machine);
@@ -101,7 +100,7 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
 }
 
 /**
- * The uuid of a machine in an argument.
+ * Parses the uuid of a machine.
  * @throws {AgentError} `invalid_argument`
  */
 export function machineUuid(value: JsonValue | undefined): MachineUuid {
@@ -131,7 +130,7 @@ async function create(
   { job_uuid, signal }: Call,
   payload: JsonValue | undefined,
 ): Promise<JsonValue> {
-  // The outcome of a create whose answer was lost can only be asked for by a uuid that is known.
+  // Only a known uuid can be looked up after a create whose answer was lost.
   if (isJsonObject(payload) && payload.uuid === undefined) {
     throw invalidArgument(
       "payload.uuid",
@@ -142,7 +141,7 @@ async function create(
   const parsed = parseMachinePayload(payload, policy, "payload");
   const given = isJsonObject(parsed.tags) ? parsed.tags : {};
   const tagged = { ...parsed, tags: { ...given, [JOB_TAG]: job_uuid } };
-  // vmadm create ends without a message on some payloads that validate names; see vmadm(8).
+  // vmadm create ends without a message on some payloads that validate explains; see vmadm(8).
   await vmadm.validateCreate(tagged, { signal });
   const uuid = machineUuid(parsed.uuid);
   return await own.make({ uuid, job_uuid }, signal, async (claiming) => {
@@ -150,7 +149,7 @@ async function create(
   });
 }
 
-/** A job that found the uuid free also removes what of its own creates has become no machine. */
+/** A job that found the uuid free also removes what its own failed creates left. */
 async function remove(
   { vmadm, store: { machineClaims } }: VmadmDeps,
   { job_uuid, task_name, signal, note }: Call,
@@ -159,13 +158,13 @@ async function remove(
   const claimed = (await machineClaims.get(uuid))?.job_uuid === job_uuid;
   const orphans = await vmadm.delete(uuid, { signal, claimed });
   if (orphans.length > 0) {
-    const message = `Removed what a create that died had left: ${orphans.join(", ")}`;
+    const message = `Removed what a failed create had left: ${orphans.join(", ")}`;
     await note({ task: task_name, message });
   }
   if (claimed) await machineClaims.release(uuid, job_uuid);
 }
 
-/** Passwords of guests are kept there; those of consoles are left out by host/vmadm.ts. */
+/** Guests keep passwords there; host/vmadm/vmadm.ts leaves out those of consoles. */
 function withoutInternals({ internal_metadata: _internal, ...machine }: JsonObject): JsonObject {
   return machine;
 }
@@ -183,21 +182,21 @@ function rebootOptions(options: JsonValue | undefined): { force?: boolean } {
   return force === true ? { force } : {};
 }
 
-// Whose machine a call acts on. Where the policy leaves machines alone that no job made, every call
-// that changes one is held against it here, whichever capability it is.
+// Ownership of machines. Where the policy protects machines that no job made, every call that
+// changes one is checked here, whichever capability it is.
 
-/** Machines that are remembered; the one that was begun first is forgotten first. */
+/** Machines remembered; the oldest create is forgotten first. */
 const BEGUN_MAX = 1000;
 
-/** Makes a machine; `claiming` is called, and waited for, before anything of it is there. */
+/** Makes a machine; `claiming` is called, and awaited, before anything of it exists. */
 type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
 
 /** Tells the agent's machines from those of others. */
 export interface OwnMachines {
   /**
-   * Makes a machine. Until that has ended the machine may lack the tag that names its job, and whoever
-   * undoes it has to be let; so, too, when something of it was left. A create that made nothing, since
-   * it was refused or failed, gives no right to what has the uuid then or later.
+   * Makes a machine. Until that has ended, the machine may lack the tag with its job, and its undo
+   * must still be allowed; likewise when something of it was left. A create that made nothing,
+   * because it was refused or failed, gives no right to whatever has the uuid then or later.
    * @throws whatever `make` throws
    */
   make<T>(
@@ -206,13 +205,12 @@ export interface OwnMachines {
     make: MakeMachine<T>,
   ): Promise<T>;
   /**
-   * Lets pass what may be changed, and what is not there.
+   * Allows changes of the agent's own machines, and of missing ones.
    * @throws {AgentError} `forbidden` by the setting `policy.foreign_machines`
    */
   require(uuid: MachineUuid, job_uuid: JobUuid, signal: AbortSignal): Promise<void>;
 }
 
-/** What is asked whose a machine is. */
 interface OwnMachineDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
@@ -222,21 +220,21 @@ interface OwnMachineDeps {
 }
 
 /**
- * Opens the memory of machines that were begun. The claim of a job outlives it, and the tag of a
- * finished machine outlives both.
+ * Remembers creates under way. The claim of a job outlives this memory, and the tag of a finished
+ * machine outlives both.
  */
 export function openOwnMachines(
   { vmadm, transport, policy, store: { machineClaims }, now }: OwnMachineDeps,
 ): OwnMachines {
-  /** Creates that go on or have left something, one entry for each. */
+  /** Creates that are running or have left something, one entry each. */
   const begun = new Map<symbol, MachineUuid>();
-  // Asked at each call: the policy follows the configuration.
+  // Evaluated at each call: the policy follows the configuration.
   const anyMachine = () => policy.foreignMachines === "change";
   const isNothingLeft = async (uuid: MachineUuid) => {
     try {
       return await vmadm.get(uuid) === null && (await datasetsOf(transport, uuid)).length === 0;
     } catch {
-      // What is not known may be there.
+      // What is unknown may exist.
       return false;
     }
   };
@@ -248,7 +246,7 @@ export function openOwnMachines(
         await machineClaims.take(uuid, job_uuid, now());
         claimed = true;
       };
-      // A create of a uuid that is taken makes nothing, and gives no right to what has it.
+      // A create with a taken uuid makes nothing, and gives no right to its owner's machine.
       if (!anyMachine() && await vmadm.get(uuid, { signal }) === null) begun.set(create, uuid);
       for (const oldest of begun.keys()) {
         if (begun.size <= BEGUN_MAX) break;
@@ -264,7 +262,7 @@ export function openOwnMachines(
           begun.delete(create);
           if (claimed) await machineClaims.release(uuid, job_uuid);
         };
-        // A create that its caller gave up goes on: its end is not waited for here.
+        // A create that its caller gave up continues: its end is not awaited here.
         if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
         else await madeNothing();
         throw error;
@@ -279,15 +277,14 @@ export function openOwnMachines(
   };
 }
 
-/** Whether vmadm made nothing, since the uuid or an address is another machine's. */
+/** Whether vmadm made nothing, since another machine has the uuid or an address. */
 function isRefusal(error: unknown): boolean {
   return error instanceof AgentError && error.code === "conflict";
 }
 
-// The arguments of vmadm.boot() and media.remove() that name files: paths as they are seen from
-// inside the zone. host/boot_words.ts makes the words of the command of them.
+// File arguments of vmadm.boot() and media.remove(): paths as seen inside the zone.
+// host/vmadm/boot_words.ts turns them into arguments of the command.
 
-/** What one boot is asked for. */
 type BootArguments = Parameters<Vmadm["boot"]>[1];
 
 /**
@@ -295,7 +292,7 @@ type BootArguments = Parameters<Vmadm["boot"]>[1];
  * @throws {AgentError} `invalid_argument` naming the field
  */
 function parseBootArguments(value: JsonValue | undefined): BootArguments {
-  // The first boot looks at one device, then `order` holds.
+  // The first boot tries one device, then `order` applies.
   const single = BOOT_DEVICES.filter((word) => word.length === 1);
   const fields = {
     order: oneOf(BOOT_DEVICES),

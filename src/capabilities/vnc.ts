@@ -1,4 +1,4 @@
-// Waiting for a machine's console: vmadm names a port, and something behind it speaks RFB.
+// Waits for a machine's console: vmadm reports a port, and an RFB server answers there.
 
 import { object } from "../domain/description/object.ts";
 import { parse, positive } from "../domain/description/value.ts";
@@ -10,7 +10,7 @@ import { machineUuid } from "./vmadm.ts";
 
 const TIMEOUT_SECONDS = 120;
 const TIMEOUT_SECONDS_MAX = 600;
-/** The wait ends by its own timeout; this is behind it. */
+/** The wait ends by its own timeout; this comes later. */
 const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
 
 /** The capability `vnc.wait(uuid, {timeout})`. */

@@ -65,7 +65,7 @@ export async function moveWithin(
   run: RunProgram,
   { folder, name, temporary }: { folder: string; name: string; temporary: string },
 ): Promise<void> {
-  const action = `Cannot give ${JSON.stringify(`${folder}/${name}`)} its name`;
+  const action = `Cannot move a file to ${JSON.stringify(`${folder}/${name}`)}`;
   const args = ["-c", MOVE, "zonewright", folder, name, temporary];
   checkEnd(action, folder, await run("/bin/sh", args, { deadlineMs: DEADLINE_MS }));
 }

@@ -140,7 +140,7 @@ async function createFile(path: string): Promise<HostFileWriter> {
       return await open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o400);
     } catch (cause) {
       if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST")) throw cause;
-      const message = `Cannot create ${JSON.stringify(path)}: something is there already`;
+      const message = `Cannot create ${JSON.stringify(path)}: it already exists`;
       throw new AgentError("conflict", message, { cause });
     }
   });

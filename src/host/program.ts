@@ -24,7 +24,7 @@ const SETSID = "/usr/bin/setsid";
 const NOT_BECOME = /^(?:\S*\/)?setsid: .*\bexecute\b/;
 
 const NO_PROGRAM = "there is no such program";
-const NOT_EXECUTABLE = "it may not be executed";
+const NOT_EXECUTABLE = "it is not executable";
 
 /**
  * Starts a program that its caller talks with; runCommand() is for all others. It gets the same

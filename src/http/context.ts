@@ -12,7 +12,7 @@ import type { Policy } from "../domain/policy.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
-import type { Bells } from "../program/loop.ts";
+import type { Notifiers } from "../program/loop.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
@@ -31,7 +31,7 @@ export interface HttpContext {
   /** Tells the runner to stop a canceled job now; a hint too. */
   readonly cancelRunning: (uuid: JobUuid) => void;
   /** Notifies requests that wait for a job. */
-  readonly changes: Bells<JobUuid>;
+  readonly changes: Notifiers<JobUuid>;
   /** Announces that a request has changed a job. */
   readonly changed: (uuid: JobUuid) => void;
   readonly now: Now;

@@ -11,9 +11,9 @@ import type { Store } from "../store/store.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 
-/** Newest jobs of a machine that are read first; more while none of them made the machine. */
+/** Newest jobs of a machine read at first; more while none of them made the machine. */
 const JOBS_READ = 16;
-/** Newest jobs of a machine that are read at most. */
+/** Newest jobs of a machine read at most. */
 const JOBS_READ_MAX = 1024;
 
 /** Unfinished jobs of each execution whose machines are listed. */

@@ -3,19 +3,19 @@
 /** Longest timer of the platform; a longer wait is cut, and its loop looks again. */
 const TIMER_MS_MAX = 2_147_483_647;
 
-/** A bell: a ring that comes while nobody waits is kept for the next wait, so that none is lost. */
-export class Bell {
-  #rung = false;
+/** Wakes a waiting loop. A notification without a waiter is kept for the next wait. */
+export class Notifier {
+  #notified = false;
   #answer: (() => void) | undefined;
 
-  ring(): void {
-    this.#rung = true;
+  notify(): void {
+    this.#notified = true;
     this.#answer?.();
   }
 
-  /** Waits for a ring, at most so many milliseconds, and no longer than the signal allows. */
+  /** Waits for a notification, until the time is over or the signal fires. */
   async wait(ms: number, signal: AbortSignal): Promise<void> {
-    if (!this.#rung && !signal.aborted) {
+    if (!this.#notified && !signal.aborted) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(() => done(), Math.min(Math.max(ms, 0), TIMER_MS_MAX));
         const done = () => {
@@ -28,33 +28,35 @@ export class Bell {
       });
       this.#answer = undefined;
     }
-    this.#rung = false;
+    this.#notified = false;
   }
 }
 
-/** Somebody who listens for the rings of one key. */
+/** A subscription to one key. */
 export interface Listener extends Disposable {
-  /** As Bell.wait; rings since the listener was made are kept. */
+  /** Like Notifier.wait; notifications since the listener was made are kept. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Bells by key: a ring is heard by all who listen for its key at that time. */
-export class Bells<Key> {
-  readonly #listening = new Map<Key, Set<Bell>>();
+/** Notifiers by key: a notification reaches every current listener of its key. */
+export class Notifiers<Key> {
+  readonly #listening = new Map<Key, Set<Notifier>>();
 
-  ring(key: Key): void {
-    for (const bell of this.#listening.get(key) ?? []) bell.ring();
+  notify(key: Key): void {
+    for (const notifier of this.#listening.get(key) ?? []) notifier.notify();
   }
 
   listen(key: Key): Listener {
-    const bell = new Bell();
-    const bells = this.#listening.get(key) ?? new Set();
-    this.#listening.set(key, bells.add(bell));
+    const notifier = new Notifier();
+    const notifiers = this.#listening.get(key) ?? new Set();
+    this.#listening.set(key, notifiers.add(notifier));
     return {
-      wait: (ms, signal) => bell.wait(ms, signal),
+      wait: (ms, signal) => notifier.wait(ms, signal),
       [Symbol.dispose]: () => {
-        bells.delete(bell);
-        if (bells.size === 0 && this.#listening.get(key) === bells) this.#listening.delete(key);
+        notifiers.delete(notifier);
+        if (notifiers.size === 0 && this.#listening.get(key) === notifiers) {
+          this.#listening.delete(key);
+        }
       },
     };
   }
@@ -62,7 +64,7 @@ export class Bells<Key> {
 
 /** Waits so many milliseconds, or until the signal ends the wait. Never rejects. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Bell().wait(ms, signal);
+  await new Notifier().wait(ms, signal);
 }
 
 /** How long the pauses between attempts are, and who is told of failures. */

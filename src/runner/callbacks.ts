@@ -1,6 +1,6 @@
-// Tells those who asked for it that a job is final: posts the job to its callback_url, again after
-// a failure, for about a day. What is owed is a row, so that a crash of the agent forgets nothing;
-// a callback may come twice, never not at all.
+// Posts each finished job to its callback_url, with retries for about a day. Pending callbacks are
+// rows, so that a crash of the agent loses none; a receiver may get one twice, but never not at
+// all.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -8,45 +8,44 @@ import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job/wire.ts";
 import { leadsToNamed } from "../domain/ip_address.ts";
 import type { Log } from "../metrics/log.ts";
-import { Bell } from "../program/loop.ts";
+import { Notifier } from "../program/loop.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
-/** Callbacks that are under way at the same time. */
+/** Concurrent callbacks. */
 const TOGETHER_MAX = 8;
-/** The same to one host. */
+/** Concurrent callbacks to one host. */
 const OF_A_HOST_MAX = 2;
-/** In which a receiver must have answered. */
+/** Time for a receiver to answer. */
 const DEADLINE_MS = 10_000;
-/** For which a taken callback belongs to its taker: longer than any attempt. */
+/** Time for which a taken callback belongs to its taker: longer than any attempt. */
 const TAKEN_MS = 60_000;
-/** Before the second attempt; doubled before each further one. */
+/** Wait before the second attempt; doubled before each further one. */
 const AGAIN_FIRST_MS = 1_000;
 const AGAIN_LONGEST_MS = 3_600_000;
 /** Attempts in all: they take about a day. */
 const ATTEMPTS_MAX = 36;
-/** Characters of a body from which on it waits for memory. */
+/** Characters from which a body waits for memory. */
 const LARGE_CHARS_MIN = 64 * 1024;
-/** What a body takes for one of its characters: the text, and its bytes. */
+/** Bytes per character of a body: its text and its encoding. */
 const CHAR_BYTES = 4;
-/** Longest wait without a look: a clock that was set is noticed after it. */
+/** Longest wait without a check, so that a changed clock is noticed. */
 const LOOK_MS_MAX = 10_000;
 
-/** What tells, and whom. */
 export interface CallbackOptions {
   readonly store: Store;
-  /** As now configured: a host that is not allowed any more is not called. */
+  /** As configured now: a host that is no longer allowed gets no call. */
   readonly hosts: readonly string[];
   readonly wording: Wording;
   readonly fetch: typeof fetch;
   readonly userAgent: string;
   readonly now: Now;
   readonly log: Log;
-  /** The accountant of memory that large bodies take. */
+  /** The budget for large bodies. */
   readonly budget: MemoryBudget;
 }
 
-/** A callback that is ready to be sent: of its job only the text is kept. */
+/** A callback ready to send: of its job only the text is kept. */
 interface Ready {
   readonly job_uuid: JobUuid;
   readonly url: string;
@@ -55,31 +54,30 @@ interface Ready {
   readonly held: Reservation | undefined;
 }
 
-/** The telling of callbacks, until stopped. */
 export interface Callbacks {
-  /** A job may have ended; a hint. */
+  /** Hints that a job may have ended. */
   wake(): void;
-  /** Ends the attempts that are under way; they are made again by the next agent. */
+  /** Ends the current attempts; the next agent repeats them. */
   stop(): Promise<void>;
 }
 
-/** Starts to tell callbacks, those that an earlier agent left among them. */
+/** Starts sending callbacks, including those left by an earlier agent. */
 export function openCallbacks(options: CallbackOptions): Callbacks {
-  const telling = new Telling(options);
-  return { wake: () => telling.bell.ring(), stop: () => telling.stop() };
+  const loop = new CallbackLoop(options);
+  return { wake: () => loop.notifier.notify(), stop: () => loop.stop() };
 }
 
-class Telling {
-  readonly bell = new Bell();
+class CallbackLoop {
+  readonly notifier = new Notifier();
   readonly #options: CallbackOptions;
   readonly #stopping = new AbortController();
   readonly #loop: Promise<void>;
-  /** Attempts under way, with the host of each. */
+  /** Attempts under way, with their hosts. */
   readonly #attempts = new Map<Promise<void>, string>();
 
   constructor(options: CallbackOptions) {
     this.#options = options;
-    this.#loop = this.#tellUntilStopped();
+    this.#loop = this.#sendUntilStopped();
   }
 
   async stop(): Promise<void> {
@@ -88,21 +86,21 @@ class Telling {
     await Promise.all(this.#attempts.keys());
   }
 
-  async #tellUntilStopped(): Promise<void> {
+  async #sendUntilStopped(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       let waitMs = LOOK_MS_MAX;
       try {
-        waitMs = await this.#tellDue();
+        waitMs = await this.#sendDue();
       } catch (error) {
-        this.#options.log.error("callbacks not told", { error });
+        this.#options.log.error("callbacks not sent", { error });
       }
-      if (waitMs > 0) await this.bell.wait(waitMs, signal);
+      if (waitMs > 0) await this.notifier.wait(waitMs, signal);
     }
   }
 
-  /** Begins what is due. @returns milliseconds until another look is worth while */
-  async #tellDue(): Promise<number> {
+  /** Starts what is due. @returns milliseconds until the next check */
+  async #sendDue(): Promise<number> {
     const { store, now } = this.#options;
     const free = TOGETHER_MAX - this.#attempts.size;
     if (free <= 0) return LOOK_MS_MAX;
@@ -121,8 +119,8 @@ class Telling {
   }
 
   /**
-   * Makes the body, and waits for its memory: others end within their deadlines.
-   * @returns undefined when the agent ends meanwhile
+   * Makes the body once there is memory for it; other attempts end within their deadlines.
+   * @returns undefined when the agent stops first
    */
   async #ready({ job, url, attempts }: DueCallback): Promise<Ready | undefined> {
     const { wording, now, budget } = this.#options;
@@ -147,17 +145,17 @@ class Telling {
 
   #begin(callback: Ready): void {
     const { log } = this.#options;
-    const attempt = tell(callback, this.#options, this.#stopping.signal)
+    const attempt = send(callback, this.#options, this.#stopping.signal)
       .catch((error: unknown) => log.error("callback not recorded", { error }))
       .finally(() => {
         callback.held?.release();
         this.#attempts.delete(attempt);
-        this.bell.ring();
+        this.notifier.notify();
       });
     this.#attempts.set(attempt, new URL(callback.url).host);
   }
 
-  /** Hosts with as many attempts under way as one may have: a silent one holds up no other. */
+  /** Hosts at their limit of attempts: a silent one must not hold up others. */
   #busyHosts(): string[] {
     const hosts = [...this.#attempts.values()];
     return [...new Set(hosts)].filter((host) =>
@@ -166,7 +164,7 @@ class Telling {
   }
 }
 
-async function tell(
+async function send(
   callback: Ready,
   options: CallbackOptions,
   signal: AbortSignal,
@@ -176,7 +174,7 @@ async function tell(
   try {
     await post(callback, options, signal);
   } catch (error) {
-    // What was cut off by our own end is tried again by the next agent.
+    // An attempt cut off by our own stop is repeated by the next agent.
     if (signal.aborted) return;
     const reason = messageOf(error);
     if (attempts + 1 >= ATTEMPTS_MAX || isFinalRefusal(error)) {
@@ -187,7 +185,7 @@ async function tell(
     const waitMs = Math.min(AGAIN_FIRST_MS * 2 ** attempts, AGAIN_LONGEST_MS);
     return await store.callbacks.postpone(job_uuid, instantAfter(now(), waitMs));
   }
-  log.info("callback told", { job_uuid, attempts: attempts + 1 });
+  log.info("callback sent", { job_uuid, attempts: attempts + 1 });
   await store.callbacks.done(job_uuid);
 }
 
@@ -203,7 +201,7 @@ async function post(
     method: "POST",
     headers: { "content-type": "application/json", "user-agent": userAgent },
     body,
-    // Where a redirect leads, nobody has allowed.
+    // Nobody allowed the target of a redirect.
     redirect: "manual",
     signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]),
   });
@@ -213,7 +211,7 @@ async function post(
   }
 }
 
-/** A host that is not allowed will not be by itself. */
+/** A forbidden host does not become allowed by waiting. */
 function isFinalRefusal(error: unknown): boolean {
   return error instanceof AgentError && error.code === "forbidden";
 }

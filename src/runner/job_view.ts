@@ -1,20 +1,20 @@
-// The job as a task body sees it, and what of it the body may change. Whatever a task sets on its
-// job is seen by later tasks and in GET /jobs/:job_uuid, except for the engine's own fields.
+// The job as a task body sees it, and what the body may change. Later tasks and GET /jobs/:job_uuid
+// see what a task sets on its job, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 
-/** What a task may change. */
+/** The part of a job that tasks may change. */
 export interface JobData {
   readonly params: JsonObject;
   readonly props: JsonObject;
 }
 
 /**
- * The object that a body is given.
- * @param attempt how often this task was started, crashes of the agent included
+ * The object passed to a body.
+ * @param attempt starts of this task so far, crashes of the agent included
  */
 export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
   const failure = job.phase === "chain" ? undefined : job.chain_results.at(-1)?.error;
@@ -38,36 +38,36 @@ export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
     attempt,
     ...(job.target === null ? {} : { target: job.target }),
   };
-  // What was parsed from JSON; it crosses to the guest as text, so that nothing of it is shared.
+  // It was parsed from JSON, and crosses to the guest as text, so that nothing is shared.
   const view: unknown = fields;
   return view as JsonObject;
 }
 
-/** What is kept of the job object that a task left behind. */
+/** Keeps what a task changed on its job object. */
 export function jobData(left: JsonObject | null, before: JobData): JobData {
   if (left === null) return before;
   const engineOwned = Object.entries(before.props).filter(([key]) => ENGINE_FIELDS.has(key));
   const set = Object.entries(left).filter(([key]) => key !== "params" && !ENGINE_FIELDS.has(key));
   return {
     params: isJsonObject(left.params) ? left.params : before.params,
-    // Entries, not assignment: a key named __proto__ must stay a key.
+    // Entries, not assignments: a key named __proto__ must stay a key.
     props: Object.fromEntries([...engineOwned, ...set]),
   };
 }
 
-// The capability calls of one execution. A task that is killed leaves calls behind which are being
-// cut off; what follows it, such as the undoing of a machine, must not overtake them.
+// The capability calls of one execution. A killed task leaves calls that are being cut off; what
+// follows, such as the undo of a machine, must not overtake them.
 
-/** Longest wait for calls that were told to stop. A host program is killed well within it. */
+/** Longest wait for stopped calls to end. A host program is killed well within it. */
 const SETTLE_MS_MAX = 30_000;
 
 export interface TaskCalls {
   readonly perform: Perform;
-  /** Waits until no call is under way any more. @returns whether that came true in time */
+  /** Waits until no call is under way. @returns whether that happened in time */
   settled(): Promise<boolean>;
 }
 
-/** Watches over the calls that go through `perform`. */
+/** Tracks the calls through `perform`. */
 export function watchCalls(perform: Perform): TaskCalls {
   const underWay = new Set<Promise<unknown>>();
   return {

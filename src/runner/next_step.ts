@@ -1,4 +1,4 @@
-// One task of a job: what it is run with, how it ends, and what its end is to the job.
+// One task of a job: its input, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
 import { type Instant, instantAfter } from "../domain/instant.ts";
@@ -12,10 +12,10 @@ import type { GuestOwner } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
 
-/** Words of a chain that ran out of its workflow's time. */
+/** Error of a chain that exceeded its workflow's time. */
 const WORKFLOW_TIMEOUT = "workflow timeout";
 
-/** An end that is recorded; an aborted task leaves no result. */
+/** An end with a record; an aborted task leaves none. */
 export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" }>;
 
 /** The `result` and `error` of a task's entry. @see document 2, Job */
@@ -35,7 +35,7 @@ export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> 
 }
 
 /**
- * What the end of its present task is to a job.
+ * The event that a task's end is for its job.
  * @param last whether it was the last task of its phase
  */
 export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
@@ -53,7 +53,7 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   }
 }
 
-/** The job after a move, for the runner that goes on with it. */
+/** The job after a move, for the runner to continue with. */
 export function jobAfter(job: Job, move: Move, data: JobData, entry?: TaskResult): Job {
   const results = entry === undefined
     ? {}
@@ -68,9 +68,9 @@ export function jobAfter(job: Job, move: Move, data: JobData, entry?: TaskResult
   };
 }
 
-// One task of a job: its body, again after a failure as often as it may, then its fallback.
+// Attempts: the body, repeated after failures as often as allowed, then the fallback.
 
-/** What a task came to, after all its attempts. */
+/** Result of a task after all attempts. */
 type TaskEnd =
   | { readonly kind: "success"; readonly result: JsonValue }
   | { readonly kind: "failure"; readonly error: JsonValue }
@@ -83,18 +83,18 @@ type TaskEnd =
   | { readonly kind: "aborted" };
 
 export interface AttemptDeps {
-  /** The job's workflow, to which the guests that it runs in belong. */
+  /** The job's workflow, which owns the guests that run it. */
   readonly owner: GuestOwner;
-  /** Runs one body or fallback behind the wall. */
+  /** Runs one body or fallback in a guest. */
   readonly run: (run: TaskRun, signal: AbortSignal) => Promise<TaskOutcome>;
-  /** Milliseconds that are left of the workflow's time. */
+  /** Milliseconds left of the workflow's time. */
   readonly leftMs: () => number;
-  /** Whether `retry` counts the first execution too. */
+  /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Words of a task that ran out of its own time, as document 2's clients know them. */
+/** Error of a task that exceeded its own time, as clients of document 2 know it. */
 const TASK_TIMEOUT = "task timeout error";
 
 export interface Attempts {
@@ -126,7 +126,7 @@ export async function runAttempts(
       await pause(Math.min(delayMs, leftMs), deps.signal);
     }
     if (deps.signal.aborted) return { end: { kind: "aborted" }, data, attempts };
-    // A timer may end a moment early, which is no time for another execution.
+    // A timer may end a moment early, which leaves no time for another execution.
     if (attempts < executionsMax && delayMs >= leftMs) {
       return { end: { kind: "workflow_timeout" }, data, attempts };
     }
@@ -134,7 +134,7 @@ export async function runAttempts(
   return await runFallback(job, task, { end, data, attempts }, deps);
 }
 
-/** Runs the fallback, when there is one, of a task that has failed. */
+/** Runs the fallback, if any, of a failed task. */
 export async function runFallback(
   job: Job,
   task: Task,
@@ -194,17 +194,17 @@ async function execute(
   }
 }
 
-// The job that takes another one's place after `cb('retry')`. What a workflow says of it was written
-// for node-workflow, which takes any value; only numbers that make sense count.
+// The job that replaces another after `cb('retry')`. Workflows were written for node-workflow,
+// which takes any value; only sensible numbers count here.
 
-/** Jobs in all, the first one counted, when the workflow names no `max_attempts`. */
+/** Jobs in all, including the first, when the workflow has no `max_attempts`. */
 const ATTEMPTS_OF_A_JOB = 10;
-/** Longest delay: ten years. More could leave the range of dates that sort as they read. */
+/** Longest delay: ten years. More could leave the range of dates that sort as text. */
 const DELAY_MS_MAX = 10 * 365 * 86_400_000;
-/** Doublings after which every delay is the longest, and no zero becomes NaN. */
+/** Doublings after which every delay is the longest; also keeps zero from becoming NaN. */
 const DOUBLINGS_MAX = 40;
 
-/** The next attempt, made of the present workflow; null when this job was the last one. */
+/** The next attempt, from the current workflow; null when this job was the last. */
 export function successorOf(
   job: Job,
   workflow: Workflow,

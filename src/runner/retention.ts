@@ -1,4 +1,4 @@
-// Keeps the store from growing for ever: removes finished jobs that are old or too many, a few at a
+// Keeps the store from growing forever: removes finished jobs that are old or excess, a few at a
 // time, so that other writes hardly wait.
 
 import { instantAfter, type Now } from "../domain/instant.ts";
@@ -6,28 +6,27 @@ import type { Log } from "../metrics/log.ts";
 import { pause } from "../program/loop.ts";
 import type { Store } from "../store/store.ts";
 
-/** Between two looks at what may go. */
+/** Interval between two checks. */
 const LOOK_MS = 60_000;
-/** Jobs that are removed in one write, and the pause before the next. */
+/** Jobs removed in one write, and the pause before the next. */
 const BATCH = 200;
 const PAUSE_MS = 50;
-/** Entries of info that are removed in one write: a job may have many thousand. */
+/** Info entries removed in one write: a job may have many thousand. */
 const INFO_BATCH = 10_000;
-/** With no limit of age, nothing is older than the beginning of the calendar. */
+/** Without an age limit, nothing is older than the start of the calendar. */
 const BEGINNING = "0000-01-01T00:00:00.000Z";
 
-/** What is kept. */
 export interface RetentionOptions {
   readonly store: Store;
-  /** Seconds that a finished job is kept, asked at every look; 0 for ever. */
+  /** Seconds that finished jobs are kept, read at every check; 0 for no limit. */
   readonly keepSeconds: () => number;
-  /** Finished jobs that are kept. */
+  /** Number of finished jobs kept. */
   readonly finishedMax: number;
   readonly now: Now;
   readonly log: Log;
 }
 
-/** Starts to remove what may go, until stopped. */
+/** Removes excess jobs until stopped. */
 export function openRetention(options: RetentionOptions): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const loop = pruneUntilStopped(options, stopping.signal);
@@ -51,7 +50,7 @@ async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal)
   }
 }
 
-/** Ends when a batch was not full: nothing more may go then. */
+/** Ends when a batch was not full: nothing more is due. */
 async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
   const { store, keepSeconds, finishedMax, now } = options;
   let removed = 0;
@@ -68,7 +67,7 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
   return removed;
 }
 
-/** Ends when a batch was not full: nothing is left then. */
+/** Ends when a batch was not full: nothing is left. */
 async function pruneInfo(store: Store, signal: AbortSignal): Promise<void> {
   for (let batch = INFO_BATCH; batch === INFO_BATCH && !signal.aborted;) {
     batch = await store.jobs.pruneInfo(INFO_BATCH);

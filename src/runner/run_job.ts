@@ -1,5 +1,5 @@
-// Runs one claimed job: the tasks of its phase, one after the other, each end recorded before the
-// next task starts. Claims nothing; see runner.ts.
+// Runs one claimed job: the tasks of its phase in order, each end recorded before the next task
+// starts. runner.ts claims.
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
@@ -26,7 +26,7 @@ import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 import { valueWeight } from "../domain/json_scan.ts";
 
-/** Starts of a task without a recorded result after which it fails so: no poison pills. */
+/** Starts of a task without a recorded result after which it fails: no poison pills. */
 const STARTS_MAX = 3;
 const INTERRUPTED = "interrupted";
 
@@ -51,12 +51,12 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
 }
 
 /**
- * Why a job is stopped, and `task`: aborted with `canceled` and with `shutdown`. AbortSignal.any()
- * would say the same, and take some 25 us of every task.
+ * Why a job is stopped; `task` is aborted with both `canceled` and `shutdown`. AbortSignal.any()
+ * would do the same, at some 25 us per task.
  */
 type Stops = Readonly<Record<StopReason | "task", AbortController>>;
 
-/** Whether a job goes on here, has left, or was stopped: then nothing of this step was written. */
+/** Whether a job continues here, has left, or was stopped before this step wrote anything. */
 type Went = "goes_on" | "left" | "stopped";
 
 class JobRun {
@@ -65,7 +65,7 @@ class JobRun {
   readonly #deps: JobDeps;
   readonly #stops: Stops;
   readonly #memory: JobMemory;
-  /** Monotonic milliseconds at which the present phase would have begun without interruptions. */
+  /** Monotonic milliseconds at which the current phase would have begun without interruptions. */
   #phaseBeganMs: number;
 
   constructor(job: Job, deps: JobDeps, stops: Stops) {
@@ -77,7 +77,7 @@ class JobRun {
     this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
   }
 
-  /** Every turn records the end of one task or of the job, so the turns are bounded by the tasks. */
+  /** Every turn records the end of a task or of the job, so the tasks bound the turns. */
   async run(): Promise<void> {
     try {
       for (;;) {
@@ -92,7 +92,7 @@ class JobRun {
     }
   }
 
-  /** The next task of the phase, or its end. */
+  /** Runs the next task of the phase, or ends the phase. */
   #step(): Promise<Went> {
     const { tasks, results } = phaseOf(this.#job);
     const task = tasks[results.length];
@@ -101,7 +101,7 @@ class JobRun {
       : this.#runTask(task, results.length === tasks.length - 1);
   }
 
-  /** Waits without what is large of the job, which is read again afterwards. */
+  /** Waits without holding the job's large fields, which are read again afterwards. */
   async #waitForMemory(bytes: number): Promise<Went> {
     const { store, monotonicMs } = this.#deps;
     const beganMs = monotonicMs();
@@ -116,7 +116,7 @@ class JobRun {
       if (this.#signal().aborted) return await this.#stopped();
       throw error;
     } finally {
-      // Its workflow's time is not for this.
+      // Waiting does not count as the workflow's time.
       this.#phaseBeganMs += monotonicMs() - beganMs;
     }
     const job = await store.jobs.get(this.#job.uuid);
@@ -128,7 +128,9 @@ class JobRun {
     return "goes_on";
   }
 
-  /** After a defect of ours: the job goes back, its start counted, so that it comes to an end. */
+  /**
+   * After a defect of ours: gives the job back with its start counted, so that it ends some day.
+   */
   async abandon(error: unknown): Promise<void> {
     const { store, now, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
@@ -145,7 +147,7 @@ class JobRun {
       ...entryOf(end),
       name: task.name ?? task.uuid,
       started_at,
-      // The clock may have been set back meanwhile.
+      // The clock may have been set back.
       finished_at: now < started_at ? started_at : now,
       attempts,
     };
@@ -154,14 +156,14 @@ class JobRun {
     return await this.#record(event, entry, successor);
   }
 
-  /** The job that takes the place of this one, while the workflow is there and allows one. */
+  /** The job that replaces this one, if the workflow still exists and allows it. */
   async #successor(now: Instant): Promise<NewJob | null> {
     const found = await this.#deps.store.workflows.get(this.#job.workflow_uuid);
     if (found === undefined) return null;
     return successorOf(this.#job, found.workflow, this.#deps.newUuid<JobUuid>(), now);
   }
 
-  /** Where the job goes with an event. */
+  /** Where an event takes the job. */
   #after(event: TaskEvent): Move {
     return afterTask(heldIn(this.#job.phase), event);
   }
@@ -180,12 +182,12 @@ class JobRun {
     const { starts } = this.#job;
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
     const end = { kind: "failure", error: INTERRUPTED } as const;
-    // The fallback has one start: it may be what ends the agent.
+    // The fallback has one start: it may be what crashes the agent.
     if (starts > STARTS_MAX + 1) return { end, attempts: 0, data: this.#data };
     return await runFallback(this.#job, task, { end, attempts: 0, data: this.#data }, deps);
   }
 
-  /** A canceled job's own chain is not ended by the cancel that began it. */
+  /** A cancel must not stop the oncancel chain that it started. */
   #signal(): AbortSignal {
     const { shutdown, task } = this.#stops;
     return this.#job.phase === "oncancel" ? shutdown.signal : task.signal;
@@ -201,19 +203,19 @@ class JobRun {
     return "left";
   }
 
-  /** Gives the job back, so that it goes on at its present task when an agent runs again. */
+  /** Gives the job back; the next agent continues at the current task. */
   async #release(): Promise<void> {
     const { store, now } = this.#deps;
     await store.jobs.release(this.#hold(), this.#elapsedMs(), now());
   }
 
-  /** Under which everything about the job is written. */
+  /** The lease for all writes about the job. */
   #hold(): Hold {
     const { uuid, lease, phase } = this.#job;
     return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
   }
 
-  /** Writes the end of a task and the next state; a full disk is waited out, nothing is lost. */
+  /** Records the end of a task and the next state; on a full disk it waits, and nothing is lost. */
   async #record(
     event: TaskEvent,
     entry?: TaskResult,
@@ -241,7 +243,7 @@ class JobRun {
     return this.#follow(move, entry);
   }
 
-  /** Brings what is known of the job to what was written. */
+  /** Updates the job in memory to what was written. */
   #follow(move: Move, entry?: TaskResult): "goes_on" | "left" {
     const before = this.#job;
     const job = jobAfter(before, move, this.#data, entry);
@@ -251,7 +253,7 @@ class JobRun {
     return isHeld(move.to) ? "goes_on" : "left";
   }
 
-  /** After the job was lost: whether it was canceled and left its oncancel chain to this runner. */
+  /** After losing the job: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
     const job = await this.#deps.store.jobs.get(this.#job.uuid);
     if (job?.execution === "canceled") this.#logEnd(job);
@@ -259,18 +261,18 @@ class JobRun {
     if (!this.#isStillOurs(job)) return false;
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
-    // What the discarded task set goes with it.
+    // Discards what the canceled task set.
     this.#data = { params: job.params, props: job.props };
     this.#phaseBeganMs = this.#deps.monotonicMs();
     return true;
   }
 
-  /** Under a later lease it belongs to another run, maybe of this very runner. */
+  /** A later lease belongs to another run, maybe of this same runner. */
   #isStillOurs({ runner_id, lease }: Job): boolean {
     return runner_id === this.#deps.runner_id && lease === this.#job.lease;
   }
 
-  /** Writes again and again until the store takes it, or the agent ends. */
+  /** Repeats a write until the store accepts it, or the agent stops. */
   async #insist<T>(write: () => Promise<T>, failure: string): Promise<T | undefined> {
     return await untilDone(write, {
       firstMs: WRITE_AGAIN_FIRST_MS,
@@ -291,22 +293,21 @@ class JobRun {
   }
 }
 
-// What a running job is given by the runner, and how the runner reaches it.
+// What the runner gives a running job, and how it controls it.
 
 /**
- * Why a running job is told to stop: it was canceled; the agent ends and lets the present task come
- * to its end; or the time for that is over.
+ * Why a running job stops: it was canceled; the agent stops and lets the current task finish; or
+ * the time for that is over.
  */
 type StopReason = "canceled" | "drain" | "shutdown";
 
-/** What runs a job and what it tells. */
 export interface JobDeps {
   readonly store: Store;
   readonly runner_id: RunnerId;
   readonly ownerOf: OwnerOf;
-  /** The accountant of memory that large jobs take. */
+  /** The budget for large jobs. */
   readonly budget: MemoryBudget;
-  /** Runs one body or fallback behind the wall, with the capabilities of this job and task. */
+  /** Runs one body or fallback in a guest, with the capabilities of this job and task. */
   readonly runTask: (
     run: TaskRun,
     of: { job_uuid: JobUuid; task: Task },
@@ -316,35 +317,35 @@ export interface JobDeps {
   /** Milliseconds that never go backwards. */
   readonly monotonicMs: () => number;
   readonly newUuid: NewUuid;
-  /** Whether `retry` counts the first execution too, as node-workflow does. */
+  /** Whether `retry` also counts the first execution, as in node-workflow. */
   readonly retryCountsFirst: boolean;
   /**
-   * Told that a job leaves its slot, before that is written, so that a claim can share the commit;
-   * or that it stays after all.
+   * Called before a job leaves its slot is written, so that a claim can share the commit; called
+   * again when it stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
-  /** Told that a job has changed; a hint for whoever waits for it. */
+  /** Called when a job has changed; a hint for those who wait for it. */
   readonly changed: (uuid: JobUuid) => void;
   readonly log: Log;
 }
 
-/** The running of one job; `stop` is told from outside. */
+/** A running job, as the runner controls it. */
 export interface RunningJob {
   readonly uuid: JobUuid;
-  /** After a cancel the oncancel chain follows, and is not stopped by another. */
+  /** After a cancel the oncancel chain runs; another cancel does not stop it. */
   stop(reason: StopReason): void;
   /** Settles when the job has left this runner; never rejects. */
   readonly done: Promise<void>;
 }
 
-// The memory of a running job. What its tasks are given and leave is many times its text, so a large job
-// waits for its part before its next task begins, and never is refused. It holds no other account
-// while it waits; messages of its guests are reserved after it.
+// The memory of a running job. Its tasks take many times the size of its text, so a large job waits
+// for memory before its next task, and is never refused. It holds no other account while it waits;
+// messages of its guests are reserved later.
 
-/** Bytes from which on a job reserves what it takes; of smaller ones there are no more than slots. */
+/** Size from which a job reserves memory, bytes; the slots bound smaller ones. */
 const LARGE_BYTES = 1024 * 1024;
 
-/** What one job holds of the account `runs`. */
+/** The job's share of the account `runs`. */
 class JobMemory {
   readonly #budget: MemoryBudget;
   #held: Reservation | undefined;
@@ -354,8 +355,8 @@ class JobMemory {
   }
 
   /**
-   * Takes what the next task of the job needs, if it is there.
-   * @returns the bytes to wait for; 0 when the job has its memory, or is too small to need any
+   * Takes the memory for the job's next task, if available.
+   * @returns the bytes to wait for; 0 when the job has its memory, or needs none
    */
   take({ chain_results, onerror_results }: Job, { params, props }: JobData): number {
     let bytes = valueWeight(params) + valueWeight(props);
@@ -367,7 +368,7 @@ class JobMemory {
     return this.#held === undefined ? bytes : 0;
   }
 
-  /** Waits for its turn. @throws {AgentError} `aborted` by the signal */
+  /** Waits for memory. @throws {AgentError} `aborted` by the signal */
   async wait(bytes: number, signal: AbortSignal): Promise<void> {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
     this.#held = await this.#budget.reserve("runs", bytes, "run a large job", turn);

@@ -1,75 +1,72 @@
-// The runner: as many slots as configured, one job in each. It claims what is due, is woken by a
-// hint when a job was written, and otherwise by a timer at the next due instant; the rows decide.
+// The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
+// written, and otherwise by a timer at the next due instant; the rows decide.
 
 import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
-import { Bell } from "../program/loop.ts";
+import { Notifier } from "../program/loop.ts";
 import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
 
-/** Longest wait without a look at the store: a clock that was set is noticed after it. */
+/** Longest wait without a check, so that a changed clock is noticed. */
 const LOOK_MS_MAX = 10_000;
-/** Wait after the store did not answer a claim. */
+/** Wait after a failed claim. */
 const CLAIM_RETRY_MS = 1_000;
-/**
- * How long the jobs of a runner are its own although nothing is heard of it. Only where several
- * agents share a store does another one look.
- */
+/** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
 const LEASE_MS = 60_000;
 /**
- * A lease is renewed when so much of it is over: twice more it may fail. As often the runner looks
- * for those of others that are over, also while it has nothing to do.
+ * Interval of lease renewals: two more may fail. At the same interval the runner, even when idle,
+ * looks for expired leases of others.
  */
 const RENEW_MS = LEASE_MS / 3;
 
 export interface RunnerOptions extends Omit<JobDeps, "leaving"> {
-  /** Jobs that run at the same time. */
+  /** Concurrent jobs. */
   readonly slots: number;
 }
 
 export class Runner {
   readonly #options: RunnerOptions;
-  readonly #bell = new Bell();
+  readonly #notifier = new Notifier();
   readonly #running = new Map<JobUuid, RunningJob>();
-  /** Running jobs whose last write is under way: their slots are as good as free. */
+  /** Running jobs whose last write is under way: their slots count as free. */
   readonly #leaving = new Set<JobUuid>();
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
-  /** Monotonic milliseconds at which the lease is to be renewed. */
+  /** Monotonic milliseconds of the next lease renewal. */
   #renewAtMs = Number.NEGATIVE_INFINITY;
-  /** The same of the leases of others. */
+  /** The same for expired leases of others. */
   #rescueAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
   }
 
-  /** Number of slots that hold a job. */
+  /** Number of slots with a job. */
   get busy(): number {
     return this.#running.size;
   }
 
-  /** Takes up what an earlier runner left behind, then begins to claim. */
+  /** Takes up what an earlier runner left, then starts claiming. */
   async start(): Promise<void> {
-    // What this runner held in an earlier life, if it did, nobody else may take.
+    // Nobody else may take what this runner held before a restart.
     await this.#rescue(true);
     this.#loop = this.#claimUntilStopped();
   }
 
-  /** A job may have become due. */
+  /** Hints that a job may be due. */
   wake(): void {
-    this.#bell.ring();
+    this.#notifier.notify();
   }
 
-  /** A job was canceled: if it runs here, its guest is ended at once. */
+  /** Kills the guest of a canceled job, if it runs here. */
   cancelRunning(uuid: JobUuid): void {
     this.#running.get(uuid)?.stop("canceled");
-    this.#bell.ring();
+    this.#notifier.notify();
   }
 
   /**
-   * Claims nothing more, lets running tasks go on for a while, and then ends them; their jobs are
-   * queued again at the task that was interrupted (P17).
+   * Stops claiming, lets running tasks continue for a while, then aborts them; their jobs are
+   * queued again at the interrupted task (P17).
    */
   async stop(drainMs: number): Promise<void> {
     this.#stopping.abort();
@@ -92,11 +89,11 @@ export class Runner {
         this.#options.log.error("jobs not claimed", { error });
         waitMs = CLAIM_RETRY_MS;
       }
-      if (waitMs > 0) await this.#bell.wait(waitMs, signal);
+      if (waitMs > 0) await this.#notifier.wait(waitMs, signal);
     }
   }
 
-  /** Fills the free slots. @returns milliseconds until another look is worth while */
+  /** Fills the free slots. @returns milliseconds until the next check */
   async #claim(): Promise<number> {
     const { store, runner_id, now, slots } = this.#options;
     await Promise.all([this.#running.size > 0 && this.#keepLease(), this.#rescue()]);
@@ -113,7 +110,7 @@ export class Runner {
     return 0;
   }
 
-  /** Renews the lease when it is time. */
+  /** Renews the lease when due. */
   async #keepLease(): Promise<void> {
     const { store, runner_id, now, monotonicMs } = this.#options;
     if (monotonicMs() < this.#renewAtMs) return;
@@ -122,8 +119,8 @@ export class Runner {
   }
 
   /**
-   * Takes up what runners left whose lease is over, when it is time.
-   * @param own also what this runner held in an earlier life
+   * Takes up jobs with expired leases, when due.
+   * @param own also what this runner held before a restart
    */
   async #rescue(own = false): Promise<void> {
     const { store, runner_id, now, monotonicMs } = this.#options;
@@ -138,21 +135,21 @@ export class Runner {
       ...this.#options,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
     });
-    // The job itself is not kept here: a large one gives its memory back while it waits.
+    // The job itself is not kept here: a large one frees its memory while it waits.
     const { uuid } = running;
     this.#running.set(uuid, running);
     void running.done.then(() => {
       this.#leaving.delete(uuid);
-      // A job that came back at once, as after cb('queue'), may run here anew already.
+      // A job that returned at once, as after cb('queue'), may already run here again.
       if (this.#running.get(uuid) === running) this.#running.delete(uuid);
-      this.#bell.ring();
+      this.#notifier.notify();
     });
   }
 
-  /** The claim that this ring sets off is queued before the store begins its next commit. */
+  /** The claim triggered here is queued before the store begins its next commit. */
   #leave(uuid: JobUuid, leaves: boolean): void {
     if (leaves) this.#leaving.add(uuid);
     else this.#leaving.delete(uuid);
-    this.#bell.ring();
+    this.#notifier.notify();
   }
 }

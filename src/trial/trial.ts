@@ -19,7 +19,7 @@ import type { JsonObject } from "../domain/json.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import { selfCommand } from "../program/executable.ts";
 import type { Log } from "../metrics/log.ts";
-import { Bell } from "../program/loop.ts";
+import { Notifier } from "../program/loop.ts";
 import type { Runner } from "../runner/runner.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
@@ -119,15 +119,15 @@ async function startTrial(
   opened("store", () => store.close());
   const host = await openTrialHost(context, folder, options.hostState);
   const mirror = openTrialIndex(context, store, folder);
-  const bell = new Bell();
+  const notifier = new Notifier();
   const { transport, vmadm } = host;
-  const rooms = { store, transport, vmadm, mirror, changed: () => bell.ring() };
+  const rooms = { store, transport, vmadm, mirror, changed: () => notifier.notify() };
   const state = { path: folder, runner_id: randomUuid<RunnerId>(), release: () => {} };
   const runner = await openRunner(context, rooms, state);
   opened("runner", () => runner.stop(0));
   await store.jobs.create(job);
   runner.wake();
-  return openLooks({ uuid: job.uuid, config, store, host, runner, bell });
+  return openLooks({ uuid: job.uuid, config, store, host, runner, notifier });
 }
 
 /** The settings of a development agent in the folder, whatever file and environment say. */
@@ -181,10 +181,10 @@ interface Parts {
   readonly store: Store;
   readonly host: TrialHost;
   readonly runner: Runner;
-  readonly bell: Bell;
+  readonly notifier: Notifier;
 }
 
-function openLooks({ uuid, config, store, host, runner, bell }: Parts): Trial {
+function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Trial {
   const gone = () => new AgentError("internal", "Cannot read the job: it is gone");
   return {
     async look() {
@@ -197,7 +197,7 @@ function openLooks({ uuid, config, store, host, runner, bell }: Parts): Trial {
       if (entries === undefined) throw gone();
       return entries;
     },
-    changed: (ms, signal) => bell.wait(ms, signal),
+    changed: (ms, signal) => notifier.wait(ms, signal),
     async resume(resume) {
       const outcome = await store.jobs.resume(uuid, resume, systemNow());
       if (outcome.kind !== "changed") {

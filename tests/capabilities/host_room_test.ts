@@ -105,8 +105,8 @@ const SILENT: readonly (readonly [string, () => Promise<CommandResult>, RegExp])
 for (const [what, answer, why] of SILENT) {
   Deno.test(`a host whose program ${what} is left to vmadm, and that is told`, async () => {
     const [networks = "", room = "", ...others] = await ask(answer);
-    assertMatch(networks, /^Cannot ask the host for its networks, vmadm judges alone: /);
-    assertMatch(room, /^Cannot ask the host for its room, vmadm judges alone: /);
+    assertMatch(networks, /^Cannot ask the host for its networks, so only vmadm checks them: /);
+    assertMatch(room, /^Cannot ask the host for its room, so only vmadm checks it: /);
     for (const sentence of [networks, room]) assertMatch(sentence, why);
     assertEquals(others, []);
   });
@@ -128,8 +128,8 @@ Deno.test("what the host could not be asked stands in the job's info, and the pa
     assertEquals(await perform("vmadm.validate", [payload], signal), null);
     const notes = (await notesOf(host.store, uuid)).map(({ message }) => String(message));
     assertEquals(notes, [
-      "Cannot ask the host for its networks, vmadm judges alone: it names none",
-      "Cannot ask the host for its room, vmadm judges alone: exit code 1: " +
+      "Cannot ask the host for its networks, so only vmadm checks them: it names none",
+      "Cannot ask the host for its room, so only vmadm checks it: exit code 1: " +
       "cannot open 'zones': dataset does not exist",
     ]);
   });

@@ -147,8 +147,8 @@ Deno.test("progress of a call that takes long is written ever more rarely", asyn
     const { uuid } = await newJob(1);
     const progress = openProgress({ store, log, now }, uuid, "t");
     const total = 12 * 3600;
-    for (; seconds < total; seconds += 1) progress.tell("download", seconds, total);
-    progress.tell("download", total, total);
+    for (; seconds < total; seconds += 1) progress.report("download", seconds, total);
+    progress.report("download", total, total);
     await progress.end();
     const entries = await store.info.list(uuid) ?? [];
     assert(entries.length > 300 && entries.length < 700, `${entries.length} entries`);

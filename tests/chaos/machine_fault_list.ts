@@ -23,7 +23,7 @@ const CALLS = [
 ] as const;
 
 const NOT_BELIEVED =
-  /cannot be read|is not|no such machine|says|expected|nothing|wrote|no JSON|not the/i;
+  /cannot be read|is not|no such machine|does not exist|says|reports|expected|nothing|wrote|no JSON|not the/i;
 
 const LATE = /was not done after|no answer within/;
 
@@ -47,7 +47,7 @@ const OTHERS: readonly Strike[] = [
   { fault: "create_killed_after_zonecfg", cause: /SIGKILL|killed/ },
   { fault: "create_killed_after_install", cause: /SIGKILL|killed/ },
   { fault: "create_without_message", cause: NOT_BELIEVED },
-  { fault: "create_without_machine", cause: /no such machine/ },
+  { fault: "create_without_machine", cause: /does not exist/ },
   { fault: "provision_timeout", cause: /timed out/ },
   { fault: "validate_refuses", cause: /ram/ },
   { fault: "start_failure", cause: /call to zoneadmd failed/ },
@@ -56,12 +56,12 @@ const OTHERS: readonly Strike[] = [
   { fault: "acpi_ignored", cause: /never/ },
   { fault: "delete_busy", cause: /never/ },
   { fault: "delete_leaks", cause: /never/ },
-  { fault: "info_empty", cause: /names no address/ },
-  { fault: "info_500", cause: /names no address|returned 500/ },
+  { fault: "info_empty", cause: /reports no address/ },
+  { fault: "info_500", cause: /reports no address|returned 500/ },
   { fault: "info_refused", cause: /ECONNREFUSED/ },
   { fault: "info_cut", cause: NOT_BELIEVED },
-  { fault: "info_missing_port", cause: /names no address|port/ },
-  { fault: "info_missing_host", cause: /names no address|host/ },
+  { fault: "info_missing_port", cause: /reports no address|port/ },
+  { fault: "info_missing_host", cause: /reports no address|host/ },
   { fault: "info_wrong_host", value: "127.0.0.2", cause: /127\.0\.0\.2/ },
   { fault: "vnc_refuse", cause: /refused/i },
   { fault: "vnc_silent", cause: /introduce/ },

@@ -123,7 +123,7 @@ Deno.test("runCommand() says that a program may not be executed", async () => {
     const error = await assertRejects(
       () => runCommand(`${folder}/vmadm`, [], { deadlineMs: DEADLINE_MS }),
       AgentError,
-      "it may not be executed",
+      "it is not executable",
     );
     assertEquals(error.code, "host");
   });

@@ -51,7 +51,7 @@ Deno.test("a program without its interpreter is told as one that is not there", 
 
 Deno.test("a folder is no program", () => {
   const error = assertThrows(() => startProgram("/usr/bin", [], {}), AgentError);
-  assertStringIncludes(error.message, "it may not be executed");
+  assertStringIncludes(error.message, "it is not executable");
 });
 
 Deno.test("a program that ends with the codes of a failed start has run all the same", async () => {

@@ -140,7 +140,7 @@ farTest("a far program that must not be cut off outlives the connection", async 
   const released = new AbortController().signal;
   const call = transport.vmadm([], { ...QUICK, released });
   const pid = await pidIn(`${folder}/pid`);
-  const broken = refused(() => call, "host", "it goes on there");
+  const broken = refused(() => call, "host", "runs on there");
   await server.dropConnections();
   await broken;
   assert(isAlive(pid));

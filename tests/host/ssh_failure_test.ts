@@ -18,7 +18,7 @@ farTest(
     await makeKey(`${folder}/other`);
     const [type, key] = (await Deno.readTextFile(`${folder}/other.pub`)).split(" ");
     await Deno.writeTextFile(known, `[127.0.0.1]:${server.port} ${type} ${key}\n`);
-    const another = `its host key is another one than ${known} names`;
+    const another = `its host key differs from the one in ${known}`;
     await refused(() => transport.vmadm([], QUICK), "host", another, `127.0.0.1:${server.port}`);
     await refused(() => transport.files.status("/"), "host", another);
     await Deno.writeTextFile(known, right);

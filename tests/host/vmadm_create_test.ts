@@ -64,7 +64,7 @@ Deno.test("create() refuses success without a machine", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", prints("create_success.txt", 2));
     await fake.answer("lookup", NOT_THERE);
-    await refused(() => vmadm.create(PAYLOAD), "host", "there is no such machine");
+    await refused(() => vmadm.create(PAYLOAD), "host", "the machine does not exist");
   });
 });
 
@@ -185,7 +185,7 @@ Deno.test("validateCreate() names every field that vmadm refuses", async () => {
     const error = await refused(
       () => vmadm.validateCreate(PAYLOAD),
       "invalid_argument",
-      "machine.ram has a value that vmadm refuses",
+      "machine.ram has a value refused by vmadm",
     );
     assertEquals(error.errors.map(({ field }) => field), [
       "machine.ram",

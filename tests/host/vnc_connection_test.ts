@@ -107,8 +107,8 @@ Deno.test("what is no console is told by what it did, and closed", async () => {
   const cases: [string, (connection: Deno.TcpConn) => Promise<void>, string][] = [
     ["silent", untilClosed, "did not introduce itself within 0.3 s"],
     ["closing", () => Promise.resolve(), "closed the connection"],
-    ["another protocol", says("HTTP/1.1 400\r\n"), 'is no RFB server: it sent "HTTP/1.1"'],
-    ["another version", says("RFB 009.001\n"), "is no RFB server"],
+    ["another protocol", says("HTTP/1.1 400\r\n"), 'is not an RFB server: it sent "HTTP/1.1"'],
+    ["another version", says("RFB 009.001\n"), "is not an RFB server"],
     ["half a banner", says("RFB 0"), "did not introduce itself"],
   ];
   for (const [name, server, words] of cases) {
@@ -143,7 +143,7 @@ Deno.test("a hostile greeting costs no more than its deadline and a few bytes", 
   const text = (words: string) => new TextEncoder().encode(words);
   const endless: [string, Uint8Array, string][] = [
     ["zeros", new Uint8Array(64 * 1024), 'it sent "\\u0000'],
-    ["no text", new Uint8Array(64 * 1024).fill(0xff), "is no RFB server: it sent"],
+    ["no text", new Uint8Array(64 * 1024).fill(0xff), "is not an RFB server: it sent"],
     ["escapes", text("\x1b[2J\x1b]0;x\x07".repeat(1000)), 'it sent "\\u001b[2J'],
     ["half of it", text("RFB ".repeat(1000)), 'it sent "RFB RFB "'],
   ];
@@ -205,7 +205,7 @@ Deno.test("on the agent's own host nobody is carried to another one", async () =
       const error = await assertRejects(() => connecting, AgentError);
       assertEquals([error.code, error.message], [
         "host",
-        `${host}:5901 is no address of this host`,
+        `${host}:5901 is not an address of this host`,
       ]);
     }
   }
@@ -240,7 +240,7 @@ Deno.test("over ssh a console has an address, which no resolver can move", async
     "ff02::1",
   ];
   for (const host of [...none, "127.1", "0x7f000001", "2130706433", "127.0.0.1.example.com"]) {
-    await assertRejects(() => connect(host), AgentError, `${host}:5901 is no address`);
+    await assertRejects(() => connect(host), AgentError, `${host}:5901 is not an address`);
   }
   assertEquals(dialed, []);
 });

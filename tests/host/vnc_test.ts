@@ -175,7 +175,7 @@ Deno.test("waitForVnc() goes on after vmadm failed or wrote garbage", async () =
 Deno.test("waitForVnc() names what it saw last when its time is up", async () => {
   await withFakeVmadm(async (fake) => {
     await fake.answer("info", `printf '{"vnc": {}}'`);
-    await refused(() => wait(fake, 1_000), "timeout", UUID, "1 s", "vmadm names no address");
+    await refused(() => wait(fake, 1_000), "timeout", UUID, "1 s", "vmadm reports no address");
     await withListener((connection) => connection.close(), async ({ port }) => {
       await fake.answer("info", names(port));
       const seen = `last seen: 127.0.0.1:${port} closed the connection`;

@@ -81,9 +81,9 @@ zoneTest("placeFile() refuses a zonepath that is not below the zones", async (zo
 });
 
 zoneTest("placeFile() refuses a zone or a root that is not there", async (zone) => {
-  await refusedWith(zone, `${zone.folder}/zones/nothing`, "not_found", "is not there");
+  await refusedWith(zone, `${zone.folder}/zones/nothing`, "not_found", "does not exist");
   await Deno.mkdir(`${zone.folder}/zones/rootless`);
-  await refusedWith(zone, `${zone.folder}/zones/rootless`, "not_found", "is not there");
+  await refusedWith(zone, `${zone.folder}/zones/rootless`, "not_found", "does not exist");
 });
 
 zoneTest("placeFile() refuses a link at every component of the way", async (zone) => {
@@ -110,12 +110,12 @@ zoneTest("placeFile() refuses a link at every component of the way", async (zone
 zoneTest("placeFile() refuses a file or a FIFO where a folder should be", async (zone) => {
   const { folder } = zone;
   await Deno.writeTextFile(`${folder}/zones/file`, "");
-  await refusedWith(zone, `${folder}/zones/file`, "forbidden", "is no folder");
+  await refusedWith(zone, `${folder}/zones/file`, "forbidden", "is not a folder");
   await makeFifo(`${folder}/zones/fifo`);
-  await refusedWith(zone, `${folder}/zones/fifo`, "forbidden", "is no folder");
+  await refusedWith(zone, `${folder}/zones/fifo`, "forbidden", "is not a folder");
   await Deno.mkdir(`${folder}/zones/fiforoot`);
   await makeFifo(`${folder}/zones/fiforoot/root`);
-  await refusedWith(zone, `${folder}/zones/fiforoot`, "forbidden", "is no folder");
+  await refusedWith(zone, `${folder}/zones/fiforoot`, "forbidden", "is not a folder");
 });
 
 zoneTest(

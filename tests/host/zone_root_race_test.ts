@@ -73,7 +73,7 @@ Deno.test("placeFile() notices that its temporary file was exchanged or linked",
       await refused(
         () => placeFile(transport, { ...placement, onProgress }),
         "conflict",
-        "someone else changed the zone's root",
+        "the zone's root was changed by another process",
       );
       assertEquals((await namesIn(root)).includes("install.iso"), false);
     }

@@ -74,7 +74,7 @@ zoneTest(
 zoneTest("placeFile() refuses a source of another size", async ({ transport, placement, root }) => {
   for (const size of [placement.size - 1, placement.size + 1, 0]) {
     const wrong = { ...placement, size };
-    await refused(() => placeFile(transport, wrong), "digest_mismatch", `wanted ${size}`);
+    await refused(() => placeFile(transport, wrong), "digest_mismatch", `expected ${size}`);
   }
   assertEquals(await namesIn(root), []);
 });
@@ -100,7 +100,7 @@ zoneTest(
     await refused(
       () => placeFile(transport, { ...placement, source: `${folder}/nothing` }),
       "not_found",
-      "is not there",
+      "does not exist",
     );
     await Deno.symlink("medium.iso", `${folder}/link.iso`);
     await makeFifo(`${folder}/fifo.iso`);
@@ -110,7 +110,7 @@ zoneTest(
       await refused(
         () => placeFile(transport, { ...placement, source }),
         "invalid_argument",
-        "is no plain file",
+        "is not a plain file",
       );
     }
     await refused(

@@ -11,7 +11,7 @@ import { createApp } from "../../src/http/app.ts";
 import type { HttpContext, MachineReader } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
-import { Bells } from "../../src/program/loop.ts";
+import { Notifiers } from "../../src/program/loop.ts";
 import { openCache } from "../../src/mirror/media/cache.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
@@ -99,8 +99,8 @@ export async function withHttpAgent(
     store,
     budget: openMemoryBudget(),
     wake: () => hints.push("wake"),
-    changes: new Bells(),
-    changed: (uuid) => context.changes.ring(uuid),
+    changes: new Notifiers(),
+    changed: (uuid) => context.changes.notify(uuid),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,

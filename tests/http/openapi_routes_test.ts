@@ -6,7 +6,7 @@ import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { Bells } from "../../src/program/loop.ts";
+import { Notifiers } from "../../src/program/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
@@ -26,7 +26,7 @@ async function routesOfApp(): Promise<string[]> {
         store,
         budget: openMemoryBudget(),
         wake: () => {},
-        changes: new Bells(),
+        changes: new Notifiers(),
         changed: () => {},
         cancelRunning: () => {},
         now: () => T0,

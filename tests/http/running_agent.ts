@@ -6,7 +6,7 @@ import { type JobUuid, randomUuid, type RunnerId } from "../../src/domain/id.ts"
 import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { Bells } from "../../src/program/loop.ts";
+import { Notifiers } from "../../src/program/loop.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
@@ -54,7 +54,7 @@ async function withRunningAgent(
   run: (agent: RunningAgent) => Promise<void>,
 ): Promise<void> {
   const store = await openSqliteStore(":memory:");
-  const changes = new Bells<JobUuid>();
+  const changes = new Notifiers<JobUuid>();
   const runner = new Runner({
     budget: openMemoryBudget(),
     ownerOf: openGuestOwners(),
@@ -67,7 +67,7 @@ async function withRunningAgent(
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
     retryCountsFirst: false,
-    changed: (uuid) => changes.ring(uuid),
+    changed: (uuid) => changes.notify(uuid),
     log: silentLog,
   });
   await runner.start();

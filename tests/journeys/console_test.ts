@@ -167,7 +167,7 @@ eachProgram(
         ) {
           const { status, text } = await ask(host, port);
           assertEquals([host, status], [host, 502]);
-          assertStringIncludes(text, `${host}:${port} is no address of this host`);
+          assertStringIncludes(text, `${host}:${port} is not an address of this host`);
         }
         for (const at of [0, 22, 1023, 65_536, 1.5]) {
           const { status, text } = await ask("127.0.0.1", at);

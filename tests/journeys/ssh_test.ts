@@ -109,7 +109,10 @@ sceneTest(
       const posted = await agent.post("/agent/v1/machines", request());
       const job = await agent.job(String(posted.body.job_uuid), "success", "failure");
       assertEquals(job.execution, "failure");
-      assertStringIncludes(JSON.stringify(job.chain_results), "its host key is another one than");
+      assertStringIncludes(
+        JSON.stringify(job.chain_results),
+        "its host key differs from the one in",
+      );
       await Deno.writeTextFile(known, right);
       await makeMachine(agent);
       assertEquals(await simulate("audit"), 0);

@@ -124,7 +124,7 @@ Deno.test("a callback that was refused is made again later, and is told once it 
       later += 3_600_000;
     }
     await nothingOwed(store);
-    assertEquals(messages, ["callback failed", "callback failed", "callback told"]);
+    assertEquals(messages, ["callback failed", "callback failed", "callback sent"]);
   });
 });
 

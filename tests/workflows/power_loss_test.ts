@@ -64,7 +64,7 @@ async function provisionThroughLoss(
 }
 
 for (const brand of BRANDS) {
-  const removed = `Removed what a create that died had left: ${ORPHANS[brand]?.join(", ")}`;
+  const removed = `Removed what a failed create had left: ${ORPHANS[brand]?.join(", ")}`;
 
   Deno.test(`a ${brand} machine is made after a power loss between its volumes and its zone`, async () => {
     await withProvisioning(async (provisioning) => {

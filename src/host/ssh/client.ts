@@ -70,7 +70,7 @@ export function sshWords(stderr: string): string {
 export function connectFailure(host: SshHost, stderr: string, cause?: unknown): AgentError {
   const known = host.knownHostsFile ?? "~/.ssh/known_hosts";
   const why = /IDENTIFICATION HAS CHANGED/.test(stderr)
-    ? `its host key is another one than ${known} names`
+    ? `its host key differs from the one in ${known}`
     : /host key is known|host key verification failed/i.test(stderr)
     ? `its host key is not in ${known}`
     : /permission denied/i.test(stderr)

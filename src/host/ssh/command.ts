@@ -168,7 +168,7 @@ function brokenSession(
     ? "ssh opened no session"
     : options.released === undefined
     ? "the connection broke while it ran, and it was killed there"
-    : "the connection broke while it ran, and it goes on there";
+    : "the connection broke while it ran, and the program runs on there";
   return new AgentError("host", `${action}: ${what}: ${words}`);
 }
 
@@ -187,8 +187,8 @@ const COMMAND_BYTES_MAX = 100 * 1024;
  */
 export function quoted(word: string): string {
   if (word.includes("\0") || !word.isWellFormed()) {
-    const message = `Cannot hand ${JSON.stringify(word.slice(0, 80))} to a program on another ` +
-      "host: expected text without NUL and without half characters";
+    const message = `Cannot pass ${JSON.stringify(word.slice(0, 80))} to a program on another ` +
+      "host: expected text without NUL and without lone surrogates";
     throw new AgentError("invalid_argument", message);
   }
   return `'${word.replaceAll("'", "'\\''")}'`;
@@ -203,6 +203,6 @@ export function commandLine(words: readonly string[]): string {
   const bytes = new TextEncoder().encode(line).length;
   if (bytes <= COMMAND_BYTES_MAX) return line;
   const message = `Cannot run a command on another host: it has ${bytes} bytes, ` +
-    `at most ${COMMAND_BYTES_MAX} are possible`;
+    `expected at most ${COMMAND_BYTES_MAX}`;
   throw new AgentError("too_large", message);
 }

@@ -138,7 +138,7 @@ async function createFarFile(session: RemoteSession, path: string): Promise<Host
   const here = askIn(session);
   const handle = await open(here, { verb: "create", path, flags }).catch(async (cause) => {
     if (session.ended || await statusOf(here, path) === null) throw cause;
-    const message = `Cannot create ${JSON.stringify(path)}: something is there already`;
+    const message = `Cannot create ${JSON.stringify(path)}: it already exists`;
     throw new AgentError("conflict", message, { cause });
   });
   const stat = { verb: "look at", path, kind: PACKET.fstat, fields: [handle] };

@@ -54,7 +54,7 @@ export async function openRemoteSession(
   const waiting = new Map<number, PromiseWithResolvers<SftpAnswer>>();
   const writer = child.stdin.getWriter();
   const hello = Promise.withResolvers<SftpAnswer>();
-  const silence = watchSilence(() => end("it gave no answer for too long"));
+  const silence = watchSilence(() => end("it did not answer in time"));
   let error: AgentError | undefined;
   let last = 0;
   const end = (words: string) => {
@@ -135,7 +135,7 @@ async function readAnswers(
     while (bytes.length - at >= 5) {
       const size = new DataView(bytes.buffer).getUint32(at);
       if (size < 1 || size > ANSWER_BYTES_MAX) {
-        throw new AgentError("host", `an answer of ${size} bytes came, which is none of sftp`);
+        throw new AgentError("host", `received an answer of ${size} bytes, which is not sftp`);
       }
       if (bytes.length - at < 4 + size) break;
       take(bytes[at + 4] ?? 0, fieldsOf(bytes.subarray(at + 5, at + 4 + size)));

@@ -72,12 +72,12 @@ export async function create(
   if (created !== uuid) {
     throw new AgentError(
       "host",
-      `${action}: vmadm says that it created ${JSON.stringify(created)}`,
+      `${action}: vmadm reports that it created ${JSON.stringify(created)}`,
     );
   }
   const made = await lookUp(host, uuid, undefined);
   if (made === null) {
-    const message = `${action}: vmadm says that it did, and that there is no such machine`;
+    const message = `${action}: vmadm reports success, but the machine does not exist`;
     throw new AgentError("host", message);
   }
   return String(made.state);
@@ -202,7 +202,7 @@ async function explained(
   const state = String(machine.state);
   const wanted = STATES_WANTED[call.operation];
   if (wanted !== undefined && !wanted.includes(state)) {
-    const message = `${call.action}: its state is ${JSON.stringify(state)}, wanted "running"`;
+    const message = `${call.action}: its state is ${JSON.stringify(state)}, expected "running"`;
     return new AgentError("conflict", message, { cause: failure });
   }
   return failure;
@@ -235,7 +235,7 @@ async function withoutDatasets(
       await destroyDatasets(host.transport, await datasetsOf(host.transport, uuid));
       return "";
     } catch (error) {
-      return `; what it made may be left: ${messageOf(error)}`;
+      return `; it may have left datasets: ${messageOf(error)}`;
     }
   };
   let result: CommandResult;
@@ -255,7 +255,7 @@ async function withoutDatasets(
 async function isThere({ transport }: VmadmHost, uuid: MachineUuid): Promise<boolean> {
   const args = ["lookup", "-j", `uuid=${uuid}`];
   const { code, stdout } = await transport.vmadm(args, { deadlineMs: LOOKUP_MS_MAX });
-  if (code !== 0) throw new AgentError("host", "vmadm does not tell whether there is a machine");
+  if (code !== 0) throw new AgentError("host", "vmadm did not answer whether the machine exists");
   return parseMachine(stdout, uuid) !== null;
 }
 
@@ -271,7 +271,9 @@ export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid
     await destroyDatasets(transport, orphans);
     return orphans;
   } catch (cause) {
-    const message = `Cannot remove what a create of machine ${uuid} left: ${messageOf(cause)}`;
+    const message = `Cannot remove what a failed create of machine ${uuid} left: ${
+      messageOf(cause)
+    }`;
     throw new AgentError("host", message, { cause });
   }
 }
@@ -285,7 +287,8 @@ async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise
   try {
     await destroyDatasets(transport, left);
   } catch (cause) {
-    const message = `Cannot delete machine ${uuid}: vmadm says that it did, but not all is gone: ` +
+    const message =
+      `Cannot delete machine ${uuid}: vmadm reports success, but some of it remains: ` +
       messageOf(cause);
     throw new AgentError("host", message, { cause });
   }

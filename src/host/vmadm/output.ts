@@ -118,9 +118,9 @@ export function parseVnc(
 
 /** Keys of what `validate create` prints, and what each says of the properties it lists. */
 const PROBLEMS = {
-  bad_brand: { code: "Invalid", says: "is no brand that this host knows" },
-  bad_values: { code: "Invalid", says: "has a value that vmadm refuses" },
-  bad_properties: { code: "UnknownField", says: "is no property of this brand" },
+  bad_brand: { code: "Invalid", says: "is not a brand of this host" },
+  bad_values: { code: "Invalid", says: "has a value refused by vmadm" },
+  bad_properties: { code: "UnknownField", says: "is not a property of this brand" },
   missing_properties: { code: "Missing", says: "is missing" },
 } as const satisfies Record<string, { code: FieldError["code"]; says: string }>;
 

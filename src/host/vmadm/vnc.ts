@@ -69,7 +69,7 @@ async function attemptVnc(
     if (!passing) throw error;
     return { kind: "not_yet", seen: error.message };
   }
-  if (address === null) return { kind: "not_yet", seen: "vmadm names no address" };
+  if (address === null) return { kind: "not_yet", seen: "vmadm reports no address" };
   const silence = await silenceOf(vmadm, address, bannerMs, signal);
   if (silence === null) return { kind: "answered", address };
   return { kind: "not_yet", seen: silence };

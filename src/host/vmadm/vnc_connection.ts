@@ -50,7 +50,7 @@ export async function connectVnc(
   const place = `${host}:${port}`;
   if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
     const of = transport.kind === "ssh" ? "" : " of this host";
-    throw new AgentError("host", `${place} is no address${of}`);
+    throw new AgentError("host", `${place} is not an address${of}`);
   }
   if (port < PORT_MIN) {
     throw new AgentError(
@@ -143,7 +143,7 @@ async function readGreeting(
     size += bytes;
     const text = decoder.decode(buffer.subarray(0, size));
     if (!BANNER.startsWith(text)) {
-      throw new NoConsole(`is no RFB server: it sent ${JSON.stringify(text)}`);
+      throw new NoConsole(`is not an RFB server: it sent ${JSON.stringify(text)}`);
     }
   }
   return buffer;

@@ -96,13 +96,13 @@ async function openSource(action: string, { source, size }: MediaCopy): Promise<
     file = await openPlainFile(source);
   } catch (cause) {
     const missing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    const message = `${action}: ${shown} ${missing ? "is not there" : "cannot be read"}`;
+    const message = `${action}: ${shown} ${missing ? "does not exist" : "cannot be read"}`;
     throw new AgentError(missing ? "not_found" : "host", message, { cause });
   }
-  if (file === null) throw invalidArgument("source", `${action}: ${shown} is no plain file`);
+  if (file === null) throw invalidArgument("source", `${action}: ${shown} is not a plain file`);
   if (file.size === size) return file;
   await file.close();
-  const message = `${action}: ${shown} has ${file.size} bytes, wanted ${size}`;
+  const message = `${action}: ${shown} has ${file.size} bytes, expected ${size}`;
   throw new AgentError("digest_mismatch", message);
 }
 
@@ -144,7 +144,7 @@ async function fill(
   } catch (cause) {
     if (!(cause instanceof AgentError && cause.code === "storage_full")) throw cause;
     const free = await files.freeBytes(root.path);
-    const message = `${action}: no space was left after ${done} of ${media.size} bytes, ` +
+    const message = `${action}: no space left after ${done} of ${media.size} bytes, ` +
       `${free} bytes are free there`;
     throw new AgentError("storage_full", message, { cause });
   }
@@ -165,7 +165,7 @@ async function checkCopy(
 ): Promise<void> {
   const broken = brokenPromise(media, found);
   if (broken !== null) {
-    const message = `${action}: its ${broken} is ${found[broken]}, wanted ${media[broken]}`;
+    const message = `${action}: its ${broken} is ${found[broken]}, expected ${media[broken]}`;
     throw new AgentError("digest_mismatch", message);
   }
   const finished = await copy.finish(MEDIA_MODE);
@@ -219,7 +219,8 @@ async function checkSameFile(
 }
 
 function tampered(action: string): AgentError {
-  const message = `${action}: someone else changed the zone's root while the file was being placed`;
+  const message =
+    `${action}: the zone's root was changed by another process while the file was being placed`;
   return new AgentError("conflict", message);
 }
 
@@ -299,7 +300,7 @@ export async function findZoneFolder(transport: Transport, zonepath: string): Pr
     status = await realFolder(transport, path, action);
   }
   if (status.owner !== zones.owner) {
-    const owners = `user ${status.owner}, wanted ${zones.owner}`;
+    const owners = `user ${status.owner}, expected ${zones.owner}`;
     throw new AgentError("forbidden", `${action}: ${JSON.stringify(path)} belongs to ${owners}`);
   }
   return { zonepath, path, status };
@@ -312,10 +313,10 @@ async function realFolder(
 ): Promise<FileStatus> {
   const status = await transport.files.status(path);
   if (status === null) {
-    throw new AgentError("not_found", `${action}: ${JSON.stringify(path)} is not there`);
+    throw new AgentError("not_found", `${action}: ${JSON.stringify(path)} does not exist`);
   }
   if (status.kind !== "folder") {
-    const found = status.kind === "link" ? "a symbolic link" : "no folder";
+    const found = status.kind === "link" ? "a symbolic link" : "not a folder";
     throw new AgentError("forbidden", `${action}: ${JSON.stringify(path)} is ${found}`);
   }
   return status;
@@ -332,7 +333,7 @@ export async function checkSameFolder(
   const now = await findZoneFolder(transport, before.zonepath);
   if (now.status.identity !== before.status.identity) {
     const message = `Cannot trust ${JSON.stringify(before.path)}: ` +
-      "it was exchanged for another folder while a file was being placed";
+      "it was replaced by another folder while a file was being placed";
     throw new AgentError("conflict", message);
   }
 }

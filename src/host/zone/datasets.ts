@@ -142,7 +142,7 @@ async function requirePoolRoom(
   }
   const free = Math.floor(Number(answer.text) / MIB);
   if (wanted <= free) return undefined;
-  const message = `Cannot accept the machine: ${field}.disks, and what its zone reserves, need ` +
+  const message = `Cannot accept the machine: ${field}.disks and the zone's reservation need ` +
     `${wanted} MiB, and the pool ${JSON.stringify(POOL)} of the host has ${free} MiB`;
   throw new AgentError("storage_full", message);
 }
@@ -159,7 +159,9 @@ function reservedMiB({ brand, quota, disks }: JsonObject): number {
 }
 
 function cannotAsk(what: "networks" | "room", why: string): string {
-  return `Cannot ask the host for its ${what}, vmadm judges alone: ${why}`;
+  return `Cannot ask the host for its ${what}, so only vmadm checks ${
+    what === "room" ? "it" : "them"
+  }: ${why}`;
 }
 
 async function answerOf(

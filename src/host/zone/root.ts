@@ -82,7 +82,7 @@ function checkName(name: string): void {
   if (isMediaName(name)) return;
   const shown = JSON.stringify(name.slice(0, 200));
   const rule =
-    "letters, digits, dot, dash and underscore, at most 128, beginning with one of the first two";
+    "letters, digits, dot, dash and underscore, at most 128, starting with a letter or digit";
   throw invalidArgument("name", `Cannot use ${shown} as the name of a medium: expected ${rule}`);
 }
 
