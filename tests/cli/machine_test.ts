@@ -84,7 +84,7 @@ Deno.test("media that cannot be told or trusted are refused with a sentence of t
   );
   assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
   assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "is not an http or https URL");
-  assertStringIncludes(await refused("--iso", "file:///b.iso"), "named by its path");
+  assertStringIncludes(await refused("--iso", "file:///b.iso"), "name a file by its path");
   assertStringIncludes(await refused("--iso", ""), "--iso is empty");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", "abc"), "64 hexadecimal digits");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", HEX, "--sha512", HEX), "both");
