@@ -1,7 +1,6 @@
 // Reads the words after a command. Every mistake has its own sentence: an unknown flag with the
-// nearest known one, a missing value, a flag given twice. parseArgs of @std/cli lets the last of
-// two flags win in silence, and takes neither `-` for the value of a long flag nor tells an empty
-// value from a missing one.
+// nearest known one, a missing value, a flag given twice. vendors/README.md says why parseArgs of
+// @std/cli does not serve.
 
 import { type AgentError, invalidArgument } from "../../domain/error.ts";
 import { nearest } from "../../domain/field_check.ts";
