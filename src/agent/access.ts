@@ -1,5 +1,5 @@
 // Who may call this agent: its tokens, its certificate, the rights of its socket and the record of what
-// callers change, as the configuration says. Certificate and audit file are opened anew whenever the
+// callers change, as the configuration says. Certificate and audit file are opened again whenever the
 // configuration is read again, whether their names have changed or not.
 
 import type { Config } from "../config/settings.ts";
@@ -23,14 +23,14 @@ export interface AgentAccess {
   /** Host names besides the loopback ones: the configured ones, and the address it listens on. */
   readonly allowedHosts: readonly string[];
   readonly listening: Omit<ListenOptions, "log">;
-  /** Opens certificate and audit file anew. */
+  /** Opens certificate and audit file again. */
   refresh(config: Config, server: Server): Promise<void>;
 }
 
 /**
  * Reads what is needed to listen.
  * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for a
- * certificate, a group or an audit file that is no good
+ * certificate, a group or an audit file that cannot be used
  */
 export async function openAccess(
   context: AgentContext,
@@ -128,16 +128,16 @@ function readableTokens(
   { log }: Pick<AgentContext, "log">,
 ): () => Promise<readonly Token[]> {
   const book = openTokenBook(path, () => performance.now());
-  let told: unknown;
+  let reported: unknown;
   return async () => {
     try {
       const tokens = await book.tokens();
-      told = undefined;
+      reported = undefined;
       return tokens;
     } catch (error) {
       const { message } = error instanceof Error ? error : { message: String(error) };
-      if (message !== told) log.error("tokens not read", { error });
-      told = message;
+      if (message !== reported) log.error("tokens not read", { error });
+      reported = message;
       return [];
     }
   };

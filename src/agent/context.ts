@@ -34,18 +34,18 @@ export interface AgentContext {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly self: SelfCommand;
-  /** The accountant of memory that documents take. */
+  /** Bounds the memory that documents take. */
   readonly budget: MemoryBudget;
-  /** Names the settings that a part follows while it works, see reload.ts. */
+  /** Registers the settings that a part follows while it works, see reload.ts. */
   readonly follow: Reloads["follow"];
-  /** Names how a part is taken down again. */
+  /** Registers how a part is closed. */
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
-  /** The processes in which bytes of strangers are read. */
+  /** The processes that read foreign bytes. */
   readonly decoders: Decoders;
-  /** What they say of task sources. */
+  /** Their verdicts on task sources. */
   readonly sources: SourceChecks;
   /** The user of guests and decoders; the agent's own when absent. */
   readonly user?: GuestUser;
-  /** What tasks do is counted; absent where nobody asks for figures. */
+  /** Counts what tasks do; absent where nobody reads metrics. */
   readonly meters?: Meters;
 }

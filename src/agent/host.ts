@@ -40,7 +40,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder of no use */
+/** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder that cannot be used */
 export function openTransport(
   { config, self, opened, log }: BareContext,
   stateDir: string,
@@ -98,7 +98,7 @@ function openSshHost(
 }
 
 // The engine of the simulated host, as the configuration names it. The choice is the simulator's own
-// and stays in its folder; an agent that is told nothing leaves it as it is.
+// and stays in its folder; without one it stays as it is.
 
 const DEADLINE_MS = 30_000;
 

@@ -42,7 +42,7 @@ export async function openIndex(
   const token = { path: config.index_token_file.value };
   follow(["index_token_file"], (next) => void (token.path = next.index_token_file.value));
   const indexToken = async () => token.path === null ? undefined : await readSecretFile(token.path);
-  // A file that is no good is told at the start, and not by the first sync.
+  // A file that cannot be used fails the start, and not only the first sync.
   await indexToken();
   return openMirror({
     store: store.index,

@@ -33,12 +33,12 @@ const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
 /** What the runner asks for by itself; see src/runner/runner.ts. */
 const LEASE_MS = 60_000;
-/** Syncs that may be missed before the index is told to be old. */
+/** Syncs that may be missed before the index counts as old. */
 const SYNCS_MISSED_MAX = 3;
 const BYTES_PER_MB = 1e6;
 const MS_PER_SECOND = 1000;
 
-/** What the looks are made at. */
+/** What the checks look at. */
 interface ReadinessPlaces {
   readonly store: Store;
   readonly vmadm: Vmadm;
@@ -48,7 +48,7 @@ interface ReadinessPlaces {
   readonly freeBytes?: FreeBytes;
 }
 
-/** Opens the looks of this agent. */
+/** Opens the checks of this agent. */
 export function openAgentReadiness(
   context: Pick<AgentContext, "config" | "now">,
   places: ReadinessPlaces,
@@ -88,8 +88,8 @@ function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): 
       }
       const detail = `${Math.floor(free / BYTES_PER_MB)} MB free`;
       if (free >= FREE_BYTES_MIN) return { status: "ok", detail };
-      const wanted = `${detail}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)} MB`;
-      return { status: "failed", detail: wanted };
+      const shortage = `${detail}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)} MB`;
+      return { status: "failed", detail: shortage };
     },
   };
 }
@@ -139,19 +139,19 @@ export function watchRoutes(
   places: ReadinessPlaces,
 ): Hono[] {
   return [
-    metricsRoutes(openFigures(context, places.store, meters)),
+    metricsRoutes(openMetrics(context, places.store, meters)),
     readinessRoutes(openAgentReadiness(context, places)),
   ];
 }
 
 /** What /metrics reads. */
-export function openFigures(
+export function openMetrics(
   { config, now }: Pick<AgentContext, "config" | "now">,
   store: Store,
   meters: Meters,
 ): () => Promise<readonly Family[]> {
   const startedAt = now();
-  // Read with the first figures: it is a file.
+  // Read with the first metrics: it is a file.
   let build: Promise<Readonly<Record<string, string>>> | undefined;
   const readBuild = async () => ({
     version: VERSION,
@@ -162,12 +162,12 @@ export function openFigures(
   return async () => {
     build ??= readBuild();
     const slots = config.slots.value;
-    return await agentFigures({ meters, store, slots, build: await build, startedAt, now });
+    return await agentMetrics({ meters, store, slots, build: await build, startedAt, now });
   };
 }
 
-/** Where the figures come from. */
-export interface FigureSources {
+/** Where the metrics come from. */
+export interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
   /** Jobs that may run at the same time. */
@@ -179,8 +179,8 @@ export interface FigureSources {
   readonly now: Now;
 }
 
-/** Reads every figure. Costs some short reads of the store, however many jobs there are. */
-export async function agentFigures(sources: FigureSources): Promise<Family[]> {
+/** Reads every metric. Costs some short reads of the store, however many jobs there are. */
+export async function agentMetrics(sources: MetricSources): Promise<Family[]> {
   const { meters, slots, build, startedAt } = sources;
   const { rss, heapUsed } = Deno.memoryUsage();
   const { getHeapStatistics } = await import("node:v8");
@@ -205,7 +205,7 @@ export async function agentFigures(sources: FigureSources): Promise<Family[]> {
   ];
 }
 
-async function storeFamilies({ store, now }: FigureSources): Promise<Family[]> {
+async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
   const at = now();
   const [stats, measures, sync, mediaBytes, left] = await Promise.all([
     store.jobs.stats(at),

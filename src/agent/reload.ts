@@ -16,9 +16,9 @@ export interface ReloadReport {
 
 /** Takes a new configuration into the parts that can change while they work. */
 export interface Reloads {
-  /** Names the settings that a part follows, and how. */
+  /** Registers the settings that a part follows, and how. */
   follow(names: readonly SettingName[], apply: (config: Config) => void | Promise<void>): void;
-  /** Applies what has changed. Whatever a part throws is thrown, after the other parts were told. */
+  /** Applies what has changed. Throws what a part throws, after the other parts have the new values. */
   reload(next: Config): Promise<ReloadReport>;
 }
 

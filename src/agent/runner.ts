@@ -26,13 +26,13 @@ import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { AgentContext, BareContext } from "./context.ts";
 
-/** What tasks and their ends reach. */
+/** What tasks reach. */
 interface Rooms {
   readonly store: Store;
   readonly transport: Transport;
   readonly vmadm: Vmadm;
   readonly mirror: Mirror;
-  /** Told that a job has changed. */
+  /** Called when a job has changed. */
   readonly changed: (uuid: JobUuid) => void;
 }
 
@@ -96,9 +96,7 @@ export async function openRunner(
   return runner;
 }
 
-// The telling of callbacks, as the configuration allows it.
-
-/** Starts to tell those who asked for it that their job is final. */
+/** Starts the callbacks that report final jobs, as far as the configuration allows them. */
 export function openAgentCallbacks(
   { config, now, log, opened, budget }: AgentContext,
   store: Store,
@@ -115,14 +113,12 @@ export function openAgentCallbacks(
     budget,
   });
   opened("callbacks", () => callbacks.stop());
-  // Without a host that may be called there is nothing to hurry for.
+  // Without a host that may be called, no callback is pending.
   return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 
-// The decoders of the agent, and the user that they and the guests run as.
-
 /**
- * Adds to a context the decoders and their user. No decoder is started yet.
+ * Adds the decoders and their user to a context. No decoder is started yet.
  * @param meters where their work is counted, if anywhere
  * @throws {AgentError} as findGuestUser()
  */
@@ -146,23 +142,20 @@ export async function withDecoders(
   return { ...context, decoders, sources: openSourceChecks(decoders), ...shared };
 }
 
-// The operator's policy as the agent holds it: one object that requests and tasks are held against,
-// and that follows the configuration when it is read again.
-
 /** What a policy is made of. */
 interface PolicyGround {
   readonly config: Config;
   readonly follow: Reloads["follow"];
 }
 
-/** The policy of the configuration; what is refused from then on changes with it. */
+/** The operator's policy: one object that requests and tasks are checked against, which follows reloads. */
 export function openPolicy({ config, follow }: PolicyGround): Policy {
   const policy = policyOf(config.policy);
   follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));
   return policy;
 }
 
-/** What a task calls, with the bytes that it places counted. */
+/** The calls of a task, with the bytes that it places counted. */
 export function countedPerform(perform: Perform, meters: Meters | undefined): Perform {
   if (meters === undefined) return perform;
   return async (name, args, signal) => {

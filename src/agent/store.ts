@@ -32,7 +32,7 @@ export async function openWatchedStore(
 
 /**
  * Opens the store in the state folder.
- * @param broken told once when its disk has failed: the agent must end, and may be started again
+ * @param broken called once when its disk has failed: the agent must end, and may be started again
  */
 async function openStore(
   { config, log, now, opened, follow }: AgentContext,

@@ -132,10 +132,10 @@ function formatOf(config: Config, terminal: Terminal): LogFormat {
 
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 /**
- * Signals that come so soon after the first are the same wish: a terminal and a wrapper such as
+ * Signals that come so soon after the first are the same request: a terminal and a wrapper such as
  * `timeout` or `make` each send one. Milliseconds.
  */
-const SAME_WISH_MS = 500;
+const SAME_REQUEST_MS = 500;
 
 /**
  * Listens for the signals that end the agent, until it is closed.
@@ -150,7 +150,7 @@ export function listenForStop(
   const onStop = STOP_SIGNALS.map((signal) => {
     const listener = () => {
       if (stoppingSinceMs !== undefined) {
-        if (performance.now() - stoppingSinceMs < SAME_WISH_MS) return;
+        if (performance.now() - stoppingSinceMs < SAME_REQUEST_MS) return;
         log.warn("agent killed by a second signal", { signal });
         return void flush().then(() => Deno.exit(EXIT.interrupted));
       }
@@ -173,7 +173,7 @@ export function listenForStop(
   };
 }
 
-// Where the agent's log goes: standard error, without waiting for whoever reads it. A write that waits
+// Where the agent's log goes: standard error, without waiting for its reader. A write that waits
 // in the runtime's thread waits alone; meanwhile lines gather up to a bound, and beyond it they are
 // lost and counted. An agent that stops because nobody reads its log would be worse.
 
@@ -194,7 +194,7 @@ interface LogStream {
 interface LogStreamOptions {
   /** Writes some of the bytes; waits as long as the reader makes it. */
   readonly write: (bytes: Uint8Array) => Promise<number>;
-  /** Told when lines were lost, as soon as there is room again. */
+  /** Called when lines were lost, as soon as there is room again. */
   readonly lost: (lines: number) => void;
   /** Characters that wait at most. */
   readonly waitingCharsMax?: number;

@@ -165,7 +165,7 @@ export function choice<T extends string>(placeholder: string, words: readonly T[
   };
 }
 
-/** A closed list of words, none by default. */
+/** The same kind, for a setting that may be unset. */
 export function optional<T>(kind: Kind<T>): Kind<T | null> {
   return kind;
 }

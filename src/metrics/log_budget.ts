@@ -1,4 +1,4 @@
-// How much the log may grow: bytes that come back with time, however many lines there are and whoever causes
+// How much the log may grow: bytes that come back with time, however many lines there are and whatever causes
 // them. Lines that nobody has to act on stop first, so that warnings and errors have room of their own. What
 // is left out is counted by its message, and reported once a minute.
 

@@ -1,5 +1,5 @@
 // What the agent counts while it works, since its start. Everything else that /metrics shows is read
-// from its source when it is asked for: see agent_figures.ts.
+// from its source: see src/agent/monitoring.ts.
 
 import type { LeftOut } from "./log_budget.ts";
 import type { Family } from "./exposition.ts";
@@ -17,7 +17,7 @@ export type TaskOutcomeKind = typeof TASK_RESULTS[number];
 /** What a guest process may be doing: see GuestCounts of src/sandbox/pool.ts. */
 const GUEST_STATES = ["working", "warm", "spare", "starting"] as const;
 /** Guests by what they do; `started` and `given_up` only grow. */
-type GuestFigures = Readonly<Record<typeof GUEST_STATES[number] | "started" | "given_up", number>>;
+type GuestNumbers = Readonly<Record<typeof GUEST_STATES[number] | "started" | "given_up", number>>;
 
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
@@ -38,9 +38,9 @@ export interface Meters {
   readonly consoles: { open: number; opened: number };
   /** Pieces of work that decoders began, and decoders that ended before they had answered. */
   readonly decoders: { works: number; deaths: number };
-  /** Read when the figures are asked for; their owners set them. */
+  /** Read with the metrics; their owners set them. */
   readonly now: {
-    guests: () => GuestFigures | undefined;
+    guests: () => GuestNumbers | undefined;
     decoders: () => number;
     slotsBusy: () => number;
   };
@@ -120,7 +120,7 @@ export function meterFamilies(meters: Meters): Family[] {
   ];
 }
 
-function guestFamilies(guests: GuestFigures | undefined): Family[] {
+function guestFamilies(guests: GuestNumbers | undefined): Family[] {
   return [
     {
       name: "zonewright_guests",

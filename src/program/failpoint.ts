@@ -13,7 +13,7 @@ export interface Failpoint {
   readonly when: "before" | "after";
 }
 
-/** Told of the commits of the store. */
+/** Called around the commits of the store. */
 export type WatchCommits = (when: "before" | "after", names: readonly string[]) => void;
 
 /**

@@ -34,7 +34,7 @@ export interface RestoreReport {
 /** What a restore works with. */
 export interface RestoreTools {
   readonly now: Now;
-  /** Told of each step, for a test that ends the process there. */
+  /** Called at each step, for a test that ends the process there. */
   readonly watch?: WatchCommits;
 }
 

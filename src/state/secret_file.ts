@@ -1,4 +1,4 @@
-// A secret in a file of its own: neither the arguments nor the environment of a process are a place for
+// A secret has its own file: neither the arguments nor the environment of a process are a place for
 // one, since others may read them.
 
 import { AgentError, messageOf } from "../domain/error.ts";

@@ -7,7 +7,7 @@ import { countedPerform } from "../../src/agent/runner.ts";
 import { countedStore } from "../../src/agent/store.ts";
 import { countedShortWay, metricsRoutes } from "../../src/http/routes/metrics.ts";
 import type { App } from "../../src/http/listen/server.ts";
-import { agentFigures } from "../../src/agent/monitoring.ts";
+import { agentMetrics } from "../../src/agent/monitoring.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { type Meters, openMeters } from "../../src/metrics/meters.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
@@ -32,7 +32,7 @@ async function withMeasured(run: (measured: Measured) => Promise<void>): Promise
   const store = countedStore(file, meters);
   let now = T0;
   const routes = metricsRoutes(() =>
-    agentFigures({
+    agentMetrics({
       meters,
       store,
       slots: 4,
