@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { DATABASE_NAME } from "../state/state_dir.ts";
 import { removeUnfinishedRestore } from "../state/database_restore.ts";
 import { watchForDeath } from "../program/failpoint.ts";
-import { openSyncJournal } from "../mirror/sync/syncs.ts";
+import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";

@@ -35,6 +35,9 @@ export interface CommandResult {
   durationMs: number;
 }
 
+/** What programs and the system print for a full pool or an exceeded quota. */
+export const NO_SPACE = /no space left|quota exceeded/i;
+
 /** Bytes of output of one program by default. */
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 

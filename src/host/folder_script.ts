@@ -7,7 +7,7 @@
 // The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
 
 import { AgentError } from "../domain/error.ts";
-import type { CommandResult } from "./command.ts";
+import { type CommandResult, NO_SPACE } from "./command.ts";
 
 /** Runs a program on the managed host like runCommand(). */
 export type RunProgram = (
@@ -80,7 +80,7 @@ function checkEnd(action: string, folder: string, { code, stderr }: CommandResul
   }
   if (code === IS_A_FOLDER) throw new AgentError("conflict", `${action}: it is a folder`);
   const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
-  if (/no space left|quota exceeded/i.test(said)) {
+  if (NO_SPACE.test(said)) {
     throw new AgentError("storage_full", `${action}: ${said}`);
   }
   // The name was given to something else between two steps.

@@ -5,7 +5,7 @@
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
-import { runCommand } from "./command.ts";
+import { NO_SPACE, runCommand } from "./command.ts";
 import { moveWithin, removeWithin } from "./folder_script.ts";
 import { openPlainFile } from "./plain_file.ts";
 import { closing } from "../program/loop.ts";
@@ -104,7 +104,7 @@ function isSpaceError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = "code" in error ? String(error.code) : "";
   return code === "ENOSPC" || code === "EDQUOT" ||
-    /no space left|quota exceeded/i.test(error.message);
+    NO_SPACE.test(error.message);
 }
 
 async function statusOf(path: string): Promise<FileStatus | null> {

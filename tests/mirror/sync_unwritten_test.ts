@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { openSyncJournal } from "../../src/mirror/sync/syncs.ts";
+import { openSyncJournal } from "../../src/mirror/sync/sync.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { withFolder } from "../support/until.ts";

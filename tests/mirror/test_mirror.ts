@@ -5,7 +5,7 @@ import type { Decoders } from "../../src/decoder/pool.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
-import { openSyncJournal } from "../../src/mirror/sync/syncs.ts";
+import { openSyncJournal } from "../../src/mirror/sync/sync.ts";
 import type { TimeLimits } from "../../src/mirror/web/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -6,13 +6,12 @@ import { AgentError, type FieldError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { CommandResult } from "../command.ts";
+import { PORT_MIN } from "./vnc_connection.ts";
 import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/json_masking.ts";
 
 /** Characters of each stream that an error shows. */
 const SHOWN_CHARS_MAX = 2000;
 
-/** A VNC listener never has a port of the host's own services. */
-const PORT_MIN = 1024;
 const PORT_MAX = 65_535;
 
 /** The text for people, without log lines, which are JSON objects. */

@@ -9,6 +9,7 @@ import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
 import { withoutSecrets } from "./output.ts";
 import type { Transport } from "../transport.ts";
 import {
+  BANNER_MS,
   connectVnc,
   type NewPassword,
   randomPassword,
@@ -17,7 +18,6 @@ import {
 } from "./vnc_connection.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import * as operation from "./operations.ts";
-import * as power from "./operations.ts";
 import { JOB_TAG } from "../../domain/machine/metadata.ts";
 import { destroy, destroyOrphans, lookUp, stop } from "./operations.ts";
 
@@ -39,9 +39,6 @@ export interface VncConsole extends VncAddress {
   /** In clear text, when the machine has one. */
   password?: string;
 }
-
-/** How long a console may take to send its banner, milliseconds. */
-const BANNER_MS = 5_000;
 
 /** qemu's letters: c is the disk, d the CD, n the network; tried from left to right. */
 export type BootDevice = typeof BOOT_DEVICES[number];
@@ -84,7 +81,7 @@ export interface Vmadm {
    * Stops a machine, unless it is stopped already. The guest has 180 seconds, or `timeoutSeconds`, and is
    * then forced.
    */
-  stop(uuid: MachineUuid, args: power.StopOptions, o?: CallOptions): Promise<void>;
+  stop(uuid: MachineUuid, args: operation.StopOptions, o?: CallOptions): Promise<void>;
   /**
    * Restarts a running machine, through its guest or, with `force`, at once. A medium given at boot is
    * lost, except for kvm with `force`, which is a reset. Tasks call it; the built-in reboot does not, since
@@ -158,11 +155,12 @@ export function openVmadm(
     list: (o = {}) => operation.list(host, o.signal),
     boot: async (uuid, args, o = {}) => {
       const words = bootWords(args);
-      await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o.signal));
+      await alone(uuid, o, (uuid) => operation.boot(host, uuid, words, o.signal));
     },
-    stop: (uuid, args, o = {}) => alone(uuid, o, (uuid) => power.stop(host, uuid, args, o.signal)),
+    stop: (uuid, args, o = {}) =>
+      alone(uuid, o, (uuid) => operation.stop(host, uuid, args, o.signal)),
     reboot: (uuid, args, o = {}) =>
-      alone(uuid, o, (uuid) => power.reboot(host, uuid, args.force === true, o.signal)),
+      alone(uuid, o, (uuid) => operation.reboot(host, uuid, args.force === true, o.signal)),
     update: (uuid, changes, o = {}) =>
       alone(uuid, o, (uuid) => operation.update(host, uuid, changes, o.signal)),
     delete: (uuid, o = {}) =>

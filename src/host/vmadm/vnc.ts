@@ -7,12 +7,10 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { abortedError, pause } from "../abort.ts";
 import type { Vmadm, VncAddress } from "./vmadm.ts";
+import { BANNER_MS } from "./vnc_connection.ts";
 
 /** How often vmadm is asked; each call starts an interpreter on the host. */
 const POLL_MS = 1_000;
-
-/** How long one connection may take to open and bring the banner. */
-const BANNER_MS = 5_000;
 
 /**
  * Waits until vmadm names a console address and an RFB server answers there.

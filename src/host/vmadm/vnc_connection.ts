@@ -32,8 +32,10 @@ type ConsoleTransport = Pick<Transport, "dial" | "kind">;
 
 /** The first byte of multicast and reserved IPv4 addresses, at least. */
 const MULTICAST = 224;
+/** How long a console may take to open and send its banner, milliseconds. */
+export const BANNER_MS = 5_000;
 /** Ports below belong to services of the host. */
-const PORT_MIN = 1024;
+export const PORT_MIN = 1024;
 
 /**
  * Connects to a console from the managed host. On the agent's own host only addresses of that host are

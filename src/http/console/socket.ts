@@ -2,6 +2,7 @@
 // message, of any number of parts, and bounds only a frame, at 64 MiB. A console is a stream of bytes both
 // ways, so bytes are passed on as they arrive, and the client's are read only as fast as they are needed.
 
+import { SWITCHING } from "../listen/listener.ts";
 import { AgentError } from "../../domain/error.ts";
 import { within } from "../listen/listener.ts";
 import type { RawBytes } from "../listen/runtime_connection.ts";
@@ -16,7 +17,6 @@ const KEY_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /** Sixteen bytes as base64. */
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const VERSION = "13";
-const SWITCHING = 101;
 const NOTHING = new Uint8Array(0);
 
 /** A WebSocket of binary messages. */

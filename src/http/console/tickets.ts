@@ -42,7 +42,6 @@ interface KeptTicket {
   readonly endMs: number;
 }
 
-/** Limits of tickets. */
 export type TicketLimits = Pick<HttpLimits, "consoleTicketSeconds" | "consoleTicketsMax">;
 
 /**

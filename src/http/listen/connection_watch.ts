@@ -17,7 +17,6 @@
 // count, and a remote peer (an address, or an IPv6 network) that has many of them gets no other until it
 // releases some.
 
-/** Limits of connections. */
 export interface ConnectionLimits {
   readonly connectionsMax: number;
   /** Seconds for a new connection to send the head of its first request. */

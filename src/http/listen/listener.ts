@@ -6,6 +6,9 @@ import type { RawBytes } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import type { SocketRights } from "./unix_socket.ts";
 
+/** Status of an answer that turns the connection into a WebSocket. */
+export const SWITCHING = 101;
+
 /** Where a listener is. */
 export type ListenPlace =
   | {
@@ -32,7 +35,6 @@ export interface Answering {
   failed(error: unknown): Response;
 }
 
-/** An open listener. */
 export interface OpenListener {
   /** The TCP port; undefined for a socket. */
   readonly port: number | undefined;

@@ -13,6 +13,7 @@ import {
   type ListenPlace,
   type OpenListener,
   peerNetwork,
+  SWITCHING,
   within,
 } from "./listener.ts";
 import {
@@ -27,7 +28,6 @@ import { servingSecured } from "./secured_connection.ts";
 import { bindSocket } from "./unix_socket.ts";
 import { AgentError } from "../../domain/error.ts";
 
-const SWITCHING = 101;
 /** Turns of the event loop without a closed connection, after which the rest counts as open. */
 const SETTLED_TURNS = 5;
 /** Turns that a shutdown waits at most. */

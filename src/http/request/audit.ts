@@ -2,6 +2,7 @@
 // who, what and how it ended, never what was sent. The log counts the lines of busy callers; the trail has
 // each.
 
+import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
 import type { MiddlewareHandler } from "hono";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -11,9 +12,6 @@ import type { HttpEnv } from "../context.ts";
 import type { AuditTrail } from "./audit_file.ts";
 import { callerText, peerText } from "./caller.ts";
 
-const PATH_CHARS_MAX = 256;
-/** The caller chooses the method. */
-const METHOD_CHARS_MAX = 32;
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 
 /** What the middleware works with. */

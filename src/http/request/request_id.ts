@@ -1,8 +1,9 @@
 // Every request has an id: the caller's, or a new one. It is in each response, each error body, and the log
 // line of the answered request, unless that is only counted.
 
+import { SWITCHING } from "../listen/listener.ts";
 import type { Context, MiddlewareHandler } from "hono";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, invalidArgument, messageOf } from "../../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -10,11 +11,15 @@ import type { AccessLines } from "./access_lines.ts";
 import type { HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
+import { type Idempotency, IDEMPOTENCY_KEY } from "../../domain/job/job.ts";
+import { canonicalJson, type JsonValue } from "../../domain/json.ts";
+import { sha256Hex } from "../../domain/digest.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
-const PATH_CHARS_MAX = 256;
-const METHOD_CHARS_MAX = 32;
-const SWITCHING = 101;
+/** Characters of a path in a log line. */
+export const PATH_CHARS_MAX = 256;
+/** Characters of a method in a log line; the caller chooses it. */
+export const METHOD_CHARS_MAX = 32;
 
 /** A caller's id without characters that could forge a header or a log line; undefined when empty. */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
@@ -111,4 +116,33 @@ async function setLength(answer: Response): Promise<void> {
 export function headAnswer(response: Response): Response {
   if (response.headers.has(LENGTH) || BODILESS.includes(response.status)) return response;
   return new Response(new Blob().stream(), response);
+}
+
+// `Idempotency-Key`: a caller who does not know whether a request for a job arrived sends it again
+// under the same key, and gets the job of the first one.
+
+/** The header of a repeated answer: `true`. */
+export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
+
+/** Visible ASCII. */
+const KEY = /^[\x21-\x7e]{1,255}$/;
+
+/**
+ * The key and digest of a request; undefined without the header.
+ * @param body the order of its keys does not count
+ * @throws {AgentError} `invalid_argument` naming the header
+ */
+export async function idempotencyOf(
+  headers: Headers,
+  body: JsonValue,
+): Promise<Idempotency | undefined> {
+  const key = headers.get(IDEMPOTENCY_KEY);
+  if (key === null) return undefined;
+  if (!KEY.test(key)) {
+    const message =
+      `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
+    throw invalidArgument(IDEMPOTENCY_KEY, message);
+  }
+  const request = new TextEncoder().encode(canonicalJson(body));
+  return { key, request_sha256: await sha256Hex(request) };
 }

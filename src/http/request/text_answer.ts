@@ -275,7 +275,6 @@ export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): 
   return seesSecrets(c.get("caller")) ? textBytes : (text) => maskedBytes(text, kind);
 }
 
-/** Answers one job. */
 export function answerJob(
   c: Context<HttpEnv>,
   text: StoredText,

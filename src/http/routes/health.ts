@@ -41,7 +41,6 @@ export interface ReadinessFinding {
   readonly detail: string;
 }
 
-/** One check. */
 export interface ReadinessCheck {
   /** How long a finding is valid, milliseconds. */
   readonly keepMs: number;

@@ -14,7 +14,7 @@ import {
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
-import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/idempotency.ts";
+import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/request_id.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import { historyOf, listAllMachines, type MachineHistory } from "../../machines/history.ts";

@@ -1,30 +1,230 @@
 // Reads the whole tree of an upstream and plans a sync of it.
 
 import { AgentError } from "../../domain/error.ts";
-import type { DistroList } from "../../domain/index/image_index.ts";
-import { refuse } from "../../domain/index/index_document.ts";
 import {
+  type Distro,
+  type DistroList,
+  type DistroSummary,
+  holderOf,
+} from "../../domain/index/image_index.ts";
+import { refuse, RefusedDocument } from "../../domain/index/index_document.ts";
+import {
+  aliasPath,
+  archivePath,
   DISTRO_LIST_PATH,
   distroPath,
   IMAGES_PATH,
   OPENAPI_PATH,
   placeOf,
+  releasePath,
+  SERVED_ALIASES,
 } from "../../domain/index/index_path.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
 import { mapLimited } from "../../program/loop.ts";
-import type { IndexDocument } from "../../store/store.ts";
-import type { ListedState } from "./index_reading.ts";
-import { type DistroOutcome, syncDistro, type SyncDistroOptions } from "./distro.ts";
-import { addComposed, addPins, addTaken, emptyPlan, planRemovals, type SyncPlan } from "./plan.ts";
-import { isProblem, problemOf, type TakenDocument } from "./reader.ts";
+import type {
+  IndexDocument,
+  IndexPin,
+  IndexPinChanges,
+  IndexProblem,
+  IndexStore,
+} from "../../store/store.ts";
+import type { IndexReading, ListedState, ReadDocument, ReleaseDocument } from "./index_reading.ts";
+import {
+  addComposed,
+  addPins,
+  addTaken,
+  emptyPlan,
+  heldLists,
+  leavingPins,
+  pinsOfRelease,
+  planRemovals,
+  type SyncPlan,
+} from "./plan.ts";
+import {
+  Contradiction,
+  isProblem,
+  problemOf,
+  type SyncReader,
+  type TakenDocument,
+} from "./reader.ts";
+import type { Wait } from "../web/time_limits.ts";
+
+// Reads one distro from the upstream: its document, the builds of its releases, their archives and
+// the alias files. All are accepted, or the distro is refused. Only documents named by a parent are
+// read.
+
+/** Releases of one distro read at the same time. */
+const RELEASES_AT_ONCE = 4;
+/** Readings of a distro whose documents contradict each other: it may be changing right now. */
+const READINGS_MAX = 2;
+/** Milliseconds between two readings. */
+const READING_PAUSE_MS = 2000;
+
+/** Result for one distro. */
+type DistroOutcome =
+  | { readonly kind: "accepted"; readonly taken: TakenDistro }
+  /** The store keeps what it has of the distro. */
+  | { readonly kind: "kept"; readonly problem: IndexProblem };
+
+/** The documents of an accepted distro. */
+interface TakenDistro {
+  readonly documents: readonly TakenDocument[];
+  readonly pins: IndexPinChanges;
+}
+
+interface SyncDistroOptions {
+  readonly reader: SyncReader;
+  readonly reading: IndexReading;
+  readonly index: IndexStore;
+  /** Also accepts changed digests and older builds; see domain/index. */
+  readonly acceptChanged: boolean;
+  readonly wait: Wait;
+  readonly signal?: AbortSignal;
+}
+
+/** @throws {AgentError} `aborted` when the caller gave up; every other failure is an outcome */
+async function syncDistro(
+  summary: DistroSummary,
+  options: SyncDistroOptions,
+): Promise<DistroOutcome> {
+  for (let reading = 1;; reading++) {
+    try {
+      return { kind: "accepted", taken: await takeDistro(summary, options) };
+    } catch (error) {
+      if (!isProblem(error, options.signal)) throw error;
+      if (!(error instanceof Contradiction) || reading >= READINGS_MAX) {
+        return { kind: "kept", problem: problemOf(error, distroPath(summary.id)) };
+      }
+      await options.wait(READING_PAUSE_MS, options.signal);
+    }
+  }
+}
+
+/** A distro being read. */
+interface DistroReading {
+  readonly distro: Distro;
+  readonly documents: TakenDocument[];
+  readonly pins: { readonly put: IndexPin[]; readonly remove: Omit<IndexPin, "pin">[] };
+}
+
+async function takeDistro(
+  summary: DistroSummary,
+  options: SyncDistroOptions,
+): Promise<TakenDistro> {
+  const { reader, reading: documentsOf, acceptChanged } = options;
+  const documents: TakenDocument[] = [];
+  const take = async (path: string) => {
+    const taken = await reader.take(path);
+    if (taken !== undefined) documents.push(taken);
+    return taken;
+  };
+  const need = async (path: string) => {
+    const taken = await take(path);
+    if (taken !== undefined) return taken;
+    throw new Contradiction({ document: path, path: "$" }, "is named but does not exist");
+  };
+  const own = await need(distroPath(summary.id));
+  const distro = await documentsOf.distro(await asRead(own), summary);
+  if (!acceptChanged) refuseEmptied(distro, reader);
+  const reading: DistroReading = { distro, documents, pins: { put: [], remove: [] } };
+  const aliases = SERVED_ALIASES.filter((alias) => holderOf(distro, alias) !== undefined);
+  reader.expect(2 * distro.releases.length + aliases.length);
+  const builds = new Map<string, TakenDocument>();
+  await mapLimited(distro.releases, RELEASES_AT_ONCE, async ({ id }) => {
+    const current = await need(releasePath(distro.id, id));
+    const archive = await take(archivePath(distro.id, id));
+    await checkRelease(reading, id, { current, archive }, options);
+    builds.set(id, current);
+  });
+  for (const alias of aliases) {
+    const original = builds.get(holderOf(distro, alias)?.id ?? "");
+    const copy = await take(aliasPath(distro.id, alias));
+    // An alias file missing upstream is missing here too.
+    if (copy !== undefined && original !== undefined) {
+      await checkAliasFile(copy, original, documentsOf);
+    }
+  }
+  await pinDropped(reading, options);
+  return reading;
+}
+
+/** A list is never empty: a distro without releases is not listed at all. */
+function refuseEmptied(distro: Distro, reader: SyncReader): void {
+  if (distro.releases.length > 0 || heldReleases(distro.id, reader).length === 0) return;
+  const place = { document: distroPath(distro.id), path: "$.releases" };
+  throw new RefusedDocument(
+    place,
+    "is empty while releases are stored; the operator must allow this",
+  );
+}
+
+function heldReleases(distro: string, { stored }: SyncReader): string[] {
+  return [...stored.keys()].flatMap((path) => {
+    const place = placeOf(path);
+    return place.kind === "current" && place.distro === distro ? [place.release] : [];
+  });
+}
+
+/** Unchanged lists were accepted when they were stored. */
+async function checkRelease(
+  { distro, pins }: DistroReading,
+  release: string,
+  { current, archive }: { current: TakenDocument; archive: TakenDocument | undefined },
+  { reader, reading, index, acceptChanged }: SyncDistroOptions,
+): Promise<void> {
+  const dropped = archive === undefined && reader.stored.has(archivePath(distro.id, release));
+  const same = (document: TakenDocument | undefined) =>
+    document === undefined || document.state === "unchanged";
+  if (!dropped && same(current) && same(archive)) return;
+  const about = { distro: distro.id, release };
+  const news: ReleaseDocument[] = [{ kind: "current", ...await asRead(current) }];
+  if (archive !== undefined) news.push({ kind: "archived", ...await asRead(archive) });
+  const held = await heldLists(index, distro.id, release);
+  const gone = await index.pins(distro.id, release);
+  const read = await reading.release({ ...about, news, held, gone, accepts: acceptChanged });
+  if (read.change !== null) {
+    const place = { document: current.path, path: "$" };
+    throw new RefusedDocument(place, `${read.change}; the operator must allow this`);
+  }
+  reader.countArtifacts(current.path, read.artifacts);
+  pins.put.push(...leavingPins(about, read));
+  pins.remove.push(...read.back.map((artifact) => ({ ...about, artifact })));
+}
+
+async function asRead({ path, body }: TakenDocument): Promise<ReadDocument> {
+  return { path, body: await body() };
+}
+
+/** An alias file is a copy of the builds of the release that holds the alias. */
+async function checkAliasFile(
+  copy: TakenDocument,
+  original: TakenDocument,
+  reading: IndexReading,
+): Promise<void> {
+  if (copy.sha256 === original.sha256) return;
+  if (await reading.equal(await asRead(copy), await asRead(original))) return;
+  throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
+}
+
+/** Remembers the artifacts of releases that the distro dropped. */
+async function pinDropped(
+  { distro, pins }: DistroReading,
+  { reader, reading, index }: SyncDistroOptions,
+): Promise<void> {
+  const here = new Set(distro.releases.map(({ id }) => id));
+  for (const release of heldReleases(distro.id, reader)) {
+    if (here.has(release)) continue;
+    pins.put.push(...await pinsOfRelease(index, reading, { distro: distro.id, release }));
+  }
+}
 
 /** Distros read at the same time. */
 const DISTROS_AT_ONCE = 4;
 /** Documents read besides those of the distros. */
 const TREE_DOCUMENTS = 3;
 
-export interface PlanTreeOptions extends SyncDistroOptions {
+interface PlanTreeOptions extends SyncDistroOptions {
   readonly now: Now;
 }
 

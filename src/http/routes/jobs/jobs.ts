@@ -14,11 +14,10 @@ import { earlierJob, jobNotFound, jobRefusal } from "../../../store/job_refusal.
 import type { CreateJobOutcome, JobFilter } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
-import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../request/idempotency.ts";
+import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/request_id.ts";
 import { cancelJob, jobText, jobUuidOf, resumeJob, showingOf } from "./change.ts";
 import { isLarge, readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { nameAnswer } from "../../request/request_id.ts";
 import type { RequestMemory } from "../../request/request_memory.ts";
 import { answerJob, answerText, shownTo } from "../../request/text_answer.ts";
 import type { Instant } from "../../../domain/instant.ts";
