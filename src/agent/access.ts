@@ -1,6 +1,5 @@
-// Who may call this agent: its tokens, its certificate, the rights of its socket and the record of what
-// callers change, as the configuration says. Certificate and audit file are opened again whenever the
-// configuration is read again, whether their names have changed or not.
+// Access to this agent: tokens, certificate, socket permissions and the audit file. Reading the
+// configuration again also reopens certificate and audit file, whether their names changed or not.
 
 import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
@@ -16,21 +15,21 @@ import type { Meters } from "../metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file.ts";
 import type { AgentContext } from "./context.ts";
 
-/** What the application and the server are given of it. */
+/** Access rules for the application and the server. */
 export interface AgentAccess {
   readonly access: Access;
   readonly auditTrail: AuditTrail;
-  /** Host names besides the loopback ones: the configured ones, and the address it listens on. */
+  /** Host names besides loopback: the configured ones, and the listening address. */
   readonly allowedHosts: readonly string[];
   readonly listening: Omit<ListenOptions, "log">;
-  /** Opens certificate and audit file again. */
+  /** Reopens certificate and audit file. */
   refresh(config: Config, server: Server): Promise<void>;
 }
 
 /**
- * Reads what is needed to listen.
- * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for a
- * certificate, a group or an audit file that cannot be used
+ * Reads what listening needs.
+ * @throws {AgentError} `forbidden` beyond loopback without a token; `invalid_argument` for an
+ *   unusable certificate, group or audit file
  */
 export async function openAccess(
   context: AgentContext,
@@ -49,7 +48,7 @@ export async function openAccess(
   context.opened("audit file", () => audit.close());
   let required = config.require_token.value;
   context.follow(["require_token"], (next) => void (required = next.require_token.value));
-  // What refresh() does with every reading counts as taken.
+  // refresh() applies these on every reading.
   context.follow(["audit_file"], () => {});
   if (tls !== undefined) context.follow(["tls_cert", "tls_key"], () => {});
   const access: Access = {
@@ -73,7 +72,7 @@ export async function openAccess(
       connections: context.limits,
     },
     async refresh(next, server) {
-      // Neither may keep the other from what is new.
+      // A failure of one must not keep the other from its new value.
       const done = await Promise.allSettled([
         audit.reopen(next.audit_file.value),
         tls === undefined ? undefined : renewTls(next, server, log),
@@ -122,22 +121,22 @@ async function refuseUnknownCallers(
   throw new AgentError("forbidden", message);
 }
 
-/** The tokens; none at all while their file is damaged or open to others, which is logged. */
+/** The tokens; none, with a log line, while their file is damaged or open to others. */
 function readableTokens(
   path: string,
   { log }: Pick<AgentContext, "log">,
 ): () => Promise<readonly Token[]> {
   const book = openTokenBook(path, () => performance.now());
-  let reported: unknown;
+  let logged: unknown;
   return async () => {
     try {
       const tokens = await book.tokens();
-      reported = undefined;
+      logged = undefined;
       return tokens;
     } catch (error) {
       const { message } = error instanceof Error ? error : { message: String(error) };
-      if (message !== reported) log.error("tokens not read", { error });
-      reported = message;
+      if (message !== logged) log.error("tokens not read", { error });
+      logged = message;
       return [];
     }
   };

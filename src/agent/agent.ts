@@ -1,5 +1,5 @@
-// Wires the rooms into one agent, and takes it down again in order. The only file that may import
-// all of them; it decides nothing that a room could decide.
+// Wires the parts into one agent, and closes them in order. Only this file may import all of them;
+// it decides nothing that a part could decide.
 
 import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
@@ -32,18 +32,18 @@ import { openReloads, type ReloadReport } from "./reload.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 import { type AgentContext, agentLimits, type BareContext } from "./context.ts";
 
-/** Milliseconds that running tasks get to end by themselves when the agent stops. */
+/** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
 
-/** An agent that answers. */
+/** A running agent. */
 export interface RunningAgent {
-  /** Where it listens. */
+  /** Addresses it listens on. */
   readonly urls: readonly string[];
-  /** Settles when the agent has stopped; rejects at once when it cannot go on. */
+  /** Settles when the agent has stopped; rejects at once when it cannot continue. */
   readonly done: Promise<void>;
-  /** Takes a changed configuration, as far as it can without a restart. */
+  /** Applies a changed configuration, as far as possible without a restart. */
   reload(config: Config): Promise<ReloadReport>;
-  /** Stops in order: no new work, running tasks to their end, then everything is closed. */
+  /** Stops in order: no new work, running tasks finish, then everything closes. */
   stop(reason: string): Promise<void>;
 }
 
@@ -66,10 +66,10 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     const broken = (error: unknown) => {
       const message = `Cannot go on: the disk of the store failed: ${messageOf(error)}`;
       log.error("store broken", { error });
-      // Nobody knows what the disk holds: only a new process reads it again.
+      // The state of the disk is unknown: only a new process reads it again.
       stopped.reject(new AgentError("internal", message, { cause: error }));
     };
-    // Whoever runs the agent hears of it, if anybody does.
+    // The caller may not await it.
     stopped.promise.catch(() => {});
     const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
     const reloads = openReloads(config);
@@ -101,7 +101,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
   }
 }
 
-/** How one part is taken down; parts are closed in the opposite order of their opening. */
+/** How a part is closed; parts close in reverse order. */
 interface Closer {
   readonly name: string;
   readonly close: () => void | Promise<void>;
@@ -153,7 +153,7 @@ async function assemble(
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
     log,
-    // Turns of their own: callers hold up no task.
+    // Separate limits: callers must not delay tasks.
     machines: {
       vmadm: countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
       policy: openPolicy(context),
@@ -171,14 +171,14 @@ async function assemble(
   const server = await listen(short, { ...gate.listening, log });
   context.opened("http", async () => {
     closing.abort();
-    // At the same time: the runner must claim nothing more while callers take their answers.
+    // At the same time: the runner must claim nothing more while callers read their answers.
     await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
   });
   beginBackground(context, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
 }
 
-/** Who is told of jobs that have changed: requests that wait for one, and callbacks. */
+/** Reports changed jobs to waiting requests and to callbacks. */
 function openChanges(
   callbacks: { wake(): void },
 ): { changes: Notifiers<JobUuid>; changed: (uuid: JobUuid) => void } {
@@ -190,14 +190,14 @@ function openChanges(
   return { changes, changed };
 }
 
-/** The way to the host, once it is known what it lacks. */
+/** Opens the transport, after warning of what the host lacks. */
 async function openHost(context: AgentContext, path: string): Promise<Transport> {
   await warnOfMissing(context);
   await chooseSimulatedEngine(context, path);
   return openTransport(context, path);
 }
 
-/** Removes what machines that were not made have left on the host. */
+/** Starts removing what failed jobs left on the host. */
 function removeLeftovers({ now, log, opened }: AgentContext, store: Store, host: Vmadm): void {
   const workflow = PROVISION_MACHINE.uuid;
   const leftovers = openLeftovers({ store, host, workflow, now, log });
@@ -205,8 +205,8 @@ function removeLeftovers({ now, log, opened }: AgentContext, store: Store, host:
 }
 
 /**
- * What goes on once the agent listens: a decoder is started for the first piece of work, and the
- * index is synced from time to time, as the configuration says at that time.
+ * Starts background work once the agent listens: a warm decoder, and regular syncs of the index at
+ * the configured interval.
  */
 function beginBackground(context: AgentContext, mirror: Mirror): void {
   const { config, log, opened, follow, decoders } = context;

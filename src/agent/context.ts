@@ -1,4 +1,4 @@
-// What every part of the agent is given: the configuration, and what the parts share.
+// Shared by all parts of the agent: the configuration, and common services.
 
 import type { Config } from "../config/settings.ts";
 import { type LimitValues, limitValues } from "../config/limits.ts";
@@ -13,20 +13,19 @@ import type { SelfCommand } from "../program/executable.ts";
 import type { GuestUser } from "../sandbox/command.ts";
 import type { Reloads } from "./reload.ts";
 
-/** The configured limits, and the hosts that callbacks may go to. */
+/** The configured limits, and the hosts allowed for callbacks. */
 export interface AgentLimits extends LimitValues {
   readonly callbackHosts: readonly string[];
 }
 
-/** The limits of a configuration. */
 export function agentLimits({ limits, callback_host }: Config): AgentLimits {
   return { ...limitValues(limits), callbackHosts: callback_host.value };
 }
 
-/** What every part of the agent is given, before there are processes behind walls. */
+/** The shared context before the decoders are open. */
 export type BareContext = Omit<AgentContext, "decoders" | "sources" | "user">;
 
-/** What every part of the agent is given. */
+/** The shared context. */
 export interface AgentContext {
   readonly config: Config;
   readonly limits: AgentLimits;
@@ -34,18 +33,18 @@ export interface AgentContext {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly self: SelfCommand;
-  /** Bounds the memory that documents take. */
+  /** The budget for documents in memory. */
   readonly budget: MemoryBudget;
-  /** Registers the settings that a part follows while it works, see reload.ts. */
+  /** Registers the settings that a part applies at runtime, see reload.ts. */
   readonly follow: Reloads["follow"];
   /** Registers how a part is closed. */
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
-  /** The processes that read foreign bytes. */
+  /** The processes that read bytes from outside. */
   readonly decoders: Decoders;
-  /** Their verdicts on task sources. */
+  /** Checks of task sources, made by decoders. */
   readonly sources: SourceChecks;
-  /** The user of guests and decoders; the agent's own when absent. */
+  /** The user of guests and decoders; the agent's own unless given. */
   readonly user?: GuestUser;
-  /** Counts what tasks do; absent where nobody reads metrics. */
+  /** Counts what tasks do; missing where nobody reads metrics. */
   readonly meters?: Meters;
 }

@@ -1,4 +1,4 @@
-// The host that the agent manages, as the configuration names it.
+// The managed host, from the configuration.
 
 import { join } from "@std/path";
 import type { HostSetting } from "../config/kinds.ts";
@@ -13,8 +13,8 @@ import type { Meters } from "../metrics/meters.ts";
 import type { AgentContext, BareContext } from "./context.ts";
 
 /**
- * Warns of what the configuration names and the host lacks: the agent starts without it, since it
- * may come later, and jobs that need it fail with its name.
+ * Warns of configured files that the host lacks. The agent starts anyway: they may appear later,
+ * and jobs that need them fail with their names.
  */
 export async function warnOfMissing({ config, log }: BareContext): Promise<void> {
   if (config.host.value.kind === "local") {
@@ -40,7 +40,9 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Opens the way to the host. @throws {AgentError} `invalid_argument` for a folder that cannot be used */
+/**
+ * Opens the transport to the host. @throws {AgentError} `invalid_argument` for an unusable folder
+ */
 export function openTransport(
   { config, self, opened, log }: BareContext,
   stateDir: string,
@@ -63,7 +65,7 @@ export function openTransport(
 }
 
 /**
- * Opens the way to another machine, and tells at once in the log whether it leads there. The agent
+ * Opens a transport to another machine, and logs at once whether it can be reached. The agent
  * starts in any case: the host may come later, and every call tries again.
  */
 function openSshHost(
@@ -97,14 +99,14 @@ function openSshHost(
   return transport;
 }
 
-// The engine of the simulated host, as the configuration names it. The choice is the simulator's own
-// and stays in its folder; without one it stays as it is.
+// The engine of the simulated host. The simulator keeps the choice in its folder; without the
+// setting it stays unchanged.
 
 const DEADLINE_MS = 30_000;
 
 /**
- * Chooses the engine of the simulated host before the first machine of this agent starts.
- * @throws {AgentError} `invalid_argument` when the engine cannot be had
+ * Chooses the engine of the simulated host before this agent starts a machine.
+ * @throws {AgentError} `invalid_argument` when the engine is not available
  * @see docs/simulator.md, Engines
  */
 export async function chooseSimulatedEngine(
@@ -115,7 +117,7 @@ export async function chooseSimulatedEngine(
   if (engine === null || config.host.value.kind !== "simulated") return;
   const words = ["simulate", "--state", join(stateDir, "simulator"), "engine", engine];
   const { code, stdout, stderr } = await runCommand(self.program, [...self.args, ...words], {
-    // The emulator is looked for where this agent would find it.
+    // Searches the emulator on this agent's PATH.
     env: { ...self.env, PATH: Deno.env.get("PATH") ?? "" },
     deadlineMs: DEADLINE_MS,
   });
@@ -123,12 +125,12 @@ export async function chooseSimulatedEngine(
   log.info("simulated engine", { engine: JSON.parse(stdout).engine });
 }
 
-// Ends a simulated host. Its machines are processes that outlive the calls that started them, as they
-// do on a real host; when the agent that owns the host ends, they end too, as by a power cut.
+// Shuts a simulated host down. Its machines are processes that outlive the calls that started them,
+// as on a real host; when the agent that owns the host ends, they end too, as in a power cut.
 
 const STOP_ALL_MS_MAX = 30_000;
 
-/** @throws {AgentError} `host` when machines may be left running */
+/** @throws {AgentError} `host` when machines may still run */
 async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<void> {
   const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
   const { code, stderr } = await runCommand(self.program, args, {
@@ -139,7 +141,7 @@ async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<v
   throw new AgentError("host", `Cannot end the machines of the simulated host: ${stderr.trim()}`);
 }
 
-/** The reading side of vmadm, with the consoles that are open over it counted. */
+/** Counts the open consoles of a machine reader. */
 export function countedConsoles(vmadm: MachineReader, { consoles }: Meters): MachineReader {
   return {
     ...vmadm,

@@ -1,5 +1,5 @@
-// The image index of the agent: its mirror, with the sample upstream behind it when a development agent has
-// no other, and its routes, with the short way of documents before them.
+// The image index of the agent: its mirror, on the sample upstream for a development agent without
+// another, and its routes, including the fast path for documents.
 
 import { join } from "@std/path";
 import type { Meters } from "../metrics/meters.ts";
@@ -20,10 +20,8 @@ import type { App } from "../http/listen/server.ts";
 import type { AgentContext } from "./context.ts";
 
 /**
- * Opens the mirror.
- * @param meters where the bytes of downloads are counted, if anywhere
- * @throws {AgentError} `invalid_argument` for an upstream that may not be used, or a token that cannot be
- *   read
+ * @param meters counts downloaded bytes, where given
+ * @throws {AgentError} `invalid_argument` for an unusable upstream, or an unreadable token
  */
 export async function openIndex(
   { config, log, now, opened, follow, decoders }: AgentContext,
@@ -42,7 +40,7 @@ export async function openIndex(
   const token = { path: config.index_token_file.value };
   follow(["index_token_file"], (next) => void (token.path = next.index_token_file.value));
   const indexToken = async () => token.path === null ? undefined : await readSecretFile(token.path);
-  // A file that cannot be used fails the start, and not only the first sync.
+  // An unusable token file fails the start, not the first sync.
   await indexToken();
   return openMirror({
     store: store.index,
@@ -51,7 +49,7 @@ export async function openIndex(
     decoders,
     upstream,
     indexToken,
-    // The sample is served by this process, on a loopback address.
+    // This process serves the sample, on a loopback address.
     allowHttp: config.allow_http_index.value || sample,
     cacheDir: join(stateDir, "media"),
     cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
@@ -68,14 +66,14 @@ export async function openIndex(
   });
 }
 
-/** The index as callers see it. */
+/** The index for callers. */
 export interface IndexRoutes {
   readonly routes: readonly Hono[];
-  /** The application with the short way of documents before it. */
+  /** Puts the fast path for documents in front of the application. */
   before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
 }
 
-/** The routes of the index. Nothing is read before the first request. */
+/** Nothing is read before the first request. */
 export function openIndexRoutes(
   { limits, now, newUuid, log }: Pick<AgentContext, "limits" | "now" | "newUuid" | "log">,
   { index, images }: Pick<Store, "index" | "images">,
@@ -93,7 +91,7 @@ export function openIndexRoutes(
       withShortWay(app, {
         ...rules,
         cache,
-        // Not by way of `now`: to make the text of an instant is a twentieth of a whole 304.
+        // Not `now`: formatting an instant takes a twentieth of a whole 304.
         nowMs: Date.now,
         newId: () => newUuid(),
         limits,

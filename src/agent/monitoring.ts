@@ -1,5 +1,5 @@
-// How the agent is watched: /readyz, which looks at its store, disk, host and index, and /metrics, which
-// shows the meters and what is read from its source at that moment.
+// Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
+// read at that moment.
 
 import type { RunnerId } from "../domain/id.ts";
 import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
@@ -21,24 +21,24 @@ import { EXECUTIONS } from "../domain/job/state.ts";
 import { STATS_WINDOWS } from "../store/job_store.ts";
 import type { AgentContext } from "./context.ts";
 
-/** A write and its sync; a disk that takes longer keeps every caller waiting. */
+/** A write with its sync; a slower disk delays every caller. */
 const STORE_DEADLINE_MS = 5_000;
 const STORE_KEEP_MS = 2_000;
 const DISK_DEADLINE_MS = 5_000;
 const DISK_KEEP_MS = 5_000;
-/** vmadm of a host with many machines takes seconds, and runs on the host's processors. */
+/** On a host with many machines vmadm takes seconds, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
 const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
-/** What the runner asks for by itself; see src/runner/runner.ts. */
+/** The lease that the runner renews; see src/runner/runner.ts. */
 const LEASE_MS = 60_000;
-/** Syncs that may be missed before the index counts as old. */
+/** Missed syncs after which the index counts as old. */
 const SYNCS_MISSED_MAX = 3;
 const BYTES_PER_MB = 1e6;
 const MS_PER_SECOND = 1000;
 
-/** What the checks look at. */
+/** What the checks read. */
 interface ReadinessPlaces {
   readonly store: Store;
   readonly vmadm: Vmadm;
@@ -48,7 +48,7 @@ interface ReadinessPlaces {
   readonly freeBytes?: FreeBytes;
 }
 
-/** Opens the checks of this agent. */
+/** Opens the readiness checks. */
 export function openAgentReadiness(
   context: Pick<AgentContext, "config" | "now">,
   places: ReadinessPlaces,
@@ -62,7 +62,7 @@ export function openAgentReadiness(
   return openReadiness(checks, () => performance.now());
 }
 
-/** A write as every other, with its sync: that of a runner that lives, which this one does. */
+/** A normal write with its sync: the runner's heartbeat. */
 function storeCheck(
   { now }: Pick<AgentContext, "now">,
   { store, runner_id }: ReadinessPlaces,
@@ -105,7 +105,7 @@ function hostCheck({ vmadm }: ReadinessPlaces): ReadinessCheck {
   };
 }
 
-/** An old index is still served, as it was promised; one that never came cannot be. */
+/** An old index is still served, as promised; a missing one cannot be. */
 function indexCheck(
   { config, now }: Pick<AgentContext, "config" | "now">,
   { store }: ReadinessPlaces,
@@ -132,26 +132,26 @@ function indexCheck(
   };
 }
 
-/** The routes by which an agent is watched: /metrics and /readyz. */
+/** The routes /metrics and /readyz. */
 export function watchRoutes(
   context: Pick<AgentContext, "config" | "now">,
   meters: Meters,
   places: ReadinessPlaces,
 ): Hono[] {
   return [
-    metricsRoutes(openMetrics(context, places.store, meters)),
+    metricsRoutes(openAgentMetrics(context, places.store, meters)),
     readinessRoutes(openAgentReadiness(context, places)),
   ];
 }
 
-/** What /metrics reads. */
-export function openMetrics(
+/** Returns the reader of all metrics. */
+export function openAgentMetrics(
   { config, now }: Pick<AgentContext, "config" | "now">,
   store: Store,
   meters: Meters,
 ): () => Promise<readonly Family[]> {
   const startedAt = now();
-  // Read with the first metrics: it is a file.
+  // A file, read with the first metrics.
   let build: Promise<Readonly<Record<string, string>>> | undefined;
   const readBuild = async () => ({
     version: VERSION,
@@ -166,20 +166,19 @@ export function openMetrics(
   };
 }
 
-/** Where the metrics come from. */
+/** Sources of the metrics. */
 export interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
-  /** Jobs that may run at the same time. */
+  /** Concurrent jobs. */
   readonly slots: number;
-  /** What the program is made of; each becomes a label. */
+  /** Versions that the program is built from; each becomes a label. */
   readonly build: Readonly<Record<string, string>>;
-  /** When the agent started. */
   readonly startedAt: string;
   readonly now: Now;
 }
 
-/** Reads every metric. Costs some short reads of the store, however many jobs there are. */
+/** Reads all metrics, with a few short reads of the store, however many jobs there are. */
 export async function agentMetrics(sources: MetricSources): Promise<Family[]> {
   const { meters, slots, build, startedAt } = sources;
   const { rss, heapUsed } = Deno.memoryUsage();
@@ -215,7 +214,7 @@ async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
     store.machineClaims.left(),
   ]);
   const { oldest_ready_at, file_bytes, free_bytes } = measures;
-  // A clock that was set back makes nothing younger than new.
+  // After the clock was set back, an age is never negative.
   const ageMs = oldest_ready_at === null ? 0 : Math.max(msBetween(oldest_ready_at, at), 0);
   return [
     {

@@ -1,34 +1,33 @@
-// Reading the configuration again while the agent runs: which settings have changed, which parts take
-// the new value at once, and which wait for a restart.
+// Reads the configuration again at runtime: which settings changed, which apply at once, and which
+// wait for a restart.
 
 import type { Config, Setting } from "../config/settings.ts";
 
-/** A setting by its name in the configuration; a table such as the limits counts as one. */
+/** Name of a setting; a table such as the limits counts as one. */
 export type SettingName = keyof Config;
 
-/** What came of a new configuration. */
+/** Result of a new configuration. */
 export interface ReloadReport {
-  /** Settings whose new value holds now. */
+  /** Settings whose new value is in effect. */
   readonly applied: readonly SettingName[];
-  /** Settings that have changed and are as before until the agent starts again. */
+  /** Changed settings that keep their old value until a restart. */
   readonly waiting: readonly SettingName[];
 }
 
-/** Takes a new configuration into the parts that can change while they work. */
+/** Applies a new configuration to parts that can change at runtime. */
 export interface Reloads {
-  /** Registers the settings that a part follows, and how. */
+  /** Registers the settings that a part follows. */
   follow(names: readonly SettingName[], apply: (config: Config) => void | Promise<void>): void;
-  /** Applies what has changed. Throws what a part throws, after the other parts have the new values. */
+  /** Applies all changes; an error of one part is thrown after the other parts had theirs. */
   reload(next: Config): Promise<ReloadReport>;
 }
 
-/** Opens the register of parts. */
 export function openReloads(first: Config): Reloads {
   const parts: {
     names: readonly SettingName[];
     apply: (config: Config) => void | Promise<void>;
   }[] = [];
-  /** What holds now: a setting that waits stays as it was. */
+  /** The values in effect: a waiting setting keeps its old one. */
   let present: Config = first;
   return {
     follow: (names, apply) => parts.push({ names, apply }),
@@ -53,7 +52,7 @@ function changedSettings(before: Config, after: Config): SettingName[] {
   return names.filter((name) => valueText(before[name]) !== valueText(after[name]));
 }
 
-/** By value: where a value comes from makes no difference. A table of settings counts as one. */
+/** Compares by value; the origin of a value does not matter. A table of settings counts as one. */
 function valueText(setting: object): string {
   if ("origin" in setting && "value" in setting) return JSON.stringify(setting.value);
   return JSON.stringify(

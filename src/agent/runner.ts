@@ -1,4 +1,4 @@
-// The runner of the agent with what it runs on: guests, and the capabilities of their tasks.
+// The runner of the agent: its guests, and the capabilities of their tasks.
 
 import { openCapabilities } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
@@ -26,7 +26,7 @@ import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { AgentContext, BareContext } from "./context.ts";
 
-/** What tasks reach. */
+/** What tasks and their ends act on. */
 interface Rooms {
   readonly store: Store;
   readonly transport: Transport;
@@ -36,7 +36,7 @@ interface Rooms {
   readonly changed: (uuid: JobUuid) => void;
 }
 
-/** Starts the runner. Guests warm up while the agent listens; the first tasks wait for them. */
+/** Starts the runner. Guests start while the agent listens; the first tasks wait for them. */
 export async function openRunner(
   context: AgentContext,
   rooms: Rooms,
@@ -96,7 +96,9 @@ export async function openRunner(
   return runner;
 }
 
-/** Starts the callbacks that report final jobs, as far as the configuration allows them. */
+// Callbacks, as far as the configuration allows them.
+
+/** Starts sending callbacks for finished jobs. */
 export function openAgentCallbacks(
   { config, now, log, opened, budget }: AgentContext,
   store: Store,
@@ -113,13 +115,13 @@ export function openAgentCallbacks(
     budget,
   });
   opened("callbacks", () => callbacks.stop());
-  // Without a host that may be called, no callback is pending.
+  // Without allowed hosts there is nothing to send early.
   return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 
 /**
- * Adds the decoders and their user to a context. No decoder is started yet.
- * @param meters where their work is counted, if anywhere
+ * Adds the decoders and their user to the context. No decoder is started yet.
+ * @param meters counts their work, where given
  * @throws {AgentError} as findGuestUser()
  */
 export async function withDecoders(
@@ -142,20 +144,22 @@ export async function withDecoders(
   return { ...context, decoders, sources: openSourceChecks(decoders), ...shared };
 }
 
-/** What a policy is made of. */
-interface PolicyGround {
+// The operator's policy: one object for requests and tasks, updated when the configuration is read
+// again.
+
+interface PolicyContext {
   readonly config: Config;
   readonly follow: Reloads["follow"];
 }
 
-/** The operator's policy: one object that requests and tasks are checked against, which follows reloads. */
-export function openPolicy({ config, follow }: PolicyGround): Policy {
+/** The configured policy; it changes with the configuration. */
+export function openPolicy({ config, follow }: PolicyContext): Policy {
   const policy = policyOf(config.policy);
   follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));
   return policy;
 }
 
-/** The calls of a task, with the bytes that it places counted. */
+/** Counts the bytes of media that tasks place. */
 export function countedPerform(perform: Perform, meters: Meters | undefined): Perform {
   if (meters === undefined) return perform;
   return async (name, args, signal) => {

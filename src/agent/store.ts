@@ -1,5 +1,5 @@
-// The store of the agent with everything around it: the built-in workflows in it, meters that count its
-// writes, points at which a test kills the agent, and the removal of what is old.
+// The store of the agent: its built-in workflows, meters for its writes, failpoints for tests, and
+// the removal of old jobs.
 
 import { join } from "@std/path";
 import { DATABASE_NAME } from "../state/state_dir.ts";
@@ -18,7 +18,7 @@ import { afterTask, executionOf, heldIn, isFinal } from "../domain/job/state.ts"
 import type { TaskRecord } from "../store/job_store.ts";
 import type { AgentContext } from "./context.ts";
 
-/** The store, whose writes are counted, with the built-in workflows in it. */
+/** Opens the store with its built-in workflows and counted writes. */
 export async function openWatchedStore(
   context: AgentContext,
   path: string,
@@ -64,8 +64,8 @@ async function openStore(
 }
 
 /**
- * What the workflows of the agent itself keep to. The operator's limits are for what callers send; what
- * a job of these holds, returns and calls is under them like every other.
+ * Limits of the built-in workflows. The operator's limits are for callers' workflows; the jobs of
+ * built-in ones obey the limits on results and calls like all others.
  */
 const BUILTIN_LIMITS: WorkflowLimits = {
   tasksMax: 16,
@@ -82,13 +82,13 @@ async function putBuiltinWorkflows({ newUuid, now }: AgentContext, store: Store)
       ...Object.values(MACHINE_LIFE),
     ]
   ) {
-    // Its sources are the agent's own, and a test reads them.
+    // The agent's own sources, read by a test.
     const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
     await store.workflows.putBuiltin(builtin, now());
   }
 }
 
-/** The same store; the meters count its writes of jobs, by whatever part of the agent. */
+/** Counts the store's writes of jobs, from any part of the agent. */
 export function countedStore(store: Store, meters: Meters): Store {
   const { jobs } = store;
   const { jobsCreated } = meters;
@@ -130,7 +130,7 @@ export function countedStore(store: Store, meters: Meters): Store {
   };
 }
 
-/** How a job ended with this write; undefined while it goes on. */
+/** How this write ended the job; undefined while it continues. */
 function resultOf({ event, phase }: TaskRecord): JobResult | undefined {
   const { to, ends } = afterTask(heldIn(phase), event);
   const execution = executionOf(to);

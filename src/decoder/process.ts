@@ -3,7 +3,7 @@
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "../sandbox/command.ts";
-import { openWords } from "../sandbox/wall_checks.ts";
+import { wallProblem } from "../sandbox/wall_checks.ts";
 import { GUEST_PERMISSIONS } from "../sandbox/protocol.ts";
 import {
   EXIT_WAIT_MS,
@@ -125,7 +125,7 @@ export class DecoderProcess {
     try {
       const frame = await this.next();
       const problem = frame.kind === FRAME.ready
-        ? openWords(parseReady(frame), GUEST_PERMISSIONS)
+        ? wallProblem(parseReady(frame), GUEST_PERMISSIONS)
         : "spoke before it was ready";
       if (problem !== undefined) this.kill(`is not closed: ${problem}`);
     } catch (error) {

@@ -1,4 +1,4 @@
-// The text in which Prometheus reads the metrics. Written by hand: a client library costs tens of
+// The text in which Prometheus reads metrics. Written by hand: a client library costs tens of
 // milliseconds to load, and what it does beyond this text nobody here needs.
 
 /** Names and values of labels, in the order in which they are shown. */

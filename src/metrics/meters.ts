@@ -1,5 +1,5 @@
 // What the agent counts while it works, since its start. Everything else that /metrics shows is read
-// from its source: see src/agent/monitoring.ts.
+// from its source when it is asked for: see agent/monitoring.ts.
 
 import type { LeftOut } from "./log_budget.ts";
 import type { Family } from "./exposition.ts";
@@ -17,7 +17,9 @@ export type TaskOutcomeKind = typeof TASK_RESULTS[number];
 /** What a guest process may be doing: see GuestCounts of src/sandbox/pool.ts. */
 const GUEST_STATES = ["working", "warm", "spare", "starting"] as const;
 /** Guests by what they do; `started` and `given_up` only grow. */
-type GuestNumbers = Readonly<Record<typeof GUEST_STATES[number] | "started" | "given_up", number>>;
+type GuestNumbers = Readonly<
+  Record<typeof GUEST_STATES[number] | "started" | "given_up", number>
+>;
 
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
@@ -38,7 +40,7 @@ export interface Meters {
   readonly consoles: { open: number; opened: number };
   /** Pieces of work that decoders began, and decoders that ended before they had answered. */
   readonly decoders: { works: number; deaths: number };
-  /** Read with the metrics; their owners set them. */
+  /** Read for each request of the metrics; their owners set them. */
   readonly now: {
     guests: () => GuestNumbers | undefined;
     decoders: () => number;

@@ -21,7 +21,7 @@ import {
   WARM_BESIDE_SLOTS,
   withoutWords,
 } from "./command.ts";
-import { openWords } from "./wall_checks.ts";
+import { wallProblem } from "./wall_checks.ts";
 import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
@@ -331,7 +331,7 @@ class Pool implements GuestPool {
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
-        const problem = openWords(message.checks);
+        const problem = wallProblem(message.checks);
         if (problem !== undefined) return guest.kill(`is not closed: ${problem}`);
         clearTimeout(late);
         this.#starting.delete(guest);

@@ -122,7 +122,7 @@ async function runText(program: string, args: string[]): Promise<string> {
  * What was not tried counts as open.
  * @param asked the checks that count: all for a guest, the permissions for a decoder
  */
-export function openWords(
+export function wallProblem(
   checks: readonly GuestCheck[],
   asked: readonly string[] = GUEST_CHECKS,
 ): string | undefined {

@@ -65,8 +65,8 @@ Deno.test("/metrics keeps the format and the conventions, and no label is a uuid
     await agent.call("GET", `/jobs/${uuid}/nonsense-${uuid}`);
     const shown = await text();
     readExposition(shown);
-    assert(!/[0-9a-f]{8}-[0-9a-f]{4}-/.test(shown), "a uuid is in the figures");
-    assert(!shown.includes("nonsense"), "a path is in the figures");
+    assert(!/[0-9a-f]{8}-[0-9a-f]{4}-/.test(shown), "a uuid is in the metrics");
+    assert(!shown.includes("nonsense"), "a path is in the metrics");
   });
 });
 
