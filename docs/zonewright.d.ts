@@ -281,7 +281,7 @@ declare namespace Zonewright {
     /** Stops it; one that is stopped is left alone. */
     stop(uuid: string, options?: StopOptions | null): Promise<null>;
     /**
-     * Starts a running machine anew. A medium that was given at boot is lost, but for a kvm machine with
+     * Restarts a running machine. A medium given at boot is lost, except for a kvm machine with
      * `force`. A second call starts it once more.
      */
     reboot(uuid: string, options?: RebootOptions | null): Promise<null>;
@@ -406,7 +406,7 @@ declare namespace Zonewright {
     zfs_root_compression?: Compression;
     /** Bytes of a block of the zone's own files. */
     zfs_root_recsize?: BlockSize;
-    /** True for a random password of the console, which no task is told. */
+    /** True for a random password of the console, which no task gets to see. */
     vnc_password?: boolean;
     /** At most 64. The tag `zonewright_job` is the agent's own. */
     tags?: Metadata;
@@ -432,7 +432,7 @@ declare namespace Zonewright {
     /** MiB that are reserved in the pool, at most `size`. */
     refreservation?: number;
     block_size?: BlockSize;
-    /** Of bhyve: bytes that the guest is told, or logical and physical ones, such as `512/4096`. */
+    /** Of bhyve: bytes that the guest sees, or logical and physical ones, such as `512/4096`. */
     guest_block_size?: string;
     /** Of bhyve: the guest cannot give room back. */
     notrim?: boolean;
@@ -585,7 +585,7 @@ declare namespace Zonewright {
     timeout?: number;
   };
 
-  /** How a machine is started anew. */
+  /** How a machine is restarted. */
   type RebootOptions = {
     /** At once, without asking the guest. */
     force?: boolean;

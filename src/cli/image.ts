@@ -173,12 +173,12 @@ async function noteUnknownDistro(
 /** Aliases have files of their own; every other word is a release. @see document 1, Alias */
 const ALIASES = ["latest", "lts", "dev"];
 
-interface IndexPlace {
+interface TreePlace {
   readonly distro?: string;
   readonly release?: string;
 }
 
-function placeOf(operand: string | undefined): IndexPlace {
+function placeOf(operand: string | undefined): TreePlace {
   if (operand === undefined) return {};
   const [distro = "", release, more] = operand.split("/");
   if (distro === "" || release === "" || more !== undefined) {
@@ -187,7 +187,7 @@ function placeOf(operand: string | undefined): IndexPlace {
   return { distro, ...(release === undefined ? {} : { release }) };
 }
 
-function pathOf({ distro, release }: IndexPlace): string {
+function pathOf({ distro, release }: TreePlace): string {
   if (distro === undefined) return "/v1/index.json";
   const base = `/v1/distros/${encodeURIComponent(distro)}`;
   if (release === undefined) return `${base}/index.json`;
@@ -196,7 +196,7 @@ function pathOf({ distro, release }: IndexPlace): string {
     : `${base}/releases/${encodeURIComponent(release)}/index.json`;
 }
 
-async function read(client: Client, wanted: IndexPlace): Promise<Sent> {
+async function read(client: Client, wanted: TreePlace): Promise<Sent> {
   return await client.send({ method: "GET", path: pathOf(wanted) });
 }
 

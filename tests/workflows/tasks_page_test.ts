@@ -209,7 +209,7 @@ Deno.test("every workflow of docs/tasks.md runs as it stands", async () => {
         results.delete("boot-medium");
         assertEquals(Object.fromEntries(results), {
           "hello": "Hello you",
-          "tell": "told",
+          "report": "reported",
           "small-machine": { quota: 12, role: "test" },
           "machine-report": { states: { stopped: 1 }, refused: "invalid_argument" },
           "reset-machine": { state: "running" },

@@ -126,7 +126,7 @@ function nameOf(task: JsonObject): string {
 }
 
 /** What a task says to its job stands in the place of an error, and is none. */
-const SIGNALS: readonly JsonValue[] = ["queue", "wait", "retry", "cancel"];
+export const SIGNALS: readonly JsonValue[] = ["queue", "wait", "retry", "cancel"];
 
 /** The text of what a task failed with: a text, or an object with a message. */
 function failure({ error }: JsonObject): string | undefined {

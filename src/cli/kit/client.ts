@@ -45,7 +45,7 @@ interface ClientOptions {
   readonly printCurl?: ((line: string) => void) | undefined;
 }
 
-const DEADLINE_MS = 30_000;
+const ANSWER_DEADLINE_MS = 30_000;
 /** Longest path with its query; the agent's own bound on a request's head is about as large. */
 const PATH_CHARS_MAX = 16_384;
 const ANSWER_BYTES_MAX = 256 * 1_048_576;
@@ -59,7 +59,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
         `a name or path of over ${PATH_CHARS_MAX} characters is too long`,
       );
     }
-    const deadline = AbortSignal.timeout(call.deadlineMs ?? DEADLINE_MS);
+    const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
     const { headers, http } = await connection.get();
     const body = bodyText(call);

@@ -108,11 +108,9 @@ export const EXIT = {
   /** The agent does not answer. */
   unreachable: 3,
   not_found: 4,
-  /** The job failed. */
   job_failed: 5,
   /** The current state does not allow it. */
   conflict: 6,
-  /** The job was canceled. */
   canceled: 7,
   /** Gave up waiting; as timeout(1) says it. */
   timeout: 124,

@@ -138,7 +138,7 @@ function listenAt({ hostname, port }: Listen): Deno.TcpListener {
 // only ends one that has stopped reading.
 
 /** Bytes that are read from a viewer at once. */
-const READ_BYTES = 64 * 1024;
+const VIEWER_BYTES = 64 * 1024;
 /** Bytes that may wait in a WebSocket before the viewer is read again. */
 const OUTGOING_BYTES_MAX = 256 * 1024;
 /** Bytes for a viewer that it has not taken yet. */
@@ -220,7 +220,7 @@ async function carry(viewer: Deno.TcpConn, options: RelayOptions): Promise<void>
 }
 
 async function carryFromViewer(viewer: Deno.TcpConn, socket: WebSocket): Promise<void> {
-  const buffer = new Uint8Array(READ_BYTES);
+  const buffer = new Uint8Array(VIEWER_BYTES);
   while (socket.readyState === WebSocket.OPEN) {
     const count = await viewer.read(buffer);
     if (count === null || socket.readyState !== WebSocket.OPEN) return;

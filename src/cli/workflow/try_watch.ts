@@ -14,6 +14,7 @@ import {
   type JobAnswer,
   readInfo,
   readJob,
+  SIGNALS,
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../kit/command.ts";
@@ -100,8 +101,6 @@ function entryOf(entry: JsonObject): InfoEntry {
 // The outcome of a trial: the results of its tasks, the machines of the simulated host, the exit code.
 
 const PHASES = ["chain", "onerror", "oncancel"] as const;
-/** What a task may have said to its callback in the place of an error. */
-const WORDS: readonly JsonValue[] = ["queue", "wait", "retry", "cancel"];
 
 /** Prints it, as text or as one JSON document. */
 export function showTrial(printer: Printer, end: TrialEnd): void {
@@ -136,7 +135,7 @@ export function showTrial(printer: Printer, end: TrialEnd): void {
 function resultRows({ raw }: JobAnswer, phase: typeof PHASES[number]): string[][] {
   return objectsIn(raw, `${phase}_results`).map((entry) => {
     const { error = "", result = null } = entry;
-    const word = WORDS.find((one) => one === error);
+    const word = SIGNALS.find((one) => one === error);
     const failed = error !== "" && word === undefined;
     const started = Date.parse(textIn(entry, "started_at") ?? "");
     const finished = Date.parse(textIn(entry, "finished_at") ?? "");

@@ -224,7 +224,7 @@ function codeOf(char: string): number {
   return char.charCodeAt(0);
 }
 
-/** The identifier of subjectAltName, 2.5.29.17, as it stands in a certificate. */
+/** The identifier of subjectAltName, 2.5.29.17, as encoded in a certificate. */
 const ALT_NAME = [0x06, 0x03, 0x55, 0x1d, 0x11];
 const BOOLEAN = 0x01;
 const DNS_NAME = 0x82;

@@ -57,7 +57,7 @@ export function skipped(detail: string): HealthFinding {
 }
 
 /**
- * Examines, and repairs where that is wished and safe.
+ * Examines, and repairs where requested and safe.
  * @param onDiagnosis called with each as soon as it is there
  */
 export async function diagnose(
