@@ -25,14 +25,15 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
   return {
     "images.find": {
       deadlineMs: FIND_DEADLINE_MS,
-      perform: async (_call, [ref]) =>
-        artifactJson(await mirror.findArtifact(parseArtifactRef(ref))),
+      perform: async ({ signal }, [ref]) =>
+        artifactJson(await mirror.findArtifact(parseArtifactRef(ref), { signal, ahead: true })),
     },
     "images.download": {
       deadlineMs: DOWNLOAD_DEADLINE_MS,
       async perform(call, [value]) {
         const { ref, options } = parseDownload(value);
-        const artifact = await mirror.findArtifact(ref);
+        const { signal } = call;
+        const artifact = await mirror.findArtifact(ref, { signal, ahead: true });
         const medium = await downloadArtifact(mirror, artifact, call, options);
         await found.remember(call.job_uuid, canonicalJson(value ?? null), medium);
         return mediumJson(medium);

@@ -130,7 +130,7 @@ async function findAnew(
   }
   if ("artifact" in request) {
     const { artifact, ...options } = request;
-    const found = await mirror.findArtifact(artifact);
+    const found = await mirror.findArtifact(artifact, { signal, ahead: true });
     // The name already rules it out; better refused now than after gigabytes.
     if (!any) parseMediaName(found.name, "media.artifact");
     return await downloadArtifact(mirror, found, call, options);

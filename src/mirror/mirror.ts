@@ -15,7 +15,7 @@ import { type DownloadOptions, openDownloads } from "./media/downloads.ts";
 import { findArtifact, findImage, type FoundArtifact } from "./media/find_artifact.ts";
 import { fileInfo, type FreeBytes, systemFreeBytes } from "./media/free_space.ts";
 import { openHashing } from "./media/hash.ts";
-import { openIndexReading } from "./sync/index_reading.ts";
+import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
 import { openKnownHosts } from "./web/known_hosts.ts";
 import type { Medium } from "./media/wanted_file.ts";
@@ -34,8 +34,8 @@ import { DOCUMENT_BYTES_MAX } from "../domain/index/index_document.ts";
 export interface Mirror extends Syncs {
   /** As the operator wrote it; null for none. */
   readonly upstream: string | null;
-  /** @throws {AgentError} `not_found` or `invalid_argument`, naming the choices */
-  findArtifact(ref: ArtifactRef): Promise<FoundArtifact>;
+  /** @throws {AgentError} `not_found` or `invalid_argument`, naming the choices; `aborted` */
+  findArtifact(ref: ArtifactRef, options?: ReadingOptions): Promise<FoundArtifact>;
   /**
    * The artifact's file, decompressed. Calls for the same file share one download.
    * @throws {AgentError} `invalid_argument` without a digest or for an unknown compression;
@@ -108,7 +108,6 @@ export function openMirror(deps: MirrorDependencies): Mirror {
   const { store: index, log, now } = deps;
   const obtain = obtainDependencies(deps);
   const upstream = deps.upstream === null ? null : openUpstream(deps.upstream, obtain);
-  const reading = openIndexReading(deps.decoders, deps.upstream ?? "");
   const syncs = openSyncs({
     index,
     upstream,
@@ -145,8 +144,12 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     },
     sync: (request) => syncs.sync(request),
     preview: (request) => syncs.preview(request),
-    findArtifact: async (ref) =>
-      await findImage(deps.images, ref) ?? await findArtifact({ index, reading }, ref),
+    async findArtifact(ref, options) {
+      const found = await findImage(deps.images, ref);
+      if (found !== undefined) return found;
+      const reading = openIndexReading(deps.decoders, deps.upstream ?? "", options);
+      return await findArtifact({ index, reading }, ref);
+    },
     download: (found, options = {}) => downloads.artifact(found, options),
     downloadUrl: (url, digest, options = {}) => downloads.url(url, digest, options),
     files: openKnownFiles({ ...obtain, media: deps.media, now, log }),

@@ -260,7 +260,7 @@ function openTrialIndex(
     generation: 0,
     sync: async (request) => await (await mirror()).sync(request),
     preview: async (request) => await (await mirror()).preview(request),
-    findArtifact: async (ref) => await (await synced()).findArtifact(ref),
+    findArtifact: async (...args) => await (await synced()).findArtifact(...args),
     download: async (found, options) => await (await synced()).download(found, options),
     downloadUrl: async (...args) => await (await mirror()).downloadUrl(...args),
     files: {

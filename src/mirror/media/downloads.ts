@@ -88,7 +88,7 @@ export function openDownloads(deps: DownloadsDependencies): Downloads {
       const digests = [digest, o.digest].filter((one) => one !== undefined);
       const compression = o.compression ?? "none";
       const wanted = await wantedUrl({ url, digests, compression }, deps.web.reach.allowHttp);
-      await deps.hosts.require(new URL(wanted.urls[0] ?? ""));
+      await deps.hosts.require(new URL(wanted.urls[0] ?? ""), o.signal);
       return await obtain(wanted, o);
     },
     async discard({ source, sha256, label }) {

@@ -2,7 +2,7 @@
 // them again by the same rules. Documents of one upstream may share a decoder.
 
 import { joinBodies } from "../../decoder/unpack/byte_source.ts";
-import type { Decoders } from "../../decoder/pool.ts";
+import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
 import { type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError } from "../../domain/error.ts";
 import {
@@ -80,11 +80,14 @@ export interface IndexReading {
   hosts(documents: readonly ReadDocument[]): Promise<string[]>;
 }
 
+/** What ends a reading, and whether it goes ahead of the work that requests bring. */
+export type ReadingOptions = Pick<DecoderOptions, "signal" | "ahead">;
+
 /** @param origin source of the documents */
 export function openIndexReading(
   decoders: Decoders,
   origin: string,
-  signal?: AbortSignal,
+  { signal, ahead = false }: ReadingOptions = {},
 ): IndexReading {
   const read = async (
     kind: string,
@@ -97,6 +100,7 @@ export function openIndexReading(
       what: `read ${paths[0] ?? "the index"}`,
       code: "upstream",
       origin,
+      ahead,
       ...(signal === undefined ? {} : { signal }),
     } as const;
     const request = { kind, lengths, paths, ...more };

@@ -175,7 +175,7 @@ async function readTree(
   let plan: SyncPlan;
   try {
     const caller = signal === undefined ? {} : { signal };
-    const reading = openIndexReading(decoders, upstream.address, deadline.signal);
+    const reading = openIndexReading(decoders, upstream.address, { signal: deadline.signal });
     plan = await planTree({ reader, reading, index, acceptChanged, now, wait, ...caller });
   } finally {
     deadline.clear();

@@ -7,6 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import { placeOf } from "../../domain/index/index_path.ts";
 import { leadsToNamed } from "../../domain/ip_address.ts";
 import type { IndexStore } from "../../store/store.ts";
+import { openSharedWork } from "../shared_work.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
 
 /** Bytes of documents read at a time. */
@@ -14,8 +15,8 @@ const READ_BYTES = 4 * 1024 * 1024;
 
 /** The servers known here. */
 export interface KnownHosts {
-  /** @throws {AgentError} `forbidden` naming the setting that would allow it */
-  require(url: URL): Promise<void>;
+  /** @throws {AgentError} `forbidden` naming the setting that would allow it; `aborted` by the signal */
+  require(url: URL, signal?: AbortSignal): Promise<void>;
 }
 
 export interface KnownHostsDependencies {
@@ -33,17 +34,21 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   const { upstream, allowed, generation } = deps;
   const base = upstream === null ? null : URL.parse(upstream);
   const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
-  let listed: { readonly generation: number; readonly hosts: Promise<Set<string>> } | undefined;
+  let listed: { readonly generation: number; readonly hosts: Set<string> } | undefined;
+  const readings = openSharedWork<Set<string>, never>();
+  const hostsNow = async (signal: AbortSignal | undefined): Promise<Set<string>> => {
+    const now = generation();
+    if (listed?.generation === now) return listed.hosts;
+    const share = signal === undefined ? {} : { signal };
+    const read = (ending: AbortSignal) => hostsOfLocations(deps, ending);
+    const hosts = await readings.join(`the hosts of index ${now}`, share, read);
+    if (generation() === now) listed = { generation: now, hosts };
+    return hosts;
+  };
   return {
-    async require(url) {
+    async require(url, signal) {
       if (leadsToNamed(url, always)) return;
-      const now = generation();
-      if (listed?.generation !== now) {
-        listed = { generation: now, hosts: hostsOfLocations(deps) };
-        // A failed reading is not kept.
-        listed.hosts.catch(() => listed = undefined);
-      }
-      if ((await listed.hosts).has(url.host)) return;
+      if ((await hostsNow(signal)).has(url.host)) return;
       const message = `Cannot ask ${url.host}: it is not a host of the index, and the setting ` +
         "download_host does not name it";
       throw new AgentError("forbidden", message);
@@ -53,8 +58,10 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
 
 async function hostsOfLocations(
   { index, decoders, upstream }: KnownHostsDependencies,
+  signal: AbortSignal,
 ): Promise<Set<string>> {
-  const reading = openIndexReading(decoders, upstream ?? "");
+  // Jobs wait for it.
+  const reading = openIndexReading(decoders, upstream ?? "", { signal, ahead: true });
   const hosts = new Set<string>();
   let [documents, size]: [ReadDocument[], number] = [[], 0];
   const read = async () => {
