@@ -26,7 +26,6 @@ export interface SourceChecks {
   readonly runnable: (source: string, signal: AbortSignal) => Promise<string | undefined>;
 }
 
-/** Opens the checks. */
 export function openSourceChecks(decoders: Pick<Decoders, "ask">): SourceChecks {
   const remembered = new RememberedProblems();
   const ask = async (

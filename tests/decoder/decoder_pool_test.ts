@@ -222,10 +222,12 @@ Deno.test("the time stands while the input is on its way", async () => {
     const slow = async function* () {
       yield SOURCES.subarray(0, 1);
       // The one wait that is meant: longer than the deadline.
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
       yield SOURCES.subarray(1);
     };
-    const options = { ...WHAT, deadlineMs: 500 };
+    const options = { ...WHAT, origin: "one", deadlineMs: 2_000 };
+    // From here on the decoder is there, and has loaded its parser.
+    await decoders.ask("task_sources", {}, SOURCES, { ...WHAT, origin: "one" });
     assertEquals(await decoders.ask("task_sources", {}, slow(), options), [null]);
   });
 });

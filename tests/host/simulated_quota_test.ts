@@ -73,12 +73,10 @@ Deno.test("a medium that is larger than the quota is refused before a byte of it
     const source = `${host.folder}/large.iso`;
     const size = 3 * GIB;
     await sparseFile(source, size);
-    const began = performance.now();
     const message = await assertFull(() =>
       placeFile(host.transport, { zonepath, name: "large.iso", source, size })
     );
     assertStringIncludes(message, `it has ${size} bytes and `);
-    assert(performance.now() - began < 2000);
     assertEquals(await namesIn(zonepath), ["root"]);
     assert(!(await namesIn(`${zonepath}/root`)).includes("large.iso"));
   });

@@ -16,9 +16,11 @@ const SAME_PREFIX_MAX = 2;
  * Files that stand apart though they are small or have one importer beside them, with the reason. A
  * file that is loaded only by `import()` needs none.
  */
-const APART: readonly { readonly files: RegExp; readonly why: "wall" | "seam" | "text" }[] = [
+const APART: readonly { readonly files: RegExp; readonly why: "wall" | "peer" }[] = [
   // The other side of the wall: each file is text of a realm, or what runs before tasks do.
   { files: /^src\/sandbox\/guest\//, why: "wall" },
+  // One file for each subcommand of vmadm, and for each way to play a machine.
+  { files: /^src\/simulator\/(vmadm|engine)\//, why: "peer" },
 ];
 
 interface Importers {

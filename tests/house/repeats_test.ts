@@ -12,7 +12,7 @@ const LIST_WORDS_MAX = 3;
 const TYPE = /^(?:export )?(?:interface|type|class) (\w+)/gm;
 /** A regular expression behind what cannot end an operand. */
 const PATTERN =
-  /(?:[=(,:[!&|?{};]|return)\s*(\/(?![*/])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*)/g;
+  /(?:[=(,[!&|?;]\s*|[:{]\s+|return\s+)(\/(?![*/])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*)/g;
 const WORDS = /\[\s*((?:"[^"\n]*",?\s*)+)\]|((?:"[^"\n]*"\s*\|\s*)+"[^"\n]*")/g;
 const LIMIT = /^(?:export )?const ([A-Z0-9_]+)(?:: \w+)? = (\d[\d_]*(?: \* \d[\d_]*)*);/gm;
 

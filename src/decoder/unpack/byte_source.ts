@@ -3,7 +3,7 @@
 import type { JsonValue } from "../../domain/json.ts";
 
 /** Takes bytes in their order. */
-export interface ByteReader {
+export interface ByteStream {
   /** Whether nothing is left. */
   ended(): Promise<boolean>;
   /** Exactly so many bytes. @throws {Error} when fewer are left */
@@ -15,7 +15,7 @@ export interface ByteReader {
 }
 
 /** Opens it; nothing is read before the first call. */
-export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteReader {
+export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteStream {
   const iterator = parts[Symbol.asyncIterator]();
   let held: Uint8Array = new Uint8Array();
   /** Makes sure that something is held, unless nothing is left. */
@@ -129,7 +129,7 @@ export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
 
 /** Takes them apart again. @throws {Error} when the input is shorter than the lengths say */
 export async function takeBodies(
-  source: ByteReader,
+  source: ByteStream,
   lengths: JsonValue | undefined,
 ): Promise<Uint8Array[]> {
   const bodies: Uint8Array[] = [];

@@ -6,7 +6,7 @@
 //
 // See RFC 8878, section 3.1.
 
-import { type ByteReader, openByteSource, type Unpacker } from "./byte_source.ts";
+import { type ByteStream, openByteSource, type Unpacker } from "./byte_source.ts";
 import { throughTransform, TRANSFORM_OPTIONS } from "./gzip.ts";
 
 const MAGIC = 0xfd2fb528;
@@ -41,7 +41,7 @@ export async function openZstd(): Promise<Unpacker> {
 }
 
 /** The bytes of one frame, whose first four were taken. */
-async function* frame(source: ByteReader, head: Uint8Array): AsyncGenerator<Uint8Array> {
+async function* frame(source: ByteStream, head: Uint8Array): AsyncGenerator<Uint8Array> {
   yield head;
   const descriptor = await source.take(1);
   yield descriptor;

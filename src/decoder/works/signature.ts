@@ -12,7 +12,7 @@ import type {
 } from "openpgp";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { type ByteReader, openByteSource, takeBodies } from "../unpack/byte_source.ts";
+import { type ByteStream, openByteSource, takeBodies } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "../work_limits.ts";
 
 /** Signatures over one text or file. */
@@ -200,7 +200,7 @@ function refusedSignature(keyId: KeyID, words: string): AgentError {
 }
 
 /** The keys, which come first, and the time that counts. */
-async function readTrusted(request: JsonObject, source: ByteReader): Promise<Trusted> {
+async function readTrusted(request: JsonObject, source: ByteStream): Promise<Trusted> {
   const files = Array.isArray(request.keys) ? request.keys.filter(isJsonObject) : [];
   const keys: PublicKey[] = [];
   for (const { path, bytes } of files) {

@@ -153,7 +153,6 @@ export const DISK_PROPERTIES: Readonly<Record<string, Property>> = {
   zpool: both(text),
 };
 
-/** Properties of one nic. */
 export const NIC_PROPERTIES: Readonly<Record<string, Property>> = {
   allow_dhcp_spoofing: both(flag),
   allow_ip_spoofing: both(flag),
