@@ -1,5 +1,5 @@
-// What the house may ask of the jobs in the store. Methods take and give whole values and answer
-// after their effect is durable; callers may be many processes on one store.
+// The jobs in the store. Methods take and give whole values and answer after their effect is durable;
+// callers may be many processes on one store.
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -9,13 +9,17 @@ import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/st
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
-/** What became of a wish for a job. */
+/** What became of a request for a job. */
 export type CreateJobOutcome =
-  | { readonly kind: "created"; readonly job: Job }
+  | PlaceJobOutcome
   /** The same request came before under the same idempotency key. */
   | { readonly kind: "repeated"; readonly job: Pick<Job, "uuid"> }
   /** The idempotency key was used for another request. */
-  | { readonly kind: "key_reused"; readonly job_uuid: JobUuid }
+  | { readonly kind: "key_reused"; readonly job_uuid: JobUuid };
+
+/** What became of a job that is to be written among the others. */
+export type PlaceJobOutcome =
+  | { readonly kind: "created"; readonly job: Job }
   /** An unfinished job has the same target and equal params. */
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid }
   /** An unfinished job locks the target. */
@@ -54,7 +58,7 @@ export interface ListedJob {
   readonly place: number;
 }
 
-/** What names a job in a list, for what is done to many jobs. */
+/** A job in a list, without what it holds. */
 export interface JobKey {
   readonly uuid: JobUuid;
   readonly place: number;
@@ -86,18 +90,18 @@ export interface TaskRecord extends Hold {
   readonly now: Instant;
 }
 
-/** What is said of a job that was to be changed, without what it holds. */
+/** A job that was to be changed, without what it holds. */
 export type ChangedJob = Pick<Job, "uuid" | "execution">;
 
-/** What became of a wish to change a job; the text is there for who asked to be shown the job. */
+/** What became of a request to change a job; `text` is there for a caller that asked to see the job. */
 export type ChangeOutcome =
   | { readonly kind: "changed"; readonly job: ChangedJob; readonly text?: StoredText }
   | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: ChangedJob }
   | { readonly kind: "not_found" };
 
-/** What became of a wish to make a finished job anew. */
+/** What became of a request to make a finished job again. */
 export type RetryOutcome =
-  | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
+  | PlaceJobOutcome
   /** The job is unfinished, or another job was made of it already. */
   | { readonly kind: "denied"; readonly reason: "unfinished"; readonly job: ChangedJob }
   | { readonly kind: "denied"; readonly reason: "retried"; readonly next_attempt: JsonValue }
@@ -119,7 +123,6 @@ export interface Retention {
   readonly limit: number;
 }
 
-/** The jobs. */
 export interface JobStore {
   /** @param unfinishedMax jobs that may be unfinished, this one counted */
   create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
@@ -128,7 +131,7 @@ export interface JobStore {
   get(uuid: JobUuid): Promise<Job | undefined>;
   /** One job as text. */
   text(uuid: JobUuid, showing: Showing): Promise<StoredText | undefined>;
-  /** Bytes of a job as text, about, told without reading it. */
+  /** About how many bytes a job has as text, without reading it. */
   bytes(uuid: JobUuid): Promise<number | undefined>;
   /** The execution of a job, without what it holds. */
   execution(uuid: JobUuid): Promise<Execution | undefined>;
@@ -151,17 +154,17 @@ export interface JobStore {
    */
   claim(runner_id: RunnerId, limit: number, now: Instant): Promise<Job[]>;
   nextDue(): Promise<NextDue>;
-  /** Says that a runner lives: nobody else takes its jobs before `until`. */
+  /** Extends the lease of a runner: nobody rescues its jobs before `until`. */
   renew(runner_id: RunnerId, until: Instant): Promise<void>;
   /** @returns false when the claim no longer holds; nothing was written then */
   recordTask(record: TaskRecord): Promise<boolean>;
   /**
-   * Gives a claimed job back unrun, its start not counted. @returns whether the claim held
+   * Gives a claimed job back, the start of its task not counted. @returns whether the claim held
    * @param elapsed_ms milliseconds the phase has run, all claims together; a phase that a cancel has
    * brought has its own
    */
   release(hold: Hold, elapsed_ms: number, now: Instant): Promise<boolean>;
-  /** Gives a job back whose run broke off in the agent; its start stays counted. */
+  /** Gives a job back whose run a defect of the agent broke off; its start stays counted. */
   abandon(hold: Hold, now: Instant): Promise<boolean>;
   /**
    * Queues again what runners left behind: those whose lease is over and, with `own`, this one in
@@ -171,7 +174,7 @@ export interface JobStore {
   /** A job with an oncancel chain that had started is canceled, and that chain becomes due. */
   cancel(uuid: JobUuid, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
   resume(uuid: JobUuid, resume: Resume, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
-  /** Makes a finished job anew; both jobs name each other. */
+  /** Makes a finished job again; both jobs name each other. */
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */
   stats(now: Instant): Promise<JobStats>;

@@ -43,7 +43,7 @@ export interface DownloadedMedia extends MediaFile {
 
 /** The verified files. */
 export interface MediaStore {
-  /** Records a file, or that it was obtained anew; a level that it has already reached is kept. */
+  /** Records a file, or that it was obtained again; a level that it has already reached is kept. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;
   /** The file that was made of a download with such a digest. */
   find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;

@@ -1,5 +1,5 @@
-// What the rest of the house may ask of the store. sqlite/ implements it. Every method answers after
-// its effect is durable; nothing here assumes one process or a call that returns at once.
+// The interface of the store, which sqlite/ implements. Every method answers after its effect is
+// durable; nothing here assumes one process or a call that returns at once.
 
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -26,7 +26,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** What a workflow is written under. */
+/** Rules under which a workflow is written. */
 export interface WorkflowRules {
   /** Workflows that may be there, this one counted. */
   readonly max?: number;
@@ -34,7 +34,7 @@ export interface WorkflowRules {
   readonly uniqueName?: boolean;
 }
 
-/** What became of a wish for a workflow; nothing was written unless it was created. */
+/** What became of a request for a workflow; nothing was written unless it was created. */
 export type CreateWorkflowOutcome =
   | { readonly kind: "created" }
   /** As many workflows are there as may be. */
@@ -43,7 +43,7 @@ export type CreateWorkflowOutcome =
   | { readonly kind: "name_taken"; readonly uuid: WorkflowUuid }
   | { readonly kind: "uuid_taken" };
 
-/** What became of a wish to replace a workflow. */
+/** What became of a request to replace a workflow. */
 export type ReplaceWorkflowOutcome =
   | { readonly kind: "replaced" }
   /** It is not there, or is part of the agent. */
@@ -70,7 +70,6 @@ export interface ListedWorkflow extends StoredWorkflow {
   readonly place: number;
 }
 
-/** The workflows. */
 export interface WorkflowStore {
   create(
     workflow: Workflow,
@@ -119,7 +118,7 @@ export interface InfoStore {
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
-/** A finished job whose callback has to be told. */
+/** A finished job whose callback is due. */
 export interface DueCallback {
   readonly job: Job;
   readonly url: string;
@@ -127,7 +126,7 @@ export interface DueCallback {
   readonly attempts: number;
 }
 
-/** The callbacks that finished jobs owe. A row is there from the end of the job until `done`. */
+/** The callbacks of finished jobs. A row is there from the end of the job until `done`. */
 export interface CallbackStore {
   /**
    * Takes due callbacks and puts each off until `again`, so that one caller at a time tries it.
@@ -186,7 +185,7 @@ export interface IndexProblem {
   readonly message: string;
   /** Where in the document a rule is broken, such as `$.releases[2].id`. */
   readonly json_path?: string;
-  /** Words that follow the path: what was wanted, and what was found. */
+  /** Words that follow the path: what was found and what was expected. */
   readonly reason?: string;
   /** Whether a last good version is here, and stays; of a distro, all of it. */
   readonly kept?: boolean;
@@ -225,7 +224,7 @@ export interface IndexStore {
   pins(distro: string, release: string): Promise<IndexPin[]>;
 }
 
-// Figures of the store that no list of jobs tells: for those who watch the agent.
+// Measures of the store that no list of jobs shows, for those who watch the agent.
 
 /** What the store measures of itself. */
 export interface StoreMeasures {

@@ -1,4 +1,4 @@
-// JSON texts as the store holds them. Who sends them on needs no values: they are read as bytes, a part
+// JSON texts as the store holds them. What is only sent on needs no values: it is read as bytes, a part
 // at a time, when the caller is ready for the part.
 
 import type { Instant } from "../domain/instant.ts";
@@ -7,7 +7,7 @@ import type { Wording } from "../domain/job/wire.ts";
 /** Bytes of one part; what is smaller is read at once. */
 export const PART_BYTES = 128 * 1024;
 
-/** A part that was read, or one that is read when it is wanted. */
+/** A part that was read, or one that is read on demand. */
 export type TextPart = Uint8Array | LazyPart;
 
 /** A part of a text that is in the store: as it is now, whatever is written while it is read. */

@@ -1,5 +1,5 @@
-// Jobs: their fields, and what a job knows of its phases. job_request.ts reads what callers ask for,
-// job_wire.ts writes what they are shown.
+// Jobs: their fields and their phases. request.ts reads what callers send, wire.ts writes what they are
+// shown, state.ts decides where a job goes.
 //
 // A job runs its chain; when that fails, or its time is up, its onerror; when it is canceled, its
 // oncancel. `phase` says which of the three it is in. What tasks set on their job object is kept in
@@ -43,7 +43,7 @@ export interface Job {
   readonly target: string | null;
   /** Pattern of the targets that no other job may have while this one is unfinished. */
   readonly locks: string | null;
-  /** Told when the job is final. */
+  /** Called when the job is final. */
   readonly callback_url: string | null;
   readonly params: JsonObject;
   /** What tasks set on the job besides `params`. */
@@ -87,14 +87,14 @@ export interface NewJob {
 /** The header of a request that may be repeated. */
 export const IDEMPOTENCY_KEY = "Idempotency-Key";
 
-/** What tells a repeated request from a new one. */
+/** Distinguishes a repeated request from a new one. */
 export interface Idempotency {
   readonly key: string;
   /** Lower-case hex SHA-256 of the canonical request. */
   readonly request_sha256: string;
 }
 
-/** The job's own copy of what its workflow says of time. */
+/** Seconds that a job of the workflow may run. */
 export function timeoutOf(workflow: Workflow): number {
   return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
 }
@@ -120,7 +120,7 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
   }
 }
 
-// Entries of a job's info that nobody but the agent may write, told by the names of their fields.
+// Entries of a job's info that only the agent may write, known by the names of their fields.
 
 /** What names of info fields begin with that only the agent writes; as the tag of its machines. */
 export const AGENT_PREFIX = "zonewright_";

@@ -1,5 +1,5 @@
-// The database as a file: copied while the agent runs, looked over, and judged before it is put in
-// the place of another. Nothing here needs the agent, so that it also works when the agent does not.
+// The database as a file: copied while the agent runs, examined, and checked before it replaces another.
+// Nothing here needs the agent, so that it also works when the agent does not.
 
 import { backup, Database } from "@db/sqlite";
 import { dirname } from "@std/path";
@@ -19,11 +19,11 @@ export interface DatabaseReport {
   readonly schema: number;
   readonly jobs: number;
   readonly workflows: number;
-  /** What SQLite's own examination objects to; empty for a sound file. */
+  /** What SQLite's own examination finds; empty for a sound file. */
   readonly problems: readonly string[];
 }
 
-/** Objections that are told of. */
+/** Problems that are reported. */
 const PROBLEMS_MAX = 20;
 /** Pages that are copied in one step. */
 const PAGES_PER_STEP = 1000;
@@ -65,7 +65,7 @@ export async function inspectDatabase(path: string): Promise<DatabaseReport> {
 export async function copyDatabase(
   from: string,
   to: string,
-  { reading = asSelf, writing = asSelf }: { reading?: ActAs; writing?: ActAs } = {},
+  { reading = asSelf, writing = asSelf }: { reading?: RunAs; writing?: RunAs } = {},
 ): Promise<DatabaseReport> {
   await reading(() => statOf(from));
   const source = await reading(() => openedForCopy(from));
@@ -77,9 +77,9 @@ export async function copyDatabase(
 }
 
 /** Runs a function as one user or another. */
-type ActAs = <T>(run: () => T | Promise<T>) => Promise<T>;
+type RunAs = <T>(run: () => T | Promise<T>) => Promise<T>;
 
-const asSelf: ActAs = async (run) => await run();
+const asSelf: RunAs = async (run) => await run();
 
 async function copyInto(source: Database, from: string, to: string): Promise<DatabaseReport> {
   if (await exists(to)) {
@@ -88,7 +88,7 @@ async function copyInto(source: Database, from: string, to: string): Promise<Dat
   const partial = `${to}.partial`;
   await removeDatabase(partial);
   try {
-    // As a file of its own: whoever opened it without would make one of no use.
+    // Made first, since only here its mode can be given.
     await Deno.writeFile(partial, new Uint8Array(), { mode: 0o600, createNew: true });
     await copyPagesOf(source, partial);
     const report = await inspectDatabase(partial);
@@ -112,7 +112,7 @@ function copyFailure(error: unknown, to: string): AgentError {
     return new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
   }
   if (error instanceof AgentError) return error;
-  const full = /full|no space/i.test(messageOf(error));
+  const full = isFull(error);
   const message = `Cannot write ${to}: ${messageOf(error)}`;
   return new AgentError(full ? "storage_full" : "internal", message, { cause: error });
 }
@@ -256,6 +256,11 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
 
 async function exists(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);
+}
+
+/** Whether there was no space left. */
+export function isFull(error: unknown): boolean {
+  return /full|no space/i.test(messageOf(error));
 }
 
 /** Brings a file, or the names in a folder, to the disk. */

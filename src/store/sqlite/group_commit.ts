@@ -19,13 +19,13 @@ const PENDING_WRITES_MAX = 10_000;
 /** What a caller may watch. */
 export interface ConnectionWatch {
   /**
-   * Told the names of the writes of a commit, before it is made and once it is on the disk, when
+   * Called with the names of the writes of a commit, before it is made and once it is on the disk, when
    * nobody has seen an answer yet.
    */
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
-  /** Told the same of what brings an older database up to date: its copy and each step. */
+  /** The same for what brings an older database up to date: its copy and each step. */
   readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
-  /** Told once when the disk has failed; the process should end. */
+  /** Called once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
 }
 
@@ -46,7 +46,7 @@ export class GroupCommit {
   readonly #db: Database;
   readonly #log: WriteAheadLog;
   readonly #watch: ConnectionWatch;
-  /** Told when a transaction, or a part of it, was undone. */
+  /** Called when a transaction, or a part of it, was undone. */
   readonly #undone: () => void;
   #pending: PendingWrite[] = [];
   /** The rounds under way; ends when nothing is queued. */

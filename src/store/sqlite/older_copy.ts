@@ -4,7 +4,7 @@
 import { Database } from "@db/sqlite";
 import { dirname } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { copyPages, removeDatabase, syncFile } from "./database_file.ts";
+import { copyPages, isFull, removeDatabase, syncFile } from "./database_file.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { latestOf, SCHEMA_STEPS, type SchemaSteps, versionProblem } from "./migrations.ts";
 
@@ -43,9 +43,9 @@ export async function keepOlder(
     await Deno.rename(partial, kept);
     await syncFile(dirname(kept));
   } catch (error) {
-    // A disk that is full must not stay so for a copy of no use.
+    // A full disk must not stay full for half a copy.
     await removeDatabase(partial).catch(() => {});
-    const full = /full|no space/i.test(messageOf(error));
+    const full = isFull(error);
     const message = `Cannot keep ${path} as ${kept} before its schema changes: ${messageOf(error)}`;
     throw new AgentError(full ? "storage_full" : "internal", message, { cause: error });
   }
@@ -87,7 +87,7 @@ async function versionOf(path: string): Promise<number> {
 
 // A database without its write-ahead log: one file that can be given another name.
 
-/** Milliseconds for somebody who reads the database to let go of it. */
+/** Milliseconds for a reader of the database to close it. */
 const BUSY_MS = 5_000;
 
 /**

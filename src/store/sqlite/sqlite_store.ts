@@ -30,7 +30,7 @@ import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job/
 import { earlierJob, openJobCreation, paramsDigest } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
-import { selectStats } from "./job/stats.ts";
+import { selectMeasures, selectStats } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
@@ -38,7 +38,7 @@ import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./job/machine_claims.ts";
-import { openMediaStore, selectMeasures } from "./local/media_files.ts";
+import { openMediaStore } from "./local/media_files.ts";
 import { renewLease, rescueJobs } from "./job/leases.ts";
 import { prune, pruneInfo } from "./job/retention.ts";
 import {

@@ -1,5 +1,5 @@
-// Texts of rows as parts that are read when they are wanted. SQLite hands out bytes: nothing becomes
-// a string of JavaScript on the way.
+// Texts of rows as parts that are read on demand. SQLite hands out bytes: nothing becomes a string of
+// JavaScript on the way.
 
 import { AgentError } from "../../domain/error.ts";
 import { type LazyPart, PART_BYTES, type StoredText, type TextPart } from "../stored_text.ts";
@@ -29,7 +29,7 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
       length,
       ...values,
     )?.part ?? undefined;
-  // From now on: what is told of the text, such as its length, is told of the text as it is now.
+  // From now on: the length was taken from the text as it is now.
   const readWhole = () => select(0, bytes);
   let reader: TextReader | undefined = db.readers.open(row, `${sql} ${values}`, readWhole);
   return {

@@ -1,4 +1,4 @@
-// Callbacks that finished jobs owe. The row is written together with the end of the job.
+// Callbacks of finished jobs that are still pending. The row is written with the end of the job.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -6,7 +6,7 @@ import type { DueCallback } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
-/** The job has ended: whoever asked for it is to be told. */
+/** The job has ended: its callback is due, when it has one. */
 export function insertCallback(db: Connection, id: number, now: Instant): void {
   db.run(
     `INSERT INTO callbacks (job_id, host, due_at, attempts)
@@ -56,7 +56,7 @@ export function selectNextCallback(
   return row?.due ?? undefined;
 }
 
-/** The callback is owed no longer. */
+/** The callback was answered, or is given up. */
 export function deleteCallback(db: Connection, uuid: JobUuid): void {
   db.run("DELETE FROM callbacks WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?)", uuid);
 }

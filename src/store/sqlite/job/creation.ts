@@ -1,27 +1,33 @@
-// The making of jobs, judged in one transaction: whether the request was here before, whether there
-// is room, whether the target is locked; then the row. What a transaction cannot wait for is made
-// ready before it: the digest of the params, and what every lock says of the target.
+// Creating jobs. One transaction checks whether the request came before, whether there is room and
+// whether the target is locked, and writes the row. What a transaction cannot wait for is done before
+// it: the digest of the params, and matching the target against every lock.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import type { Idempotency, Job, NewJob } from "../../../domain/job/job.ts";
-import { decide, stateOf } from "../../../domain/job/state.ts";
+import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
+import { decide } from "../../../domain/job/state.ts";
 import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
 import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pattern.ts";
-import type { CreateJobOutcome, EarlierOutcome, JobStore, RetryOutcome } from "../../job_store.ts";
-import type { Connection } from "../connection.ts";
+import type {
+  CreateJobOutcome,
+  EarlierOutcome,
+  JobStore,
+  PlaceJobOutcome,
+  RetryOutcome,
+} from "../../job_store.ts";
+import { type Connection, otherWork } from "../connection.ts";
 import { HOLDS_TARGET } from "../schema.ts";
 import { nameNextAttempt } from "./changes.ts";
 import { countUnfinished, insertJob } from "./jobs.ts";
-import { otherWork } from "./lists.ts";
+import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 
 /** Locks that may be held at a time: each is tried on every new target. */
 const LOCKS_MAX = 256;
-/** Times that a target is judged again because a lock was written meanwhile. */
+/** Times that a target is matched again because a lock was written meanwhile. */
 const JUDGEMENTS_MAX = 100;
 
-/** What was made ready before the write. */
-interface Ready {
+/** What was done before the write. */
+interface Prepared {
   /** Digest of the canonical params, when the job has a target. */
   readonly paramsSha256: string | null;
   readonly verdicts: LockVerdicts;
@@ -29,9 +35,6 @@ interface Ready {
 }
 
 type Unread = Extract<LockAnswer, { kind: "unread" }>;
-type PlaceOutcome =
-  | Extract<CreateJobOutcome, { kind: "created" | "duplicate" | "locked" | "full" }>
-  | Unread;
 
 /** The methods of the store that make jobs. */
 export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry"> {
@@ -39,10 +42,10 @@ export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retr
   const judged = async <T extends { readonly kind: string }>(
     job: NewJob,
     unfinishedMax: number,
-    write: (ready: Ready) => Promise<T | Unread>,
+    write: (ready: Prepared) => Promise<T | Unread>,
   ): Promise<T> => {
     const paramsSha256 = await paramsDigest(job);
-    // A lock that cannot be read would stand in the way of every later target.
+    // A lock that cannot be read would block every later target.
     if (typeof job.locks === "string") await parseLockPattern(job.locks);
     for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
       const verdicts = job.target === null
@@ -73,7 +76,7 @@ function isUnread(outcome: { readonly kind: string }): outcome is Unread {
   return outcome.kind === "unread";
 }
 
-function createJob(db: Connection, job: NewJob, ready: Ready): CreateJobOutcome | Unread {
+function createJob(db: Connection, job: NewJob, ready: Prepared): CreateJobOutcome | Unread {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return earlier;
@@ -82,7 +85,7 @@ function createJob(db: Connection, job: NewJob, ready: Ready): CreateJobOutcome 
   return outcome;
 }
 
-function placeJob(db: Connection, job: NewJob, ready: Ready): PlaceOutcome {
+function placeJob(db: Connection, job: NewJob, ready: Prepared): PlaceJobOutcome | Unread {
   const { unfinishedMax, verdicts, paramsSha256 } = ready;
   if (countUnfinished(db) >= unfinishedMax) {
     return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
@@ -120,28 +123,26 @@ function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: Ne
   );
 }
 
-/** What is looked at of a job that is to be made once more. */
-interface FinishedRow extends Pick<Job, "execution" | "phase" | "runner_id" | "claimable_at"> {
-  readonly id: number;
+/** A job that is to be made again. */
+interface FinishedRow extends StateRow {
   readonly next_attempt: string | null;
 }
 
-/** Makes a finished job anew, once: both jobs name each other. */
+/** Makes a finished job again, once: both jobs name each other. */
 function retryJob(
   db: Connection,
   uuid: JobUuid,
   successor: NewJob,
-  ready: Ready,
+  ready: Prepared,
 ): RetryOutcome | Unread {
   const row = db.row<FinishedRow>(
-    `SELECT id, execution, phase, runner_id, claimable_at, props -> '$.next_attempt' AS next_attempt
+    `SELECT ${STATE_COLUMNS}, props -> '$.next_attempt' AS next_attempt
        FROM jobs WHERE uuid = ?`,
     uuid,
   );
   if (row === undefined) return { kind: "not_found" };
   const { id, execution, next_attempt } = row;
-  const at = { state: stateOf(row), phase: row.phase };
-  const decision = decide(at, { kind: "retry", retried: next_attempt !== null });
+  const decision = decide(standingOf(row), { kind: "retry", retried: next_attempt !== null });
   if (decision.kind === "denied") {
     if (next_attempt === null || decision.reason !== "retried") {
       return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
@@ -171,7 +172,7 @@ type LockAnswer =
 /** Patterns that were read, kept while some job holds them. */
 type LockPatterns = Map<string, LockPattern>;
 
-/** Judges a target by every lock that there is. */
+/** Matches a target against every lock. */
 async function judgeTarget(
   db: Connection,
   target: string,

@@ -16,11 +16,11 @@ import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../schema.ts";
 import {
-  type Definition,
   definitionAt,
   definitionFor,
   insertResult,
   JOB_COLUMNS,
+  type JobDefinition,
   jobFromRow,
   type JobRow,
 } from "./rows.ts";
@@ -87,7 +87,7 @@ function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObjec
 }
 
 /** The job as it was written, without what its definition says. */
-function queuedJob(job: NewJob): Omit<Job, keyof Definition> {
+function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
   return {
     uuid: job.uuid,
     workflow_uuid: job.workflow.uuid,

@@ -5,7 +5,7 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
-import type { Connection } from "../connection.ts";
+import { type Connection, otherWork } from "../connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
 /** Jobs that are looked at in the first part of a scan, and in any. */
@@ -120,7 +120,7 @@ function selectRows<Row extends object>(
   offset: number,
 ): Row[] {
   const where = whereOf(conditions);
-  const bound: Bound[] = [...where.values, limit, offset];
+  const bound: SqlValue[] = [...where.values, limit, offset];
   return db.rows<Row>(
     `SELECT ${columns} FROM jobs ${where.sql} ORDER BY id DESC LIMIT ? OFFSET ?`,
     ...bound,
@@ -136,7 +136,7 @@ function countRows(db: Connection, conditions: readonly Condition[]): number {
   return row?.jobs ?? 0;
 }
 
-/** Told by the counters, which stand for every job there is. */
+/** From the counters, which hold every job. */
 function countByExecution(db: Connection, execution: string | null): number {
   const row = db.row<{ jobs: number | null }>(
     "SELECT sum(jobs) AS jobs FROM job_counts WHERE minute = '' AND (?1 IS NULL OR execution = ?1)",
@@ -158,12 +158,12 @@ function bordersOf(db: Connection): { first: number; last: number } {
 // job.
 
 /** What is bound to a question mark. */
-export type Bound = string | number | null;
+export type SqlValue = string | number | null;
 
 /** A condition, and what is bound to its question marks. */
 export interface Condition {
   readonly sql: string;
-  readonly values: readonly Bound[];
+  readonly values: readonly SqlValue[];
 }
 
 /** The conditions of the keys that are given. */
@@ -199,7 +199,7 @@ function paramCondition(key: string, value: string): Condition {
 }
 
 /** The conditions as the part of a statement that begins with WHERE, or nothing. */
-export function whereOf(conditions: readonly Condition[]): { sql: string; values: Bound[] } {
+export function whereOf(conditions: readonly Condition[]): { sql: string; values: SqlValue[] } {
   if (conditions.length === 0) return { sql: "", values: [] };
   return {
     sql: `WHERE ${conditions.map(({ sql }) => sql).join(" AND ")}`,
@@ -211,11 +211,4 @@ export function whereOf(conditions: readonly Condition[]): { sql: string; values
 function isScan({ since, until, params = {}, target }: JobFilter): boolean {
   if (target !== undefined) return false;
   return since !== undefined || until !== undefined || Object.keys(params).length > 0;
-}
-
-// What takes long is done in parts, with other work of the process let through in between.
-
-/** One turn of the event loop. */
-export function otherWork(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

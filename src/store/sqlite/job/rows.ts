@@ -62,8 +62,8 @@ export function jobFromRow(db: Connection, row: JobRow): Job {
 // share one row, so that a job costs its own data only. Rows never change and their ids are never
 // used again: what was read of one is kept.
 
-/** The job's copy of its workflow. */
-export interface Definition {
+/** What a job keeps of its workflow. */
+export interface JobDefinition {
   readonly name: string;
   readonly chain: readonly Task[];
   readonly onerror: readonly Task[];
@@ -81,7 +81,7 @@ interface DefinitionRow {
 }
 
 /** The definition of a job. */
-function definitionOf(db: Connection, id: number): Definition {
+function definitionOf(db: Connection, id: number): JobDefinition {
   return db.kept("definition", id, () => {
     const row = db.row<DefinitionRow>(
       "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
@@ -101,7 +101,7 @@ function definitionOf(db: Connection, id: number): Definition {
 }
 
 /** What a new job of a workflow keeps of it: what the row of `definitionFor()` holds. */
-export function definitionAt(workflow: Workflow): Definition {
+export function definitionAt(workflow: Workflow): JobDefinition {
   const { name, chain, onerror, oncancel = [] } = workflow;
   return { name, chain, onerror, oncancel, timeout: timeoutOf(workflow) };
 }

@@ -2,8 +2,7 @@
 // transaction that writes the documents.
 
 import type { IndexDocument, IndexStore } from "../../store.ts";
-import type { Connection } from "../connection.ts";
-import { otherWork } from "../job/lists.ts";
+import { type Connection, otherWork } from "../connection.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import { decodeDocument, RefusedDocument } from "../../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../../domain/index/index_path.ts";

@@ -4,6 +4,7 @@
 // narrow rows of what is left. One text serves every filter, so that callers cannot fill the memory
 // with statements.
 
+import type { BindValue } from "@db/sqlite";
 import type { JsonObject } from "../../../domain/json.ts";
 import {
   type ImageFilter,
@@ -13,7 +14,6 @@ import {
   SEARCH_WORDS_MAX,
 } from "../../image_store.ts";
 import type { Connection } from "../connection.ts";
-import type { Bound } from "../job/lists.ts";
 
 const TABLES = `index_distros AS d
   CROSS JOIN index_releases AS r ON r.distro = d.distro
@@ -94,7 +94,7 @@ export function countImages(db: Connection, filter: ImageFilter): number {
 }
 
 /** What is bound to the question marks of the filter, in their order. */
-function bound(filter: ImageFilter): Bound[] {
+function bound(filter: ImageFilter): BindValue[] {
   const flag = (on: boolean | undefined) => on === undefined ? null : Number(on);
   const listed = (word: string | undefined) => word === undefined ? null : JSON.stringify(word);
   const { words = [] } = filter;
