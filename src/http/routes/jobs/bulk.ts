@@ -134,7 +134,7 @@ export function parseSelection(body: unknown, words: readonly string[]): Selecti
   const findings = openFindings();
   const filterShape: Shape = { checks: filterChecks(words), required: [] };
   const filterCheck: Check = (value, field) => {
-    // A selection of everything is a mistake more often than a wish.
+    // A selection of everything is more often a mistake than intended.
     refuseEmpty(value, field, findings);
     return readObject(value, field, filterShape, findings);
   };
