@@ -1,5 +1,5 @@
-// One piece of work with one decoder: its input goes out as fast as the decoder takes it, its output
-// is read as fast as the caller does, and whatever is not the protocol kills the decoder.
+// One piece of work of a decoder: its input is sent as fast as the decoder takes it, its output
+// read as fast as the caller does, and anything outside the protocol kills the decoder.
 
 import { AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -8,29 +8,29 @@ import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { FRAME, frameBytes, jsonFrame, partsOf } from "./frames.ts";
 import { type WorkLimits, type WorkName, WORKS } from "./work_limits.ts";
 
-/** What a piece of work is done on. A part may be used again once the next one is asked for. */
+/** Input of a piece of work. A part may be reused once the next one is requested. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;
 
-/** What a caller says of one piece of work. */
+/** Options of one piece of work. */
 export interface DecoderOptions {
   /** Kills the decoder at once, or ends the wait for one. */
   readonly signal?: AbortSignal;
-  /** Finishes "Cannot ..." in errors. */
+  /** The action, worded to follow "Cannot" in errors. */
   readonly what: string;
-  /** A deadline other than the work's own, milliseconds. */
+  /** A deadline that differs from the work's own, milliseconds. */
   readonly deadlineMs?: number;
-  /** The code when the decoder ends, or its time or memory is used up; `too_large` when absent. */
+  /** Error code when the decoder ends or exceeds its time or memory; `too_large` unless given. */
   readonly code?: ErrorCode;
-  /** Pieces of one kind with the same origin may share a process; without one, none does. */
+  /** Work of one kind and origin may share a process; without an origin none does. */
   readonly origin?: string;
   /**
-   * Goes ahead of other work, however much of that waits: for what jobs need, whose number is bounded
-   * by the slots, so that callers who send much to read hold up no job.
+   * Goes ahead of other waiting work. For the needs of jobs, whose number the slots bound, so that
+   * callers with much to read do not delay jobs.
    */
   readonly ahead?: boolean;
 }
 
-/** A piece of work as it was asked for. */
+/** A piece of work as requested. */
 export interface WorkOrder {
   readonly work: WorkName;
   readonly request: JsonObject;
@@ -40,8 +40,8 @@ export interface WorkOrder {
 
 /**
  * Yields the output of a piece of work and returns its answer. Leaving it early kills the decoder.
- * @throws {AgentError} what the work has thrown; of the code in the options when the decoder ends, its
- *   time is up or its memory is used up; `aborted`; and whatever the input throws
+ * @throws {AgentError} the work's own error; the code in the options when the decoder ends or
+ *   exceeds its time or memory; `aborted`; and whatever the input throws
  */
 export async function* converse(
   decoder: DecoderProcess,
@@ -85,12 +85,12 @@ export async function* converse(
     clock.close();
     options.signal?.removeEventListener("abort", abort);
     sending.stop();
-    // A decoder that has not taken all of its input cannot begin another piece of work.
+    // A decoder that has not read all of its input cannot start another piece of work.
     if (!whole && decoder.alive) decoder.kill("was killed: its work was left");
   }
 }
 
-/** What is thrown when the signal of a piece of work ends it. @param what finishes "Cannot ..." */
+/** The error of aborted work. @param what worded to follow "Cannot" */
 export function abortedError(what: string): AgentError {
   return new AgentError("aborted", `Cannot ${what}: it was given up`);
 }
@@ -99,11 +99,11 @@ function lostWords(what: string, memoryMib: number, deadlineMs: number): string 
   return `Cannot ${what} within ${memoryMib} MiB and ${deadlineMs / 1000} s`;
 }
 
-/** The way of the input into the pipe. */
+/** Sends the input into the pipe. */
 class Sending {
-  /** Whether all of it is in the pipe, or on its way. */
+  /** Whether all input is in the pipe or on its way. */
   done = false;
-  /** What the input threw: the caller's own error, not the decoder's. */
+  /** The input's error: the caller's own, not the decoder's. */
   broken: { readonly error: unknown } | undefined;
   readonly #decoder: DecoderProcess;
   readonly #order: WorkOrder;
@@ -116,14 +116,14 @@ class Sending {
     this.#clock = clock;
   }
 
-  /** Never rejects: what goes wrong shows in the frames that follow, or do not. */
+  /** Never rejects: errors show in the frames that follow or are missing. */
   async run(): Promise<void> {
     const { work, request, input } = this.#order;
     try {
       await this.#decoder.send(requestFrame(work, request));
       if (input instanceof Uint8Array) await this.#part(input);
       else await this.#all(input);
-      // Before it is written: the answer may be here sooner than the word that the pipe took it.
+      // Set before the write: the answer may arrive before the write is confirmed.
       this.done = true;
       await this.#decoder.send(frameBytes(FRAME.inputEnd, new Uint8Array(0)));
     } catch (error) {
@@ -133,10 +133,10 @@ class Sending {
     }
   }
 
-  /** Asks the input for nothing more. */
+  /** Stops reading the input. */
   stop(): void {
     if (this.done) return;
-    // It may be waiting for what never comes: nobody waits for it.
+    // Not awaited: it may be waiting for something that never comes.
     this.#iterator?.return?.()?.catch?.(() => {});
   }
 
@@ -163,10 +163,10 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
   throw new AgentError("internal", `Cannot ask a decoder: ${frame.length} bytes are no request`);
 }
 
-// The time of one piece of work: it runs while the agent waits for nothing but the decoder, and
-// stands while the decoder's input is not there yet or its output is not taken.
+// The time of one piece of work. It runs while the agent waits only for the decoder, and pauses
+// while input is missing or output is not read.
 
-/** Opened with a piece of work, closed with it. */
+/** Opened and closed with a piece of work. */
 class WorkClock {
   readonly #limits: Pick<WorkLimits, "deadline" | "deadlineMs">;
   readonly #late: () => void;
@@ -175,7 +175,7 @@ class WorkClock {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #standing = 0;
 
-  /** It runs at once. @param late called when the time is up */
+  /** Starts at once. @param late called at the deadline */
   constructor(limits: Pick<WorkLimits, "deadline" | "deadlineMs">, late: () => void) {
     this.#limits = limits;
     this.#late = late;
@@ -183,7 +183,7 @@ class WorkClock {
     this.#run();
   }
 
-  /** Stands while the wait lasts. Waits may overlap. */
+  /** Pauses during a wait. Waits may overlap. */
   async standing<T>(wait: () => Promise<T>): Promise<T> {
     this.stand();
     try {
@@ -205,7 +205,7 @@ class WorkClock {
     if (this.#standing === 0) this.#run();
   }
 
-  /** Bytes have moved: where that counts, the time begins again. */
+  /** Restarts the time, where progress counts. */
   moved(): void {
     if (this.#limits.deadline !== "progress") return;
     clearTimeout(this.#timer);

@@ -1,6 +1,6 @@
-// A decoder: the process in which bytes of strangers are read, parsed and unpacked, on the far side
-// of the wall. It gives up all its permissions before the first byte, does one piece of work at a
-// time, and ends when its standard input does.
+// A decoder: the process that reads, parses and unpacks bytes from outside, on the far side of the
+// wall. It gives up all permissions before the first byte, does one piece of work at a time, and
+// ends with its standard input.
 
 import { messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -39,7 +39,7 @@ const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
 export async function runDecoder(): Promise<void> {
   const { exit, stdin, stdout } = Deno;
   ignoreSignals();
-  // Nothing but frames may go out there, whatever a library has to say.
+  // Only frames may go to standard output, whatever a library prints.
   console.log = console.info = console.debug = console.error;
   const write = async (bytes: Uint8Array) => {
     for (let done = 0; done < bytes.length;) done += await stdout.write(bytes.subarray(done));
@@ -50,7 +50,7 @@ export async function runDecoder(): Promise<void> {
   exit(0);
 }
 
-/** The bytes of a file as they come; each chunk is good until the next. */
+/** The bytes of a file as they arrive; each chunk is valid until the next. */
 export async function* chunksOf(
   source: { read(buffer: Uint8Array<ArrayBuffer>): Promise<number | null> },
 ): AsyncGenerator<Uint8Array> {
@@ -81,7 +81,7 @@ async function doWork(
 /** The input of one piece of work. */
 interface Input {
   readonly parts: AsyncIterable<Uint8Array>;
-  /** Reads what the work has left over, so that the next frame begins the next piece of work. */
+  /** Skips the rest of the input, so that the next frame starts the next piece of work. */
   skipRest(): Promise<void>;
 }
 
@@ -95,7 +95,7 @@ function openInput(frames: AsyncGenerator<DecoderFrame>): Input {
     return value.payload;
   };
   return {
-    // Not a generator: a work that stops reading early must not end the frames.
+    // Not a generator: work that stops reading early must not end the frames.
     parts: {
       [Symbol.asyncIterator]: () => ({
         async next() {
@@ -133,8 +133,7 @@ function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
   return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies DecoderAnswer);
 }
 
-// What a decoder does, by the name of the work. Each is loaded when the first piece of it comes: a
-// decoder starts with nothing but its framing.
+// The kinds of work. Each is loaded on first use: a decoder starts with only its framing.
 
 /** Loads a kind of work. */
 const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {

@@ -1,9 +1,8 @@
-// The framing between the agent and a decoder: one byte that says what a frame is, four bytes of
-// length, and that many bytes. Used on both sides of the pipes; linear whatever the pieces in which
-// bytes arrive. A built-in RangeError reports a frame that is too long: decoders load nothing of the
-// agent.
+// The framing between the agent and a decoder: a byte with the kind of a frame, four bytes of
+// length, and the payload. Both sides use it; its cost is linear however the bytes arrive. A frame
+// that is too long is a built-in RangeError: decoders load nothing of the agent.
 
-/** What a frame is. The first three come from the agent, the others from a decoder. */
+/** Kinds of frames. The first three come from the agent, the others from a decoder. */
 export const FRAME = {
   /** JSON: a piece of work begins. */
   work: 1,
@@ -18,16 +17,14 @@ export const FRAME = {
   /** JSON: the piece of work has ended. */
   answer: 6,
 } as const;
-/** One of those numbers. */
 export type FrameKind = typeof FRAME[keyof typeof FRAME];
 
-/** One frame as it was read. */
 export interface DecoderFrame {
   readonly kind: number;
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** Bytes of one frame of input or output; longer parts travel in several. */
+/** Bytes of one frame of input or output; longer parts are split. */
 export const PART_BYTES_MAX = 64 * 1024;
 const HEAD_BYTES = 5;
 
@@ -50,7 +47,7 @@ export function jsonOf({ payload }: DecoderFrame): unknown {
   return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
 }
 
-/** A part as pieces that fit into frames. */
+/** Splits a part into pieces that fit into frames. */
 export function* partsOf(part: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < part.length; at += PART_BYTES_MAX) {
     yield part.subarray(at, at + PART_BYTES_MAX);
@@ -58,10 +55,10 @@ export function* partsOf(part: Uint8Array): Generator<Uint8Array> {
 }
 
 /**
- * Reads frames from a stream of bytes, however these are cut. It ends with the stream; a last frame
- * that is not whole is dropped, since its writer died. Each payload is a copy of its own.
- * @param bytesMax the most that a frame of a kind may hold; undefined for one that may not come
- * @throws {RangeError} for a frame of an unexpected kind, or with more bytes than its kind may have
+ * Reads frames from a stream of bytes. It ends with the stream; an incomplete last frame is
+ * dropped, since its writer died. Each payload is a separate copy.
+ * @param bytesMax the limit for a kind of frame; undefined for a kind that is not allowed
+ * @throws {RangeError} for a frame of an unexpected kind, or beyond its limit
  */
 export async function* readFrames(
   chunks: AsyncIterable<Uint8Array>,

@@ -1,5 +1,5 @@
-// What a decoder says in JSON, and the parse that believes none of it: a decoder that has read hostile
-// bytes is as hostile as a guest.
+// JSON messages of a decoder, and their untrusting parser: a decoder that has read hostile bytes is
+// as hostile as a guest.
 
 import { AgentError, type ErrorCode } from "../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
@@ -7,22 +7,22 @@ import { measureJson } from "../domain/json_scan.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../sandbox/protocol.ts";
 import { type DecoderFrame, jsonOf } from "./frames.ts";
 
-/** Bytes of the JSON text that begins a piece of work. */
+/** Bytes of the JSON text of a request. */
 export const REQUEST_BYTES_MAX = 1024 * 1024;
-/** Bytes of the JSON text by which a decoder reports that it is ready. */
+/** Bytes of the JSON text of a readiness report. */
 export const READY_BYTES_MAX = 8 * 1024;
 /** Characters of the message of an error. */
 export const MESSAGE_CHARS_MAX = 2000;
 
 /**
- * Values of an answer, which are many times their text once they are parsed. A list of builds may have
- * five times those of its document, since absent fields are null in it.
+ * Values of an answer, which take many times their text once parsed. A list of builds may have five
+ * times the values of its document, since absent fields are null.
  */
 export const ANSWER_VALUES_MAX = 500_000;
-/** Nesting of an answer: that of a document, and what stands around it. */
+/** Depth of an answer: that of a document, plus its envelope. */
 const ANSWER_DEPTH_MAX = 100;
 
-/** The errors that a decoder may hand back. */
+/** Error codes that a decoder may return. */
 export const ANSWER_CODES = [
   "conflict",
   "digest_mismatch",
@@ -34,7 +34,7 @@ export const ANSWER_CODES = [
   "upstream",
 ] as const satisfies readonly ErrorCode[];
 
-/** How a piece of work ended. */
+/** Result of a piece of work. */
 export type DecoderAnswer =
   | { readonly ok: true; readonly value: JsonValue }
   | {
@@ -44,8 +44,8 @@ export type DecoderAnswer =
   };
 
 /**
- * What a decoder reports of its permissions.
- * @throws {TypeError} or {SyntaxError} when it is no such report
+ * Parses a decoder's report of its permissions.
+ * @throws {TypeError} or {SyntaxError} for an invalid report
  */
 export function parseReady(frame: DecoderFrame): GuestCheck[] {
   const message = jsonOf(frame);
@@ -63,9 +63,9 @@ export function parseReady(frame: DecoderFrame): GuestCheck[] {
 }
 
 /**
- * The value of an answer.
- * @throws {AgentError} of the code and with the message that the work has thrown
- * @throws {TypeError} or {SyntaxError} when it is no answer
+ * Parses an answer.
+ * @throws {AgentError} the work's own error
+ * @throws {TypeError} or {SyntaxError} for an invalid answer
  */
 export function parseAnswer(frame: DecoderFrame): JsonValue {
   const { values, depth } = measureJson(frame.payload);

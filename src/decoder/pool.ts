@@ -1,9 +1,9 @@
-// The agent's side of the decoders: the processes in which it has the bytes of strangers read. There
-// are few of them; work that finds none free waits in order.
+// The agent's pool of decoders, the processes that read bytes from outside. There are few; work
+// waits in order for a free one.
 //
-// Which pieces of work may share a process: none, unless they are of one kind and the caller names
-// the same origin for them. A decoder that was taken over by what it read can then falsify no more
-// than what came from there. Everything else gets a process that has read nothing yet.
+// Two pieces of work share a process only when they are of one kind and the caller names the same
+// origin. A decoder taken over by its input can then falsify only what comes from that origin.
+// Everything else gets a fresh process.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -30,20 +30,20 @@ import { type WorkKind, WorkQueue } from "./work_queue.ts";
 
 export type { DecoderInput, DecoderOptions };
 
-/** A piece of work whose output is taken while it goes on. */
+/** Work whose output is read while it runs. */
 export interface DecoderStream {
-  /** Begins when it is read, and must be read to its end; leaving it gives the work up. */
+  /** Starts when it is read, and must be read to the end; leaving it aborts the work. */
   readonly output: AsyncIterable<Uint8Array<ArrayBuffer>>;
-  /** Kept or rejected when the output has ended. */
+  /** Settles when the output has ended. */
   readonly answer: Promise<JsonValue>;
 }
 
-/** Decoders, each lent out for one piece of work. */
+/** Decoders, each lent for one piece of work. */
 export interface Decoders {
   /**
-   * One piece of work: bytes in, one JSON value out.
-   * @throws {AgentError} what the work has thrown; `code` of the options when the decoder ends, or its
-   *   time or memory is used up; `aborted`; `overloaded` when too much work waits; `internal` when no
+   * Runs one piece of work: bytes in, one JSON value out.
+   * @throws {AgentError} the work's own error; the options' `code` when the decoder ends or exceeds
+   *   its time or memory; `aborted`; `overloaded` when too much work waits; `internal` when no
    *   decoder can be started; and whatever the input throws
    */
   ask(
@@ -52,14 +52,14 @@ export interface Decoders {
     input: DecoderInput,
     options: DecoderOptions,
   ): Promise<JsonValue>;
-  /** Bytes in, bytes out as fast as they are taken, and one JSON value at the end. Throws as ask(). */
+  /** Bytes in, bytes out as they are read, and one JSON value at the end. Throws as ask(). */
   stream(
     work: WorkName,
     request: JsonObject,
     input: DecoderInput,
     options: DecoderOptions,
   ): DecoderStream;
-  /** Starts the decoder that the first piece of work will find. */
+  /** Starts a decoder ahead of the first piece of work. */
   warm(): void;
   /** Process ids of all decoders. */
   pids(): number[];
@@ -67,29 +67,27 @@ export interface Decoders {
   close(): Promise<void>;
 }
 
-/** What decoders have done. */
 export interface DecoderCounts {
   /** Pieces of work that were begun. */
   works: number;
-  /** Decoders that ended, or had to be ended, before they had answered. */
+  /** Decoders that ended, or were killed, before they answered. */
   deaths: number;
 }
 
-/** What decoders are made from. */
 export interface DecodersPlace {
-  /** How to start this program again. */
+  /** Command that starts this program again. */
   readonly self: SelfCommand;
   readonly log: Log;
-  /** The user that decoders run as; the agent's own when absent. */
+  /** The user for decoders; the agent's own unless given. */
   readonly user?: GuestUser;
-  /** Guests that share this user, which the system's limit of its processes counts too. */
+  /** Guests of the same user, which count against the same process limit. */
   readonly slots?: number;
   readonly counts?: DecoderCounts;
 }
 
 /** Pieces of work that one decoder does before it is replaced. */
 const RUNS_MAX = 1000;
-/** Time without work after which a decoder that has read something is ended, milliseconds. */
+/** Idle time after which a used decoder is ended, milliseconds. */
 const IDLE_MS = 60_000;
 
 /** Opens decoders. None is started yet. */
@@ -102,9 +100,9 @@ class DecoderPool implements Decoders {
   readonly #counts: DecoderCounts;
   readonly #all = new Set<DecoderProcess>();
   readonly #unreaped = new Set<Promise<void>>();
-  /** Those that have read nothing, started or starting. */
+  /** Unused decoders, started or starting. */
   readonly #fresh: DecoderProcess[] = [];
-  /** Those that wait for more of the same; the one that has waited longest is first. */
+  /** Used decoders kept for their kind and origin, the one idle longest first. */
   readonly #kept: KeptDecoder[] = [];
   readonly #queue = new WorkQueue(decodersMax());
   #walls: Promise<Walls> | undefined;
@@ -138,7 +136,7 @@ class DecoderPool implements Decoders {
     options: DecoderOptions,
   ): DecoderStream {
     const { promise: answer, resolve, reject } = Promise.withResolvers<JsonValue>();
-    // A caller that reads the output is thrown the same there.
+    // A caller that reads the output gets the same error there.
     answer.catch(() => {});
     const kind = work === "hashes" ? "shared_stream" : "stream";
     const run = this.#run({ work, request, input, options }, kind);
@@ -174,7 +172,7 @@ class DecoderPool implements Decoders {
     await Promise.all(this.#unreaped);
   }
 
-  /** Waits for its turn and for a decoder, and does one piece of work with it. */
+  /** Waits for a turn and a decoder, and runs one piece of work. */
   async *#run(
     order: WorkOrder,
     kind: WorkKind,
@@ -235,7 +233,7 @@ class DecoderPool implements Decoders {
     throw abortedError(what);
   }
 
-  /** Keeps a decoder for more of the same, or ends it. */
+  /** Keeps a decoder for its kind and origin, or ends it. */
   #release(decoder: DecoderProcess, key: string | undefined): void {
     if (!decoder.alive) return;
     if (key === undefined || decoder.runs >= RUNS_MAX || this.#closed) {
@@ -245,7 +243,7 @@ class DecoderPool implements Decoders {
     this.#kept.push({ decoder, key, timer });
   }
 
-  /** Sees to one decoder that has read nothing, as far as there is room for it. */
+  /** Keeps one unused decoder ready, as far as there is room. */
   async #fill(): Promise<void> {
     const { command } = await this.#openWalls();
     if (this.#closed || this.#fresh.length > 0 || this.#all.size >= decodersMax()) return;
@@ -254,7 +252,7 @@ class DecoderPool implements Decoders {
     await decoder.ready;
   }
 
-  /** Starts a decoder, in the place of one that waits when there are as many as there may be. */
+  /** Starts a decoder, ending an idle one at the limit. */
   #start(command: WalledCommand): DecoderProcess {
     if (this.#closed) throw new AgentError("aborted", "Cannot start a decoder: they are closed");
     if (this.#all.size >= decodersMax()) {
@@ -283,14 +281,14 @@ class DecoderPool implements Decoders {
   }
 }
 
-/** A decoder that waits for more of the same. */
+/** An idle decoder kept for its kind and origin. */
 interface KeptDecoder {
   readonly decoder: DecoderProcess;
   readonly key: string;
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
-/** How decoders are started, and what looks at the memory that they take. */
+/** How decoders are started, and what watches their memory. */
 interface Walls {
   readonly command: WalledCommand;
   readonly memory: MemoryWatch;
@@ -298,7 +296,7 @@ interface Walls {
 
 async function openWalls({ self, log, user, slots = 0 }: DecodersPlace): Promise<Walls> {
   const root = Deno.uid() === 0;
-  // What is missing on this host is named by the pool of the guests.
+  // The guest pool logs the missing tools.
   const { tools } = await findGuestTools({ os: Deno.build.os, root });
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });

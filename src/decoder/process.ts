@@ -1,4 +1,4 @@
-// One decoder as the agent holds it: the process, its pipes, and the word for how it ended.
+// The agent's side of one decoder: its process, its pipes, and why it ended.
 
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
@@ -28,16 +28,16 @@ export class DecoderLost extends Error {
   }
 }
 
-/** A running decoder. It is opened by starting its process and closed by `kill()`. */
+/** A running decoder, opened by starting its process and closed by `kill()`. */
 export class DecoderProcess {
   readonly pid: number;
-  /** Kept when it has proved that it has no permissions; rejected with DecoderLost. */
+  /** Resolves when it has proved that it has no permissions; rejects with DecoderLost. */
   readonly ready: Promise<void>;
-  /** Kept when the process has been reaped and its output read to the end. */
+  /** Resolves when the process has been reaped and its output read to the end. */
   readonly reaped: Promise<void>;
   /** Pieces of work so far. */
   runs = 0;
-  /** Bytes of the answer that is awaited. */
+  /** Limit of the awaited answer, bytes. */
   answerBytesMax = 0;
 
   readonly #child: Deno.ChildProcess;
@@ -48,10 +48,10 @@ export class DecoderProcess {
   #ended: ProcessEnd | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
 
-  /** What it may take, MiB. */
+  /** Memory limit, MiB. */
   readonly memoryMib: number;
 
-  /** @param gone called once, when it may be given no more work */
+  /** @param gone called once, when it can take no more work */
   constructor(command: WalledCommand, log: Log, gone: () => void) {
     this.#onGone = gone;
     this.memoryMib = command.memoryMib;
@@ -70,27 +70,27 @@ export class DecoderProcess {
     this.ready.catch(() => {});
   }
 
-  /** Whether it may still be given work. */
+  /** Whether it may be given work. */
   get alive(): boolean {
     return this.#ended === undefined;
   }
 
-  /** Writes one frame; kept when the pipe has taken it. @throws {DecoderLost} */
+  /** Writes one frame; resolves when the pipe has taken it. @throws {DecoderLost} */
   async send(frame: Uint8Array): Promise<void> {
     try {
       await this.#writer.write(frame);
     } catch {
-      // The pipe breaks when the process ends, which says more.
+      // A pipe breaks when the process ends, whose status says more.
       await this.#gone.promise;
     }
   }
 
-  /** The next frame. @throws {DecoderLost} also for one that may not come, which kills it */
+  /** The next frame. @throws {DecoderLost} also for a forbidden frame, which kills the decoder */
   async next(): Promise<DecoderFrame> {
     try {
       const { value, done } = await this.#frames.next();
       if (done !== true) return value;
-      // Most often the process has just died: its exit tells more than the end of its output.
+      // The process has usually just died: its exit status says more than the end of its output.
       if (this.alive) {
         this.#silence = setTimeout(() => this.kill("closed its output"), EXIT_WAIT_MS);
       }
@@ -112,7 +112,7 @@ export class DecoderProcess {
     clearTimeout(this.#silence);
     this.#onGone();
     this.#gone.reject(new DecoderLost(end));
-    // Both pipes are closed at this end, whatever waits at them.
+    // Closes both pipes at this end, whatever waits on them.
     this.#writer.abort().catch(() => {});
     this.#frames.return(undefined).catch(() => {});
   }
@@ -136,7 +136,7 @@ export class DecoderProcess {
     if (this.#ended !== undefined) throw new DecoderLost(this.#ended);
   }
 
-  /** What a frame may hold: a report before the first piece of work, then output and answers. */
+  /** Limit of a frame: a report before the first piece of work, then output and answers. */
   #bytesMax(kind: number): number | undefined {
     if (this.runs === 0) return kind === FRAME.ready ? READY_BYTES_MAX : undefined;
     if (kind === FRAME.output) return PART_BYTES_MAX;
@@ -148,7 +148,7 @@ function spawn({ program, args, env, uid, gid }: WalledCommand): Deno.ChildProce
   return new Deno.Command(program, {
     args: [...args],
     clearEnv: true,
-    // What it writes at its end is shown in errors.
+    // Errors show the end of its output.
     env: { NO_COLOR: "1", ...env },
     cwd: "/",
     stdin: "piped",

@@ -1,26 +1,25 @@
-// The check of task sources on the agent's side: a decoder parses them, and what it said of a source
-// is remembered, so that the runs of a known task ask nobody.
+// The agent's check of task sources: a decoder parses them, and its findings are cached, so that
+// known tasks need no decoder.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { CheckSources } from "../domain/job/workflow.ts";
 import type { DecoderOptions, Decoders } from "./pool.ts";
 
-/** Sources whose problems are remembered, and characters of all of them. */
+/** Sources whose findings are cached, and their total characters. */
 const REMEMBERED_MAX = 1024;
 const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
 /**
- * One origin for the sources of all callers: a parser that was taken over could let through what the
- * walls around the guest stop all the same.
+ * One origin for the sources of all callers: what a parser taken over by one of them could let
+ * through, the walls of the guest still stop.
  */
 const ORIGIN = "tasks";
 
-/** The questions that are asked about sources. */
 export interface SourceChecks {
   /** Why sources are not accepted: see CheckSources. */
   readonly acceptable: CheckSources;
   /**
-   * What keeps a source from being run, in words that follow the name of the task, or undefined.
+   * Why a source may not run, worded to follow the name of the task, or undefined.
    * @throws {AgentError} as Decoders.ask()
    */
   readonly runnable: (source: string, signal: AbortSignal) => Promise<string | undefined>;
@@ -59,7 +58,7 @@ export function openSourceChecks(decoders: Pick<Decoders, "ask">): SourceChecks 
   };
 }
 
-/** What takes more than it may is a mistake of the one who sent it, and has a field. */
+/** A source beyond the limits is the caller's mistake, in a named field. */
 function refuseChain(error: unknown): never {
   if (!(error instanceof AgentError) || error.code !== "invalid_argument") throw error;
   throw invalidArgument("chain", error.message, "TooLarge");
@@ -77,7 +76,7 @@ function brokenAnswer(): AgentError {
   return new AgentError("internal", "Cannot read the sources: the decoder answered something else");
 }
 
-/** What is known of sources: the oldest is forgotten first. */
+/** Cached findings; the oldest is dropped first. */
 class RememberedProblems {
   readonly #problems = new Map<string, string | undefined>();
   #chars = 0;

@@ -1,20 +1,20 @@
-// Turns: how many pieces of work are under way, and the order in which others wait. Streams, which
-// may last as long as a file is long, leave one place to the hashes, which all downloads share, and one
-// to work that is answered at once. What jobs need goes ahead of what requests bring.
+// Limits concurrent work and orders the rest. Streams may last as long as a file is long, so they
+// leave one place to the hashes, which all downloads share, and one to short work. What jobs need
+// goes ahead of what requests bring.
 
 import { AgentError } from "../domain/error.ts";
 import { abortedError } from "./converse.ts";
 
-/** Whether a piece of work has output that is taken while it goes on, and for whom. */
+/** Whether a piece of work has output, and who depends on it. */
 export type WorkKind =
   | "ask"
   | "stream"
-  /** A stream that much else waits for: it always gets a place. */
+  /** A stream that many others depend on: it always gets a place. */
   | "shared_stream";
 
-/** Pieces of work that may wait for a decoder, but for those that go ahead. */
+/** Pieces of work that may wait, besides those that go ahead. */
 export const WAITING_MAX = 64;
-/** Seconds after which a piece of work that was turned away may find room. */
+/** Seconds after which refused work may find room. */
 const FULL_QUEUE_RETRY_SECONDS = 1;
 
 interface WaitingWork {
@@ -24,30 +24,29 @@ interface WaitingWork {
   readonly refuse: () => void;
 }
 
-/** What a piece of work waits with. */
 interface WaitOptions {
   readonly signal?: AbortSignal;
-  /** Finishes "Cannot ..." in errors. */
+  /** The action, worded to follow "Cannot" in errors. */
   readonly what: string;
   /** See DecoderOptions. */
   readonly ahead?: boolean;
 }
 
-/** The places of a pool, and those who wait for one. */
+/** The places of a pool, and the queue for them. */
 export class WorkQueue {
   readonly #places: number;
   readonly #waiting: WaitingWork[] = [];
   readonly #underWay: Record<WorkKind, number> = { ask: 0, stream: 0, shared_stream: 0 };
   #closed = false;
 
-  /** @param places pieces of work under way at the same time, at least 3 */
+  /** @param places concurrent pieces of work, at least 3 */
   constructor(places: number) {
     this.#places = places;
   }
 
   /**
-   * Waits for a place, in order, behind what goes ahead.
-   * @returns what gives the place back
+   * Waits for a place, in order, behind work that goes ahead.
+   * @returns releases the place
    * @throws {AgentError} `aborted`, `overloaded`
    */
   enter(kind: WorkKind, { signal, what, ahead = false }: WaitOptions): Promise<() => void> {
@@ -75,7 +74,7 @@ export class WorkQueue {
     });
   }
 
-  /** Sends everybody away. */
+  /** Rejects all waiting work. */
   close(): void {
     this.#closed = true;
     for (const waiter of [...this.#waiting]) waiter.refuse();
@@ -91,7 +90,7 @@ export class WorkQueue {
     };
   }
 
-  /** Begins what there is a place for: the first that waits, or behind streams the first that is none. */
+  /** Starts the first waiting work for which there is a place, passing streams that have none. */
   #serve(): void {
     for (;;) {
       const at = this.#waiting.findIndex(({ kind }) => this.#hasPlace(kind));

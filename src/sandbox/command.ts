@@ -1,6 +1,5 @@
-// How a guest is started: through the small programs that take away from a process what it does not
-// need, where the host has them. Linux has them in util-linux and coreutils, illumos has ppriv. Each
-// has one place; what is missing is named in the log.
+// Starts guests through small programs that restrict a process, where the host has them: util-linux
+// and coreutils on Linux, ppriv on illumos. Each has one fixed path; missing ones are logged.
 
 import { AgentError } from "../domain/error.ts";
 import type { SelfCommand } from "../program/executable.ts";
@@ -9,54 +8,53 @@ import type { TaskLimits } from "./task_limits.ts";
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
 /**
- * Heap of the compiled binary, MiB: the flag is built in, for all its faces, so it is the agent's
- * number. Together with the 60 MiB of the process it stays below 400 MiB. The memory budget of
- * requests and jobs ends far below it: this is the last line, where V8 gives up.
+ * Heap of the compiled binary, MiB. The flag is built in for all modes, so this is the agent's
+ * limit. With the 60 MiB of the process it stays below 400 MiB. The memory budget of requests and
+ * jobs is far smaller: here V8 gives up.
  */
 export const AGENT_HEAP_MIB = 320;
 /** Memory of a guest or a decoder, MiB: its heap and its buffers together. */
 export const WALLED_MEMORY_MIB = 256;
-/** Bytes of the data segment of a process that has nothing yet: V8 reserves room for code. */
+/** Data segment of a fresh process, bytes: V8 reserves room for code. */
 const RESERVED_DATA_BYTES = 560_000_000;
 /**
- * Data segment of a guest or a decoder, bytes. A task that fills it slower than within a few looks
- * may meet the limit of memory_watch.ts first.
+ * Data segment of a guest or a decoder, bytes. A task that fills it slowly may meet the limit of
+ * memory_watch.ts first.
  */
 export const DATA_BYTES_MAX = RESERVED_DATA_BYTES + WALLED_MEMORY_MIB * 1024 * 1024;
-/** Files that a guest may have open at the same time. */
+/** Files that a guest may have open. */
 export const FILES_MAX = 64;
 const NICE = 10;
 /**
- * Tasks of the kernel for one guest, its threads included: as a binary it has 4 on two processors,
- * from source 36. The kernel counts all that belongs to a user, so the limit is that of all guests
- * together.
+ * Kernel tasks (threads) per guest: the binary uses 4 on two processors, a run from source 36. The
+ * kernel counts per user, so the limit covers all guests together.
  */
 const TASKS_PER_GUEST = 64;
 /**
- * Guests beside those in the slots that belong to nobody, so that the first task of a workflow, and
- * the one that follows a killed task, need not wait for a process to start.
+ * Spare guests, without a workflow, besides those in slots: the first task of a workflow, and the
+ * task after a killed one, need not wait for a process to start.
  */
 export const SPARES = 1;
 /**
- * Guests beside those in the slots and the spares that wait for further tasks of their workflows. So
- * many workflows more than there are slots may take turns before processes are started for them;
- * each costs about 20 MB, and when nothing has run for a while they are given up.
+ * Warm guests, waiting for further tasks of their workflows, besides slots and spares. This many
+ * more workflows than slots may alternate before processes are started for them. Each costs about
+ * 20 MB, and is ended after a quiet time.
  */
 export const WARM_BESIDE_SLOTS = 4;
-/** Killed guests that are not yet gone, beyond those. */
+/** Killed guests still ending, in addition. */
 const DYING_GUESTS = 4;
 
 /**
- * Decoders at the same time: as many as processors, one that hashes what is downloaded and may last as
- * long as that does, and one that waits for the next piece of work.
+ * Concurrent decoders: one per processor, one for the hashes of downloads, which may last as long
+ * as those, and one that is ready.
  */
 export function decodersMax(): number {
   return navigator.hardwareConcurrency + 2;
 }
 
 /**
- * What a guest keeps of the privileges that every process of illumos has: not to start processes or
- * programs, not to link to files of others, to reach a network, or to see or signal others.
+ * The basic privileges of illumos minus those to start processes or programs, link to files of
+ * others, use the network, and see or signal other processes.
  * @see privileges(7) on illumos
  */
 const ILLUMOS_PRIVILEGES = [
@@ -70,15 +68,15 @@ const ILLUMOS_PRIVILEGES = [
 ].join(",");
 
 /**
- * Flags of V8 for every guest. No code comes from strings. The collector, which would begin whenever
- * a small heap has grown by half, lets it grow to three times its size: a realm per task is much
- * garbage, and collecting it was a third of the cost of a task.
+ * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of
+ * growing by half: a realm per task is much garbage, and collecting it was a third of a task's
+ * cost.
  */
 export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings,--heap-growing-percent=200";
 
 /**
- * Options of `deno run` for each face from source; the compiled binary has them built in. A decoder
- * loads packages that were installed, which `--cached-only` keeps it to.
+ * Options of `deno run` for each mode from source; the compiled binary has them built in.
+ * `--cached-only` limits a decoder to installed packages.
  */
 const DENO_OPTIONS = {
   guest: ["--no-npm", ...denoOptions(SOURCE_HEAP_MIB)],
@@ -96,18 +94,15 @@ function denoOptions(heapMib: number): string[] {
 /** The system that the agent runs on. */
 export type HostSystem = typeof Deno.build.os;
 
-/**
- * The programs through which guests are started, and the one that reads what memory they take, by
- * absolute path.
- */
+/** Absolute paths of the programs that start guests, and of the one that reads their memory use. */
 export interface GuestTools {
-  /** Linux: a network of its own, in which there is nothing. */
+  /** Linux: a separate, empty network. */
   readonly unshare?: string;
   readonly setpriv?: string;
   readonly prlimit?: string;
   readonly nice?: string;
   readonly cat?: string;
-  /** illumos: a process without the privileges that every process has. */
+  /** illumos: a process without the basic privileges. */
   readonly ppriv?: string;
 }
 
@@ -116,7 +111,7 @@ type ToolName = keyof GuestTools;
 const LINUX: readonly ToolName[] = ["unshare", "setpriv", "prlimit", "nice", "cat"];
 const ILLUMOS: readonly ToolName[] = ["ppriv", "nice"];
 
-/** What a guest and a decoder are without where a tool is missing, or may not be used. */
+/** What guests and decoders lack when a tool is missing or unusable. */
 const WITHOUT: Readonly<Record<ToolName, string>> = {
   unshare: "a network, IPC and host name of their own",
   setpriv: "a bar to new privileges, and dropped capabilities",
@@ -126,51 +121,51 @@ const WITHOUT: Readonly<Record<ToolName, string>> = {
   ppriv: "fewer privileges than every process has",
 };
 
-/** What these tools would have given to guests and decoders, in words. */
+/** Describes what the missing tools would have given guests and decoders. */
 export function withoutWords(missing: readonly ToolName[]): string {
   return missing.map((name) => `${WITHOUT[name]} (${name})`).join("; ");
 }
 
-/** What unshare(1) takes from a guest: the networks of the host, its System V IPC, its name. */
+/** Separates a guest from the host's networks, System V IPC and host name. */
 const UNSHARED = ["--net", "--ipc", "--uts"] as const;
 
 /** The user and group that guests run as. */
 export interface GuestUser {
   readonly uid: number;
   readonly gid: number;
-  /** Nothing else runs as this user, so that its processes may be counted. */
+  /** Nothing else runs as this user, so that its processes can be counted. */
   readonly alone?: boolean;
 }
 
-/** What to hand to Deno.Command, besides the streams. */
+/** Arguments for Deno.Command, besides the streams. */
 export interface WalledCommand {
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly uid?: number;
   readonly gid?: number;
-  /** What it may take, MiB. */
+  /** Memory limit, MiB. */
   readonly memoryMib: number;
 }
 
 /** The same for a guest. */
 export interface GuestCommand extends WalledCommand {
-  /** The limits of its tasks: the last word of the command line. */
+  /** Limits of its tasks: the last argument. */
   readonly limits: TaskLimits;
 }
 
-/** What the command line of a guest depends on besides the program. */
+/** What the command line of a guest depends on, besides the program. */
 export interface GuestPlace {
   readonly tools: GuestTools;
-  /** Whether the agent may give up its user id: only then can guests run as another user. */
+  /** Whether the agent is root: only then can guests run as another user. */
   readonly root: boolean;
-  /** Executions at the same time. */
+  /** Concurrent executions. */
   readonly slots: number;
   readonly user?: GuestUser;
 }
 
 /**
- * The command line of a guest, to which the path of its socket and its limits are added.
+ * The command line of a guest; the caller appends the socket's path and the limits.
  * @throws {AgentError} `invalid_argument` when `user` is given but the agent is not root
  */
 export function guestCommand(
@@ -182,7 +177,7 @@ export function guestCommand(
 }
 
 /**
- * The command line of a decoder: the walls of a guest, and no way to the agent but its pipes.
+ * The command line of a decoder: the walls of a guest, and only its pipes to the agent.
  * @throws {AgentError} as guestCommand()
  */
 export function decoderCommand(self: SelfCommand, place: GuestPlace): WalledCommand {
@@ -216,7 +211,7 @@ function walledCommand(
     ...(self.compiled ? self.args : withDenoOptions(self.args, DENO_OPTIONS[face])),
     face,
   ];
-  // setpriv changes the user after it has taken the capabilities; without it Deno changes it.
+  // setpriv drops the capabilities before it changes the user; without setpriv Deno changes it.
   const changedByDeno = tools.setpriv === undefined && user !== undefined
     ? { uid: user.uid, gid: user.gid }
     : {};
@@ -229,7 +224,7 @@ function walledCommand(
   };
 }
 
-/** What a process behind the walls may take, MiB: where the system sets no limit, V8's counts. */
+/** Memory limit of a walled process, MiB: V8's where the system sets none. */
 function memoryMib(
   face: "guest" | "decoder",
   { compiled }: SelfCommand,
@@ -246,7 +241,7 @@ function limits(self: SelfCommand, { slots, user }: GuestPlace): string[] {
     `--data=${DATA_BYTES_MAX}`,
     `--nofile=${FILES_MAX}`,
     "--core=0",
-    // Of a shared user, strangers' processes would count too, and keep guests from starting.
+    // Other processes of a shared user would count too, and keep guests from starting.
     ...(user?.alone === true ? [`--nproc=${tasks}`] : []),
     // From source Deno writes its own caches while it starts, and SIGXFSZ would end it.
     ...(self.compiled ? ["--fsize=0"] : []),
@@ -262,13 +257,13 @@ function privileges(root: boolean, user: GuestUser | undefined): string[] {
   ];
 }
 
-/** The options stand behind the subcommand of Deno, before its script. */
+/** Inserts options between Deno's subcommand and its script. */
 function withDenoOptions(args: readonly string[], options: readonly string[]): string[] {
   const [subcommand = "run", ...rest] = args;
   return [subcommand, ...options, ...rest];
 }
 
-/** The tools of a system; none where nobody has tried. */
+/** The tools of a system; none for untested systems. */
 function toolNames(os: HostSystem): readonly ToolName[] {
   if (os === "linux") return LINUX;
   return os === "illumos" || os === "solaris" ? ILLUMOS : [];

@@ -1,5 +1,5 @@
-// The unix socket at which guests knock. The token that a guest shows first tells which of the
-// started processes it is; a connection that shows none, or an unknown one, is closed.
+// The unix socket for guests. A guest first sends a token, which identifies its process; a
+// connection without a token, or with an unknown one, is closed.
 
 import { pause } from "../program/loop.ts";
 import type { GuestUser } from "./command.ts";
@@ -10,15 +10,15 @@ import { join } from "@std/path";
 
 /** Time for a connection to show its token, milliseconds. */
 const TOKEN_DEADLINE_MS = 10_000;
-/** Connections that have shown no token yet; twice what the largest pool starts at a time. */
+/** Connections without a token yet; twice what the largest pool starts at a time. */
 const UNKNOWN_MAX = 128;
-/** Time until the next attempt after a connection could not be accepted, milliseconds. */
+/** Pause after a failed accept, milliseconds. */
 const ACCEPT_AGAIN_MS = 100;
 
-/** The socket, and the guests that are expected at it. */
+/** The socket, and the expected guests. */
 export interface GuestEntrance {
   readonly path: string;
-  /** The guest that will show this token. */
+  /** Registers the guest of a token. */
   expect(token: string, guest: GuestProcess): void;
   forget(token: string): void;
   /** Stops listening and removes the socket with its folder. */
@@ -71,7 +71,7 @@ export async function openGuestEntrance(
   };
 }
 
-/** Admits those who knock until the listener is closed. Never rejects. */
+/** Accepts connections until the listener is closed. Never rejects. */
 async function listen(
   listener: Deno.Listener,
   admit: (socket: Deno.Conn) => Promise<void>,
@@ -101,42 +101,41 @@ function turnAway(unknown: Set<Deno.Conn>, socket: Deno.Conn): void {
   if (unknown.delete(socket)) socket.close();
 }
 
-// The folder that holds the socket of the guests: where it is made, who may enter it, and that the
-// folders of agents which were killed do not pile up.
+// The folder of the socket: its location, its permissions, and the removal of folders of killed
+// agents.
 
 /** Bytes of sun_path, its closing zero included. @see unix(7) */
 const SOCKET_PATH_BYTES_MAX = 108;
-/** File in the runtime folder that tells where the folder of the socket is. */
+/** File in the runtime folder with the path of the socket's folder. */
 const FOLDER_NOTE = "guests.folder";
 const PREFIX = "guests-";
-/** In the temporary folder, which others use too. */
+/** In the shared temporary folder. */
 const TEMPORARY_PREFIX = "zonewright-guests-";
 const SOCKET_NAME = "s";
 /**
- * How much older than a new folder one without a listener must be to count as left, milliseconds.
- * A younger one may be that of an agent which is about to listen.
+ * How much older than a new folder a folder without a listener must be to count as abandoned,
+ * milliseconds. A younger one may belong to an agent that is about to listen.
  */
 const LEFT_AGE_MS = 60_000;
 
 /** A folder with room for one socket. */
 interface GuestFolder {
-  /** Where the socket is to be. */
+  /** Path for the socket. */
   readonly socketPath: string;
-  /** Removes it with what is in it. */
+  /** Removes the folder with its contents. */
   remove(): Promise<void>;
 }
 
 /**
- * Makes a folder that only the agent and the group of the guests may enter. It lies in the runtime
- * folder, unless the path of the socket would be too long or another user could not get there: then
- * in the system's temporary folder, which everybody may pass through. What killed agents have left
- * is removed on the way.
+ * Makes a folder that only the agent and the guests' group may enter. It is in the runtime folder,
+ * unless the socket's path would be too long or another user could not reach it: then in the
+ * system's temporary folder. Folders of killed agents are removed on the way.
  */
 export async function makeGuestFolder(
   { runtimeDir, user, temporaryDir }: {
     runtimeDir: string;
     user?: GuestUser;
-    /** The system's own when absent. */
+    /** The system's own unless given. */
     temporaryDir?: string;
   },
 ): Promise<GuestFolder> {
@@ -166,21 +165,21 @@ export async function makeGuestFolder(
   };
 }
 
-/** Removes the folder that the last agent in this runtime folder had, if it was killed. */
+/** Removes the last agent's folder of this runtime folder, if that agent was killed. */
 async function removeNoted(note: string): Promise<void> {
   try {
     const folder = await Deno.readTextFile(note);
-    // Not recursively: meanwhile the folder's name may have come to mean another folder.
+    // Not recursively: the name may mean another folder by now.
     await Deno.remove(join(folder, SOCKET_NAME)).catch(() => {});
     await Deno.remove(folder);
   } catch {
-    // There was none, it is gone, or it is no longer ours: the new folder has another name.
+    // Missing or no longer ours: the new folder has another name.
   }
 }
 
 /**
- * Removes the folders beside a new one that agents with other runtime folders have left. A trial
- * that is killed never comes back to its runtime folder, so nothing else would.
+ * Removes abandoned folders of other runtime folders. A killed trial never returns to its runtime
+ * folder, so nothing else would.
  */
 async function removeLeft(ours: string): Promise<void> {
   const beside = ours.slice(0, ours.lastIndexOf("/"));
@@ -195,10 +194,10 @@ async function removeLeft(ours: string): Promise<void> {
       if (!found.isDirectory || found.uid !== uid || !old) continue;
       if (await isListening(join(folder, SOCKET_NAME))) continue;
       await Deno.remove(join(folder, SOCKET_NAME)).catch(() => {});
-      // Not recursively: a folder with anything else in it was not made here.
+      // Not recursively: a folder with other contents was not made here.
       await Deno.remove(folder);
     } catch {
-      // It went meanwhile, or holds something else: then it stays.
+      // Gone by now, or with other contents, in which case it stays.
     }
   }
 }
@@ -211,7 +210,7 @@ async function isListening(path: string): Promise<boolean> {
   } catch (error) {
     const absent = error instanceof Deno.errors.ConnectionRefused ||
       error instanceof Deno.errors.NotFound;
-    // Anything else, such as a full queue of a busy agent, is no proof of death.
+    // Anything else, such as a full backlog of a busy agent, does not prove that it is gone.
     return !absent;
   }
 }

@@ -1,10 +1,10 @@
-// The guests without a task: those that belong to a workflow and wait for its next task, and spares,
-// which belong to nobody until their first.
+// Idle guests: warm ones that wait for the next task of their workflow, and spares without a
+// workflow.
 
 import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 
-/** In the order in which they became idle. There are few: each look goes through all. */
+/** In the order in which they became idle. There are few, so each lookup scans them all. */
 export class IdleGuests {
   readonly #guests: GuestProcess[] = [];
 
@@ -12,7 +12,7 @@ export class IdleGuests {
     return this.#guests.length;
   }
 
-  /** How many belong to nobody. */
+  /** Number of guests without a workflow. */
   get spares(): number {
     let count = 0;
     for (const guest of this.#guests) if (guest.owner === undefined) count += 1;
@@ -28,7 +28,7 @@ export class IdleGuests {
     if (at !== -1) this.#guests.splice(at, 1);
   }
 
-  /** Takes out the guest that has served this workflow last, or else a spare. */
+  /** Takes the guest that served this workflow last, or else a spare. */
   take(owner: GuestOwner): GuestProcess | undefined {
     const guest = this.#guests.findLast((one) => one.owner === owner) ??
       this.#guests.findLast((one) => one.owner === undefined);
@@ -36,28 +36,27 @@ export class IdleGuests {
     return guest;
   }
 
-  /** The guest whose workflow has not needed it for the longest time; never a spare. */
+  /** The warm guest that has been idle longest; never a spare. */
   oldestOwned(): GuestProcess | undefined {
     return this.#guests.find((guest) => guest.owner !== undefined);
   }
 
-  /** One that has run at least so many tasks. */
+  /** One that has run at least this many tasks. */
   used(runsMin: number): GuestProcess | undefined {
     return this.#guests.find((guest) => guest.alive && guest.runs >= runsMin);
   }
 }
 
-// Brings the guests back to their resting state when there is nothing to do. A guest that has run
-// tasks holds on to what V8 took for them, about twice its first size, and never gives it back by
-// itself: a new process does. And guests beyond those that are kept at rest are given up. One goes
-// after the other, so that the others are ready meanwhile.
+// Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks,
+// about twice its first size; only a new process frees it. Guests beyond the idle number are ended.
+// One at a time, so that the others stay ready.
 
-/** Executions that make it worth while: fewer leave little behind. */
+/** Executions that make a renewal worthwhile. */
 const RUNS_MIN = 50;
-/** Time without any task after which guests are renewed, and between two of them, milliseconds. */
+/** Quiet time before a renewal, and between two of them, milliseconds. */
 const QUIET_MS = 5000;
 
-/** Opened with a pool, closed with it. Looks only while there is a guest to renew or to give up. */
+/** Opened and closed with its pool. Runs only while there is a guest to renew or to end. */
 export class IdleRenewal {
   readonly #idle: IdleGuests;
   readonly #tooMany: () => boolean;
@@ -65,14 +64,14 @@ export class IdleRenewal {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
-  /** @param tooMany whether there are more guests than are kept at rest */
+  /** @param tooMany whether there are more guests than the idle number */
   constructor(idle: IdleGuests, tooMany: () => boolean, quietMs = QUIET_MS) {
     this.#idle = idle;
     this.#tooMany = tooMany;
     this.#quietMs = quietMs;
   }
 
-  /** A task begins somewhere: this is no time for it. */
+  /** A task starts: renewals wait. */
   busy(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -88,7 +87,6 @@ export class IdleRenewal {
     }, this.#quietMs);
   }
 
-  /** Renews no more. */
   close(): void {
     this.#closed = true;
     this.busy();

@@ -1,36 +1,35 @@
-// Watches what guests take of the host's memory while a task runs in them. V8 counts its heap, and
-// the kernel what a process may reserve; neither counts what is really taken, buffers included. The
-// kernel tells that below /proc, which Deno opens only to programs with all permissions: `cat` reads
-// it, once for all guests at work.
+// Watches the host memory of guests while they run tasks. V8 counts its heap, and the kernel limits
+// what a process reserves; neither counts what is really used, buffers included. /proc does, but
+// Deno opens it only with all permissions, so `cat` reads it once for all working guests.
 
 import type { Log } from "../metrics/log.ts";
 
-/** Memory of a guest, MiB: about 60 for itself, and what its task takes. */
+/** Memory of a guest, MiB: about 60 for itself, the rest for its task. */
 export const RESIDENT_MIB_MAX = 320;
-/** Time between two looks, milliseconds. */
+/** Interval between two readings, milliseconds. */
 const LOOK_MS = 250;
 const KIB_PER_MIB = 1024;
 
-/** A process that is watched while it works. */
+/** A process watched while it works. */
 export interface WatchedProcess {
   readonly pid: number;
-  /** Pieces of work so far; numbers the present one. */
+  /** Pieces of work so far; identifies the current one. */
   readonly runs: number;
   readonly alive: boolean;
   kill(why: string, outOfMemory: boolean): void;
 }
 
-/** Opened with a pool, closed with it. Looks only while there is a task that lasts. */
+/** Opened and closed with its pool. Reads only while a task runs for some time. */
 export class MemoryWatch {
   readonly #cat: string | undefined;
   readonly #log: Log;
-  /** Guests at work, with the execution that the last look has seen. */
+  /** Working guests, with the execution seen by the last reading. */
   readonly #atWork = new Map<WatchedProcess, number | undefined>();
   #timer: ReturnType<typeof setInterval> | undefined;
   #looking = false;
   #closed = false;
 
-  /** @param cat the program cat(1); without it nothing is watched */
+  /** @param cat path of cat(1); without it nothing is watched */
   constructor(cat: string | undefined, log: Log) {
     this.#cat = cat;
     this.#log = log;
@@ -48,7 +47,7 @@ export class MemoryWatch {
     this.#atWork.delete(guest);
   }
 
-  /** Looks no more. */
+  /** Stops reading. */
   close(): void {
     this.#closed = true;
     clearInterval(this.#timer);
@@ -56,7 +55,7 @@ export class MemoryWatch {
 
   #look(): void {
     if (this.#atWork.size === 0) {
-      // Not in leave(): tasks that follow one another share the timer.
+      // Not in leave(): successive tasks share the timer.
       clearInterval(this.#timer);
       this.#timer = undefined;
       return;
@@ -72,7 +71,7 @@ export class MemoryWatch {
       const residents = await readResidents(this.#cat ?? "", guests.map(({ pid }) => pid));
       for (const guest of guests) {
         const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
-        // Reading takes a while: meanwhile the task may have ended, and what follows it did not do that.
+        // The task may have ended during the reading; the next one is not to blame.
         const goesOn = this.#atWork.get(guest) === guest.runs;
         if (mib <= RESIDENT_MIB_MAX || !guest.alive || !goesOn) continue;
         guest.kill(`took ${mib} MiB of memory (the limit is ${RESIDENT_MIB_MAX} MiB)`, true);

@@ -1,5 +1,5 @@
-// Reads what guests send. A guest is not believed: whatever is not exactly one of the messages of
-// protocol.ts is refused, and the pool then kills the guest.
+// Parses messages of guests. A guest is not trusted: anything but a message of protocol.ts is
+// refused, and the pool kills the guest.
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
@@ -28,9 +28,9 @@ const TOO_DEEP = `is nested deeper than ${JSON_DEPTH_MAX} levels`;
 const NOT_FINITE = "has a number that is too large";
 
 /**
- * Reads one line from a guest. A key named `__proto__` is dropped at every level, so that no later
- * assignment can take it for a prototype. A value that is nested deeper than JSON_DEPTH_MAX, longer
- * than its limit, or of too many values, may be no fault of the guest: it becomes an error of its task.
+ * Parses one line of a guest. A key named `__proto__` is dropped at every level, so that no later
+ * assignment can use it as a prototype. A value that is too deep, too long, or has too many values
+ * may be no fault of the guest: it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
 export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessage {
@@ -83,9 +83,9 @@ function parseObject(line: string): JsonObject {
 }
 
 /**
- * What keeps a value from being recorded, or undefined: that it is nested deeper than a guest may
- * send, or has a number such as 1e400, which JSON can write and nothing can hold. Drops the keys
- * named `__proto__` on the way; the recursion is bounded by the limit.
+ * Why a value cannot be recorded, or undefined: nested too deeply, or with a number such as 1e400,
+ * which JSON can write but nothing can hold. Also drops keys named `__proto__`; the limit bounds
+ * the recursion.
  */
 function flawOf(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return NOT_FINITE;
@@ -102,8 +102,8 @@ function flawOf(value: JsonValue | undefined, levelsLeft = JSON_DEPTH_MAX): stri
 }
 
 /**
- * What keeps a value from being recorded, its size included. `lineChars` are those of the message: a
- * short one holds nothing that is too long, and most are short.
+ * Like flawOf(), and checks the size too. `lineChars` is the length of the message: a short message
+ * holds no long value, and most are short.
  */
 function flawOrSize(
   value: JsonValue | undefined,
@@ -225,28 +225,28 @@ function malformed(what: string, cause?: unknown): AgentError {
   return new AgentError("malformed", `Cannot read a message of a guest: ${what}`, { cause });
 }
 
-// Large messages of guests. What a text becomes is many times its size, and what is done with it takes
-// time on the agent's own thread: a text of too many values is not parsed at all, and of those that are
-// large one is read at a time, with a turn of the event loop between two. While they arrive and wait, they
-// are in the memory budget: a guest whose turn has not come is not read further.
+// Large messages of guests. A parsed text takes many times its size, and work on it blocks the
+// agent's thread. So a text with too many values is not parsed at all, and large texts are parsed
+// one at a time, with a turn of the event loop in between. While they arrive and wait, they count
+// against the memory budget: a guest is not read further before its turn.
 
-/** Characters from which on a message waits for its turn: some milliseconds of work at most. */
+/** Size from which a message waits for its turn: some milliseconds of work at most. */
 const LARGE_CHARS_MIN = 16 * 1024;
-/** Characters at the end of a line in which all but its large values stands, see realm/host.ts. */
+/** Characters at the end of a line that hold everything but its large values, see realm/host.ts. */
 const TAIL_CHARS = 200;
 
 const CALL_TAIL = /,"name":"([a-z.]+)","call":(\d{1,15}),"type":"call","run":(\d{1,15})\}$/;
 const LOG_TAIL = /,"level":"([a-z]+)","type":"log","run":(\d{1,15})\}$/;
 const END_TAIL = /,"type":"end","run":(\d{1,15})\}$/;
 
-/** Bytes from which on a message that has not ended waits for memory; what is shorter pays nothing. */
+/** Size from which an unfinished message waits for memory; smaller ones need none. */
 const HELD_BYTES_MIN = 64 * 1024;
-/** What a text takes for one of its characters. */
+/** Bytes in memory per character of a text. */
 const CHAR_BYTES = 2;
 /** Time for a message to arrive once there is memory for it, milliseconds. */
 const ARRIVAL_MS_MAX = 60_000;
 
-/** The line in which large messages wait, whichever guests sent them. */
+/** The queue of large messages of all guests. */
 export class LargeMessageTurns {
   readonly budget: MemoryBudget;
   /** Time for a message to arrive once there is memory for it, milliseconds. */
@@ -258,7 +258,7 @@ export class LargeMessageTurns {
     this.arrivalMs = arrivalMs;
   }
 
-  /** A turn of the event loop for one large message alone; undefined for a small one. */
+  /** Waits for a turn of the event loop; undefined for a small message. */
   of(line: string): Promise<void> | undefined {
     if (line.length < LARGE_CHARS_MIN) return undefined;
     this.#last = this.#last.then(() => new Promise((resolve) => setTimeout(resolve, 0)));
@@ -266,7 +266,7 @@ export class LargeMessageTurns {
   }
 }
 
-/** What the messages of one guest hold of the account `guests`: one at a time, and most nothing. */
+/** Memory of one guest's messages, from the account `guests`: one at a time, and mostly none. */
 export class MessageMemory {
   readonly #turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">;
   readonly #gone = new AbortController();
@@ -284,8 +284,8 @@ export class MessageMemory {
   }
 
   /**
-   * Memory for a message of which so much has arrived, all of it at once, so that no two wait for each
-   * other; undefined when it has that, or needs none yet.
+   * Reserves the memory of an arriving message, all of it at once, so that no two wait for each
+   * other; undefined when it has it, or needs none yet.
    * @throws {AgentError} `aborted` when the guest has gone
    */
   hold(arrivedBytes: number, bytesMax: number): Promise<void> | undefined {
@@ -293,14 +293,14 @@ export class MessageMemory {
     return this.#wait(bytesMax);
   }
 
-  /** The message is there. */
+  /** The message is complete. */
   arrived(line: string): void {
     if (this.#held === undefined) return;
     clearTimeout(this.#timer);
     this.#held.resize(Math.min(CHAR_BYTES * line.length, this.#held.bytes));
   }
 
-  /** The message was acted on. */
+  /** The message was handled. */
   release(): void {
     this.#held?.release();
     this.#held = undefined;
@@ -317,21 +317,21 @@ export class MessageMemory {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal: this.#gone.signal };
     const { budget, arrivalMs } = this.#turns;
     const held = await budget.reserve("guests", bytesMax, "read a large message", turn);
-    // Gone in the moment in which its turn came.
+    // The guest ended at the moment of its turn.
     if (this.#gone.signal.aborted) return held.release();
     this.#held = held;
-    // A guest that stops in the middle must not hold up the messages of others.
+    // A guest that stops in the middle must not block the messages of others.
     const words = `took over ${arrivalMs / 1000} s to send a message`;
     this.#timer = setTimeout(() => this.#late(words), arrivalMs);
   }
 }
 
 /**
- * The message of a line with too many values, without them: an error of its task in their place.
- * @returns undefined for a line that may be parsed; null for one that is no message either
+ * Replaces a line with too many values by a message with an error of its task.
+ * @returns undefined for a line that may be parsed; null for one that is not a message
  */
 function messageOfTooMany(line: string): GuestMessage | undefined | null {
-  // Each value takes a character.
+  // Each value takes at least one character.
   if (line.length <= CALL_VALUES_MAX) return undefined;
   const { values } = measureJson(new TextEncoder().encode(line));
   const tail = line.slice(-TAIL_CHARS);

@@ -1,18 +1,18 @@
-// Whose guest a process is. A guest never serves two workflows: what a body may have done to the
-// inside of its process then reaches nothing but further jobs of the same author's text. A workflow is
-// its uuid and the text of its tasks, so that a changed workflow, too, begins in new processes.
+// The workflow that owns a guest. A guest never serves two workflows: whatever a body does to its
+// process reaches only later jobs of the same source. A workflow is its uuid and the text of its
+// tasks, so that a changed workflow gets new processes too.
 
 import type { WorkflowUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { sha256Hex } from "../domain/digest.ts";
 
-/** One workflow in one version, as far as guests are concerned. */
+/** One version of a workflow, as the owner of guests. */
 export type GuestOwner = string & { readonly brand: "GuestOwner" };
 
 /** The owner of the guests that run a job's tasks. */
 export type OwnerOf = (job: OwnedJob) => Promise<GuestOwner>;
 
-/** What of a job tells its workflow: the job's own copy of the tasks. */
+/** The part of a job that identifies its workflow: the job's own copy of the tasks. */
 export type OwnedJob = Pick<Job, "workflow_uuid" | "chain" | "onerror" | "oncancel">;
 
 interface KnownOwner extends OwnedJob {
@@ -20,8 +20,8 @@ interface KnownOwner extends OwnedJob {
 }
 
 /**
- * Opens the naming of owners. The text is hashed once for each definition that the store holds in
- * memory: its jobs share the lists of tasks.
+ * Computes owners. The text is hashed once for each definition that the store holds in memory: its
+ * jobs share the lists of tasks.
  */
 export function openGuestOwners(): OwnerOf {
   const known = new WeakMap<Job["chain"], KnownOwner>();

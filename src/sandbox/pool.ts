@@ -1,12 +1,11 @@
-// The pool of guests, started before they are needed. A guest belongs to the workflow of its first
-// task for as long as it lives; there is always a spare that belongs to nobody, for the first task of
-// another workflow and for the one that follows a killed task. When places are wanting, the guest
-// whose workflow has not needed it for the longest time is given up.
+// The pool of guests, started ahead of need. A guest belongs to the workflow of its first task for
+// life; there is always a spare without a workflow, for the first task of another workflow and for
+// the task after a killed one. When there are too many, the guest idle longest is ended.
 //
 //   starting --> spare --> at work <--> warm, for its workflow --> given up, renewed
 //
-// A guest that ends, for whatever reason, is replaced at once. Guests find the pool at a unix socket
-// in a folder that only they may enter.
+// A guest that ends, for whatever reason, is replaced at once. Guests connect to a unix socket in a
+// folder that only they may enter.
 
 import { AgentError } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
@@ -33,30 +32,28 @@ import { MemoryWatch } from "./memory_watch.ts";
 import type { TaskLimits } from "./task_limits.ts";
 
 /**
- * What keeps a source from being run, in words that follow the name of the task, or undefined when
- * nothing does: the rule by which its workflow came in, which may have been another one then. It
- * remembers its answers.
- * @throws {AgentError} when the source could not be read; `aborted` when the signal ended that
+ * Why a source may not run, worded to follow the name of the task, or undefined. It is the rule for
+ * new workflows, which may have changed since the workflow was accepted. Answers are cached.
+ * @throws {AgentError} when the source could not be read; `aborted` by the signal
  */
 export type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
 
-/** What a pool is made from. */
 export interface PoolOptions {
-  /** How to start this program again. */
+  /** Command that starts this program again. */
   readonly self: SelfCommand;
-  /** Executions at the same time. */
+  /** Concurrent executions. */
   readonly slots: number;
   /** Folder for the socket; the system's temporary folder is used when its path is too long. */
   readonly runtimeDir: string;
   readonly log: Log;
   /**
-   * The user that guests run as; the agent's own when absent. From source the other user must be
+   * The user for guests; the agent's own unless given. When run from source, another user must be
    * able to read the program and DENO_DIR.
    */
   readonly user?: GuestUser;
-  /** What keeps a source from being run; it remembers its answers. */
+  /** Checks sources before they run; answers are cached. */
   readonly checkSource: SourceCheck;
-  /** The accountant of memory that messages of guests take; one of its own unless given. */
+  /** The budget for messages of guests; a separate one unless given. */
   readonly budget?: MemoryBudget;
   /** What tasks may return, change and log. */
   readonly limits: TaskLimits;
@@ -68,38 +65,38 @@ export interface PoolOptions {
   readonly renewAfterMs?: number;
 }
 
-/** Guests, lent out one execution at a time. */
+/** Guests, lent for one execution at a time. */
 export interface GuestPool {
   /**
-   * A guest for the caller alone until `release`, which has served this workflow only and never serves another
-   * one. Waits while all are busy or being started.
+   * Lends a guest until `release`. It has served only this workflow and never serves another. Waits
+   * while all are busy or starting.
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
   acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
-  /** What holds for every task. */
+  /** Limits of every task. */
   readonly limits: TaskLimits;
-  /** What keeps a source from being run, or undefined. */
+  /** Why a source may not run, or undefined. */
   readonly checkSource: SourceCheck;
-  /** Takes a guest back; one that is no longer alive is replaced. */
+  /** Takes a guest back; a dead one is replaced. */
   release(guest: GuestProcess): void;
   /** Process ids of all guests. */
   pids(): number[];
-  /** What the guests are doing now, and what became of them since the start. */
+  /** What the guests do now, and totals since the start. */
   counts(): GuestCounts;
   /** Kills every guest and waits until all are gone. */
   close(): Promise<void>;
 }
 
-/** Guests by what they do; `started` and `given_up` only grow. */
+/** Guests by state; `started` and `given_up` are totals. */
 export interface GuestCounts {
   readonly starting: number;
   /** Ready, and of no workflow yet. */
   readonly spare: number;
-  /** Without a task, waiting for the next one of their workflows. */
+  /** Idle, waiting for the next task of their workflow. */
   readonly warm: number;
   readonly working: number;
   readonly started: number;
-  /** Ended since a guest for another workflow took their place. */
+  /** Ended to make room for another workflow. */
   readonly given_up: number;
 }
 
@@ -107,7 +104,7 @@ export interface GuestCounts {
 const RUNS_PER_GUEST_MAX = 5000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
-/** Failed starts in a row after which waiting tasks are refused instead of kept waiting. */
+/** Consecutive failed starts after which waiting tasks are refused. */
 const START_FAILURES_MAX = 3;
 
 /**
@@ -171,7 +168,7 @@ class Pool implements GuestPool {
     );
   }
 
-  /** Starts as many guests as are missing, unless a failed start is being waited out. */
+  /** Starts missing guests, unless it is waiting after a failed start. */
   fill(): void {
     // A start that fails at once sets the backoff.
     while (!this.#closed && this.#backoff === undefined && this.#wantsGuest() && this.#hasPlace()) {
@@ -233,14 +230,14 @@ class Pool implements GuestPool {
     return this.#guests.size - this.#starting.size - this.#idle.size;
   }
 
-  /** Guests that stay when nothing runs. */
+  /** Number of guests kept when idle. */
   get #restingGuests(): number {
     return this.#options.slots + SPARES;
   }
 
   /**
-   * Whether a guest is missing: to the number that is kept at rest; or a spare, and one more for each
-   * task that waits for a guest of its workflow. Tasks beyond the slots wait for one another.
+   * Whether a guest is missing: below the idle number, or a spare plus one for each task waiting
+   * for its workflow. Tasks beyond the slots wait for one another.
    */
   #wantsGuest(): boolean {
     if (this.#guests.size < this.#restingGuests) return true;
@@ -248,7 +245,7 @@ class Pool implements GuestPool {
     return this.#idle.spares + this.#starting.size < wanted;
   }
 
-  /** Whether one more may be started. The guest that was idle longest makes place for it. */
+  /** Whether one more may start; ends the guest idle longest to make room. */
   #hasPlace(): boolean {
     if (this.#guests.size < this.#restingGuests + WARM_BESIDE_SLOTS) return true;
     const oldest = this.#idle.oldestOwned();
@@ -263,28 +260,28 @@ class Pool implements GuestPool {
 
   #offer(guest: GuestProcess): void {
     guest.listen(this.#idleListener(guest));
-    // It may have ended meanwhile, which the listener has heard.
+    // A guest that has ended was handled by its listener.
     if (!guest.alive) return;
     this.#idle.put(guest);
     this.#settle();
     this.#renewal.rest();
   }
 
-  /** Gives idle guests to tasks that wait, and starts what is missing then. */
+  /** Assigns idle guests to waiting tasks, then starts missing ones. */
   #settle(): void {
     this.#serve();
     this.fill();
-    // Those behind one for whom a guest has just been started.
+    // Tasks behind one for which a guest was just started.
     this.#serve();
   }
 
   #serve(): void {
-    // While no guest can be started, those who need one keep nobody else from those that are there.
+    // While guests cannot be started, tasks that need one must not block those that do not.
     const passedMax = this.#backoff === undefined ? this.#starting.size : Number.POSITIVE_INFINITY;
     this.#waiting.serve((owner) => this.#idle.take(owner), passedMax);
   }
 
-  /** An idle guest has nothing to say; one that ends is replaced. */
+  /** An idle guest must be silent; one that ends is replaced. */
   #idleListener(guest: GuestProcess): GuestListener {
     return {
       message: () => guest.kill("spoke out of turn"),
@@ -321,7 +318,7 @@ class Pool implements GuestPool {
     this.#watch(guest, token);
   }
 
-  /** Sees a guest from its start to its readiness; from then on `#gone` sees to its end. */
+  /** Follows a guest from start to readiness; from then on `#gone` handles its end. */
   #watch(guest: GuestProcess, token: string): void {
     const late = setTimeout(
       () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
@@ -349,7 +346,7 @@ class Pool implements GuestPool {
   }
 
   #failed(why: string): void {
-    // Guests that were started together fail together: that counts once.
+    // Guests started together fail together: that counts once.
     if (this.#backoff !== undefined) return;
     this.#startFailures += 1;
     const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);

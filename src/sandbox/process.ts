@@ -1,5 +1,5 @@
-// One guest as the agent holds it: the process, its connection, and the word for how it ended. What
-// a guest sends is passed on parsed; whatever cannot be parsed kills it.
+// The agent's side of one guest: its process, its connection, and the reason of its end. Messages
+// are passed on parsed; anything that cannot be parsed kills the guest.
 
 import { messageOf } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
@@ -24,20 +24,20 @@ import {
   unreadCharsMax,
 } from "./task_limits.ts";
 
-/** Takes what becomes of a guest while an execution, or its start, is under way. */
+/** Receives the events of a guest during a start or an execution. */
 export interface GuestListener {
-  /** Nothing more of the guest is read until what this returns is kept. */
+  /** Nothing more is read from the guest until the result settles. */
   message(message: GuestMessage): Promise<void> | void;
-  /** The guest is gone; nothing follows. Called at once when it was gone already. */
+  /** The guest is gone, and nothing follows. Called at once when it was gone already. */
   lost(end: ProcessEnd): void;
 }
 
-/** A running guest. It is opened by starting its process and closed by `kill()`. */
+/** A running guest, opened by starting its process and closed by `kill()`. */
 export class GuestProcess {
   readonly pid: number;
-  /** Kept when the process has been reaped and its output read to the end. */
+  /** Resolves when the process has been reaped and its output read to the end. */
   readonly reaped: Promise<void>;
-  /** Executions so far; numbers the messages of the present one. */
+  /** Executions so far; identifies the messages of the current one. */
   runs = 0;
 
   readonly #child: Deno.ChildProcess;
@@ -52,7 +52,7 @@ export class GuestProcess {
   #ended: ProcessEnd | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
 
-  /** Starts a guest that will connect to the socket at `path` and show `token` there. */
+  /** Starts a guest that will connect to the socket at `path` and send `token`. */
   constructor(
     command: GuestCommand,
     path: string,
@@ -76,41 +76,41 @@ export class GuestProcess {
     this.#giveToken(token);
   }
 
-  /** Whether the guest may still be given work. */
+  /** Whether the guest may be given work. */
   get alive(): boolean {
     return this.#ended === undefined;
   }
 
-  /** The workflow that it serves, from its first task to its end; undefined for a spare. */
+  /** The workflow that it serves; undefined for a spare. */
   get owner(): GuestOwner | undefined {
     return this.#owner;
   }
 
   /**
-   * Makes it the guest of a workflow, for good.
-   * @throws {Error} when it is the guest of another one: a defect of the agent
+   * Assigns the guest to a workflow, permanently.
+   * @throws {Error} when it serves another one: a defect of the agent
    */
   serve(owner: GuestOwner): void {
     this.#owner ??= owner;
     if (this.#owner !== owner) throw new Error("Cannot use a guest: it serves another workflow");
   }
 
-  /** Bytes of one message that it may send. */
+  /** Longest message that it may send, bytes. */
   get messageBytesMax(): number {
     return guestMessageBytesMax(this.#limits);
   }
 
-  /** The accountant of what its messages and calls take. */
+  /** The budget for its messages and calls. */
   get budget(): MemoryBudget {
     return this.#turns.budget;
   }
 
-  /** Memory for a message of which so much has arrived; nothing more is read until it is there. */
+  /** Memory for an arriving message; nothing more is read until it is available. */
   hold(arrivedBytes: number): Promise<void> | undefined {
     return this.#memory.hold(arrivedBytes, this.messageBytesMax);
   }
 
-  /** Takes over the connection on which the guest has shown its token. */
+  /** Takes over the connection that sent the guest's token. */
   connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
     if (!this.alive) return socket.close();
     this.#socket = socket;
@@ -122,13 +122,13 @@ export class GuestProcess {
     this.#pump(lines);
   }
 
-  /** Hears the guest until the next listener takes over; undefined hears nothing. */
+  /** Sets the receiver of the guest's events; undefined ignores them. */
   listen(listener: GuestListener | undefined): void {
     this.#listener = listener;
     if (this.#ended !== undefined) listener?.lost(this.#ended);
   }
 
-  /** Sends one message after those before it. The listener reports a guest that is gone. */
+  /** Sends one message after those before it. The listener reports a lost guest. */
   send(message: AgentMessage): void {
     this.#write?.(agentLine(message));
   }
@@ -152,7 +152,7 @@ export class GuestProcess {
 
   async #giveToken(token: string): Promise<void> {
     const writer = this.#child.stdin.getWriter();
-    // A guest that dies first closes the pipe; the listener hears of it.
+    // A guest that dies first closes the pipe, and the listener is called.
     await writer.write(new TextEncoder().encode(`${token}\n`)).catch(() => {});
     await writer.close().catch(() => {});
   }
@@ -166,7 +166,7 @@ export class GuestProcess {
         if (!this.alive) return;
         const message = parseGuestMessage(line, this.#limits);
         const taken = this.#listener?.message(message);
-        // Most is taken at once; a wait would cost each message a turn.
+        // Most messages are handled at once; awaiting would cost each a turn.
         if (taken !== undefined) await taken;
         this.#memory.release();
       }
@@ -174,7 +174,7 @@ export class GuestProcess {
       if (this.alive) this.kill(`broke the protocol: ${messageOf(error)}`);
       return;
     }
-    // Most often the process has just died: its exit tells more than the end of the connection.
+    // The process has usually just died: its exit status says more than a closed connection.
     if (!this.alive) return;
     this.#silence = setTimeout(() => this.kill("closed its connection"), EXIT_WAIT_MS);
   }

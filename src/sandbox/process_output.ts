@@ -1,12 +1,11 @@
-// What a process behind the wall writes to its output, and the words for how it ended: V8 says there
-// why it gave up.
+// The output of a walled process, and why it ended: V8 prints there why it gave up.
 
 import type { Log } from "../metrics/log.ts";
 
-/** How a guest or a decoder ended, in words that finish the sentence "its process ...". */
+/** How a guest or a decoder ended; the words finish the sentence "its process ...". */
 export interface ProcessEnd {
   readonly words: string;
-  /** It ended because of the memory it took. */
+  /** It ended for lack of memory. */
   readonly outOfMemory: boolean;
 }
 
@@ -14,13 +13,13 @@ export interface ProcessEnd {
 export const START_DEADLINE_MS = 30_000;
 /** Time for a process to be gone after its connection or its output has ended, milliseconds. */
 export const EXIT_WAIT_MS = 2000;
-/** Bytes that a process may write to its output; a sound one writes nothing before V8 gives up. */
+/** Output limit of a process, bytes; a sound one writes nothing before V8 gives up. */
 const OUTPUT_BYTES_MAX = 1024 * 1024;
 const OUTPUT_LINES_MAX = 50;
 const OUTPUT_LINE_CHARS_MAX = 500;
-/** Characters kept of the last output, in which V8 tells why it gave up. */
+/** Characters kept of the end of the output, where V8 says why it gave up. */
 const TAIL_CHARS_MAX = 4000;
-/** What is said of a process that writes more than that; it is to be killed. */
+/** Why a process with too much output is killed. */
 export const OUTPUT_WORDS = `wrote more than ${OUTPUT_BYTES_MAX} bytes to its output`;
 
 const OUT_OF_MEMORY = /out of memory|heap limit|allocation (of \d+ bytes )?failed/i;
@@ -40,12 +39,11 @@ export class ProcessOutput {
     this.#tooMuch = tooMuch;
   }
 
-  /** The last characters that it wrote. */
+  /** The end of the output. */
   get tail(): string {
     return this.#tail;
   }
 
-  /** Reads a stream to its end. */
   async take(stream: ReadableStream<Uint8Array>): Promise<void> {
     const decoder = new TextDecoder();
     for await (const bytes of stream) {
@@ -63,8 +61,9 @@ export class ProcessOutput {
 }
 
 /**
- * The end of a process that nobody killed; `output` is the last that it wrote, `memoryMib` what its
- * heap may take.
+ * Describes the end of a process that nobody killed.
+ * @param output the end of its output
+ * @param memoryMib its memory limit
  */
 export function exitWords(
   status: Deno.CommandStatus,
@@ -80,7 +79,7 @@ export function exitWords(
       outOfMemory: true,
     };
   }
-  // V8 gives up with these when it cannot even say so; SIGKILL is what the kernel sends.
+  // V8 ends with these when it cannot even report; the kernel sends SIGKILL.
   if (status.signal !== null && ABORT_SIGNALS.includes(status.signal)) {
     const words = `${how}, most likely for want of memory (the limit is ${memoryMib} MiB)`;
     return { words, outOfMemory: true };
@@ -90,12 +89,12 @@ export function exitWords(
   return { words: `${how}${said}`, outOfMemory: false };
 }
 
-/** Ends a process at once, which may be gone already. */
+/** Kills a process, which may have ended already. */
 export function killProcess(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGKILL");
   } catch (error) {
-    // Gone already: Deno says so with either of these.
+    // Already gone: Deno reports it as one of these.
     const gone = error instanceof TypeError || error instanceof Deno.errors.NotFound;
     if (!gone) throw error;
   }

@@ -1,16 +1,16 @@
-// The words that cross the wall between the agent and a guest process: the capabilities a task may
-// ask for, the messages in both directions, and the limits that nobody sets. A message is one line of
-// JSON on a unix socket. Both sides import this file; guest_message.ts checks what guests send.
+// The protocol between the agent and a guest: the capabilities of a task, the messages in both
+// directions, and fixed limits. A message is one line of JSON on a unix socket. Both sides import
+// this file; message.ts checks what guests send.
 //
 //   agent   run ......... reply ...
 //   guest       call log ......... end closed
 //
-// `end` is the last word of a task, `closed` that of its guest: nothing of the task runs any more.
+// `end` is the result of a task; `closed` says that nothing of the task runs any more.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { type Language, takeLanguage } from "./guest/language.ts";
 
-/** Everything a task may ask the agent for; a closed list. */
+/** The closed list of what a task may call. */
 export const CAPABILITIES = [
   "vmadm.validate",
   "vmadm.create",
@@ -34,40 +34,37 @@ export const CAPABILITIES = [
   "log.warn",
   "log.error",
 ] as const;
-/** One of the capabilities. */
 export type CapabilityName = typeof CAPABILITIES[number];
 
 /** The levels at which a task may log. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-/** One of those levels. */
 export type TaskLogLevel = typeof LOG_LEVELS[number];
 
-/** What a task may say to its callback instead of an error. @see document 2, Tasks */
+/** What a task may pass to its callback instead of an error. @see document 2, Tasks */
 export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
-/** One of those words. */
 export type SignalWord = typeof SIGNALS[number];
 
-/** Bytes of the first line of a connection, which is the secret token. */
+/** Bytes of the first line of a connection, the secret token. */
 export const TOKEN_BYTES_MAX = 128;
-/** Nesting of any JSON value that leaves a guest. */
+/** Depth of any JSON value from a guest. */
 export const JSON_DEPTH_MAX = 100;
 /** Arguments of one capability call. */
 export const ARGS_MAX = 8;
-/** Capability calls of one task that are under way at the same time. */
+/** Concurrent capability calls of one task. */
 export const CALLS_IN_FLIGHT_MAX = 32;
 /**
- * Memory of a guest after an execution, bytes, above which it is given no other one: what a task has
- * taken up and nobody has collected yet would be missing for the next. A fresh guest has about 60 MB.
+ * Memory of a guest after an execution, bytes, above which it gets no other task, which would lack
+ * the uncollected memory. A fresh guest has about 60 MB.
  */
 export const SPENT_BYTES = 160 * 1024 * 1024;
-/** Characters of the name of a task that errors, entries and log lines repeat. */
+/** Longest name of a task repeated in errors, entries and log lines, characters. */
 export const TASK_NAME_CHARS_MAX = 255;
 /** Pending timers of one task. */
 export const TIMERS_MAX = 1000;
-/** Compiled sources that a guest keeps. */
+/** Compiled sources cached by a guest. */
 export const SCRIPTS_MAX = 64;
 
-/** What a guest proves at its start to be refused, by the names of Deno's permissions. */
+/** What a guest proves at its start to be refused, by names of Deno's permissions. */
 export const GUEST_PERMISSIONS = [
   "read",
   "write",
@@ -78,41 +75,40 @@ export const GUEST_PERMISSIONS = [
   "ffi",
   "import",
 ] as const;
-/** One of those names. */
 export type GuestPermission = typeof GUEST_PERMISSIONS[number];
 
 /**
- * All that a guest proves before its first task: those, that its realms have nothing of another, and
- * that the language of its own is frozen.
+ * All that a guest proves before its first task: no permissions, no foreign objects in its realms,
+ * and a frozen language in its own.
  */
 export const GUEST_CHECKS = [...GUEST_PERMISSIONS, "realm", "primordials"] as const;
 
-/** What was looked at, and what was found. */
+/** One check and its result. */
 export interface GuestCheck {
   /** One word. */
   readonly check: string;
   readonly ok: boolean;
-  /** What was found, in words. */
+  /** The finding, in words. */
   readonly detail: string;
 }
 
-/** What a guest is asked for: run this source. */
+/** Asks a guest to run a source. */
 export interface RunMessage {
   readonly type: "run";
-  /** Counts the executions of one guest; every message about the execution carries it. */
+  /** Number of the execution; every message about it carries it. */
   readonly run: number;
   readonly kind: "body" | "fallback";
   readonly source: string;
   readonly task_name: string;
-  /** Names of the fields of the job that need not come back, between spaces. */
+  /** Names of job fields that need not come back, separated by spaces. */
   readonly engine_fields: string;
   /** JSON text of the job object. */
   readonly job: string;
-  /** JSON text of what the body failed with; given to a fallback. */
+  /** JSON text of the body's error, for a fallback. */
   readonly error: string;
 }
 
-/** What every reply begins with. */
+/** Common to all replies. */
 interface ReplyHead {
   readonly type: "reply";
   readonly run: number;
@@ -123,7 +119,7 @@ interface CapabilityReply extends ReplyHead {
   readonly ok: true;
 }
 
-/** How a capability call ended. */
+/** Result of a capability call. */
 export type ReplyMessage =
   | CapabilityReply & {
     /** JSON text of the answer. */
@@ -136,13 +132,13 @@ export type ReplyMessage =
     readonly message: string;
   };
 
-/** What the agent says to a guest. */
+/** Messages of the agent. */
 export type AgentMessage = RunMessage | ReplyMessage;
 
-/** JSON texts on one line stand between tabs: inside of JSON a tab is always escaped. */
+/** Tabs separate the JSON texts of a line: JSON always escapes tabs. */
 const TEXT_BREAK = "\t";
 
-/** The line of a message. Its large values stay the texts they are, so that no guest parses them. */
+/** The line of a message. Large values stay texts, so that no guest parses them. */
 export function agentLine(message: AgentMessage): string {
   if (message.type === "run") {
     const { job, error, ...head } = message;
@@ -153,11 +149,11 @@ export function agentLine(message: AgentMessage): string {
   return [JSON.stringify(head), value].join(TEXT_BREAK);
 }
 
-/** The message of a line that agentLine() made, read by the methods of `language` alone. */
+/** Parses a line of agentLine(), using only methods of `language`. */
 export function readAgentLine(line: string, language: Language = takeLanguage()): AgentMessage {
   const { textIndexOf, slice, parse } = language;
   const first = textIndexOf(line, TEXT_BREAK);
-  // What agentLine() writes: the types say it, and nobody else writes to a guest.
+  // Only agentLine() writes to a guest, so the types hold.
   if (first === -1) return parse(line) as ReplyMessage;
   const head = parse(slice(line, 0, first)) as Omit<RunMessage, "job" | "error"> | CapabilityReply;
   if (head.type === "reply") return { ...head, value: slice(line, first + 1) };
@@ -165,7 +161,7 @@ export function readAgentLine(line: string, language: Language = takeLanguage())
   return { ...head, job: slice(line, first + 1, second), error: slice(line, second + 1) };
 }
 
-/** How an execution ended, as the guest tells it. `job` comes without the fields of the engine. */
+/** Result of an execution, as the guest reports it. `job` lacks the fields of the engine. */
 export type EndOutcome =
   | { readonly kind: "success"; readonly result: JsonValue; readonly job: JsonObject }
   /** `job` is null when the job object could not be written as JSON. */
@@ -177,16 +173,16 @@ export type EndOutcome =
     readonly job: JsonObject;
   };
 
-/** What a guest says to the agent. */
+/** Messages of a guest. */
 export type GuestMessage =
-  /** First of all: what the guest has tried of what it must not be able to do. */
+  /** First message: the guest's checks of what it must not be able to do. */
   | { readonly type: "ready"; readonly checks: readonly GuestCheck[] }
   | {
     readonly type: "call";
     readonly run: number;
     readonly call: number;
     readonly name: CapabilityName;
-    /** Or what keeps them from being taken, in words that follow "it". */
+    /** Or why the arguments were not accepted, worded to follow "it". */
     readonly args: readonly JsonValue[] | { readonly flaw: string };
   }
   | {
@@ -197,5 +193,5 @@ export type GuestMessage =
     readonly fields: JsonObject;
   }
   | { readonly type: "end"; readonly run: number; readonly outcome: EndOutcome }
-  /** Nothing of the execution runs any more; `spent` when it has left the guest too little memory. */
+  /** Nothing of the execution runs any more; `spent` when it left the guest too little memory. */
   | { readonly type: "closed"; readonly run: number; readonly spent: boolean };

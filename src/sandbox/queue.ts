@@ -1,5 +1,5 @@
-// The tasks that wait for a guest: first come, first served, as far as guests of their workflows and
-// spares allow.
+// Tasks that wait for a guest, in order of arrival, as far as guests of their workflows and spares
+// allow.
 
 import { AgentError } from "../domain/error.ts";
 import type { GuestOwner } from "./owner.ts";
@@ -11,7 +11,7 @@ interface WaitingTask {
   readonly refuse: (error: AgentError) => void;
 }
 
-/** The line in which tasks stand. */
+/** The queue of waiting tasks. */
 export class GuestQueue {
   readonly #waiters: WaitingTask[] = [];
 
@@ -20,8 +20,8 @@ export class GuestQueue {
   }
 
   /**
-   * Waits for one's turn.
-   * @throws {AgentError} `aborted` when the signal ends the wait, or what `refuse` was given
+   * Waits for a guest.
+   * @throws {AgentError} `aborted` when the signal fires, or the error passed to `refuse`
    */
   wait(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {
     if (signal.aborted) return Promise.reject(abortedError());
@@ -48,9 +48,9 @@ export class GuestQueue {
   }
 
   /**
-   * Serves those in line from the guests that `take` finds for their workflows. One for whom there is
-   * none is passed over only while a guest is being started for it: nobody is overtaken for ever.
-   * @param passedMax how many may be passed over
+   * Serves waiting tasks with the guests that `take` finds for their workflows. A task without one
+   * is overtaken only while a guest is being started for it, so none waits forever.
+   * @param passedMax how many tasks may be overtaken
    */
   serve(take: (owner: GuestOwner) => GuestProcess | undefined, passedMax: number): void {
     let passed = 0;
@@ -66,7 +66,7 @@ export class GuestQueue {
     }
   }
 
-  /** Sends everybody away. */
+  /** Rejects all waiting tasks. */
   refuse(error: AgentError): void {
     for (const waiter of this.#waiters.splice(0)) waiter.refuse(error);
   }

@@ -1,5 +1,5 @@
-// Runs one execution of a task in a guest: hands it the source, answers its capability calls while
-// it runs, and tells how it ended. Time is measured here, where no task can reach the clock.
+// Runs one execution of a task in a guest: sends the source, answers capability calls, and reports
+// the result. Time is measured here, where no task can reach the clock.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
@@ -26,29 +26,29 @@ export interface TaskRun {
   readonly source: string;
   /** body: called with (job, cb); fallback: with (err, job, cb). */
   readonly kind: "body" | "fallback";
-  /** What the body failed with; for a fallback. */
+  /** The body's error, for a fallback. */
   readonly error?: JsonValue;
   readonly job: JsonObject;
   readonly taskName: string;
   readonly timeoutMs: number;
 }
 
-/** How an execution ended: as its guest tells it, or by what the agent did to the guest. */
+/** Result of an execution: as its guest reports it, or by the agent's action on the guest. */
 export type TaskOutcome =
   | EndOutcome
   | { readonly kind: "timeout" }
   | { readonly kind: "aborted" };
 
-/** Longest timeout that a timer takes, milliseconds: 24 days; a longer one would fire at once. */
+/** Longest timer, milliseconds: 24 days; a longer one would fire at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
-/** Time for a guest to have nothing running any more after its task has ended, milliseconds. */
+/** Time for a guest to stop running a task that has ended, milliseconds. */
 const CLOSE_DEADLINE_MS = 1000;
-/** Fields of a job that are named when it is too large. */
+/** Fields named in the error for a job that is too large. */
 const LARGEST_FIELDS = 3;
 
 /**
- * Runs a task. Waits for a guest first; the time for that does not count. Whatever a body does is
- * an outcome: this throws for nothing but a defect of the agent.
+ * Runs a task. It waits for a guest first, which does not count as the task's time. Whatever a body
+ * does is an outcome: this throws only for a defect of the agent.
  */
 export async function runTask(
   pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource">,
@@ -56,7 +56,7 @@ export async function runTask(
   perform: Perform,
   signal: AbortSignal,
 ): Promise<TaskOutcome> {
-  // Every error repeats it, and no rule bounds it.
+  // Every error repeats it, and no rule limits it.
   const run = { ...given, taskName: given.taskName.slice(0, TASK_NAME_CHARS_MAX) };
   const name = JSON.stringify(run.taskName);
   let problem: string | undefined;
@@ -96,13 +96,13 @@ export async function runTask(
   return outcome;
 }
 
-/** The outcome of a task that got no guest, or whose source could not be read. */
+/** Outcome of a task that got no guest, or whose source could not be read. */
 function neverRun(error: unknown): TaskOutcome {
   if (error instanceof AgentError && error.code === "aborted") return { kind: "aborted" };
   return failure("Error", messageOf(error));
 }
 
-/** One execution, begun by `begin`, until nothing of it runs in the guest any more. */
+/** One execution, started by `begin`, until nothing of it runs in the guest. */
 function converse(
   guest: GuestProcess,
   run: TaskRun,
@@ -139,7 +139,7 @@ function converse(
         outcome = message.outcome;
         calls.stop();
         clearTimeout(timer);
-        // A guest in which the task runs on is not used again.
+        // A guest whose task keeps running is not used again.
         const late = () => guest.kill("was killed: its task ran on after its end");
         timer = setTimeout(late, CLOSE_DEADLINE_MS);
       } else if (outcome !== undefined) {
@@ -161,12 +161,12 @@ function lostOutcome(run: TaskRun, { words, outOfMemory }: ProcessEnd): TaskOutc
   return failure(name, `Task ${JSON.stringify(run.taskName)} was lost: its process ${words}`);
 }
 
-/** Names of the fields of a job that only the engine sets: they need not come back from a task. */
+/** Names of job fields that only the engine sets: they need not come back from a task. */
 function engineFields(job: JsonObject): string {
   return Object.keys(job).filter((name) => ENGINE_FIELDS.has(name)).join(" ");
 }
 
-/** Why a job is not run, with the fields that make it so large. */
+/** Why a job is too large to run, naming its largest fields. */
 function tooLarge(job: JsonObject, chars: number, charsMax: number): string {
   const fields = Object.entries(job)
     .map(([name, value]) => ({ name, chars: JSON.stringify(value).length }))
@@ -181,10 +181,10 @@ function failure(name: string, message: string): TaskOutcome {
   return { kind: "failure", error: { name, message }, job: null };
 }
 
-// The capability calls of one execution: performs them, answers the guest, and ends those that are
-// left when the execution ends.
+// The capability calls of one execution: performs them, answers the guest, and ends the rest when
+// the execution ends.
 
-/** Performs a capability call; `signal` is aborted when the execution has ended. */
+/** Performs a capability call; `signal` fires when the execution has ended. */
 export type Perform = (
   name: CapabilityName,
   args: readonly JsonValue[],
@@ -194,17 +194,17 @@ export type Perform = (
 type CallMessage = Extract<GuestMessage, { type: "call" }>;
 type LogMessage = Extract<GuestMessage, { type: "log" }>;
 
-/** Weight of arguments from which on a call waits for memory; smaller calls are bounded by their number. */
+/** Size of arguments from which a call waits for memory; the number of smaller calls is limited. */
 const HELD_CALL_BYTES = 4 * 1024;
-/** What is logged in the place of a line for which there was no memory. */
+/** Logged instead of a line for which there was no memory. */
 const LINE_LEFT_OUT = "A log line of the task was left out: there was no memory for it";
-/** Time for notes, such as info entries, to be written after their task's end, milliseconds. */
+/** Time to write pending notes, such as info entries, after their task's end, milliseconds. */
 const NOTES_DEADLINE_MS = 2000;
 
-/** What the calls of an execution need of its guest. */
+/** The part of a guest that calls need. */
 type CallingGuest = Pick<GuestProcess, "kill" | "send" | "budget">;
 
-/** Opened with an execution, closed with it. What it needs for calls is made with the first one. */
+/** Opened and closed with an execution. Its state is created by the first call. */
 export class GuestCalls {
   readonly #guest: CallingGuest;
   readonly #run: number;
@@ -213,7 +213,7 @@ export class GuestCalls {
   readonly #inFlight = new Set<number>();
   readonly #notes = new Set<Promise<void>>();
   #over: AbortController | undefined;
-  /** Notes are allowed to finish when a task has ended by itself. */
+  /** Pending notes may finish when a task ends by itself. */
   #notesOver: AbortController | undefined;
   #stopped = false;
   #logLines = 0;
@@ -226,8 +226,9 @@ export class GuestCalls {
   }
 
   /**
-   * Performs a call and answers it; after the end of the task it does neither.
-   * @returns kept when there is memory for its arguments, or it was refused; undefined when they are small
+   * Performs a call and answers it, unless the task has ended.
+   * @returns settles when there is memory for the arguments, or the call was refused; undefined for
+   *   small arguments
    */
   take(message: CallMessage): Promise<void> | undefined {
     if (this.#stopped) return;
@@ -246,7 +247,7 @@ export class GuestCalls {
     return settled(memory);
   }
 
-  /** Writes a log line; nobody waits for it. @returns as take() does */
+  /** Writes a log line without waiting. @returns as take() does */
   log({ level, message, fields }: LogMessage): Promise<void> | undefined {
     this.#logLines += 1;
     if (this.#logLines > this.#limits.taskLogLinesMax) {
@@ -263,18 +264,18 @@ export class GuestCalls {
         held?.release();
       }
     };
-    // A line that cannot be written is no fault of the task.
+    // A failed log line is no fault of the task.
     this.#keep(written().catch(() => {}));
     return settled(memory);
   }
 
-  /** The task has ended: calls under way are given up, notes about it are still written. */
+  /** The task has ended: aborts pending calls, still writes pending notes. */
   stop(): void {
     this.#stopped = true;
     this.#over?.abort();
   }
 
-  /** Ends everything; with `orderly`, notes under way are written first. */
+  /** Ends everything; `orderly` writes pending notes first. */
   async end(orderly: boolean): Promise<void> {
     this.stop();
     const over = this.#notesOver;
@@ -294,7 +295,7 @@ export class GuestCalls {
     this.#notes.add(kept);
   }
 
-  /** Ended with the execution; for notes some time after it. */
+  /** Fires at the end of the execution; for notes some time later. */
   #signalOf(name: CapabilityName): AbortSignal {
     const over = isNote(name)
       ? this.#notesOver ??= new AbortController()
@@ -302,7 +303,7 @@ export class GuestCalls {
     return over.signal;
   }
 
-  /** Memory for the arguments of a call while it is under way; undefined for those that need none. */
+  /** Memory for a call's arguments while it runs; undefined when none is needed. */
   #memory(name: CapabilityName, args: readonly JsonValue[]): Promise<Reservation> | undefined {
     let bytes = 0;
     for (const arg of args) bytes += valueWeight(arg);
@@ -341,7 +342,7 @@ export class GuestCalls {
   }
 }
 
-/** Kept when there is memory, or none will come: who needed it is given the error. */
+/** Settles when there is memory or none will come; the error goes to the call that needed it. */
 function settled(memory: Promise<Reservation> | undefined): Promise<void> | undefined {
   return memory?.then(() => {}, () => {});
 }

@@ -1,5 +1,5 @@
-// The self-test of the wall, for an operator: starts one guest as the pool would, has it try what it
-// must not be able to do, and looks at its process from outside. It leaves nothing behind.
+// The operator's self-test of the wall: starts one guest as the pool would, lets it try what it
+// must not be able to do, and inspects its process from outside. It leaves nothing behind.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { SelfCommand } from "../program/executable.ts";
@@ -12,7 +12,7 @@ import { START_DEADLINE_MS } from "./process_output.ts";
 import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 import type { TaskLimits } from "./task_limits.ts";
 
-/** What the test needs: the same as a pool. */
+/** The same as a pool needs. */
 export interface SelfTestOptions {
   /** How to start this program again. */
   readonly self: SelfCommand;

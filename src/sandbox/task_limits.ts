@@ -1,15 +1,15 @@
-// The limits of a task that an operator may set, and the bounds of messages that follow from them.
-// The agent hands them to a guest on its command line; both sides then keep to the same numbers.
+// The configurable limits of a task, and the message sizes that follow from them. Guests get them
+// on their command line, so that both sides use the same numbers.
 
-/** How large what a task returns, changes and says may be. Characters are those of the JSON text. */
+/** Sizes of what a task returns, changes and logs, in characters of JSON text. */
 export interface TaskLimits {
   /** Characters of a task's result. */
   readonly resultCharsMax: number;
-  /** Characters of each text of a task's error; what is longer is cut. */
+  /** Characters of each text of a task's error; longer ones are cut. */
   readonly errorCharsMax: number;
-  /** Characters of the job object that a task gets, results of others included. */
+  /** Characters of the job object passed to a task, results of other tasks included. */
   readonly jobCharsMax: number;
-  /** Characters of what a task may change of its job: params and what it set. */
+  /** Characters of what a task may change in its job: params and fields it set. */
   readonly jobLeftCharsMax: number;
   /** Characters of the arguments of one capability call. */
   readonly callCharsMax: number;
@@ -20,36 +20,39 @@ export interface TaskLimits {
 }
 
 /**
- * Values of one capability call or log line, each member and each element counted. The most that an
- * info entry of the default size can hold is fewer.
+ * Values of one capability call or log line, counting each member and element. No info entry of the
+ * default size holds as many.
  */
 export const CALL_VALUES_MAX = 10_000;
-/** Values of a result, or an error, together with the job as its task left it. */
+/** Values of a result or an error, together with the job that its task left. */
 export const END_VALUES_MAX = 1_000_000;
 
 /** A character has at most three bytes. */
 const CHAR_BYTES_MAX = 3;
-/** What JSON makes of a control character, `\u0000`, has six bytes. */
+/** JSON escapes a control character, `\u0000`, in six bytes. */
 const ESCAPE_BYTES = 6;
-/** Names, numbers and what JSON writes around them. */
+/** Names, numbers and JSON syntax. */
 const HEAD_BYTES = 1024 * 1024;
 /** Characters of the largest source that an operator may allow. */
 export const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
 /** Characters of the JSON text of the answer to one capability call. */
 export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
-/** Characters that wait for a guest which does not read. */
+/** Characters queued for a guest that does not read. */
 const UNREAD_CHARS_MIN = 48 * 1024 * 1024;
 
 /**
- * Characters of the JSON text of a task's error as the agent takes it: its name, its message with the
- * task and the line, and room for what JSON escapes of them. A realm keeps to the limit of each text,
- * but a task may replace what the realm cuts and writes them with.
+ * Characters of the JSON text of a task's error as the agent accepts it: name, message with task
+ * and line, and escapes. A realm limits each text itself, but a task may replace the functions it
+ * uses.
  */
 export function errorJsonCharsMax({ errorCharsMax }: TaskLimits): number {
   return Math.max(16 * errorCharsMax, 8 * 1024);
 }
 
-/** Bytes of one message of a guest: the longest holds a result or an error, and a job as it was left. */
+/**
+ * Bytes of one message of a guest: the longest holds a result or an error, and the job as its task
+ * left it.
+ */
 export function guestMessageBytesMax(limits: TaskLimits): number {
   const { resultCharsMax, jobLeftCharsMax, callCharsMax, taskLogCharsMax } = limits;
   const ended = Math.max(resultCharsMax, errorJsonCharsMax(limits));
@@ -65,21 +68,21 @@ export function agentMessageBytesMax(limits: TaskLimits): number {
 }
 
 /**
- * Characters that may wait for a guest which does not read: more than one message, and far less than
- * the answers to all calls that it may have under way. A task that asks and never listens is ended.
+ * Characters that may be queued for a guest that does not read: more than one message, and far less
+ * than the answers to all its concurrent calls. A task that calls without reading is killed.
  */
 export function unreadCharsMax({ jobCharsMax }: TaskLimits): number {
   return Math.max(UNREAD_CHARS_MIN, 2 * (jobCharsMax + SOURCE_CHARS_MAX));
 }
 
-/** The limits as one word of a command line. */
+/** The limits as one argument of a command line. */
 export function taskLimitsWord(limits: TaskLimits): string {
   return LIMIT_NAMES.map((name) => limits[name]).join(",");
 }
 
 /**
- * The limits of such a word.
- * @throws {Error} for any other
+ * Parses that argument.
+ * @throws {Error} for any other text
  */
 export function readTaskLimitsWord(word: string): TaskLimits {
   const numbers = word.split(",").map(Number);
@@ -87,7 +90,7 @@ export function readTaskLimitsWord(word: string): TaskLimits {
   if (!sound || numbers.length !== LIMIT_NAMES.length) {
     throw new Error("Cannot start as a guest: its limits are not on the command line");
   }
-  // As many numbers as there are names.
+  // There are as many numbers as names.
   return Object.fromEntries(LIMIT_NAMES.map((name, at) => [name, numbers[at]])) as Record<
     keyof TaskLimits,
     number

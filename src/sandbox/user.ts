@@ -1,5 +1,6 @@
-// Which user guests run as, from the setting guest_user. When the agent is root that is nobody, who
-// owns no file and may signal no process of another, unless the operator has made a user for it.
+// Chooses the user for guests, from the setting guest_user. For a root agent the default is nobody,
+// who owns no file and may signal no other user's process, unless the operator has made a dedicated
+// user.
 
 import { dirname } from "@std/path";
 import { AgentError } from "../domain/error.ts";
@@ -7,13 +8,13 @@ import type { SelfCommand } from "../program/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import type { GuestUser, HostSystem } from "./command.ts";
 
-/** The users and groups without rights where the list of users does not name one. */
+/** Unprivileged users and groups, where the list of users lacks one. */
 const NOBODY_ON_LINUX: GuestUser = { uid: 65_534, gid: 65_534 };
 const NOBODY_ON_ILLUMOS: GuestUser = { uid: 60_001, gid: 60_001 };
 const NOBODY = "nobody";
 const USERS_FILE = "/etc/passwd";
 
-/** Bits of a mode for others; for the group and the owner they stand three and six further left. */
+/** Mode bits for others; those for group and owner are three and six bits further left. */
 const READ_AND_RUN = 0o5;
 const ENTER = 0o1;
 
@@ -30,8 +31,8 @@ export interface GuestUserPlace {
 
 /**
  * The user for guests, or undefined for the agent's own. `setting` is `auto`, `none`, the name of a
- * user, or `uid:gid`. With `auto`, guests stay with the agent's own user where another one could not
- * run the program, and that is logged; a user that is named must be able to.
+ * user, or `uid:gid`. With `auto`, guests keep the agent's own user where another could not run the
+ * program, and a log line says so; a named user must be able to.
  * @throws {AgentError} `invalid_argument` for a named user that guests cannot run as
  */
 export async function findGuestUser(
@@ -95,7 +96,7 @@ async function userOfName(
   return undefined;
 }
 
-/** Whether a user may read and run a program, and enter every folder on the way to it. */
+/** Whether a user may read and execute a program, and enter every folder on its path. */
 async function mayRun(program: string, user: GuestUser): Promise<boolean> {
   if (!may(user, await Deno.stat(program), READ_AND_RUN)) return false;
   for (let folder = dirname(program); folder !== "/"; folder = dirname(folder)) {

@@ -1,18 +1,18 @@
-// What the kernel says of a guest's process: whether the outer wall stands. Read from /proc, which
-// Deno opens only to programs with all permissions; `cat` reads it.
+// Checks the outer wall of a guest from outside: what the kernel reports in /proc, which Deno opens
+// only with all permissions, so `cat` reads it.
 
 import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./command.ts";
 import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
 
-/** The program that says which namespace a process is in: `cat` reads no links. */
+/** Prints the namespace of a process: `cat` does not read links. */
 const READLINK = "/usr/bin/readlink";
-/** An address of the host that a process with a network of its own does not have. */
+/** A host address that a separate network does not have. */
 const LOOPBACK = /\b127\.0\.0\.1$/m;
 
 /**
- * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a running guest
- * or decoder. A wall that this host or this agent cannot have is a check that fails: it tells what is
- * missing.
+ * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a
+ * running guest or decoder. A wall that this host or agent cannot have fails its check, which names
+ * what is missing.
  */
 export async function processChecks(pid: number, place: GuestPlace): Promise<GuestCheck[]> {
   const { cat } = place.tools;

@@ -1,6 +1,6 @@
-// Signatures of OpenPGP: of a text that holds its own, of a text signed beside, and of a file of any
-// size. A signature by a key that is not trusted says nothing; one that does not fit what it signs is
-// refused. The keys are the operator's, and read here all the same.
+// OpenPGP signatures: of a clear-signed text, of a text with a detached signature, and of a file of
+// any size. A signature by an untrusted key proves nothing; one that does not match is refused. The
+// keys are the operator's, but they are parsed here too.
 
 import type {
   CleartextMessage,
@@ -15,20 +15,20 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import { type ByteStream, openByteSource, takeBodies } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "../work_limits.ts";
 
-/** Signatures over one text or file. */
+/** Signatures per text or file. */
 export const SIGNATURES_MAX = 8;
 const KEY_ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const SIGNATURE_ARMOR = "-----BEGIN PGP SIGNATURE-----";
 
-/** What a signature is held against. */
+/** What to check a signature with. */
 interface Trusted {
   readonly keys: PublicKey[];
   readonly date: Date;
 }
 
 /**
- * Checks a text: `{kind: "clearsigned"}` answers the text that was signed, which is not all of what was
- * given; `{kind: "detached"}` has the signature behind the text.
+ * Checks a text: `{kind: "clearsigned"}` returns the signed text, which is not all of the input;
+ * `{kind: "detached"}` expects the signature after the text.
  */
 export const signatureWork: DecoderWork = async (request, input) => {
   const source = openByteSource(input);
@@ -42,7 +42,7 @@ export const signatureWork: DecoderWork = async (request, input) => {
     : await checkDetached(text, signature, trusted);
 };
 
-/** Checks a file, whose bytes come behind the signature. It is hashed once, whatever its signatures. */
+/** Checks a file, whose bytes follow the signature. It is hashed once for all signatures. */
 export const fileSignatureWork: DecoderWork = async (request, input) => {
   const source = openByteSource(input);
   const trusted = await readTrusted(request, source);
@@ -99,7 +99,7 @@ async function readSignatures(bytes: Uint8Array): Promise<Signature> {
   return signature;
 }
 
-/** One good signature repeated costs as much as so many others. */
+/** A repeated good signature costs as much as a new one. */
 function requireFew(count: number): void {
   if (count > 0 && count <= SIGNATURES_MAX) return;
   const message = `Cannot read the signature: it holds ${count}, expected 1 to ${SIGNATURES_MAX}`;
@@ -115,7 +115,7 @@ async function readable<T>(read: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What the library has besides what its types say: it takes a digest that was made before. */
+/** Parts of the library missing from its types: it accepts a precomputed digest. */
 interface HashedPacket {
   hashed?: Uint8Array;
   readonly salt: Uint8Array | null;
@@ -124,19 +124,19 @@ interface HashedPacket {
   toHash(type: number, data: object, detached: boolean): Uint8Array;
 }
 
-/** Hashes of the library as those of the system name them. @see RFC 9580, section 9.5 */
+/** Hash algorithms of the library, by their system names. @see RFC 9580, section 9.5 */
 const HASHES: Readonly<Record<number, string>> = {
   8: "sha256",
   9: "sha384",
   10: "sha512",
   11: "sha224",
 };
-/** Of bytes as they are; a text is signed with other ends of its lines. */
+/** Signs bytes as they are; a text signature normalizes line endings. */
 const BINARY_SIGNATURE = 0;
 
 /**
- * Gives each signature of a trusted key the digest of the file: one hash for all signatures of an
- * algorithm and salt, continued for each by what it says of itself.
+ * Gives each signature of a trusted key the file's digest: one hash per algorithm and salt,
+ * completed for each signature with its own data.
  */
 async function hashFile(
   { packets }: Signature,
@@ -171,13 +171,13 @@ async function hashFile(
   }
 }
 
-/** What the library says of one signature; `verified` rejects for one that is not good. */
+/** The library's verdict on one signature; `verified` rejects for a bad one. */
 interface SignatureResult {
   readonly keyID: KeyID;
   readonly verified: Promise<boolean | null>;
 }
 
-/** One good signature by a trusted key is enough; one that is bad is never made up for. */
+/** One good signature of a trusted key is enough; a bad one always fails. */
 async function judge(results: readonly SignatureResult[]): Promise<JsonObject> {
   const unknown: string[] = [];
   let good = false;
@@ -199,7 +199,7 @@ function refusedSignature(keyId: KeyID, words: string): AgentError {
   return new AgentError("digest_mismatch", message);
 }
 
-/** The keys, which come first, and the time that counts. */
+/** The trusted keys, which precede the input, and the time of the check. */
 async function readTrusted(request: JsonObject, source: ByteStream): Promise<Trusted> {
   const files = Array.isArray(request.keys) ? request.keys.filter(isJsonObject) : [];
   const keys: PublicKey[] = [];
@@ -213,12 +213,12 @@ async function readTrusted(request: JsonObject, source: ByteStream): Promise<Tru
 async function readKeyFile(path: JsonValue | undefined, bytes: Uint8Array): Promise<PublicKey[]> {
   const { readKey, readKeys } = await import("openpgp");
   try {
-    // Bytes of a binary key are no UTF-8; only the beginning is looked at.
+    // A binary key is not UTF-8; only the beginning matters.
     const text = new TextDecoder().decode(bytes);
     if (!text.includes(KEY_ARMOR)) {
       return (await readKeys({ binaryKeys: bytes })).map((key) => key.toPublic());
     }
-    // A file may hold several blocks, one after another.
+    // A file may hold several blocks.
     const blocks = text.split(KEY_ARMOR).slice(1).map((block) => KEY_ARMOR + block);
     const keys: PublicKey[] = [];
     for (const armoredKey of blocks) keys.push((await readKey({ armoredKey })).toPublic());
