@@ -84,8 +84,16 @@ function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number
   };
   if (read) log.debug("request answered", fields);
   else if (c.error === undefined) log.info("request answered", fields);
-  else if (c.res.status >= 500) log.error("request failed", { ...fields, ...causes(c.error) });
+  else if (isAborted(c.error, c.req.raw.signal)) {
+    log.info("request aborted", { ...fields, code: "aborted", reason: c.error.message });
+  } else if (c.res.status >= 500) log.error("request failed", { ...fields, ...causes(c.error) });
   else log.info("request refused", { ...fields, reason: c.error.message });
+}
+
+/** Whether a request ended because its caller hung up, which is no failure of the agent. */
+function isAborted(error: Error, caller: AbortSignal): boolean {
+  if (!caller.aborted) return false;
+  return error.name === "AbortError" || error instanceof AgentError && error.code === "aborted";
 }
 
 /** What the log shows of an error: its cause, and the stack of a defect. */
