@@ -108,7 +108,7 @@ Deno.test("job list exits 2 for a state that there is none of", () =>
   withHttpAgent(async (agent) => {
     const { code, err } = await said(agent, ["job", "list", "--state", "done"]);
     assertEquals(code, 2);
-    assertStringIncludes(err(), 'Cannot filter by execution "done"');
+    assertStringIncludes(err(), "execution must be one of succeeded");
     assertStringIncludes(err(), "hint: zonewright job list --help");
   }));
 

@@ -119,7 +119,7 @@ Deno.test("workflow validate reads standard input, and tells what is no workflow
   ]);
   assertEquals(await said("[]"), [
     2,
-    "standard input: error: Cannot read the workflow: expected the body to be a JSON object",
+    "standard input: error: Cannot accept the workflow: body must be an object",
   ]);
   const deep = `{"name":"deep","chain":[],"x":${"[".repeat(100)}${"]".repeat(100)}}`;
   assertEquals(await said(deep), [

@@ -32,7 +32,11 @@ Deno.test("parseJobRequest() takes target and params at their limits and refuses
   parseJobRequest({ workflow, target: "t".repeat(10), a: text }, LIMITS);
   assertEquals(refusal({ workflow, a: `${text}x` }).code, "too_large");
   const long = refusal({ workflow, target: "t".repeat(11) });
-  assertEquals(long.errors[0], { field: "target", code: "TooLarge", message: long.message });
+  assertEquals(long.errors, [{
+    field: "target",
+    code: "TooLarge",
+    message: "target must be a text of 1 to 10 characters",
+  }]);
 });
 
 Deno.test("parseJobRequest() takes a lock of 256 characters and refuses one of 257", () => {

@@ -83,7 +83,7 @@ Deno.test("parseWorkflow() takes values at their limits and refuses those beyond
   ]);
   assertEquals(
     refusal({ name: "x", timeout: 3601, onerror: [{ body: BODY, retry: 11, timeout: 3601 }] }),
-    [["timeout", "Invalid"], ["onerror[0].retry", "Invalid"], ["onerror[0].timeout", "Invalid"]],
+    [["timeout", "TooLarge"], ["onerror[0].retry", "TooLarge"], ["onerror[0].timeout", "TooLarge"]],
   );
 });
 

@@ -14,7 +14,8 @@ import { inPlace } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";
 
 const SEED = Number(Deno.env.get("ZONEWRIGHT_TEST_SEED") ?? 14);
-const DOCUMENTS = 3000;
+/** Documents of one kind; the largest kind has the most rules. */
+const documentsOf = (name: string) => name === "MachineRequest" ? 5000 : 1000;
 
 const NARROW: Policy = {
   ...DEFAULT_POLICY,
@@ -64,7 +65,7 @@ for (const [label, bounds] of Object.entries(BOUNDS)) {
       assert(admits !== undefined);
       const random = randomDocuments(SEED, document);
       const seen = { taken: 0, refused: 0, "beyond the schema": 0 };
-      for (let index = 0; index < DOCUMENTS; index++) {
+      for (let index = 0; index < documentsOf(name); index++) {
         // A key __proto__ of the text would be one of the object.
         const one = JSON.parse(JSON.stringify(random.next(schemas[name] as JsonObject)));
         const found = disagreement(description, (value) => admits(value) === true, one);
@@ -79,15 +80,14 @@ for (const [label, bounds] of Object.entries(BOUNDS)) {
         }
         seen[found] += 1;
       }
-      const least = Math.ceil(DOCUMENTS / 50);
+      const least = documentsOf(name) / 50;
       assert(seen.taken >= least && seen.refused >= least, JSON.stringify(seen));
     });
   }
 }
 
 Deno.test("every rule that no schema states was broken by some document", () => {
-  const all = Object.keys(UNSTATED_RULES).filter((rule) => rule !== "calendar");
-  assertEquals([...broken].sort(), all.sort());
+  assertEquals([...broken].sort(), Object.keys(UNSTATED_RULES).sort());
 });
 
 Deno.test("the description shows the bounds of this agent", () => {

@@ -62,6 +62,9 @@ export function randomDocuments(seed: number, document: JsonObject): RandomDocum
   const next = (given: JsonObject): JsonValue => {
     const schema = given.$ref === undefined ? given : resolved(document, given.$ref) as JsonObject;
     if (chance.in(MISTAKES)) return junk();
+    if (isJsonObject(schema.then) && isJsonObject(schema.else)) {
+      return next(chance.in(2) ? schema.then : schema.else);
+    }
     if (Array.isArray(schema.oneOf)) return next(chance.one(schema.oneOf) as JsonObject);
     if (schema.properties === undefined && Array.isArray(schema.anyOf)) {
       return next(chance.one(schema.anyOf) as JsonObject);

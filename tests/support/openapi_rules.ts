@@ -62,6 +62,7 @@ const SCHEMA: JsonObject = object([], {
   dependentRequired: map(listOf(TEXT)),
   if: ref("schema"),
   then: ref("schema"),
+  else: ref("schema"),
   not: ref("schema"),
   allOf: SCHEMAS,
   anyOf: SCHEMAS,

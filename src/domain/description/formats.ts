@@ -3,19 +3,7 @@
 import { anyOf, IPV4, IPV4_NETWORK, IPV6, IPV6_NETWORK, NETMASKS } from "../ip_address.ts";
 import { type JobUuid, type MachineUuid, parseUuid, UUID, type WorkflowUuid } from "../id.ts";
 import { EPOCH_MS_MAX, type Instant, instantOf, ISO_8601 } from "../instant.ts";
-import {
-  atMostChars,
-  type Description,
-  either,
-  integer,
-  kept,
-  oneOf,
-  text,
-  unless,
-  worded,
-} from "./value.ts";
-
-const ANY_TEXT: Description<string> = text(/^/, "a text");
+import { type Description, either, integer, kept, oneOf, text, unless, worded } from "./value.ts";
 
 /** A uuid in lower case, the only spelling that vmadm takes. */
 export const uuid: Description<string> = text(UUID, "a uuid in lower case");
@@ -52,24 +40,24 @@ export const netmask: Description<string> = worded(
 
 /**
  * An http or https address without a user. It is kept as the URL parser writes it.
+ * @param texts which texts it may be
  * @param problem what else may be wrong with it
  */
 export function webAddress(
-  charsMax: number,
+  texts: Description<string>,
   problem: (url: URL) => string | undefined = () => undefined,
 ): Description<string> {
-  const one = atMostChars(charsMax, { ...ANY_TEXT, words: "an http or https address" });
-  const checked = unless(one, "address", (value) => {
+  const checked = unless(texts, "address", (value) => {
     const url = URL.canParse(value) ? new URL(value) : undefined;
     if (url === undefined || !["https:", "http:"].includes(url.protocol)) {
-      return `must be ${one.words}`;
+      return "must be an http or https address";
     }
     if (url.username !== "" || url.password !== "") return "must not hold a user name or password";
     return problem(url);
   });
   return {
     ...kept(checked, (value) => new URL(value).href),
-    schema: () => ({ type: "string", format: "uri", maxLength: charsMax }),
+    schema: (components) => ({ ...texts.schema(components), format: "uri" }),
   };
 }
 
@@ -101,9 +89,13 @@ const epochText = unless(
 );
 
 /** An end of a span of time: a date, or milliseconds since 1970. */
-export const spanEnd: Description<Instant> = either(
-  "an ISO 8601 date, with an offset where it has a time, or milliseconds since 1970",
-  kept(epochText, ofEpoch),
-  instant,
-  kept(integer(0, EPOCH_MS_MAX), ofEpoch),
-);
+export const spanEnd: Description<Instant> = {
+  ...either(
+    "an ISO 8601 date, with an offset where it has a time, or milliseconds since 1970",
+    kept(epochText, ofEpoch),
+    instant,
+    kept(integer(0, EPOCH_MS_MAX), ofEpoch),
+  ),
+  // In a query an unescaped plus sign is a blank, and no date holds a blank.
+  fromText: (text) => text.replace(" ", "+"),
+};

@@ -9,6 +9,9 @@ import type { Described, Description } from "./value.ts";
 /** Characters of a name that are shown, and for which the nearest known one is looked for. */
 const NAME_CHARS_MAX = 64;
 
+/** Names that are listed where none of them is near. */
+const NAMES_SHOWN_MAX = 16;
+
 /** The fields of an object. */
 export type Fields = Readonly<Record<string, Description>>;
 
@@ -53,7 +56,9 @@ export function object<F extends Fields, const R extends keyof F & string = neve
         findings.add(field || "body", "Missing", "must name at least one key");
       }
       for (const name of required) {
-        if (!Object.hasOwn(sent, name)) findings.add(within(field, name), "Missing", "is missing");
+        if (!Object.hasOwn(sent, name) || sent[name] === undefined) {
+          findings.add(within(field, name), "Missing", "is missing");
+        }
       }
       const kept = Object.fromEntries(readFields(sent, field, fields, options, findings));
       for (const relation of relations) relation.check(kept, field, findings, sent);
@@ -102,6 +107,7 @@ function readFields(
 ): [string, JsonValue][] {
   const kept: [string, JsonValue][] = [];
   for (const [name, inner] of Object.entries(sent)) {
+    if (inner === undefined) continue;
     const path = within(field, name);
     const description = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (description !== undefined) {
@@ -125,7 +131,12 @@ function reportUnknown(
 ): void {
   const shown = name.slice(0, NAME_CHARS_MAX);
   const near = name.length > NAME_CHARS_MAX ? undefined : nearWord(shown, known);
-  const nearest = near === undefined ? "" : `: the nearest known name is "${near}"`;
+  const expected = known.length > 0 && known.length <= NAMES_SHOWN_MAX;
+  const nearest = near !== undefined
+    ? `: the nearest known name is "${near}"`
+    : expected
+    ? `: expected ${known.join(", ")}`
+    : "";
   findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`);
 }
 
@@ -135,7 +146,7 @@ function within(field: string, name: string): string {
 
 /** How the entries of an object of any names are bounded. */
 export interface EntryBounds {
-  readonly countMax: number;
+  readonly countMax?: number;
   readonly countMin?: number;
   /** Words that follow the path of an entry whose name is not taken. */
   readonly nameWords: string;
@@ -156,7 +167,7 @@ export function entriesOf<T extends JsonValue>(
   value: Description<T>,
   bounds: EntryBounds,
 ): Description<JsonObject> {
-  const { countMax, countMin = 0, words, countWords, nameWords, refused = {} } = bounds;
+  const { countMax = Infinity, countMin = 0, words, countWords, nameWords, refused = {} } = bounds;
   return {
     words,
     read(given, field, findings) {
@@ -171,7 +182,7 @@ export function entriesOf<T extends JsonValue>(
         return undefined;
       }
       const kept = entries.map(([key, inner]): [string, JsonValue] => {
-        const path = `${field}.${key.slice(0, ENTRY_CHARS_MAX)}`;
+        const path = within(field, key.slice(0, ENTRY_CHARS_MAX));
         const reason = Object.hasOwn(refused, key) ? refused[key] : undefined;
         if (reason !== undefined) findings.add(path, "Invalid", reason);
         else if (!name.test(key)) findings.add(path, "Invalid", nameWords);
@@ -185,7 +196,7 @@ export function entriesOf<T extends JsonValue>(
     schema: (components) => ({
       type: "object",
       ...(countMin > 0 ? { minProperties: countMin } : {}),
-      maxProperties: countMax,
+      ...(countMax === Infinity ? {} : { maxProperties: countMax }),
       propertyNames: {
         pattern: name.source,
         ...(Object.keys(refused).length > 0 ? { not: { enum: Object.keys(refused) } } : {}),

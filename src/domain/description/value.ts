@@ -2,9 +2,13 @@
 // and words what is wrong, schema() says the same as JSON Schema, for /openapi.json. Limits are
 // arguments, so that both speak of this agent's.
 
+import { nearest } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { AgentError } from "../error.ts";
 import { type Findings, openFindings, refuseFindings, type UnstatedRule } from "./findings.ts";
+
+/** Characters of a text for which the nearest known word is looked for. */
+const WORD_CHARS_MAX = 64;
 
 /** What a value may be, and what is kept of it. */
 export interface Description<T = JsonValue> {
@@ -105,8 +109,13 @@ export function text(pattern: RegExp, words: string): Description<string> {
   );
 }
 
+/** A pattern of a word of ASCII in either case. */
+export function inEitherCase(word: string): string {
+  return word.replace(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`);
+}
+
 /** No NUL, and nothing that UTF-8 cannot hold. */
-const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
+export const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
 
 /** Any text of so many characters that the store can hold as it is. */
 export function wholeText(charsMin: number, charsMax: number): Description<string> {
@@ -176,11 +185,18 @@ export function oneOf<const W extends string>(
   known: readonly W[],
   chosen: ChosenBy = {},
 ): Description<W> {
-  return tested(
-    `one of ${known.join(", ")}${chosenBy(chosen)}`,
-    (value): value is W => known.some((one) => one === value),
-    { type: "string", enum: [...known] },
-  );
+  const words = `one of ${known.join(", ")}${chosenBy(chosen)}`;
+  return {
+    words,
+    read(value, field, findings) {
+      const found = known.find((one) => one === value);
+      if (found !== undefined) return found;
+      const shown = typeof value === "string" ? value.slice(0, WORD_CHARS_MAX) : "";
+      findings.add(field, "Invalid", `must be ${words}${nearest(shown, known)}`);
+      return undefined;
+    },
+    schema: () => ({ type: "string", enum: [...known] }),
+  };
 }
 
 /** One value and no other, worded by whoever asks for it. */
@@ -200,9 +216,9 @@ export const flag: Description<boolean> = tested(
 );
 
 /** A text of at most so many characters, whatever they are. */
-export function anyText(charsMax: number): Description<string> {
+export function anyText(charsMax = Infinity): Description<string> {
   return {
-    words: `a text of at most ${charsMax} characters`,
+    words: "a text",
     read(value, field, findings) {
       if (typeof value !== "string") findings.add(field, "Invalid", "must be a text");
       else if (value.length > charsMax) {
@@ -211,7 +227,8 @@ export function anyText(charsMax: number): Description<string> {
       } else return value;
       return undefined;
     },
-    schema: () => ({ type: "string", maxLength: charsMax }),
+    schema: () =>
+      charsMax === Infinity ? { type: "string" } : { type: "string", maxLength: charsMax },
   };
 }
 
@@ -240,6 +257,18 @@ export function scalar(
       return undefined;
     },
     schema: (components) => ({ anyOf: [texts.schema(components), { type: [...types] }] }),
+  };
+}
+
+/** A field that is known and never taken. `words` follow its path. */
+export function refused(words: string): Description<never> {
+  return {
+    words: "absent",
+    read(_, field, findings) {
+      findings.add(field, "Invalid", words);
+      return undefined;
+    },
+    schema: () => ({ not: {} }),
   };
 }
 

@@ -1,9 +1,12 @@
 // What callers ask of jobs: the parse of POST /jobs and of resume.
 
-import { AgentError, invalidArgument } from "../error.ts";
-import { parseUuid, type WorkflowUuid } from "../id.ts";
-import { type Instant, parseInstant } from "../instant.ts";
-import { isJsonObject, isWholeText, type JsonObject, type JsonValue } from "../json.ts";
+import { instant, uuidOf, webAddress } from "../description/formats.ts";
+import { object } from "../description/object.ts";
+import { about, anything, parse, wholeText } from "../description/value.ts";
+import { AgentError } from "../error.ts";
+import type { WorkflowUuid } from "../id.ts";
+import type { Instant } from "../instant.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
 import { leadsToNamed } from "../ip_address.ts";
 
 /** Characters of `locks`; a longer pattern would cost every later job. */
@@ -29,73 +32,86 @@ export interface JobLimits {
   readonly callbackHosts: readonly string[];
 }
 
+/** The body of POST /jobs: every key besides its own fields becomes a parameter. */
+export function jobRequest({ targetCharsMax }: Pick<JobLimits, "targetCharsMax">) {
+  return object({
+    workflow: about("The workflow's uuid.", uuidOf<WorkflowUuid>()),
+    exec_after: about(
+      "ISO 8601: a date (midnight UTC), or a date and time with its offset.",
+      instant,
+    ),
+    target: about(
+      "What the job is about. Another unfinished job of the same target and equal params is refused.",
+      wholeText(1, targetCharsMax),
+    ),
+    locks: about(
+      "A regular expression in the syntax of RE2: while the job is unfinished, no job is made whose " +
+        "target it is found in.",
+      wholeText(1, LOCKS_CHARS_MAX),
+    ),
+    callback_url: about(
+      "Called when the job is finished. Its host must be one of the setting `callback_host`.",
+      webAddress(
+        wholeText(1, CALLBACK_CHARS_MAX),
+        ({ hash }) => hash === "" ? undefined : "must not have a fragment",
+      ),
+    ),
+  }, { required: ["workflow"], others: "kept" });
+}
+
 /**
- * Reads the body of POST /jobs: every key besides `workflow`, `exec_after`, `target`, `locks` and
- * `callback_url` becomes a parameter.
- * @throws {AgentError} `invalid_argument` naming the field; `too_large`
+ * Reads the body of POST /jobs.
+ * @throws {AgentError} `invalid_argument` naming every incorrect field; `too_large`; `forbidden`
  * @see document 2, Endpoints
  */
 export function parseJobRequest(body: unknown, limits: JobLimits): JobRequest {
-  if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the job: expected the body to be a JSON object");
-  }
-  const { workflow, exec_after, target, locks, callback_url, ...params } = body;
-  const workflow_uuid = parseUuid<WorkflowUuid>(workflow, "workflow");
+  const { workflow, exec_after, target, locks, callback_url, ...params } = parse(
+    jobRequest(limits),
+    body,
+    "",
+    "job",
+  );
   if (JSON.stringify(params).length > limits.paramsCharsMax) {
     const message =
       `Cannot accept the parameters: over ${limits.paramsCharsMax} characters of JSON`;
     throw new AgentError("too_large", message);
   }
+  if (callback_url !== undefined) requireAllowed(new URL(callback_url), limits.callbackHosts);
   return {
-    workflow_uuid,
-    exec_after: exec_after === undefined ? null : parseInstant(exec_after, "exec_after"),
-    target: textOf(target, "target", limits.targetCharsMax),
-    locks: textOf(locks, "locks", LOCKS_CHARS_MAX),
-    callback_url: callbackOf(callback_url, limits.callbackHosts),
+    workflow_uuid: workflow,
+    exec_after: exec_after ?? null,
+    target: target ?? null,
+    locks: locks ?? null,
+    callback_url: callback_url ?? null,
     params,
   };
 }
 
-function textOf(value: unknown, field: string, charsMax: number): string | null {
-  if (value === undefined) return null;
-  if (typeof value !== "string" || value.length === 0) {
-    throw invalidArgument(field, `Cannot read ${field}: expected a text that is not empty`);
-  }
-  if (!isWholeText(value)) {
-    throw invalidArgument(field, `Cannot read ${field}: it holds a NUL or half a character`);
-  }
-  if (value.length > charsMax) {
-    const message = `Cannot accept ${field}: it is over ${charsMax} characters`;
-    throw invalidArgument(field, message, "TooLarge");
-  }
-  return value;
-}
-
-/** @throws {AgentError} `invalid_argument`; `forbidden` for a host that nobody has allowed */
-function callbackOf(value: unknown, hosts: readonly string[]): string | null {
-  const field = "callback_url";
-  const text = textOf(value, field, CALLBACK_CHARS_MAX);
-  if (text === null) return null;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw invalidArgument(field, `Cannot read ${field}: expected an http or https URL`);
-  }
-  if (url.username !== "" || url.password !== "" || url.hash !== "") {
-    throw invalidArgument(field, `Cannot accept ${field}: it names a user or a fragment`);
-  }
-  if (!leadsToNamed(url, hosts)) {
-    const shown = hosts.length === 0 ? "none is" : `only ${hosts.join(", ")}`;
-    const message = `Cannot call back to ${JSON.stringify(url.host)}: ${shown} allowed, see ` +
-      "the setting callback_host";
-    throw new AgentError("forbidden", message, { errors: [{ field, code: "Invalid", message }] });
-  }
-  return url.href;
+/** @throws {AgentError} `forbidden` for a host that the operator has not allowed */
+function requireAllowed(url: URL, hosts: readonly string[]): void {
+  if (leadsToNamed(url, hosts)) return;
+  const shown = hosts.length === 0 ? "none is" : `only ${hosts.join(", ")}`;
+  const message = `Cannot call back to ${JSON.stringify(url.host)}: ${shown} allowed, see ` +
+    "the setting callback_host";
+  throw new AgentError("forbidden", message, {
+    errors: [{ field: "callback_url", code: "Invalid", message }],
+  });
 }
 
 /** The outcome of a waiting task as POST /jobs/:job_uuid/resume reports it. */
 export type Resume =
   | { readonly kind: "result"; readonly result: JsonValue }
   | { readonly kind: "error"; readonly error: string; readonly result: JsonValue };
+
+/** The body of a resume. */
+export const resumeRequest = object({
+  result: about("Any JSON value; `OK` when it is left out.", anything),
+  error: about(
+    'Any value, null included, makes the job fail. With `compat = "node-workflow"` null, false, 0 and ' +
+      "the empty text do not.",
+    anything,
+  ),
+}, { others: "ignored" });
 
 /** What differs between document 2 and node-workflow in a resume. */
 export interface ResumeRules {
@@ -114,10 +130,7 @@ export const DOCUMENT_RESUME: ResumeRules = { defaultResult: "OK", falsyErrorFai
  * @see document 2, States and transitions
  */
 export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME): Resume {
-  if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the resume: expected the body to be a JSON object");
-  }
-  const { error, result } = body;
+  const { error, result } = parse(resumeRequest, body, "", "resume");
   if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);
     return { kind: "error", error: text, result: result === undefined ? "" : result };

@@ -20,28 +20,31 @@ export function executionOnWire(execution: Execution, wording: Wording): string 
   return execution;
 }
 
-/** The execution that a list filter names. @throws {AgentError} `invalid_argument` */
+/** The executions by the words of both conventions. */
+const EXECUTION_OF: Readonly<Record<string, Execution>> = {
+  succeeded: "succeeded",
+  failed: "failed",
+  running: "running",
+  canceled: "canceled",
+  queued: "queued",
+  waiting: "waiting",
+  retried: "retried",
+  success: "succeeded",
+  failure: "failed",
+};
+
+/** Every word for an execution, in either convention. */
+export const EXECUTION_WORDS: readonly string[] = Object.keys(EXECUTION_OF);
+
+/** The execution that a filter names. @throws {AgentError} `invalid_argument` */
 export function parseExecutionFilter(word: string): Execution {
-  switch (word) {
-    case "success":
-    case "succeeded":
-      return "succeeded";
-    case "failure":
-    case "failed":
-      return "failed";
-    case "queued":
-    case "running":
-    case "waiting":
-    case "canceled":
-    case "retried":
-      return word;
-    default:
-      throw invalidArgument(
-        "execution",
-        `Cannot filter by execution ${JSON.stringify(word)}: expected succeeded, failed, ` +
-          "running, canceled, queued or waiting",
-      );
-  }
+  const execution = Object.hasOwn(EXECUTION_OF, word) ? EXECUTION_OF[word] : undefined;
+  if (execution !== undefined) return execution;
+  throw invalidArgument(
+    "execution",
+    `Cannot filter by execution ${JSON.stringify(word)}: expected succeeded, failed, ` +
+      "running, canceled, queued or waiting",
+  );
 }
 
 /** What the engine keeps of a job that was made anew by `cb('retry')`, and of the one after it. */

@@ -2,10 +2,23 @@
 // one by its path. Unknown keys are kept as sent and returned as sent; a task gets a uuid and
 // nothing else, so that clients may compare what they sent with what they read.
 
-import { AgentError, type FieldError, invalidArgument } from "../error.ts";
+import { openFindings, refuseFindings } from "../description/findings.ts";
+import { type Fields, object } from "../description/object.ts";
+import {
+  about,
+  anyText,
+  anything,
+  type Description,
+  integer,
+  listOf,
+  named,
+  refused,
+  wholeText,
+} from "../description/value.ts";
+import { AgentError } from "../error.ts";
 import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
-import { isJsonObject, isWholeText } from "../json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 
 /** One task as sent, plus its uuid. @see document 2, Task */
 export interface Task {
@@ -64,7 +77,7 @@ export const DEFAULT_TIMEOUT_SECONDS = 3600;
 
 const NAME_CHARS_MAX = 255;
 /** Names that `secret_params` may hold. */
-export const SECRET_PARAMS_MAX = 64;
+const SECRET_PARAMS_MAX = 64;
 
 /**
  * What keeps each source from being the definition of one function, in words that follow the name of
@@ -88,15 +101,73 @@ export interface ReadWorkflow {
   accept(problems: readonly (string | undefined)[]): Workflow;
 }
 
-/** What was found so far: errors, and between them the places of sources that are not read yet. */
-interface Findings {
-  readonly errors: FieldError[];
-  readonly sources: { readonly field: string; readonly source: string; readonly before: number }[];
+const TASK_TEXTS = ["body", "fallback"] as const;
+
+/** What a description takes, or null. */
+function orNull<T>(description: Description<T>): Description<T | null> {
+  return {
+    ...description,
+    read: (value, field, findings) =>
+      value === null ? null : description.read(value, field, findings),
+    schema: (components) => ({ anyOf: [description.schema(components), { type: "null" }] }),
+  };
+}
+
+/** A task as it is sent. Further keys are kept as sent. */
+function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
+  const { sourceCharsMax, retryMax, timeoutSecondsMax } = limits;
+  return object({
+    uuid: about("Kept when it is a uuid; otherwise one is made.", anything),
+    name: anyText(),
+    body: about(
+      "JavaScript definition of one function of `job` and `cb`. `cb()` and `cb(null, result)` succeed, " +
+        "`cb(error)` fails; `cb('wait')` sets the job to waiting, `cb('queue')` puts it back to the queue.",
+      anyText(sourceCharsMax),
+    ),
+    fallback: about(
+      "JavaScript definition of one function of `err`, `job` and `cb`, called when the body has failed " +
+        "for good.",
+      anyText(sourceCharsMax),
+    ),
+    retry: about(
+      "Further runs of a body that failed, before `fallback` or failure; with `compat = " +
+        '"node-workflow"` the first one counts too.',
+      integer(0, retryMax),
+      { default: 0 },
+    ),
+    timeout: about("Seconds for one run of `body` or `fallback`.", integer(1, timeoutSecondsMax)),
+    retry_delay: about("Seconds between a failed run and the next.", integer(0, timeoutSecondsMax)),
+    modules: refused("is refused: a task body has no modules, see docs/tasks.md"),
+  } as Fields, { required: ["body"], others: "kept" });
+}
+
+/** The body of POST and PUT /workflows, but for the sources of its tasks. Further keys are kept. */
+export function workflowRequest(limits: WorkflowLimits) {
+  const chain = orNull(listOf(named("TaskRequest", taskRequest(limits)), limits.tasksMax, "tasks"));
+  const name = wholeText(1, NAME_CHARS_MAX);
+  return object({
+    name,
+    chain,
+    onerror: about("Tasks that run when the chain has failed.", chain),
+    oncancel: about("Tasks that run after a cancel of a started job.", chain),
+    // Document 2 writes the lists as `chain[]`.
+    "chain[]": about("Another name of `chain`.", chain),
+    "onerror[]": about("Another name of `onerror`.", chain),
+    timeout: about(
+      "Seconds for the chain; time spent queued or waiting does not count. Without it jobs have " +
+        `${DEFAULT_TIMEOUT_SECONDS}.`,
+      integer(1, limits.timeoutSecondsMax),
+    ),
+    secret_params: about(
+      "Names of fields of jobs, results and info whose values only administrators see, besides params " +
+        "and what is named like a secret.",
+      listOf(name, SECRET_PARAMS_MAX, "names"),
+    ),
+  }, { required: ["name"], others: "kept" });
 }
 
 /**
  * Reads the body of POST or PUT /workflows, but for its sources.
- * @throws {AgentError} `invalid_argument` for a body that is no object
  * @see document 2, Endpoints
  */
 export function readWorkflow(
@@ -105,180 +176,67 @@ export function readWorkflow(
   newUuid: NewUuid,
   limits: WorkflowLimits,
 ): ReadWorkflow {
-  if (!isJsonObject(body)) {
-    throw invalidArgument(
-      "body",
-      "Cannot read the workflow: expected the body to be a JSON object",
-    );
-  }
-  // Document 2 writes the lists as `chain[]`. `wf_uuid` is what GET adds; a client that sends back
-  // what it read must not make it part of the workflow.
-  const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = body;
-  const found: Findings = { errors: [], sources: [] };
-  checkName(found.errors, sent.name);
-  checkInteger(found.errors, sent.timeout, "timeout", 1, limits.timeoutSecondsMax);
-  checkSecretParams(found.errors, sent.secret_params);
-  const chain = parseChain(found, sent.chain ?? chainList, "chain", newUuid, limits);
-  const onerror = parseChain(found, sent.onerror ?? onerrorList, "onerror", newUuid, limits);
-  const oncancel = sent.oncancel === undefined
-    ? undefined
-    : parseChain(found, sent.oncancel, "oncancel", newUuid, limits);
+  const findings = openFindings();
+  const read = workflowRequest(limits).read(body, "", findings);
+  const sources = sourcesOf(body, limits);
   return {
-    sources: found.sources.map(({ source }) => source),
+    sources: sources.map(({ source }) => source),
     accept(problems) {
-      const errors = allErrors(found, problems);
-      if (errors.length > 0) throw workflowError(errors);
+      for (const [index, { field }] of sources.entries()) {
+        const problem = problems[index];
+        if (problem !== undefined) findings.add(field, "Invalid", problem);
+      }
+      refuseFindings(findings, "workflow");
+      if (read === undefined) throw new AgentError("internal", "Cannot read the workflow");
+      // `wf_uuid` is what GET adds; a client that sends back what it read must not make it part of
+      // the workflow.
+      const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = read as
+        & typeof read
+        & { wf_uuid?: unknown };
+      const tasks = (list: readonly (JsonObject | null)[] | null | undefined): Task[] =>
+        (list ?? []).flatMap((task) => task === null ? [] : [withUuid(task, newUuid)]);
       return {
         ...sent,
         uuid,
-        // checkName has found nothing: it is a text.
-        name: sent.name as string,
-        chain,
-        onerror,
-        ...(oncancel === undefined ? {} : { oncancel }),
-      } as Workflow; // timeout is an integer or absent: checkInteger has found nothing.
+        chain: tasks(sent.chain ?? chainList),
+        onerror: tasks(sent.onerror ?? onerrorList),
+        ...(sent.oncancel === undefined ? {} : { oncancel: tasks(sent.oncancel) }),
+      } as Workflow; // Its fields were read by their descriptions.
     },
   };
 }
 
-/** The errors in the order of their fields, those of sources among them. */
-function allErrors(found: Findings, problems: readonly (string | undefined)[]): FieldError[] {
-  const all: FieldError[] = [];
-  let at = 0;
-  for (const [index, { field, before }] of found.sources.entries()) {
-    const problem = problems[index];
-    if (problem === undefined) continue;
-    for (; at < before; at++) all.push(...found.errors.slice(at, at + 1));
-    all.push(fieldError(field, "Invalid", `${field} ${problem}`));
-  }
-  return [...all, ...found.errors.slice(at)];
+/** A uuid that was sent is kept, so that a workflow that is read and written back stays the same. */
+function withUuid(task: JsonObject, newUuid: NewUuid): Task {
+  const uuid = isUuid(task.uuid) ? (task.uuid as TaskUuid) : newUuid<TaskUuid>();
+  // Its description has required the body, a text.
+  return { ...task, uuid, body: task.body as string };
 }
 
-function checkName(errors: FieldError[], name: unknown): void {
-  if (name === undefined) {
-    errors.push(fieldError("name", "Missing", "name is missing"));
-  } else if (typeof name !== "string" || name.length === 0) {
-    errors.push(fieldError("name", "Invalid", "name must be a text that is not empty"));
-  } else if (name.length > NAME_CHARS_MAX) {
-    errors.push(fieldError("name", "TooLarge", `name is over ${NAME_CHARS_MAX} characters`));
-  } else if (!isWholeText(name)) {
-    errors.push(fieldError("name", "Invalid", "name holds a NUL or half a character"));
-  }
-}
-
-function checkSecretParams(errors: FieldError[], names: unknown): void {
-  if (names === undefined) return;
-  const field = "secret_params";
-  const isName = (name: unknown) =>
-    typeof name === "string" && name !== "" && name.length <= NAME_CHARS_MAX && isWholeText(name);
-  if (!Array.isArray(names) || !names.every(isName)) {
-    const message = `${field} must be a list of names of 1 to ${NAME_CHARS_MAX} characters`;
-    errors.push(fieldError(field, "Invalid", message));
-  } else if (names.length > SECRET_PARAMS_MAX) {
-    errors.push(fieldError(field, "TooLarge", `${field} has over ${SECRET_PARAMS_MAX} names`));
-  }
-}
-
-function workflowError(errors: readonly FieldError[]): AgentError {
-  const [first] = errors;
-  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
-  return new AgentError(
-    "invalid_argument",
-    `Cannot accept the workflow: ${first?.message}${more}`,
-    { errors },
+/** The bodies and fallbacks of a workflow as sent that are texts within their limit. */
+function sourcesOf(
+  body: unknown,
+  { tasksMax, sourceCharsMax }: WorkflowLimits,
+): { readonly field: string; readonly source: string }[] {
+  if (!isJsonObject(body)) return [];
+  const lists: [field: string, list: JsonValue | undefined][] = [
+    body.chain === undefined || body.chain === null
+      ? ["chain[]", body["chain[]"]]
+      : ["chain", body.chain],
+    body.onerror === undefined || body.onerror === null
+      ? ["onerror[]", body["onerror[]"]]
+      : ["onerror", body.onerror],
+    ["oncancel", body.oncancel],
+  ];
+  return lists.flatMap(([field, list]) =>
+    !Array.isArray(list) || list.length > tasksMax
+      ? []
+      : list.flatMap((task, index) =>
+        TASK_TEXTS.flatMap((name) => {
+          const source = isJsonObject(task) ? task[name] : undefined;
+          if (typeof source !== "string" || source.length > sourceCharsMax) return [];
+          return [{ field: `${field}[${index}].${name}`, source }];
+        })
+      )
   );
-}
-
-function fieldError(field: string, code: FieldError["code"], message: string): FieldError {
-  return { field, code, message };
-}
-
-function parseChain(
-  found: Findings,
-  value: unknown,
-  field: string,
-  newUuid: NewUuid,
-  limits: WorkflowLimits,
-): Task[] {
-  if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) {
-    found.errors.push(fieldError(field, "Invalid", `${field} must be a list of tasks`));
-    return [];
-  }
-  if (value.length > limits.tasksMax) {
-    found.errors.push(fieldError(field, "TooLarge", `${field} has over ${limits.tasksMax} tasks`));
-    return [];
-  }
-  return value.map((task, index) => parseTask(found, task, `${field}[${index}]`, newUuid, limits));
-}
-
-function parseTask(
-  found: Findings,
-  value: unknown,
-  field: string,
-  newUuid: NewUuid,
-  limits: WorkflowLimits,
-): Task {
-  if (!isJsonObject(value)) {
-    found.errors.push(fieldError(field, "Invalid", `${field} must be an object`));
-    return { uuid: newUuid<TaskUuid>(), body: "" };
-  }
-  if (value.name !== undefined && typeof value.name !== "string") {
-    found.errors.push(fieldError(`${field}.name`, "Invalid", `${field}.name must be a text`));
-  }
-  if (value.modules !== undefined) {
-    const message = `${field}.modules is refused: a task body has no modules, see docs/tasks.md`;
-    found.errors.push(fieldError(`${field}.modules`, "Invalid", message));
-  }
-  if (value.body === undefined) {
-    found.errors.push(fieldError(`${field}.body`, "Missing", `${field}.body is missing`));
-  } else checkSource(found, value.body, `${field}.body`, limits);
-  if (value.fallback !== undefined) {
-    checkSource(found, value.fallback, `${field}.fallback`, limits);
-  }
-  checkInteger(found.errors, value.retry, `${field}.retry`, 0, limits.retryMax);
-  checkInteger(found.errors, value.timeout, `${field}.timeout`, 1, limits.timeoutSecondsMax);
-  checkInteger(
-    found.errors,
-    value.retry_delay,
-    `${field}.retry_delay`,
-    0,
-    limits.timeoutSecondsMax,
-  );
-  // A uuid that was sent is kept, so that a workflow that is read and written back stays the same.
-  const uuid = isUuid(value.uuid) ? (value.uuid as TaskUuid) : newUuid<TaskUuid>();
-  // checkSource has reported every body that is no text.
-  return { ...value, uuid, body: value.body as string };
-}
-
-function checkInteger(
-  errors: FieldError[],
-  value: unknown,
-  field: string,
-  min: number,
-  max: number,
-): void {
-  if (value === undefined) return;
-  if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
-    const message = `${field} must be an integer from ${min} to ${max}`;
-    errors.push(fieldError(field, "Invalid", message));
-  }
-}
-
-function checkSource(
-  found: Findings,
-  source: unknown,
-  field: string,
-  limits: WorkflowLimits,
-): void {
-  if (typeof source !== "string") {
-    found.errors.push(fieldError(field, "Invalid", `${field} must be the text of a function`));
-    return;
-  }
-  if (source.length > limits.sourceCharsMax) {
-    const message = `${field} is over ${limits.sourceCharsMax} characters`;
-    found.errors.push(fieldError(field, "TooLarge", message));
-    return;
-  }
-  found.sources.push({ field, source, before: found.errors.length });
 }

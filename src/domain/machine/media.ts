@@ -10,11 +10,13 @@ import { webAddress } from "../description/formats.ts";
 import { object, type Relation } from "../description/object.ts";
 import {
   about,
+  anyText,
   atMostChars,
   type Described,
   type Description,
   each,
   flag,
+  inEitherCase,
   kept,
   oneOf,
   parse,
@@ -34,11 +36,7 @@ const WORD = /^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$/;
 
 const ENDINGS: Readonly<Record<string, MediaKind>> = { iso: "cd", img: "disk", raw: "disk" };
 /** One of these endings, in either case. */
-const ENDING = new RegExp(`\\.(?:${Object.keys(ENDINGS).map(eitherCase).join("|")})$`);
-
-function eitherCase(word: string): string {
-  return word.replace(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`);
-}
+const ENDING = new RegExp(`\\.(?:${Object.keys(ENDINGS).map(inEitherCase).join("|")})$`);
 
 /** Whether a text may be the name of a file that is copied into a zone root. */
 export function isMediaName(name: string): boolean {
@@ -215,7 +213,7 @@ function mediaWays(use: MediaUse) {
       digest,
     }, { required: ["path"] }),
     url: object({
-      url: webAddress(URL_CHARS_MAX),
+      url: webAddress(anyText(URL_CHARS_MAX)),
       digest,
       compression: about(
         "What is undone once the file was verified.",

@@ -1,79 +1,31 @@
 // The part of the description about searching the image index.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { SEARCH_WORDS_MAX } from "../../store/image_store.ts";
-import { IMAGES_DEFAULT, IMAGES_MAX, VALUE_CHARS_MAX } from "../routes/images.ts";
+import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_examples.ts";
-import {
-  inQuery,
-  jsonAnswer,
-  listOf,
-  objectOf,
-  type OpenapiPart,
-  schemaRef,
-  TEXT,
-} from "./operation.ts";
+import { jsonAnswer, listOf, objectOf, type OpenapiPart, schemaRef, TEXT } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
-const WORD: JsonObject = { type: "string", minLength: 1, maxLength: VALUE_CHARS_MAX };
-const SWITCH: JsonObject = { type: "boolean" };
-const PLACE: JsonObject = { type: "string", pattern: "^\\d{1,9}(?:\\.\\d{1,9}){4}$" };
 const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
 
-const FILTERS: JsonObject[] = [
-  inQuery("distro", "Only artifacts of the distro with this id.", WORD, "zonewright-sample"),
-  inQuery(
-    "release",
-    "Only artifacts of the release that holds this alias, or else has this id.",
-    WORD,
-    "latest",
-  ),
-  inQuery("build", "Only artifacts of the build with this id.", WORD, "20261101"),
-  inQuery(
-    "arch",
-    "Only artifacts of this architecture, in the words of the OS information database.",
-    WORD,
-    "x86_64",
-  ),
-  inQuery("format", "Only artifacts of this disk format.", WORD, "iso"),
-  inQuery("variant", "Only artifacts of this variant.", WORD, "installer"),
-  inQuery("compression", "Only artifacts that are compressed so as downloaded.", WORD, "none"),
-  inQuery("datasource", "Only artifacts that support this datasource.", WORD, "nocloud"),
-  inQuery(
-    "firmware",
-    "Only artifacts that are known to boot with it.",
-    { type: "string", enum: ["bios", "uefi"] },
-    "bios",
-  ),
-  inQuery(
-    "q",
-    `Words, ${SEARCH_WORDS_MAX} at the most, each of which occurs in a name of the distro, the release or ` +
-      "the build, in what tells the artifact from others, or in its file name. Case does not count.",
-    WORD,
-    "sample iso",
-  ),
-  inQuery(
-    "newest",
-    "Whether the artifact is of the first current build of its release, the one that clients take.",
-    SWITCH,
-    true,
-  ),
-  inQuery(
-    "default_variant",
-    "Whether clients take the artifact where no variant is named: the vendor's default one, or, " +
-      "where none of the build and architecture is marked so, one without a variant.",
-    SWITCH,
-    true,
-  ),
-  inQuery("archived", "Whether only the vendor's vault still has the artifact.", SWITCH, false),
-  inQuery(
-    "limit",
-    "Artifacts of one page.",
-    { type: "integer", minimum: 1, maximum: IMAGES_MAX, default: IMAGES_DEFAULT },
-    10,
-  ),
-  inQuery("after", "The `next` of the page before.", PLACE, "0.0.0.0.0"),
-];
+const FILTERS: JsonObject[] = queryParameters(IMAGE_QUERY_FIELDS, {
+  distro: "zonewright-sample",
+  release: "latest",
+  build: "20261101",
+  arch: "x86_64",
+  format: "iso",
+  variant: "installer",
+  compression: "none",
+  datasource: "nocloud",
+  firmware: "bios",
+  q: "sample iso",
+  newest: true,
+  default_variant: true,
+  archived: false,
+  limit: 10,
+  after: "0.0.0.0.0",
+});
 
 const IMAGE: JsonObject = {
   distro: "zonewright-sample",

@@ -1,8 +1,7 @@
 // The paths of the description that make finished jobs anew, and that change many jobs at once.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { PARAM_KEYS_MAX } from "../routes/jobs/filter.ts";
-import { JOBS_OF_A_CALL_MAX, PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
+import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { FINISHED_JOB, JOB_UUID, RESUMED_JOB } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
@@ -31,42 +30,6 @@ const ANOTHER_JOB: JsonObject = {
   chain_results: FINISHED_JOB.chain_results ?? [],
 };
 
-const SPAN_END: JsonObject = { anyOf: [TEXT, COUNT] };
-
-function selection(executions: readonly string[]): JsonObject {
-  return objectOf("Which jobs are meant.", ["filter"], {
-    filter: {
-      ...objectOf("A job must fit every key that is given.", [], {
-        execution: {
-          type: "string",
-          enum: [...executions],
-          description: "Only jobs that are so; without it, jobs of all these.",
-        },
-        workflow_uuid: { ...UUID, description: "Only jobs of this workflow." },
-        name: { type: "string", description: "Only jobs of workflows of this name." },
-        target: { type: "string", description: "Only jobs of this target." },
-        since: { ...SPAN_END, description: "Only jobs made at this instant or after." },
-        until: { ...SPAN_END, description: "Only jobs made before." },
-        params: {
-          type: "object",
-          description: "Only jobs with these params, as in the query of `GET /jobs`.",
-          minProperties: 1,
-          maxProperties: PARAM_KEYS_MAX,
-          additionalProperties: { type: ["string", "number", "boolean", "null"] },
-        },
-      }, "closed"),
-      minProperties: 1,
-    },
-    limit: {
-      type: "integer",
-      minimum: 1,
-      maximum: JOBS_OF_A_CALL_MAX,
-      default: JOBS_OF_A_CALL_MAX,
-      description: "Jobs of this call; the newest ones come first.",
-    },
-  }, "closed");
-}
-
 function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
   const required = ["uuid", ...Object.keys(fields)];
   return objectOf("What became of the jobs.", ["matched", done, "refused", "more"], {
@@ -82,22 +45,10 @@ function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
 
 /** The schemas of those paths. */
 export const JOB_BULK_SCHEMAS: JsonObject = {
-  RetryRequest: objectOf("Where a job is begun anew.", [], {
-    from: {
-      anyOf: [{ type: "string", minLength: 1 }, COUNT],
-      description: "Name, uuid or index of a task: the results of those before it are kept, and " +
-        "params and what tasks have set are as the job left them. Without it, the whole job.",
-    },
-  }, "closed"),
-  CancelSelection: selection(["queued", "waiting", "running"]),
-  RetrySelection: selection(["failed", "failure", "canceled"]),
   CanceledJobs: changed("canceled", {}),
   RetriedJobs: changed("retried", {
     next_attempt: { ...UUID, description: "The job that was made of it." },
   }),
-  PruneRequest: objectOf("Which finished jobs are removed.", ["older_than_seconds"], {
-    older_than_seconds: { ...COUNT, description: "Those that ended so many seconds ago or more." },
-  }, "closed"),
   PrunedJobs: objectOf("What was removed.", ["removed", "more"], {
     removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
     more: {

@@ -1,21 +1,18 @@
 // The paths of the description about the progress that is told of a job.
 
-import { DEFAULT_HTTP_LIMITS } from "../context.ts";
+import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
 import {
-  COUNT,
   emptyAnswer,
-  inQuery,
   jsonAnswer,
   jsonBody,
   listOf,
-  objectOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
 } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
-const { infoEntriesMax, infoEntryBytesMax } = DEFAULT_HTTP_LIMITS;
 const BY_UUID = [parameterRef("JobUuid")];
 const ENTRY = { task: "stop", message: "asked the guest to power off" };
 
@@ -27,8 +24,7 @@ export const JOB_INFO_PATHS: OpenapiPart["paths"] = {
       summary: "What was told of the progress of a job, oldest first",
       parameters: [
         ...BY_UUID,
-        inQuery("after", "As many entries are passed over, those read already.", COUNT, 0),
-        parameterRef("Limit"),
+        ...queryParameters(INFO_QUERY_FIELDS, { after: 0, limit: 50 }),
       ],
       responses: {
         "200": jsonAnswer("The entries.", listOf(schemaRef("JobInfo")), [ENTRY]),
@@ -40,17 +36,11 @@ export const JOB_INFO_PATHS: OpenapiPart["paths"] = {
       summary: "Tell of the progress of a job",
       description:
         "The object in `message` becomes the newest entry; so does the whole body when " +
-        "it holds anything else. At most " +
-        `${infoEntryBytesMax} bytes an entry and ${infoEntriesMax} entries a job unless configured.`,
+        "it holds anything else. Their size and their number are bounded by the agent's settings.",
       parameters: BY_UUID,
       requestBody: jsonBody(
         "The entry.",
-        {
-          ...objectOf("An entry, or an entry as `message`.", [], {
-            message: { description: "The entry, where it is an object and the only key." },
-          }, "open"),
-          minProperties: 1,
-        },
+        schemaRef("InfoRequest"),
         { message: { message: ENTRY }, entry: ENTRY },
       ),
       responses: {

@@ -1,7 +1,7 @@
 // The shapes of jobs and of what they report, for the description, with the job of its examples.
 
+import { EXECUTION_WORDS } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../context.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import { COUNT, INSTANT, listOf, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
@@ -9,7 +9,6 @@ import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 /** The job of the examples. */
 export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
-const { paramsCharsMax, targetCharsMax } = DEFAULT_HTTP_LIMITS;
 const STARTED_AT = "2026-01-31T18:30:00.020Z";
 const FINISHED_AT = "2026-01-31T18:30:04.512Z";
 
@@ -81,17 +80,7 @@ export const CANCELED_JOB: JsonObject = {
 
 const EXECUTION: JsonObject = {
   type: "string",
-  enum: [
-    "queued",
-    "running",
-    "waiting",
-    "canceled",
-    "success",
-    "failure",
-    "retried",
-    "succeeded",
-    "failed",
-  ],
+  enum: [...EXECUTION_WORDS],
   description: "Where the job is. Finished jobs are `success` or `failure`; with `compat = " +
     '"node-workflow"` they are `succeeded` or `failed` instead. A job that was made anew by a ' +
     "task's `cb('retry')` is `retried`.",
@@ -189,47 +178,6 @@ export const JOB_SCHEMAS: JsonObject = {
     JOB_FIELDS,
     "open",
   ),
-  JobRequest: objectOf(
-    "A job as it is asked for. Every further key becomes one of its `params`, of at most " +
-      `${paramsCharsMax} characters of JSON together unless configured.`,
-    ["workflow"],
-    {
-      workflow: { ...UUID, description: "The workflow's uuid." },
-      exec_after: {
-        type: "string",
-        description: "ISO 8601: a date (midnight UTC), or a date and time with its offset.",
-      },
-      target: {
-        type: "string",
-        minLength: 1,
-        description: "What the job is about; another unfinished job of the same target and equal " +
-          `params is refused. At most ${targetCharsMax} characters unless configured.`,
-      },
-      locks: {
-        type: "string",
-        minLength: 1,
-        maxLength: 256,
-        description: "A regular expression in the syntax of RE2: while the job is unfinished, no " +
-          "job is made whose target it is found in.",
-      },
-      callback_url: {
-        type: "string",
-        format: "uri",
-        minLength: 1,
-        maxLength: 2048,
-        description: "Told of the job when it is finished. Its host has to be one of the setting " +
-          "`callback_host`.",
-      },
-    },
-    "open",
-  ),
-  Resume: objectOf("The outcome of a waiting task.", [], {
-    result: { description: "Any JSON value; `OK` when it is left out." },
-    error: {
-      description: "Any value, null included, makes the job fail. With `compat = " +
-        '"node-workflow"` null, false, 0 and the empty text do not.',
-    },
-  }),
   JobInfo: {
     type: "object",
     description: "What was told of the progress.",

@@ -1,7 +1,8 @@
 // The part of the description about jobs: making them, looking at them, and changing them.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { PARAM_KEYS_MAX } from "../routes/jobs/filter.ts";
+import { paramFilter } from "../routes/jobs/filter.ts";
+import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../routes/jobs/jobs.ts";
 import { JOB_BULK_PATHS, JOB_BULK_SCHEMAS } from "./job_bulk.ts";
 import { JOB_INFO_PATHS } from "./job_info.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
@@ -18,51 +19,33 @@ import {
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   inPath,
-  inQuery,
   jsonAnswer,
   jsonBody,
   listOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
-  TEXT,
   UUID,
 } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 
 const JOB = schemaRef("Job");
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 
-const FILTER_WORDS = [
-  "succeeded",
-  "failed",
-  "running",
-  "canceled",
-  "queued",
-  "waiting",
-  "retried",
-  "success",
-  "failure",
-];
-const DATE_WORDS = "ISO 8601: a date, or a date and time with its offset; or milliseconds since " +
-  "1970.";
-
 const FILTERS: JsonObject[] = [
-  inQuery("execution", "Only jobs that are so.", { type: "string", enum: FILTER_WORDS }, "queued"),
-  inQuery("since", `Only jobs made at this instant or after. ${DATE_WORDS}`, TEXT, "2025-12-31"),
-  inQuery("until", `Only jobs made before. ${DATE_WORDS}`, TEXT, "2026-12-31T00:00:00Z"),
-  inQuery("target", "Only jobs of this target.", TEXT, JOB_REQUEST.target ?? ""),
-  inQuery("name", "Only jobs of workflows of this name.", TEXT, "stop-machine"),
-  inQuery("workflow_uuid", "Only jobs of this workflow.", UUID, WORKFLOW_UUID),
-  parameterRef("Limit"),
-  parameterRef("Offset"),
-  inQuery(
-    "params",
-    "Every other key names one of the params: only jobs in which it is the text, or any other value " +
-      "of which the text is the JSON. Names have at most 64 letters, digits and `_ . : @ -`.",
-    { type: "object", maxProperties: PARAM_KEYS_MAX, additionalProperties: TEXT },
-    { machine: MACHINE_UUID },
-  ),
+  ...queryParameters(JOB_QUERY_FIELDS, {
+    execution: "queued",
+    since: "2025-12-31",
+    until: "2026-12-31T00:00:00Z",
+    target: JOB_REQUEST.target ?? "",
+    name: "stop-machine",
+    workflow_uuid: WORKFLOW_UUID,
+    limit: 50,
+    offset: 0,
+  }),
+  // Every other key names one of the params.
+  ...queryParameters({ params: paramFilter }, { params: { machine: MACHINE_UUID } }),
 ];
 
 const COLLECTION: Record<string, JsonObject> = {
@@ -130,12 +113,7 @@ const WAIT: Record<string, JsonObject> = {
     description: "Answers with the job as it is then, or as it is when the time is up.",
     parameters: [
       ...BY_UUID,
-      inQuery(
-        "timeout",
-        "Seconds to wait at most.",
-        { type: "integer", minimum: 0, maximum: 60, default: 30 },
-        5,
-      ),
+      ...queryParameters(WAIT_FIELDS, { timeout: 5 }),
     ],
     responses: { "200": jsonAnswer("The job.", JOB, FINISHED_JOB), ...refusals("404", "409") },
   },
@@ -147,7 +125,7 @@ const CANCEL: Record<string, JsonObject> = {
     summary: "Cancel a job that is not finished",
     description: "A running task is stopped. A finished job answers 409.",
     parameters: BY_UUID,
-    requestBody: jsonBody("Without meaning, but of a JSON content type.", { type: "object" }, {
+    requestBody: jsonBody("Without meaning, but of a JSON content type.", {}, {
       empty: {},
     }),
     responses: {
@@ -165,7 +143,7 @@ const RESUME: Record<string, JsonObject> = {
       "Without `error` the result is recorded and the job is queued again; with it the " +
       "job fails. A job that is not waiting answers 409.",
     parameters: BY_UUID,
-    requestBody: jsonBody("The outcome.", schemaRef("Resume"), {
+    requestBody: jsonBody("The outcome.", schemaRef("ResumeRequest"), {
       default: {},
       result: { result: { copied: 40_960 } },
       error: { error: "the copy broke off" },

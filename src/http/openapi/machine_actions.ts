@@ -1,18 +1,11 @@
 // The part of the description about a machine's later life: what is done to it, and its console.
 
 import type { JsonObject } from "../../domain/json.ts";
+import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { MACHINE_UUID, STARTED, STOPPED_UUID } from "./machine_schemas.ts";
-import {
-  inPath,
-  inQuery,
-  jsonAnswer,
-  jsonBody,
-  parameterRef,
-  schemaRef,
-  TEXT,
-  UUID,
-} from "./operation.ts";
+import { inPath, jsonAnswer, jsonBody, parameterRef, schemaRef, UUID } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
 const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
 const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
@@ -131,13 +124,7 @@ export const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = 
         "the address to a client that can, and a ticket is left as it is.",
       parameters: [
         ...BY_UUID,
-        inQuery(
-          "ticket",
-          "For a client that cannot send a token: what `POST .../console-tickets` has answered. One " +
-            "that was used, has expired, or is another machine's answers 403.",
-          TEXT,
-          TICKET,
-        ),
+        ...queryParameters(CONSOLE_QUERY_FIELDS, { ticket: TICKET }),
       ],
       responses: {
         "200": jsonAnswer("Where it is.", schemaRef("Console"), {

@@ -1,6 +1,7 @@
 // The part of the description about machines.
 
 import type { JsonObject } from "../../domain/json.ts";
+import { MACHINE_QUERY_FIELDS } from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { MACHINE_ACTION_PATHS, MACHINE_DELETE } from "./machine_actions.ts";
 import { LEFTOVER_PATHS, LEFTOVER_SCHEMAS } from "./machine_leftovers.ts";
@@ -13,16 +14,15 @@ import {
 } from "./machine_schemas.ts";
 import {
   inPath,
-  inQuery,
   jsonAnswer,
   jsonBody,
   listOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
-  TEXT,
   UUID,
 } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
 const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -45,7 +45,6 @@ const REQUESTS: Record<string, JsonObject> = {
 
 /** Headers of an answer that a job is kept. */
 const KEPT = ["Location", "Idempotency-Replayed"];
-const WORD: JsonObject = { type: "string", pattern: "^[a-z_]{1,32}$" };
 
 /** Machines of document 3. */
 export const MACHINES: OpenapiPart = {
@@ -61,13 +60,13 @@ export const MACHINES: OpenapiPart = {
       get: {
         operationId: "machine_list",
         summary: "Every machine of the host, and those that a job is about to make",
-        parameters: [
-          inQuery("state", "Only machines that are so.", WORD, "running"),
-          inQuery("brand", "Only machines of this brand.", WORD, "kvm"),
-          inQuery("alias", "Only machines of this name.", TEXT, "web1"),
-          parameterRef("Limit"),
-          parameterRef("Offset"),
-        ],
+        parameters: queryParameters(MACHINE_QUERY_FIELDS, {
+          state: "running",
+          brand: "kvm",
+          alias: "web1",
+          limit: 50,
+          offset: 0,
+        }),
         responses: {
           "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE], [
             "X-Count",

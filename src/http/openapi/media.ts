@@ -151,7 +151,7 @@ export const MEDIA_FILES: OpenapiPart = {
         parameters: [parameterRef("MediumDigest")],
         requestBody: jsonBody(
           "Nothing, but of a JSON content type.",
-          { type: "object", additionalProperties: false },
+          schemaRef("MediumVerification"),
           { empty: {} },
         ),
         responses: {

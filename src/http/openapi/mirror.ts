@@ -3,11 +3,11 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
+import { SYNC_QUERY_FIELDS } from "../routes/index/sync.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_examples.ts";
 import {
   COUNT,
-  inQuery,
   INSTANT,
   jsonAnswer,
   jsonBody,
@@ -152,10 +152,6 @@ const SCHEMAS: JsonObject = {
   ),
 };
 
-function flag(name: string, description: string, example: boolean): JsonObject {
-  return inQuery(name, description, { type: "boolean", default: false }, example);
-}
-
 /** The mirror, as its operator sees it. */
 export const MIRROR: OpenapiPart = {
   tag: { name: "Mirror", description: "The agent's copy of the image index." },
@@ -208,26 +204,14 @@ export const MIRROR: OpenapiPart = {
         description:
           "One sync runs at a time; a second request joins it. A sync that fails is told by its " +
           "`outcome` and `problems`, not by a status. Without an upstream: 409.",
-        parameters: [
-          flag("wait", "Whether the answer waits for the end of the sync.", true),
-          flag(
-            "accept_changed",
-            "Whether files may have other digests than before, and the tree be older.",
-            false,
-          ),
-          flag("dry_run", "Whether to tell what would change, and change nothing.", false),
-        ],
+        parameters: queryParameters(SYNC_QUERY_FIELDS, {
+          wait: true,
+          dry_run: false,
+          accept_changed: false,
+        }),
         requestBody: jsonBody(
           "The same switches as in the query; each may stand in either.",
-          {
-            type: "object",
-            additionalProperties: false,
-            properties: {
-              wait: { type: "boolean" },
-              accept_changed: { type: "boolean" },
-              dry_run: { type: "boolean" },
-            },
-          },
+          schemaRef("SyncRequest"),
           { empty: {}, preview: { dry_run: true } },
         ),
         responses: {

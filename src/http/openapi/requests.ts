@@ -2,14 +2,21 @@
 // agent, as its operator has set them.
 
 import type { Fields } from "../../domain/description/object.ts";
-import { type Description, named } from "../../domain/description/value.ts";
+import { about, type Description, named } from "../../domain/description/value.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import { jobRequest, resumeRequest } from "../../domain/job/request.ts";
+import { workflowRequest } from "../../domain/job/workflow.ts";
 import { actionOptions } from "../../domain/machine/action.ts";
 import { machineRequest } from "../../domain/machine/machine.ts";
 import { mediaRequest } from "../../domain/machine/media.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { HttpLimits } from "../context.ts";
+import { syncRequest } from "../routes/index/sync.ts";
+import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";
+import { infoRequest } from "../routes/jobs/info.ts";
+import { retryRequest } from "../routes/jobs/retry.ts";
 import { ticketRequest } from "../routes/machine_console.ts";
+import { verifyRequest } from "../routes/media.ts";
 
 /** What an agent's operator has set. */
 export interface AgentBounds {
@@ -18,14 +25,33 @@ export interface AgentBounds {
 }
 
 /** The body of every request that is described by a schema with a name, by that name. */
-export function requestBodies({ policy }: AgentBounds): Readonly<Record<string, Description>> {
+export function requestBodies(
+  { policy, limits }: AgentBounds,
+): Readonly<Record<string, Description<unknown>>> {
   return {
-    MachineRequest: machineRequest(policy) as Description,
-    MachineBoot: actionOptions("boot"),
-    MachineForce: actionOptions("stop"),
-    MachineEject: actionOptions("eject"),
-    ConsoleTicketRequest: ticketRequest,
+    WorkflowRequest: about("A workflow as it is sent.", workflowRequest(limits)),
+    JobRequest: about(
+      "A job as it is sent. Every further key becomes one of its `params`, of at most " +
+        `${limits.paramsCharsMax} characters of JSON together.`,
+      jobRequest(limits),
+    ),
+    ResumeRequest: about("The outcome of a waiting task.", resumeRequest),
+    InfoRequest: infoRequest,
+    RetryRequest: about("Where a job begins again.", retryRequest),
+    CancelSelection: about("Which jobs are meant.", jobSelection(CANCELABLE)),
+    RetrySelection: about("Which jobs are meant.", jobSelection(RETRYABLE)),
+    PruneRequest: about("Which finished jobs are removed.", pruneRequest),
+    MachineRequest: about("A machine to be made.", machineRequest(policy)),
+    MachineBoot: about(
+      "How a kvm machine boots this once; a bhyve machine takes none of it.",
+      actionOptions("boot"),
+    ),
+    MachineForce: about("How a machine is stopped.", actionOptions("stop")),
+    MachineEject: about("Which media are taken out.", actionOptions("eject")),
+    ConsoleTicketRequest: about("A request for a ticket has no options.", ticketRequest),
     MediumRequest: mediaRequest("kept"),
+    MediumVerification: about("A verification has no options.", verifyRequest),
+    SyncRequest: syncRequest,
   };
 }
 
@@ -47,6 +73,7 @@ export function queryParameters(
   return Object.entries(fields).map(([name, field]) => {
     const { description = "", ...schema } = field.schema({});
     const example = examples[name] ?? null;
-    return { name, in: "query", description, schema, example, required: required.includes(name) };
+    const parameter = { name, in: "query", description, schema, example };
+    return required.includes(name) ? { ...parameter, required: true } : parameter;
   });
 }

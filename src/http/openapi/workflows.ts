@@ -1,13 +1,12 @@
 // The part of the description about workflows and their tasks.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { DEFAULT_TIMEOUT_SECONDS, SECRET_PARAMS_MAX } from "../../domain/job/workflow.ts";
-import { DEFAULT_HTTP_LIMITS } from "../context.ts";
+import { WORKFLOW_QUERY_FIELDS } from "../routes/workflows.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
+  COUNT,
   emptyAnswer,
   inPath,
-  inQuery,
   jsonAnswer,
   jsonBody,
   listOf,
@@ -15,15 +14,15 @@ import {
   type OpenapiPart,
   parameterRef,
   schemaRef,
+  TEXT,
   UUID,
 } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
 
 /** The workflow of the examples. */
 export const WORKFLOW_UUID = "2f1f6f6e-3c86-4a0b-8d0c-3a1c5a0f9b11";
 const TASK_UUID = "a6c1b6de-6bb0-4a9f-8d6f-4f2b3f0c7d21";
 const ONERROR_UUID = "c0d7a0b4-54a3-4d0e-9f0a-7a2c9e5b8f31";
-
-const { sourceCharsMax, retryMax, tasksMax, timeoutSecondsMax } = DEFAULT_HTTP_LIMITS;
 
 const STOP: JsonObject = {
   name: "stop",
@@ -54,88 +53,33 @@ export const WORKFLOW: JsonObject = {
 };
 
 const SECONDS: JsonObject = { type: "integer", minimum: 1 };
-const NAME: JsonObject = { type: "string", minLength: 1, maxLength: 255 };
 
+/** A task as it is shown; what may be sent is bounded by the agent's settings. */
 const TASK_FIELDS: JsonObject = {
-  name: { type: "string" },
-  body: {
-    type: "string",
-    description: "JavaScript definition of one function of `job` and `cb`. `cb()` and `cb(null, " +
-      "result)` succeed, `cb(error)` fails; `cb('wait')` sets the job to waiting, `cb('queue')` " +
-      `puts it back to the queue. At most ${sourceCharsMax} characters unless configured.`,
-  },
-  fallback: {
-    type: "string",
-    description:
-      "JavaScript definition of one function of `err`, `job` and `cb`, called when the " +
-      "body has failed for good.",
-  },
-  retry: {
-    type: "integer",
-    minimum: 0,
-    default: 0,
-    description:
-      "Further runs of a body that failed, before `fallback` or failure; with `compat = " +
-      `"node-workflow"\` the first one counts too. At most ${retryMax} unless configured.`,
-  },
-  timeout: {
-    ...SECONDS,
-    description: "Seconds for one run of `body` or `fallback`. At most " +
-      `${timeoutSecondsMax} unless configured.`,
-  },
-  retry_delay: {
-    type: "integer",
-    minimum: 0,
-    description: "Seconds between a failed run and the next.",
-  },
+  name: TEXT,
+  body: TEXT,
+  fallback: TEXT,
+  retry: COUNT,
+  timeout: SECONDS,
+  retry_delay: COUNT,
 };
 
-function workflowFields(tasks: JsonObject): JsonObject {
-  return {
-    name: NAME,
-    chain: tasks,
-    onerror: { ...tasks, description: "Tasks that run when the chain has failed." },
-    oncancel: { ...tasks, description: "Tasks that run after a cancel of a started job." },
-    timeout: {
-      ...SECONDS,
-      description: "Seconds for the chain; time spent queued or waiting does not count. Without " +
-        `it jobs have ${DEFAULT_TIMEOUT_SECONDS}. At most ${timeoutSecondsMax} unless configured.`,
-    },
-    secret_params: {
-      type: "array",
-      maxItems: SECRET_PARAMS_MAX,
-      items: NAME,
-      description: "Names of fields of jobs, results and info whose values only administrators " +
-        "see, besides params and what is named like a secret.",
-    },
-  };
-}
-
-const SENT_TASKS: JsonObject = { type: ["array", "null"], items: schemaRef("TaskRequest") };
-const SHOWN: JsonObject = { uuid: UUID, ...workflowFields(listOf(schemaRef("Task"))) };
+const TASKS = listOf(schemaRef("Task"));
+const SHOWN: JsonObject = {
+  uuid: UUID,
+  name: TEXT,
+  chain: TASKS,
+  onerror: TASKS,
+  oncancel: TASKS,
+  timeout: SECONDS,
+  secret_params: listOf(TEXT),
+};
 
 const SCHEMAS: JsonObject = {
-  TaskRequest: objectOf(
-    "A task as it is sent. Further keys are kept as sent, except `modules`, which is refused.",
-    ["body"],
-    { uuid: { description: "Kept when it is a uuid; otherwise one is made." }, ...TASK_FIELDS },
-    "open",
-  ),
   Task: objectOf("A task as it was sent, with its uuid.", ["uuid", "body"], {
     uuid: UUID,
     ...TASK_FIELDS,
   }, "open"),
-  WorkflowRequest: objectOf(
-    `A workflow as it is sent. Further keys are kept as sent. At most ${tasksMax} tasks in each ` +
-      "list unless configured.",
-    ["name"],
-    {
-      ...workflowFields(SENT_TASKS),
-      "chain[]": { ...SENT_TASKS, description: "Another name of `chain`." },
-      "onerror[]": { ...SENT_TASKS, description: "Another name of `onerror`." },
-    },
-    "open",
-  ),
   Workflow: objectOf(
     "A named chain of tasks.",
     ["uuid", "name", "chain", "onerror"],
@@ -161,18 +105,6 @@ export const WORKFLOWS: OpenapiPart = {
   },
   parameters: {
     WorkflowUuid: inPath("wf_uuid", "The workflow's uuid.", UUID, WORKFLOW_UUID),
-    Limit: inQuery(
-      "limit",
-      "Entries of this page; without it, all.",
-      { type: "integer", minimum: 1, maximum: 10_000 },
-      50,
-    ),
-    Offset: inQuery(
-      "offset",
-      "Entries to pass over.",
-      { type: "integer", minimum: 0, default: 0 },
-      0,
-    ),
   },
   schemas: SCHEMAS,
   paths: {
@@ -180,17 +112,12 @@ export const WORKFLOWS: OpenapiPart = {
       get: {
         operationId: "workflow_list",
         summary: "Every workflow, in the order of their creation",
-        parameters: [
-          inQuery("name", "Only those of this name, built-in ones too.", NAME, "stop-machine"),
-          inQuery(
-            "builtin",
-            "Whether those that are part of the agent are listed too.",
-            { type: "boolean", default: false },
-            true,
-          ),
-          parameterRef("Limit"),
-          parameterRef("Offset"),
-        ],
+        parameters: queryParameters(WORKFLOW_QUERY_FIELDS, {
+          name: "stop-machine",
+          builtin: true,
+          limit: 50,
+          offset: 0,
+        }),
         responses: {
           "200": jsonAnswer("The workflows.", listOf(schemaRef("Workflow")), [WORKFLOW], [
             "X-Count",

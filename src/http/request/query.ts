@@ -1,94 +1,75 @@
-// Query parameters of lists. A key that no list knows is refused: a filter that was silently
-// ignored would answer more than was asked for.
+// Queries, read by descriptions of their fields. A key that a query does not have is refused: a filter
+// that was silently ignored would answer more than was asked for.
 
-import { type AgentError, invalidArgument } from "../../domain/error.ts";
+import { openFindings, refuseFindings } from "../../domain/description/findings.ts";
+import { type Fields, object, type ObjectOf } from "../../domain/description/object.ts";
+import { about, integer } from "../../domain/description/value.ts";
+import { AgentError } from "../../domain/error.ts";
 
-/** Characters of an unknown key that are shown. */
+/** Characters of a key that are shown. */
 const SHOWN_CHARS_MAX = 64;
 
 /**
- * The query of a request by name.
- * @throws {AgentError} `invalid_argument` for an unknown or repeated key
+ * The fields of a query.
+ * @param required those that must be there
+ * @throws {AgentError} `invalid_argument` naming every key that is unknown, repeated or incorrect
  */
-export function readQuery(url: string, known: readonly string[]): ReadonlyMap<string, string> {
-  const query = everyKey(url);
-  for (const name of query.keys()) {
-    if (!known.includes(name)) throw unknownKey(name, known);
-  }
-  return query;
-}
-
-/**
- * The query of a request, in which keys that are not known name something else.
- * @param admits whether such a key can name it
- * @returns what stands under known keys, and what under others
- * @throws {AgentError} `invalid_argument` for a repeated key, and one that is neither
- */
-export function readOpenQuery(
+export function readQuery<F extends Fields, const R extends keyof F & string = never>(
   url: string,
-  known: readonly string[],
-  admits: (name: string) => boolean,
-): { query: ReadonlyMap<string, string>; others: ReadonlyMap<string, string> } {
-  const query = new Map<string, string>();
-  const others = new Map<string, string>();
-  for (const [name, value] of everyKey(url)) {
-    if (known.includes(name)) query.set(name, value);
-    else if (admits(name)) others.set(name, value);
-    else throw unknownKey(name, [...known, "the name of one of the params"]);
-  }
-  return { query, others };
+  fields: F,
+  required: readonly R[] = [],
+): ObjectOf<F, R> {
+  return readTexts(textsOf(url), fields, required);
 }
 
-function everyKey(url: string): ReadonlyMap<string, string> {
-  const query = new Map<string, string>();
-  if (!url.includes("?")) return query;
-  for (const [name, value] of new URL(url).searchParams) {
-    if (query.has(name)) {
-      const shown = name.slice(0, SHOWN_CHARS_MAX);
-      throw invalidArgument(shown, `Cannot read ${shown}: it is given twice`);
+/** Reads texts by their names, as a query has them. @throws {AgentError} `invalid_argument` */
+export function readTexts<F extends Fields, const R extends keyof F & string = never>(
+  texts: ReadonlyMap<string, string>,
+  fields: F,
+  required: readonly R[] = [],
+): ObjectOf<F, R> {
+  const values: Record<string, unknown> = Object.fromEntries(
+    Array.from(texts, ([name, text]) => {
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+      return [name, field?.fromText?.(text) ?? text];
+    }),
+  );
+  const findings = openFindings();
+  const read = object(fields, { required }).read(values, "", findings);
+  refuseFindings(findings, "query");
+  if (read === undefined) throw new AgentError("internal", "Cannot read the query: no reason");
+  return read;
+}
+
+/** What stands under each key of a query. @throws {AgentError} `invalid_argument` for one twice */
+export function textsOf(url: string): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  if (!url.includes("?")) return texts;
+  const findings = openFindings();
+  for (const [name, text] of new URL(url).searchParams) {
+    if (texts.has(name)) {
+      findings.add(name.slice(0, SHOWN_CHARS_MAX), "Invalid", "is given twice");
     }
-    query.set(name, value);
+    texts.set(name, text);
   }
-  return query;
-}
-
-function unknownKey(name: string, expected: readonly string[]): AgentError {
-  const shown = name.slice(0, SHOWN_CHARS_MAX);
-  const message = `Cannot filter by ${JSON.stringify(shown)}: expected ${expected.join(", ")}`;
-  return invalidArgument(shown, message, "UnknownField");
-}
-
-/** An integer of a range, limits included. @throws {AgentError} `invalid_argument` */
-export function integerOf(
-  query: ReadonlyMap<string, string>,
-  name: string,
-  { min, max }: { readonly min: number; readonly max: number },
-): number | undefined {
-  const text = query.get(name);
-  if (text === undefined) return undefined;
-  // Sixteen digits hold every integer that a number holds exactly, and few that it does not.
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) {
-    throw invalidArgument(name, `Cannot read ${name}: expected an integer from ${min} to ${max}`);
-  }
-  return value;
-}
-
-/** The part of a list that a query asks for. */
-export interface Page {
-  readonly limit?: number;
-  readonly offset?: number;
+  refuseFindings(findings, "query");
+  return texts;
 }
 
 /** Entries that one page may ask for. */
 export const PAGE_MAX = 10_000;
 
-/** `limit` and `offset` of a query. @throws {AgentError} `invalid_argument` */
-export function pageOf(query: ReadonlyMap<string, string>): Page {
-  const limit = integerOf(query, "limit", { min: 1, max: PAGE_MAX });
-  const offset = integerOf(query, "offset", { min: 0, max: Number.MAX_SAFE_INTEGER });
-  return {
-    ...(limit === undefined ? {} : { limit }),
-    ...(offset === undefined ? {} : { offset }),
-  };
+/** A number of entries to pass over. */
+export const PASSED_OVER = integer(0, Number.MAX_SAFE_INTEGER);
+
+/** The part of a list that a query asks for. */
+export const PAGE_FIELDS = {
+  limit: about("Entries of this page; without it, all.", integer(1, PAGE_MAX)),
+  offset: about("Entries to pass over.", PASSED_OVER, { default: 0 }),
+};
+
+/** What was read of that. */
+export interface Page {
+  readonly limit?: number | undefined;
+  readonly offset?: number | undefined;
 }

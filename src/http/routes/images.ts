@@ -1,9 +1,17 @@
-// The query of GET /agent/v1/images, key by key. An unknown key is refused with the one that was probably
-// meant: ignoring a filter would answer with more than was requested.
+// The query of GET /agent/v1/images, key by key.
 
-import { invalidArgument } from "../../domain/error.ts";
-import { isWholeText, type JsonObject } from "../../domain/json.ts";
-import { nearest } from "../../domain/field_check.ts";
+import {
+  about,
+  type Description,
+  each,
+  flag,
+  inEitherCase,
+  integer,
+  oneOf,
+  text,
+  wholeText,
+} from "../../domain/description/value.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import {
   type ImageFilter,
   type ImagePage,
@@ -12,27 +20,11 @@ import {
   type ListedImage,
   SEARCH_WORDS_MAX,
 } from "../../store/image_store.ts";
-import { integerOf, readQuery } from "../request/query.ts";
+import { readQuery } from "../request/query.ts";
 import { Hono } from "hono";
 
-/** Keys whose value an artifact has. */
-const WORD_KEYS = [
-  "distro",
-  "release",
-  "build",
-  "arch",
-  "format",
-  "variant",
-  "compression",
-  "datasource",
-  "firmware",
-] as const;
-/** Keys that are true or false. */
-const SWITCH_KEYS = ["newest", "default_variant", "archived"] as const;
-const KEYS = [...WORD_KEYS, "q", ...SWITCH_KEYS, "limit", "after"] as const;
-
 /** A closed enumeration. @see document 1, Artifact */
-const FIRMWARES = ["bios", "uefi"];
+const FIRMWARES = ["bios", "uefi"] as const;
 /** What other tools call the architectures of the OS information database. */
 const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
   ["amd64", "x86_64"],
@@ -41,13 +33,72 @@ const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
   ["arm64", "aarch64"],
 ]);
 /** Artifacts of one page by default, and at most. */
-export const IMAGES_DEFAULT = 100;
-export const IMAGES_MAX = 1000;
+const IMAGES_DEFAULT = 100;
+const IMAGES_MAX = 1000;
 /** Characters of one value. */
-export const VALUE_CHARS_MAX = 200;
+const VALUE_CHARS_MAX = 200;
 /** Five numbers, as `placeText` writes them. */
-const PLACE = /^\d{1,9}(?:\.\d{1,9}){4}$/;
-const SHOWN_CHARS_MAX = 64;
+const PLACE = /^[0-9]{1,9}(?:\.[0-9]{1,9}){4}$/;
+/** Words between blanks. */
+const WORDS = new RegExp(`^\\s*(?:\\S+(?:\\s+\\S+){0,${SEARCH_WORDS_MAX - 1}})?\\s*$`);
+
+const value = wholeText(1, VALUE_CHARS_MAX);
+
+/** The name of an architecture as the index has it. */
+const arch: Description<string> = {
+  ...value,
+  read(given, field, findings) {
+    const meant = typeof given === "string" ? FOREIGN_ARCHS.get(given.toLowerCase()) : undefined;
+    if (meant === undefined) return value.read(given, field, findings);
+    const words = "must be a name of the OS information database: did you mean " +
+      `${JSON.stringify(meant)}?`;
+    findings.add(field, "Invalid", words);
+    return undefined;
+  },
+  schema: (components) => ({
+    ...value.schema(components),
+    not: { pattern: `^(?:${[...FOREIGN_ARCHS.keys()].map(inEitherCase).join("|")})$` },
+  }),
+};
+
+/** The query of GET /agent/v1/images. */
+export const IMAGE_QUERY_FIELDS = {
+  distro: about("Only artifacts of the distro with this id.", value),
+  release: about(
+    "Only artifacts of the release that holds this alias, or else has this id.",
+    value,
+  ),
+  build: about("Only artifacts of the build with this id.", value),
+  arch: about(
+    "Only artifacts of this architecture, in the words of the OS information database.",
+    arch,
+  ),
+  format: about("Only artifacts of this disk format.", value),
+  variant: about("Only artifacts of this variant.", value),
+  compression: about("Only artifacts that are compressed so as downloaded.", value),
+  datasource: about("Only artifacts that support this datasource.", value),
+  firmware: about("Only artifacts that are known to boot with it.", oneOf(FIRMWARES)),
+  q: about(
+    `Words, at most ${SEARCH_WORDS_MAX}, each of which occurs in a name of the distro, the release or the ` +
+      "build, in what distinguishes the artifact from others, or in its file name. Case does not count.",
+    each(value, text(WORDS, `at most ${SEARCH_WORDS_MAX} words`)),
+  ),
+  newest: about(
+    "Whether the artifact is of the first current build of its release, the one that clients take.",
+    flag,
+  ),
+  default_variant: about(
+    "Whether clients take the artifact where no variant is named: the vendor's default one, or, where " +
+      "none of the build and architecture is marked so, one without a variant.",
+    flag,
+  ),
+  archived: about("Whether only the vendor's vault still has the artifact.", flag),
+  limit: about("Artifacts of one page.", integer(1, IMAGES_MAX), { default: IMAGES_DEFAULT }),
+  after: about(
+    "The `next` of the page before.",
+    text(PLACE, "the `next` of an earlier page, such as 0.2.0.1.4"),
+  ),
+};
 
 /** A parsed query. */
 interface ImageQuery {
@@ -55,27 +106,20 @@ interface ImageQuery {
   readonly page: ImagePage;
 }
 
-/** @throws {AgentError} `invalid_argument` naming the key, with a suggestion */
+/** @throws {AgentError} `invalid_argument` naming every incorrect key */
 function readImageQuery(url: string): ImageQuery {
-  refuseUnknown(url);
-  const query = readQuery(url, KEYS);
-  const filter: Record<string, string | boolean | readonly string[]> = {};
-  for (const key of WORD_KEYS) {
-    const word = wordOf(query, key);
-    if (word !== undefined) filter[key] = word;
-  }
-  for (const key of SWITCH_KEYS) {
-    const on = switchOf(query, key);
-    if (on !== undefined) filter[key] = on;
-  }
-  const words = wordOf(query, "q")?.split(/\s+/).filter((word) => word !== "") ?? [];
-  if (words.length > SEARCH_WORDS_MAX) {
-    throw invalidArgument("q", `Cannot search for q: it has more than ${SEARCH_WORDS_MAX} words`);
-  }
-  if (words.length > 0) filter.words = words;
-  const limit = integerOf(query, "limit", { min: 1, max: IMAGES_MAX }) ?? IMAGES_DEFAULT;
-  const after = placeOf(query);
-  return { filter, page: { limit, ...(after === undefined ? {} : { after }) } };
+  const { q = "", limit = IMAGES_DEFAULT, after, ...filter } = readQuery(url, IMAGE_QUERY_FIELDS);
+  const words = q.split(/\s+/).filter((word) => word !== "");
+  return {
+    filter: words.length === 0 ? filter : { ...filter, words },
+    page: { limit, ...(after === undefined ? {} : { after: placeOf(after) }) },
+  };
+}
+
+function placeOf(text: string): ImagePlace {
+  const [distro = 0, release = 0, archived = 0, build = 0, artifact = 0] = text.split(".")
+    .map(Number);
+  return [distro, release, archived, build, artifact];
 }
 
 /** A place as text, in answers and in `after`. */
@@ -83,60 +127,8 @@ export function placeText(place: ImagePlace): string {
   return place.join(".");
 }
 
-function refuseUnknown(url: string): void {
-  if (!url.includes("?")) return;
-  for (const name of new URL(url).searchParams.keys()) {
-    if ((KEYS as readonly string[]).includes(name)) continue;
-    const shown = name.slice(0, SHOWN_CHARS_MAX);
-    const near = nearest(shown, KEYS);
-    const message = `Cannot filter by ${JSON.stringify(shown)}` +
-      (near === "" ? `: expected ${KEYS.join(", ")}` : near);
-    throw invalidArgument(shown, message, "UnknownField");
-  }
-}
-
-function wordOf(query: ReadonlyMap<string, string>, key: string): string | undefined {
-  const value = query.get(key);
-  if (value === undefined) return undefined;
-  if (value === "" || value.length > VALUE_CHARS_MAX || !isWholeText(value)) {
-    const message = `Cannot filter by ${key}: expected 1 to ${VALUE_CHARS_MAX} characters`;
-    throw invalidArgument(key, message);
-  }
-  const meant = key === "arch" ? FOREIGN_ARCHS.get(value.toLowerCase()) : undefined;
-  if (meant !== undefined) {
-    const message = `Cannot filter by arch ${JSON.stringify(value)}: the index has the names of ` +
-      `the OS information database: did you mean ${JSON.stringify(meant)}?`;
-    throw invalidArgument(key, message);
-  }
-  if (key === "firmware" && !FIRMWARES.includes(value)) {
-    const message = `Cannot filter by firmware ${JSON.stringify(value)}` +
-      (nearest(value, FIRMWARES) || `: expected ${FIRMWARES.join(" or ")}`);
-    throw invalidArgument(key, message);
-  }
-  return value;
-}
-
-function switchOf(query: ReadonlyMap<string, string>, key: string): boolean | undefined {
-  const text = query.get(key);
-  if (text === undefined || text === "true" || text === "false") {
-    return text === undefined ? undefined : text === "true";
-  }
-  throw invalidArgument(key, `Cannot read ${key}: expected true or false`);
-}
-
-function placeOf(query: ReadonlyMap<string, string>): ImagePlace | undefined {
-  const text = query.get("after");
-  if (text === undefined) return undefined;
-  if (!PLACE.test(text)) {
-    const message = "Cannot read after: expected the `next` of an earlier page, such as 0.2.0.1.4";
-    throw invalidArgument("after", message);
-  }
-  const [distro = 0, release = 0, archived = 0, build = 0, artifact = 0] = text.split(".")
-    .map(Number);
-  return [distro, release, archived, build, artifact];
-}
-
-// GET /agent/v1/images: all artifacts of the image index as one list with filters.
+// GET /agent/v1/images: every artifact of the image index as one list that can be filtered. An
+// extension of the interface, so it lives under /agent/v1/.
 
 /**
  * The route of the search. `X-Count` is the number of matching artifacts on all pages; the next page follows

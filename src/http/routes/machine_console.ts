@@ -18,7 +18,7 @@ import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets
 import { hostOf } from "../request/head_judge.ts";
 import { readQuery } from "../request/query.ts";
 import { object } from "../../domain/description/object.ts";
-import { parse } from "../../domain/description/value.ts";
+import { about, anyText, parse } from "../../domain/description/value.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
@@ -32,12 +32,21 @@ export type ConsoleContext = Pick<
 /** The subprotocol of VNC clients in browsers. */
 const PROTOCOL = "binary";
 
+/** The query of a console. */
+export const CONSOLE_QUERY_FIELDS = {
+  [TICKET_KEY]: about(
+    "For a client that cannot send a token: the answer of `POST .../console-tickets`. One that was " +
+      "used, has expired, or belongs to another machine is answered with 403.",
+    anyText(),
+  ),
+};
+
 /** Makes the handler, which counts open consoles. */
 export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => Promise<Response> {
   const seats = openSeats(context.limits);
   return async (c) => {
     const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
-    readQuery(c.req.url, [TICKET_KEY]);
+    readQuery(c.req.url, CONSOLE_QUERY_FIELDS);
     if (!wantsSocket(c.req.raw)) return await answerUrl(c, uuid, context);
     refuseOtherProtocol(c.req.header("sec-websocket-protocol"));
     const leave = seats.take(uuid);

@@ -2,7 +2,9 @@
 // show what vmadm says, and what the machine's jobs add.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
+import type { ObjectOf } from "../../domain/description/object.ts";
+import { about, anyText, text } from "../../domain/description/value.ts";
+import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineRequest } from "../../domain/machine/machine.ts";
@@ -19,7 +21,7 @@ import { readJson, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import { historyOf, listAllMachines, type MachineHistory } from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
-import { PAGE_MAX, pageOf, readQuery } from "../request/query.ts";
+import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Leftover } from "../../store/machine_claim_store.ts";
 import type { Job } from "../../domain/job/job.ts";
@@ -148,9 +150,8 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
 
 /** Every machine of the host, and those that a job is about to make. */
 async function listMachines(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
-  const query = readQuery(c.req.url, [...MACHINE_FILTER_KEYS, "limit", "offset"]);
-  const fits = filterOf(query);
-  const { limit = PAGE_MAX, offset = 0 } = pageOf(query);
+  const { limit = PAGE_MAX, offset = 0, ...filter } = readQuery(c.req.url, MACHINE_QUERY_FIELDS);
+  const fits = filterOf(filter);
   const found = (await listAllMachines(context.machines.vmadm, context.store)).filter((
     { machine, job },
   ) => fits(machine, job));
@@ -239,27 +240,25 @@ function isRunningHvm({ brand, state }: JsonObject): boolean {
   return state === "running" && BRANDS.some((known) => known === brand);
 }
 
-/** Query keys that select machines. */
-const MACHINE_FILTER_KEYS = ["state", "brand", "alias"] as const;
-
 /** States are vmadm's words, of which there is no full list. */
-const WORD = /^[a-z_]{1,32}$/;
+const word = text(/^[a-z_]{1,32}$/, "a word such as running");
 
-/**
- * Whether a machine matches every key of a query.
- * @throws {AgentError} `invalid_argument` for a value that no machine can have
- */
+/** Query keys that select machines. */
+const MACHINE_FILTER_FIELDS = {
+  state: about("Only machines in this state.", word),
+  brand: about("Only machines of this brand.", word),
+  alias: about("Only machines of this name.", anyText()),
+};
+
+/** The query of GET /agent/v1/machines. */
+export const MACHINE_QUERY_FIELDS = { ...MACHINE_FILTER_FIELDS, ...PAGE_FIELDS };
+
+/** Whether a machine matches every key of a query. */
 export function filterOf(
-  query: ReadonlyMap<string, string>,
+  query: ObjectOf<typeof MACHINE_FILTER_FIELDS, never>,
 ): (machine: JsonObject | null, job: Job | undefined) => boolean {
-  for (const name of ["state", "brand"]) {
-    const value = query.get(name);
-    if (value !== undefined && !WORD.test(value)) {
-      throw invalidArgument(name, `Cannot filter by ${name}: expected a word such as running`);
-    }
-  }
-  const wanted = MACHINE_FILTER_KEYS.flatMap((name) => {
-    const value = query.get(name);
+  const wanted = (["state", "brand", "alias"] as const).flatMap((name) => {
+    const value = query[name];
     return value === undefined ? [] : [[name, value] as const];
   });
   return (machine, job) =>

@@ -3,8 +3,10 @@
 
 import { type Context, Hono } from "hono";
 import { parseDigest } from "../../domain/digest.ts";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { object } from "../../domain/description/object.ts";
+import { parse } from "../../domain/description/value.ts";
+import { AgentError } from "../../domain/error.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import { startMediaJob } from "../../machines/media_jobs.ts";
 import { parseMediaRequest } from "../../domain/machine/media.ts";
 import type { KnownFile } from "../../mirror/media/known_files.ts";
@@ -17,6 +19,9 @@ type MediaContext = Pick<
   "store" | "limits" | "now" | "newUuid" | "wake" | "mediaFiles"
 >;
 
+/** The body of a request to verify a medium, which has no options. */
+export const verifyRequest = object({});
+
 /** The routes of the media. */
 export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
@@ -24,9 +29,6 @@ export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   routes.get("/agent/v1/media", async (c) => c.json((await files.list()).map(onWire)));
   routes.post("/agent/v1/media", async (c) => {
     const body = await readJson(c, wholeBody(context.limits));
-    if (!isJsonObject(body)) {
-      throw invalidArgument("body", "Cannot read the medium: expected a JSON object");
-    }
     // The request is checked as a whole; what is kept of it is what it says.
     const media = parseMediaRequest(body, "", "kept");
     return await started(c, context, JSON.parse(JSON.stringify(media)) as JsonObject);
@@ -38,12 +40,7 @@ export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   });
   routes.post("/agent/v1/media/:digest/verify", async (c) => {
     const body = await readJson(c, wholeBody(context.limits));
-    if (!isJsonObject(body) || Object.keys(body).length > 0) {
-      throw invalidArgument(
-        "body",
-        "Cannot verify the medium: expected an empty object, or nothing",
-      );
-    }
+    parse(verifyRequest, body, "", "request to verify a medium");
     const { sha256 } = await files.get(digestOf(c));
     return await started(c, context, { known: `sha256:${sha256}` });
   });

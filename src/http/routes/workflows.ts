@@ -2,6 +2,7 @@
 // workflow may be changed or deleted at any time.
 
 import { type Context, Hono } from "hono";
+import { about, anyText, flag } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
 import { parsePathUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { isJsonObject } from "../../domain/json.ts";
@@ -11,7 +12,7 @@ import type { HttpContext, HttpEnv } from "../context.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
 import { listResponse, type NextPage } from "../request/json_list.ts";
-import { type Page, pageOf, readQuery } from "../request/query.ts";
+import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
 import { nameAnswer } from "../request/request_id.ts";
 import { answerText, shownTo } from "../request/text_answer.ts";
 
@@ -32,16 +33,23 @@ export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
   return app;
 }
 
+/** The query of GET /workflows. */
+export const WORKFLOW_QUERY_FIELDS = {
+  name: about("Only those of this name, built-in ones too.", anyText()),
+  builtin: about("Whether those that are part of the agent are listed too.", flag, {
+    default: false,
+  }),
+  ...PAGE_FIELDS,
+};
+
 /**
  * In the order of their creation; `X-Count` is the number on all pages. Built-in workflows are part of the
  * agent: a list shows them only on request, by `builtin=true` or by name.
  */
 async function listWorkflows(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const { store } = context;
-  const query = readQuery(c.req.url, ["name", "builtin", "limit", "offset"]);
-  const page = pageOf(query);
-  const name = query.get("name");
-  const withBuiltin = readFlag(query, "builtin") || name !== undefined;
+  const { name, builtin = false, ...page } = readQuery(c.req.url, WORKFLOW_QUERY_FIELDS);
+  const withBuiltin = builtin || name !== undefined;
   const filter = {
     ...(name === undefined ? {} : { name }),
     ...(withBuiltin ? {} : { builtin: false }),
@@ -61,12 +69,6 @@ function workflowPages(filter: WorkflowFilter, page: Page, { workflows }: Store)
     if (listed.place !== undefined) place = { after: listed.place };
     return { ...listed, last: listed.last || left === 0 };
   };
-}
-
-function readFlag(query: ReadonlyMap<string, string>, name: string): boolean {
-  const word = query.get(name) ?? "false";
-  if (word === "true" || word === "false") return word === "true";
-  throw invalidArgument(name, `Cannot read ${name}: expected true or false`);
 }
 
 async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {

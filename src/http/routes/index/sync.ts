@@ -2,10 +2,20 @@
 // means.
 
 import { type Context, Hono } from "hono";
-import { invalidArgument, messageOf } from "../../../domain/error.ts";
+import { object } from "../../../domain/description/object.ts";
+import {
+  about,
+  type Described,
+  type Description,
+  either,
+  flag,
+  kept,
+  oneOf,
+  parse,
+} from "../../../domain/description/value.ts";
+import { messageOf } from "../../../domain/error.ts";
 import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
-import { isJsonObject } from "../../../domain/json.ts";
-import { parseArtifactRef } from "../../../domain/machine/media.ts";
+import { ARTIFACT_FIELDS } from "../../../domain/machine/media.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
@@ -26,19 +36,36 @@ export interface IndexSyncDependencies {
   readonly now?: Now;
 }
 
-/** The options of a sync, in the query or the body. */
-const SYNC_KEYS = ["wait", "dry_run", "accept_changed"] as const;
-type SyncSwitches = Readonly<Record<typeof SYNC_KEYS[number], boolean>>;
+/** The query of a sync. */
+export const SYNC_QUERY_FIELDS = {
+  wait: about("Whether the answer waits for the end of the sync.", flag, { default: false }),
+  dry_run: about("Whether to show what would change, and change nothing.", flag, {
+    default: false,
+  }),
+  accept_changed: about(
+    "Whether files may have other digests than before, and the tree be older.",
+    flag,
+    { default: false },
+  ),
+};
 
-const REF_KEYS = ["distro", "release", "build", "variant", "arch", "format"] as const;
+/** A boolean, or the word for one as in a query. */
+const written: Description<boolean> = kept(
+  either<boolean | string>("true or false", flag, oneOf(["true", "false"])),
+  (value) => value === true || value === "true",
+);
+
+/** The body of a sync: the same switches; each may stand in either. */
+export const syncRequest = object({ wait: written, dry_run: written, accept_changed: written });
+type SyncSwitches = Described<typeof syncRequest>;
 
 /** The routes of the mirror. */
 export function indexSyncRoutes(deps: IndexSyncDependencies): Hono {
   const routes = new Hono();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
   routes.get("/agent/v1/index/artifacts", async (c) => {
-    const query = readQuery(c.req.url, REF_KEYS);
-    return c.json(await deps.mirror.findArtifact(parseArtifactRef(Object.fromEntries(query))));
+    const reference = readQuery(c.req.url, ARTIFACT_FIELDS, ["distro", "release"]);
+    return c.json(await deps.mirror.findArtifact(reference));
   });
   routes.post("/agent/v1/index/sync", (c) => startSync(c, deps));
   return routes;
@@ -76,29 +103,13 @@ async function startSync(
 }
 
 /** @throws {AgentError} `malformed`, `too_large` or `invalid_argument` */
-async function readSwitches(c: Context, limits: HttpLimits): Promise<SyncSwitches> {
-  const query = readQuery(c.req.url, SYNC_KEYS);
-  const body = await readJson(c, smallBody(limits));
-  if (!isJsonObject(body)) {
-    throw invalidArgument("body", "Cannot read the body: expected an object");
-  }
-  const unknown = Object.keys(body).find((key) => !SYNC_KEYS.some((known) => known === key));
-  if (unknown !== undefined) {
-    const message = `Cannot read ${unknown}: expected one of ${SYNC_KEYS.join(", ")}`;
-    throw invalidArgument(unknown, message, "UnknownField");
-  }
-  const read = (name: typeof SYNC_KEYS[number]) =>
-    switchOf(name, query.get(name) ?? "false") || switchOf(name, body[name] ?? false);
+async function readSwitches(c: Context, limits: HttpLimits): Promise<Required<SyncSwitches>> {
+  const query = readQuery(c.req.url, SYNC_QUERY_FIELDS);
+  const body = parse(syncRequest, await readJson(c, smallBody(limits)), "", "request for a sync");
+  const asked = (name: keyof SyncSwitches) => query[name] === true || body[name] === true;
   return {
-    wait: read("wait"),
-    dry_run: read("dry_run"),
-    accept_changed: read("accept_changed"),
+    wait: asked("wait"),
+    dry_run: asked("dry_run"),
+    accept_changed: asked("accept_changed"),
   };
-}
-
-/** `true` or `false` in a query. @throws {AgentError} `invalid_argument` */
-function switchOf(name: string, value: unknown): boolean {
-  const word = typeof value === "boolean" ? String(value) : value;
-  if (word === "true" || word === "false") return word === "true";
-  throw invalidArgument(name, `Cannot read ${name}: expected true or false`);
 }

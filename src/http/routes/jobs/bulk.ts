@@ -3,8 +3,8 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
-import { type JobUuid, parseUuid, type WorkflowUuid } from "../../../domain/id.ts";
-import { isJsonObject, isWholeText, type JsonObject } from "../../../domain/json.ts";
+import type { JobUuid } from "../../../domain/id.ts";
+import type { JsonObject } from "../../../domain/json.ts";
 import { mapLimited, pause } from "../../../program/loop.ts";
 import type { JobFilter, JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
@@ -13,19 +13,11 @@ import { cancelUnseen, type JobChangeContext } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import {
-  type Check,
-  type Findings,
-  integer,
-  oneOf,
-  openFindings,
-  readObject,
-  refuseFindings,
-  type Shape,
-} from "../../../domain/field_check.ts";
+import { object } from "../../../domain/description/object.ts";
+import { about, integer, parse } from "../../../domain/description/value.ts";
 import type { Execution } from "../../../domain/job/state.ts";
 import { parseExecutionFilter } from "../../../domain/job/wire.ts";
-import { isParamKey, PARAM_KEYS_MAX, parseSpanEnd } from "./filter.ts";
+import { executionIn, JOB_FILTER_FIELDS, paramFilter } from "./filter.ts";
 import { instantAfter } from "../../../domain/instant.ts";
 
 /** What these routes use. */
@@ -36,6 +28,10 @@ type BulkContext =
 
 /** Jobs that are changed at once: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
+
+/** Executions of jobs that can be canceled, and of those that can be made again, as filters name them. */
+export const CANCELABLE: readonly string[] = ["queued", "waiting", "running"];
+export const RETRYABLE: readonly string[] = ["failed", "failure", "canceled"];
 
 /** A change to many jobs. */
 interface ManyJobsChange {
@@ -52,7 +48,7 @@ interface ManyJobsChange {
 /** The routes of changes to many jobs. */
 export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const cancel: ManyJobsChange = {
-    executions: ["queued", "waiting", "running"],
+    executions: CANCELABLE,
     done: "canceled",
     fits: () => true,
     change: async (uuid) => {
@@ -61,7 +57,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
     },
   };
   const retry: ManyJobsChange = {
-    executions: ["failed", "failure", "canceled"],
+    executions: RETRYABLE,
     done: "retried",
     fits: ({ retried }) => !retried,
     change: async (uuid) => {
@@ -108,7 +104,7 @@ async function changeMany(
 // The bodies of these calls, and the jobs that they select.
 
 /** Jobs that one call may change. */
-export const JOBS_OF_A_CALL_MAX = 1000;
+const JOBS_OF_A_CALL_MAX = 1000;
 /** Jobs that are read from the store at a time. */
 const JOBS_AT_A_TIME = 100;
 
@@ -126,90 +122,48 @@ interface Selected {
 }
 
 /**
- * Reads the body of a call on many jobs.
+ * The body of a call on many jobs.
  * @param words of `filter.execution`; without it, all of them are selected
- * @throws {AgentError} `invalid_argument` naming every incorrect field
  */
-export function parseSelection(body: unknown, words: readonly string[]): Selection {
-  const findings = openFindings();
-  const filterShape: Shape = { checks: filterChecks(words), required: [] };
-  const filterCheck: Check = (value, field) => {
-    // A selection of everything is more often a mistake than intended.
-    refuseEmpty(value, field, findings);
-    return readObject(value, field, filterShape, findings);
-  };
-  const checks = { filter: filterCheck, limit: integer(1, JOBS_OF_A_CALL_MAX) };
-  const read = readObject(body, "", { checks, required: ["filter"] }, findings);
-  refuseFindings(findings, "selection of jobs");
-  const { execution, ...filter } = isJsonObject(read?.filter) ? read.filter : {};
-  const asked = typeof execution === "string" ? [execution] : words;
+export function jobSelection(words: readonly string[]) {
+  return object({
+    filter: about(
+      "A job must fit every key that is given.",
+      // A selection of everything is more often a mistake than an intention.
+      object({
+        execution: about(
+          "Only jobs with this execution; without it, jobs of all these.",
+          executionIn(words),
+        ),
+        ...JOB_FILTER_FIELDS,
+        params: paramFilter,
+      }, { namesMin: 1 }),
+    ),
+    limit: about(
+      "Jobs of this call; the newest ones come first.",
+      integer(1, JOBS_OF_A_CALL_MAX),
+      { default: JOBS_OF_A_CALL_MAX },
+    ),
+  }, { required: ["filter"] });
+}
+
+/** @throws {AgentError} `invalid_argument` naming every incorrect field */
+function parseSelection(body: unknown, words: readonly string[]): Selection {
+  const { filter, limit = JOBS_OF_A_CALL_MAX } = parse(
+    jobSelection(words),
+    body,
+    "",
+    "selection of jobs",
+  );
+  const { execution, ...others } = filter;
+  const asked = execution === undefined ? words.map(parseExecutionFilter) : [execution];
+  // The values of params are texts.
   return {
-    // The checks have let through values of these types only.
-    filter: filter as Selection["filter"],
-    executions: [...new Set(asked.map(parseExecutionFilter))],
-    limit: typeof read?.limit === "number" ? read.limit : JOBS_OF_A_CALL_MAX,
+    filter: others as Selection["filter"],
+    executions: [...new Set(asked)],
+    limit,
   };
 }
-
-function refuseEmpty(value: unknown, field: string, findings: Findings): void {
-  if (!isJsonObject(value) || Object.keys(value).length > 0) return;
-  findings.add(field, "Missing", "must name at least one key");
-}
-
-function filterChecks(words: readonly string[]): Record<string, Check> {
-  return {
-    execution: oneOf(words),
-    workflow_uuid: readBy((value, field) => parseUuid<WorkflowUuid>(value, field)),
-    name: TEXT,
-    target: TEXT,
-    since: readBy(parseSpanEnd),
-    until: readBy(parseSpanEnd),
-    params: PARAMS,
-  };
-}
-
-const TEXT: Check = (value, field, findings) => {
-  if (typeof value === "string" && isWholeText(value)) return value;
-  findings.add(field, "Invalid", "must be a text");
-  return undefined;
-};
-
-/** A check by a function that throws; its own words name the field already. */
-function readBy(parse: (value: unknown, field: string) => string): Check {
-  return (value, field, findings) => {
-    try {
-      return parse(value, field);
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      findings.add(field, "Invalid", error.message.replace(/^.*?: /, "is not read: "));
-      return undefined;
-    }
-  };
-}
-
-/** Values as texts: one of them fits itself, and any other value by its JSON. */
-const PARAMS: Check = (value, field, findings) => {
-  if (!isJsonObject(value)) {
-    findings.add(field, "Invalid", "must be an object of params by their names");
-    return undefined;
-  }
-  refuseEmpty(value, field, findings);
-  const entries = Object.entries(value);
-  if (entries.length > PARAM_KEYS_MAX) {
-    findings.add(field, "TooLarge", `must name at most ${PARAM_KEYS_MAX} params`);
-  }
-  const texts = entries.map(([name, wanted]): [string, string] => {
-    const place = `${field}.${name.slice(0, 64)}`;
-    if (!isParamKey(name)) findings.add(place, "Invalid", "is no name that jobs are filtered by");
-    if (typeof wanted === "object" && wanted !== null) {
-      findings.add(place, "Invalid", "must be a text, a number, a boolean or null");
-    } else if (typeof wanted === "string" && !isWholeText(wanted)) {
-      findings.add(place, "Invalid", "holds a NUL or half a character");
-    }
-    return [name, typeof wanted === "string" ? wanted : JSON.stringify(wanted)];
-  });
-  return Object.fromEntries(texts);
-};
 
 /**
  * Finds the selected jobs, newest first within each execution. A job that changes its execution meanwhile may
@@ -251,10 +205,13 @@ const AGE_SECONDS_MAX = 100 * 365 * 86_400;
 const BATCH = 100;
 const INFO_BATCH = 10_000;
 
-const SHAPE: Shape = {
-  checks: { older_than_seconds: integer(0, AGE_SECONDS_MAX) },
-  required: ["older_than_seconds"],
-};
+/** The body of a prune. */
+export const pruneRequest = object({
+  older_than_seconds: about(
+    "Those that ended so many seconds ago or more.",
+    integer(0, AGE_SECONDS_MAX),
+  ),
+}, { required: ["older_than_seconds"] });
 
 /** What removing uses. */
 type PruneContext = Pick<HttpContext, "store" | "limits" | "now" | "log">;
@@ -272,12 +229,11 @@ async function pruneJobs(
   c: Context<HttpEnv>,
   { store, limits, now, log }: PruneContext,
 ): Promise<Response> {
-  const findings = openFindings();
-  const read = readObject(await readJson(c, smallBody(limits)), "", SHAPE, findings);
-  refuseFindings(findings, "request to remove jobs");
+  const body = await readJson(c, smallBody(limits));
+  const { older_than_seconds } = parse(pruneRequest, body, "", "request to remove jobs");
   const at = now();
   // The store takes jobs before an instant; those of exactly that age go too.
-  const finished_before = instantAfter(at, 1 - Number(read?.older_than_seconds) * 1000);
+  const finished_before = instantAfter(at, 1 - older_than_seconds * 1000);
   const retention = { finished_before, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
   let removed = 0;
   let batch = BATCH;

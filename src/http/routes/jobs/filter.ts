@@ -1,47 +1,78 @@
 // What the query of GET /jobs and the `filter` of calls on many jobs have in common.
 
-import { invalidArgument } from "../../../domain/error.ts";
-import { type Instant, parseInstant } from "../../../domain/instant.ts";
-import { isWholeText } from "../../../domain/json.ts";
+import { spanEnd, uuidOf } from "../../../domain/description/formats.ts";
+import { entriesOf } from "../../../domain/description/object.ts";
+import {
+  about,
+  type Description,
+  kept,
+  oneOf,
+  scalar,
+  text,
+  WHOLE_TEXT,
+} from "../../../domain/description/value.ts";
+import type { WorkflowUuid } from "../../../domain/id.ts";
+import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import type { Execution } from "../../../domain/job/state.ts";
 
 /** Params in one filter: each is looked up in every job that the others leave. */
 export const PARAM_KEYS_MAX = 8;
 /** Names of params without characters that are syntax in a JSON path. */
-const PARAM_KEY = /^[\w.:@-]{1,64}$/;
-
-/** Epoch milliseconds, as clients of node-workflow send them; no ISO 8601 date has digits alone. */
-const EPOCH_MS = /^\d{1,15}$/;
-/** The last millisecond with a four-digit year: later ones would not sort as text. */
-const EPOCH_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const PARAM_KEY = /^[A-Za-z0-9_.:@-]{1,64}$/;
 
 /** Whether jobs can be filtered by a param of this name. */
 export function isParamKey(name: string): boolean {
   return PARAM_KEY.test(name);
 }
 
-/** @throws {AgentError} `invalid_argument` beyond the limit */
-export function limitParams<T extends ReadonlyMap<string, string>>(params: T): T {
-  const beyond = [...params.keys()][PARAM_KEYS_MAX];
-  if (beyond !== undefined) {
-    const message = `Cannot filter by ${beyond}: more than ${PARAM_KEYS_MAX} params are named`;
-    throw invalidArgument(beyond, message, "TooLarge");
-  }
-  for (const [name, value] of params) {
-    if (!isWholeText(value)) {
-      throw invalidArgument(name, `Cannot filter by ${name}: it holds a NUL or half a character`);
-    }
-  }
-  return params;
+const DATE_WORDS = "ISO 8601: a date, or a date and time with its offset; or milliseconds since " +
+  "1970.";
+
+const storable = text(WHOLE_TEXT, "a text without a NUL or half a character");
+
+/** The fields of both. */
+export const JOB_FILTER_FIELDS = {
+  since: about(`Only jobs made at this instant or after. ${DATE_WORDS}`, spanEnd),
+  until: about(`Only jobs made before. ${DATE_WORDS}`, spanEnd),
+  target: about("Only jobs of this target.", storable),
+  name: about("Only jobs of workflows of this name.", storable),
+  workflow_uuid: about("Only jobs of this workflow.", uuidOf<WorkflowUuid>()),
+};
+
+/** Which executions jobs may have, in the words of both conventions. */
+export function executionIn(words: readonly string[]): Description<Execution> {
+  return kept(oneOf(words), parseExecutionFilter);
 }
 
-/**
- * A limit of a time span: ISO 8601, or milliseconds since 1970.
- * @throws {AgentError} `invalid_argument` naming `field`
- */
-export function parseSpanEnd(value: unknown, field: string): Instant {
-  const text = typeof value === "number" ? String(value) : value;
-  if (typeof text !== "string" || !EPOCH_MS.test(text) || Number(text) > EPOCH_MS_MAX) {
-    return parseInstant(value, field);
-  }
-  return new Date(Number(text)).toISOString();
-}
+/** Every execution. */
+export const anyExecution: Description<Execution> = executionIn(EXECUTION_WORDS);
+
+/** Params by their names: a text is that of the param, or the JSON of any other value. */
+export const paramFilter: Description<JsonObject> = about(
+  "Only jobs in which each of these params is the text, or any other value of which the text is the " +
+    "JSON. Names have at most 64 letters, digits and `_ . : @ -`.",
+  kept(
+    entriesOf(
+      PARAM_KEY,
+      scalar(storable, "a text, a number, a boolean or null", [
+        "number",
+        "boolean",
+        "null",
+      ]),
+      {
+        countMin: 1,
+        countMax: PARAM_KEYS_MAX,
+        countWords: "params",
+        nameWords: "is no name that jobs are filtered by",
+        words: "an object of params by their names",
+      },
+    ),
+    (params) =>
+      Object.fromEntries(
+        Object.entries(params).map((
+          [name, value],
+        ) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+      ),
+  ),
+);

@@ -1,8 +1,10 @@
 // /jobs/:job_uuid/info: what tasks and other programs report about the progress of a job.
 
 import { type Context, Hono } from "hono";
-import { AgentError, invalidArgument } from "../../../domain/error.ts";
-import { AGENT_PREFIX, forgedName } from "../../../domain/job/job.ts";
+import { entriesOf } from "../../../domain/description/object.ts";
+import { about, anything, type Description, parse } from "../../../domain/description/value.ts";
+import { AgentError } from "../../../domain/error.ts";
+import { AGENT_PREFIX } from "../../../domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
 import { jobUuidOf } from "./change.ts";
@@ -10,7 +12,7 @@ import { jobNotFound } from "../../../store/job_refusal.ts";
 import { infoBody, readJson } from "../../request/json_body.ts";
 import { listResponse, type NextPage } from "../../request/json_list.ts";
 import { shownTo } from "../../request/text_answer.ts";
-import { integerOf, PAGE_MAX, readQuery } from "../../request/query.ts";
+import { PAGE_FIELDS, PASSED_OVER, readQuery } from "../../request/query.ts";
 
 /** What these routes use. */
 type JobInfoContext = Pick<HttpContext, "store" | "limits" | "now" | "log" | "budget">;
@@ -23,13 +25,18 @@ export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {
   return app;
 }
 
+/** The query of the list. */
+export const INFO_QUERY_FIELDS = {
+  after: about("So many entries are passed over, those that were read already.", PASSED_OVER),
+  limit: PAGE_FIELDS.limit,
+};
+
 /** Oldest first; `after` skips as many entries. */
 async function listInfo(c: Context<HttpEnv>, context: JobInfoContext): Promise<Response> {
   const { store } = context;
   const uuid = jobUuidOf(c);
-  const query = readQuery(c.req.url, ["after", "limit"]);
-  let after = integerOf(query, "after", { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
-  let left = integerOf(query, "limit", { min: 1, max: PAGE_MAX }) ?? Number.MAX_SAFE_INTEGER;
+  const query = readQuery(c.req.url, INFO_QUERY_FIELDS);
+  let { after = 0, limit: left = Number.MAX_SAFE_INTEGER } = query;
   const next: NextPage = async (size) => {
     const limit = Math.min(size, left);
     const listed = await store.info.texts(uuid, after, limit);
@@ -57,6 +64,46 @@ async function appendInfo(
   return c.body(null, 200);
 }
 
+const OWN_NAME = new RegExp(`^(?!${AGENT_PREFIX})`);
+
+/** An entry by itself; names of the agent are its own. */
+const infoEntry = entriesOf(OWN_NAME, anything, {
+  countMin: 1,
+  countWords: "keys",
+  nameWords: `must not begin with ${AGENT_PREFIX}, as names of the agent do`,
+  words: "an object with at least one key",
+});
+
+/** The body of POST /jobs/:job_uuid/info: an entry, or an entry as `message` and nothing else. */
+export const infoRequest: Description<JsonObject> = {
+  words: infoEntry.words,
+  read(value, field, findings) {
+    const wrapped = isJsonObject(value) && entryOf(value) !== value;
+    if (!wrapped) return infoEntry.read(value, field || "message", findings) && value as JsonObject;
+    return infoEntry.read(value.message, "message", findings) && value;
+  },
+  schema: (components) => ({
+    type: "object",
+    description: "An entry, or an entry as `message`.",
+    if: {
+      type: "object",
+      properties: { message: { type: "object" } },
+      required: ["message"],
+      maxProperties: 1,
+    },
+    then: {
+      type: "object",
+      properties: { message: infoEntry.schema(components) },
+      additionalProperties: true,
+    },
+    else: infoEntry.schema(components),
+  }),
+};
+
+function entryOf(body: JsonObject): JsonObject {
+  return Object.keys(body).length === 1 && isJsonObject(body.message) ? body.message : body;
+}
+
 /**
  * The entry in a body: the whole object, as clients of node-workflow send it. Exactly `{"message": {...}}`, the
  * form of document 2, means the object inside.
@@ -66,20 +113,8 @@ function parseInfoEntry(
   body: unknown,
   limits: Pick<HttpLimits, "infoEntryBytesMax">,
 ): JsonObject {
-  if (!isJsonObject(body)) {
-    throw invalidArgument("message", "Cannot read the message: expected a JSON object");
-  }
-  const wrapped = Object.keys(body).length === 1 && isJsonObject(body.message);
-  const entry = wrapped ? body.message : body;
-  if (!isJsonObject(entry) || Object.keys(entry).length === 0) {
-    const message = "Cannot read the message: expected an object with at least one key";
-    throw invalidArgument("message", message, "Missing");
-  }
-  const forged = forgedName(entry);
-  if (forged !== undefined) {
-    const message = `Cannot accept the message: only the agent writes ${AGENT_PREFIX} names`;
-    throw invalidArgument(forged, message);
-  }
+  const read = parse(infoRequest, body, "", "info entry");
+  const entry = entryOf(read);
   if (new TextEncoder().encode(JSON.stringify(entry)).byteLength > limits.infoEntryBytesMax) {
     const message = `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes`;
     throw new AgentError("too_large", message);

@@ -2,11 +2,13 @@
 // counts.
 
 import { type Context, Hono } from "hono";
+import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import { about, integer } from "../../../domain/description/value.ts";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
-import { type JobUuid, parseUuid, type WorkflowUuid } from "../../../domain/id.ts";
+import type { JobUuid } from "../../../domain/id.ts";
 import type { NewJob } from "../../../domain/job/job.ts";
 import { type JobRequest, parseJobRequest, parseResume } from "../../../domain/job/request.ts";
-import { jobOnWire, parseExecutionFilter } from "../../../domain/job/wire.ts";
+import { jobOnWire } from "../../../domain/job/wire.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import type { Workflow } from "../../../domain/job/workflow.ts";
@@ -20,12 +22,17 @@ import { isLarge, readJson, smallBody, wholeBody } from "../../request/json_body
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import type { RequestMemory } from "../../request/request_memory.ts";
 import { answerJob, answerText, shownTo } from "../../request/text_answer.ts";
-import type { Instant } from "../../../domain/instant.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
-import { isParamKey, limitParams, parseSpanEnd } from "./filter.ts";
+import {
+  anyExecution,
+  isParamKey,
+  JOB_FILTER_FIELDS,
+  PARAM_KEYS_MAX,
+  paramFilter,
+} from "./filter.ts";
 import { listResponse, type NextPage } from "../../request/json_list.ts";
-import { integerOf, type Page, pageOf, readOpenQuery, readQuery } from "../../request/query.ts";
+import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import { closing } from "../../../program/loop.ts";
 import { isFinal } from "../../../domain/job/state.ts";
 
@@ -166,29 +173,42 @@ async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Re
 
 // GET /jobs: the filter and the page in its query.
 
-const KEYS = [
-  "execution",
-  "limit",
-  "offset",
-  "since",
-  "until",
-  "target",
-  "name",
-  "workflow_uuid",
-] as const;
+/** The query of GET /jobs; every other key names one of the params. */
+export const JOB_QUERY_FIELDS = {
+  execution: about("Only jobs with this execution.", anyExecution),
+  ...JOB_FILTER_FIELDS,
+  ...PAGE_FIELDS,
+};
 
-/**
- * Newest first; `X-Count` is the number of jobs on all pages. Any other key of the query names a param.
- */
+/** Newest first; `X-Count` is the number of jobs on all pages. */
 export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
-  const { query, others } = readOpenQuery(c.req.url, KEYS, isParamKey);
-  if (others.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(others);
-  const filter = filterOf(query, limitParams(others));
-  const page = pageOf(query);
-  c.header("x-count", String(await context.store.jobs.count(filter)));
+  const texts = textsOf(c.req.url);
+  const isParam = (name: string) => !Object.hasOwn(JOB_QUERY_FIELDS, name) && isParamKey(name);
+  const params = new Map([...texts].filter(([name]) => isParam(name)));
+  const known = new Map([...texts].filter(([name]) => !isParam(name)));
+  if (params.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(params);
+  const { limit, offset, ...filter } = readTexts(known, JOB_QUERY_FIELDS);
+  const wanted = params.size === 0 ? {} : { params: paramsOf(params) };
+  const fitting = { ...filter, ...wanted };
+  c.header("x-count", String(await context.store.jobs.count(fitting)));
   const showing = () => showingOf(c, context);
   const options = { ...context, shown: shownTo(c, "job") };
-  return await listResponse(c, jobPages(filter, page, showing, context), options);
+  return await listResponse(c, jobPages(fitting, { limit, offset }, showing, context), options);
+}
+
+/** Params of a query, which stand in it by themselves: so they are named in errors. */
+function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
+  const findings = openFindings();
+  const beyond = [...texts.keys()][PARAM_KEYS_MAX];
+  if (beyond !== undefined) {
+    findings.add(beyond, "TooLarge", `is beyond the ${PARAM_KEYS_MAX} params of one query`);
+  }
+  const read = beyond === undefined
+    ? paramFilter.read(Object.fromEntries(texts), "", findings)
+    : undefined;
+  refuseFindings(findings, "query");
+  // Its values are texts.
+  return (read ?? {}) as Record<string, string>;
 }
 
 /** Jobs made meanwhile would come before the first page, and are left out. */
@@ -217,42 +237,20 @@ function hiddenParams(params: ReadonlyMap<string, string>): AgentError {
   return new AgentError("forbidden", message);
 }
 
-/** @throws {AgentError} `invalid_argument` naming the key */
-function filterOf(
-  query: ReadonlyMap<string, string>,
-  params: ReadonlyMap<string, string>,
-): JobFilter {
-  const execution = query.get("execution");
-  const target = query.get("target");
-  const name = query.get("name");
-  const workflow_uuid = query.get("workflow_uuid");
-  const since = spanEndOf(query, "since");
-  const until = spanEndOf(query, "until");
-  return {
-    ...(execution === undefined ? {} : { execution: parseExecutionFilter(execution) }),
-    ...(target === undefined ? {} : { target }),
-    ...(name === undefined ? {} : { name }),
-    ...(workflow_uuid === undefined
-      ? {}
-      : { workflow_uuid: parseUuid<WorkflowUuid>(workflow_uuid, "workflow_uuid") }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-    ...(params.size === 0 ? {} : { params: Object.fromEntries(params) }),
-  };
-}
-
-function spanEndOf(query: ReadonlyMap<string, string>, name: string): Instant | undefined {
-  // In a query an unescaped plus sign is a blank, and no date contains one.
-  const text = query.get(name)?.replace(" ", "+");
-  return text === undefined ? undefined : parseSpanEnd(text, name);
-}
-
 // GET /jobs/:job_uuid/wait: answers with the job once it is finished or waiting, or when the time is up, so
 // that clients need not poll.
 
 const TIMEOUT_SECONDS = 30;
 const TIMEOUT_SECONDS_MAX = 60;
-/** The row is read again after this time, since hints may be lost. */
+/** The query of the wait. */
+export const WAIT_FIELDS = {
+  timeout: about(
+    "Seconds to wait at most.",
+    integer(0, TIMEOUT_SECONDS_MAX),
+    { default: TIMEOUT_SECONDS },
+  ),
+};
+/** The row is read again after this time although nobody told of a change: hints may be lost. */
 const LOOK_MS_MAX = 1_000;
 
 /** Makes the handler, which counts waiting requests. */
@@ -260,8 +258,7 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
   let waiting = 0;
   return async (c) => {
     const uuid = jobUuidOf(c);
-    const query = readQuery(c.req.url, ["timeout"]);
-    const seconds = integerOf(query, "timeout", { min: 0, max: TIMEOUT_SECONDS_MAX });
+    const { timeout = TIMEOUT_SECONDS } = readQuery(c.req.url, WAIT_FIELDS);
     if (waiting >= context.limits.waitsMax) {
       const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
       throw new AgentError("overloaded", message);
@@ -270,7 +267,7 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
     c.get("release")();
     waiting += 1;
     try {
-      const deadlineMs = performance.now() + (seconds ?? TIMEOUT_SECONDS) * 1000;
+      const deadlineMs = performance.now() + timeout * 1000;
       await settled(c, context, uuid, deadlineMs);
       return await answerJob(c, await jobText(uuid, showingOf(c, context), context), context);
     } finally {

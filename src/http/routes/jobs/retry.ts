@@ -3,12 +3,8 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
-import {
-  type Check,
-  openFindings,
-  readObject,
-  refuseFindings,
-} from "../../../domain/field_check.ts";
+import { object } from "../../../domain/description/object.ts";
+import { about, either, integer, parse, text } from "../../../domain/description/value.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job, NewJob, TaskResult } from "../../../domain/job/job.ts";
 import type { JsonValue } from "../../../domain/json.ts";
@@ -49,27 +45,26 @@ async function postRetry(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const from = fromOf(await readJson(c, smallBody(context.limits)));
+  const body = await readJson(c, smallBody(context.limits));
+  const { from } = parse(retryRequest, body, "", "retry");
   const made = await retryJob(uuid, from, context, machineJobs);
   c.header("location", `/jobs/${made}`);
   const text = await jobText(made, showingOf(c, context), context);
   return await answerText(c, text, { ...context, shown: shownTo(c, "job"), status: 201 });
 }
 
-const FROM: Check = (value, field, findings) => {
-  if (typeof value === "string" && value !== "") return value;
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
-  findings.add(field, "Invalid", "must be the name or the uuid of a task, or its index");
-  return undefined;
-};
-
-function fromOf(body: unknown): From | undefined {
-  const findings = openFindings();
-  const read = readObject(body, "", { checks: { from: FROM }, required: [] }, findings);
-  refuseFindings(findings, "retry");
-  const from = read?.from;
-  return typeof from === "string" || typeof from === "number" ? from : undefined;
-}
+/** The body of a retry. */
+export const retryRequest = object({
+  from: about(
+    "Name, uuid or index of a task: the results of those before it are kept, and params and what tasks " +
+      "have set are as the job left them. Without it, the whole job.",
+    either<string | number>(
+      "the name or the uuid of a task, or its index",
+      text(/[\s\S]/, "a name"),
+      integer(0, Number.MAX_SAFE_INTEGER),
+    ),
+  ),
+});
 
 /**
  * Retries a finished job.
