@@ -1,7 +1,7 @@
 // The storage pool of the simulated host: datasets by name, and what their reservations leave.
 // A volume reserves its whole size; the root of a bhyve zone reserves its quota, that of a kvm zone
-// does not. Sizes are MiB. The bytes that files in a zone root take are not counted here: that they
-// fit the zone's quota is held in ../simulated_files.ts, where the agent writes them.
+// does not. Sizes are MiB. The bytes that files in a zone root take are not counted here:
+// host/transport.ts holds them to the zone's quota as the agent writes them.
 
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";

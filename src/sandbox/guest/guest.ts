@@ -18,8 +18,8 @@ import { agentMessageBytesMax, readTaskLimitsWord } from "../task_limits.ts";
 
 /**
  * Runs this process as a guest of the agent that listens at the unix socket `args[0]`, with the limits
- * of its tasks in `args[1]`; a word of layers.ts may stand before them. The token by which the agent
- * knows the guest comes as the first line of standard input. Never returns.
+ * of its tasks in `args[1]`; a word that opens layers may come first. The token that identifies the
+ * guest is the first line of standard input. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;

@@ -1,6 +1,6 @@
-// The process of one running machine: it stands for the hypervisor in its zone, owns the VNC
-// listener and the emulator if there is one, and ends when its machine is stopped, deleted, or has no folder any more. It is started
-// in its own session with no streams of its caller. Signals are what the host does to it:
+// The process of one running machine: it plays the hypervisor in its zone, owns the VNC
+// listener and any emulator, and ends when its machine is stopped or deleted, or loses its folder. It
+// starts in its own session, without its caller's streams. Signals are actions of the host:
 //
 //   SIGTERM  the power button: shut down, or be ended by the timer
 //   SIGINT   the guest shuts down by itself
