@@ -87,7 +87,7 @@ Deno.test("an artifact that is not in the index fails with the choices there are
     const media = { artifact: { ...SAMPLE, release: "9.9" } };
     const job = await provision({ ...paramsFor(host, UUID), media });
     const error = JSON.stringify(job.chain_results.at(-1)?.error);
-    assert(error.includes("there are") && error.includes("2.0"), error);
+    assert(error.includes("the choices are") && error.includes("2.0"), error);
     await host.assertHolds();
   });
 });
