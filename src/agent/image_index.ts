@@ -17,6 +17,7 @@ import {
 } from "../http/routes/index/short_way.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
+import type { HttpEnv } from "../http/context.ts";
 import type { AgentContext } from "./context.ts";
 
 /**
@@ -68,22 +69,25 @@ export async function openIndex(
 
 /** The index for callers. */
 export interface IndexRoutes {
-  readonly routes: readonly Hono[];
+  readonly routes: readonly Hono<HttpEnv>[];
   /** Puts the fast path for documents in front of the application. */
   before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
 }
 
 /** Nothing is read before the first request. */
 export function openIndexRoutes(
-  { limits, now, newUuid, log }: Pick<AgentContext, "limits" | "now" | "newUuid" | "log">,
+  { limits, now, newUuid, log, budget }: Pick<
+    AgentContext,
+    "limits" | "now" | "newUuid" | "log" | "budget"
+  >,
   { index, images }: Pick<Store, "index" | "images">,
   mirror: Mirror,
 ): IndexRoutes {
   const generation = () => mirror.generation;
-  const cache = openDocumentCache(index, generation);
+  const cache = openDocumentCache(index, generation, budget);
   return {
     routes: [
-      indexTreeRoutes({ index, generation, now, cache }),
+      indexTreeRoutes({ index, generation, now, budget, log, cache }),
       imageSearchRoutes({ images }),
       indexSyncRoutes({ index, mirror, limits, log, now }),
     ],

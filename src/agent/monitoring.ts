@@ -13,6 +13,7 @@ import {
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/free_space.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
+import type { HttpEnv } from "../http/context.ts";
 import { metricsRoutes } from "../http/routes/metrics.ts";
 import type { Family } from "../metrics/exposition.ts";
 import { gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
@@ -137,7 +138,7 @@ export function watchRoutes(
   context: Pick<AgentContext, "config" | "now">,
   meters: Meters,
   places: ReadinessPlaces,
-): Hono[] {
+): Hono<HttpEnv>[] {
   return [
     metricsRoutes(openAgentMetrics(context, places.store, meters)),
     readinessRoutes(openAgentReadiness(context, places)),

@@ -32,7 +32,9 @@ export const ACCOUNTS = {
   calls: 16 * MIB,
   /** Large bodies of callbacks. */
   callbacks: 16 * MIB,
-  /** Stored texts on their way to callers. */
+  /** Index documents: in the cache, or still being sent to a caller. */
+  documents: 96 * MIB,
+  /** Pieces of stored texts and of large documents on their way to callers. */
   answers: 48 * MIB,
 } as const;
 

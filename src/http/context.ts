@@ -50,7 +50,7 @@ export interface HttpContext {
   /** Where changing calls are recorded besides the log. */
   readonly auditTrail?: AuditTrail;
   /** More routes with their whole paths, such as the index tree. */
-  readonly routes: readonly Hono[];
+  readonly routes: readonly Hono<HttpEnv>[];
   /** Counts requests by route. */
   readonly requests?: RequestCount;
   /** Aborted when the agent begins to stop; requests that wait for a job are then answered. */

@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
+import type { HttpEnv } from "../../src/http/context.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { until } from "../support/until.ts";
 import { withHttpAgent } from "./http_agent.ts";
@@ -9,7 +10,7 @@ import { withHttpAgent } from "./http_agent.ts";
 Deno.test("a POST whose caller hung up is logged with its reason, and not as a failure", async () => {
   for (const kind of ["known", "thrown by the signal"]) {
     const begun = Promise.withResolvers<void>();
-    const slow = new Hono();
+    const slow = new Hono<HttpEnv>();
     slow.post("/slow", async (c) => {
       const { signal } = c.req.raw;
       const gone = Promise.withResolvers<void>();
@@ -41,7 +42,7 @@ Deno.test("a POST whose caller hung up is logged with its reason, and not as a f
 });
 
 Deno.test("a known `aborted` of a caller who is still there stays a failure", async () => {
-  const slow = new Hono();
+  const slow = new Hono<HttpEnv>();
   slow.post("/slow", () => {
     throw new AgentError("aborted", "Cannot check it: the agent ends");
   });

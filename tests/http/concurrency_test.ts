@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
+import type { HttpEnv } from "../../src/http/context.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
@@ -7,7 +8,7 @@ import { assertRefused, withHttpAgent } from "./http_agent.ts";
 Deno.test("requests over the limit answer 503 with Retry-After until others are done", async () => {
   const gate = Promise.withResolvers<void>();
   let entered = 0;
-  const slow = new Hono();
+  const slow = new Hono<HttpEnv>();
   slow.get("/slow", async (c) => {
     entered += 1;
     await gate.promise;

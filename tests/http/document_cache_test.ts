@@ -4,6 +4,7 @@ import {
   reportedAgeSeconds,
   STALE_MS,
 } from "../../src/http/request/document_cache.ts";
+import { ACCOUNTS, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { IndexDocument, IndexSync, Store } from "../../src/store/store.ts";
@@ -35,6 +36,7 @@ interface Cached {
 async function withCache(
   run: (cached: Cached) => Promise<void>,
   bytesMax?: number,
+  budget = openMemoryBudget(),
 ): Promise<void> {
   const store = await openSqliteStore(":memory:");
   let generation = 0;
@@ -46,7 +48,7 @@ async function withCache(
     await store.index.swap(put, remove, { ...SYNC, ...sync });
     generation += 1;
   };
-  const cache = openDocumentCache(store.index, () => generation, bytesMax);
+  const cache = openDocumentCache(store.index, () => generation, budget, bytesMax);
   try {
     await run({
       store,
@@ -128,6 +130,52 @@ Deno.test("a document larger than the whole memory is answered, and not kept", a
     assertEquals((await (await document?.response("gzip"))?.bytes())?.byteLength !== 0, true);
     assertEquals(cache.held("v1/a"), undefined);
   }, 1000);
+});
+
+Deno.test("a copy is charged until it is neither kept nor used, and copies of one version are one", async () => {
+  const budget = openMemoryBudget();
+  await withCache(
+    async ({ cache, swap }) => {
+      await swap([documentOf("v1/a", "a".repeat(6000)), documentOf("v1/b", "b".repeat(6000))]);
+      const [one, ...others] = await Promise.all(
+        Array.from({ length: 8 }, () => cache.get("v1/a")),
+      );
+      assert(one !== undefined && others.every((other) => other === one));
+      assertEquals(budget.used("documents"), one.bytes);
+      const release = one.hold();
+      const other = await cache.get("v1/b");
+      assert(other !== undefined);
+      // The first one had to make room, and a caller still reads it.
+      assertEquals(cache.held("v1/a"), undefined);
+      assertEquals(budget.used("documents"), one.bytes + other.bytes);
+      release();
+      release();
+      assertEquals(budget.used("documents"), other.bytes);
+      await (await other.response("gzip")).body?.cancel();
+      assertEquals(budget.used("documents"), other.bytes);
+      assertEquals(await cache.get("v1/c"), undefined);
+    },
+    9000,
+    budget,
+  );
+});
+
+Deno.test("a document waits while callers who read slowly hold too many others", async () => {
+  const budget = openMemoryBudget();
+  const rest = await budget.reserve("documents", ACCOUNTS.documents, "test");
+  await withCache(
+    async ({ cache, swap }) => {
+      await swap([documentOf("v1/a", "text")]);
+      let read = false;
+      const waiting = cache.get("v1/a").finally(() => read = true);
+      await swap([documentOf("v1/b", "other")]);
+      assertEquals(read, false);
+      rest.release();
+      assertEquals(await (await (await waiting)?.response("identity"))?.text(), "text");
+    },
+    undefined,
+    budget,
+  );
 });
 
 Deno.test("the age is told a day after the last comparison, or at once when the next one failed", async () => {

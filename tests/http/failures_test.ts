@@ -2,12 +2,13 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
+import type { HttpEnv } from "../../src/http/context.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { assertRefused, objectOf, withHttpAgent } from "./http_agent.ts";
 
 Deno.test("an unknown failure answers 500 without its text and is logged once with its stack", async () => {
-  const broken = new Hono();
+  const broken = new Hono<HttpEnv>();
   broken.get("/broken", () => {
     throw new Error("secret /etc/path");
   });
@@ -34,7 +35,7 @@ Deno.test("an unknown failure answers 500 without its text and is logged once wi
 });
 
 Deno.test("codes of failures that callers can act on have their own statuses", async () => {
-  const failing = new Hono();
+  const failing = new Hono<HttpEnv>();
   const code: { now: AgentError } = { now: new AgentError("internal", "") };
   failing.get("/fail", () => {
     throw code.now;

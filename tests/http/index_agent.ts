@@ -9,6 +9,7 @@ import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short_way.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { listen } from "../../src/http/listen/server.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
@@ -31,14 +32,17 @@ export interface IndexAnswer {
 }
 
 /** Runs a test with an agent whose mirror has been synced. */
-export async function withIndexAgent(run: (agent: IndexAgent) => Promise<void>): Promise<void> {
+export async function withIndexAgent(
+  run: (agent: IndexAgent) => Promise<void>,
+  budget = openMemoryBudget(),
+): Promise<void> {
   await withMirror(async (test) => {
     const { mirror, store, clock } = test;
     const now = () => clock.now;
     const generation = () => mirror.generation;
-    const cache = openDocumentCache(store.index, generation);
+    const cache = openDocumentCache(store.index, generation, budget);
     const routes = [
-      indexTreeRoutes({ index: store.index, generation, now, cache }),
+      indexTreeRoutes({ index: store.index, generation, now, budget, log: silentLog, cache }),
       imageSearchRoutes(store),
       indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
     ];

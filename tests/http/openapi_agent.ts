@@ -29,6 +29,7 @@ import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
 import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";
 import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi/workflows.ts";
 import { MEDIUM_SHA256 } from "../../src/http/openapi/media.ts";
+import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
@@ -111,7 +112,13 @@ export async function withIndex(
     await mirror.sync();
     const generation = () => mirror.generation;
     const routes = [
-      indexTreeRoutes({ index: store.index, generation, now: () => clock.now }),
+      indexTreeRoutes({
+        index: store.index,
+        generation,
+        now: () => clock.now,
+        budget: openMemoryBudget(),
+        log: silentLog,
+      }),
       imageSearchRoutes(store),
       indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
       metricsRoutes(() => Promise.resolve(meterFamilies(openMeters()))),

@@ -2,6 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
+import type { HttpEnv } from "../../src/http/context.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { assertRefused, newJob, NO_UUID, objectOf, withHttpAgent } from "./http_agent.ts";
 
@@ -28,8 +29,8 @@ const ROUTES: readonly [string, string][] = [
   ["/extra/do/it", "POST"],
 ];
 
-function extraRoutes(): Hono {
-  const extra = new Hono();
+function extraRoutes(): Hono<HttpEnv> {
+  const extra = new Hono<HttpEnv>();
   extra.get("/extra/:file", (c) => c.json({ file: c.req.param("file") }));
   extra.post("/extra/do/it", (c) => c.json({}));
   return extra;

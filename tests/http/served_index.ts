@@ -1,5 +1,6 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
+import type { HttpEnv } from "../../src/http/context.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
@@ -19,11 +20,15 @@ export async function served(
 ): Promise<void> {
   await withMirror(async (test) => {
     const { mirror, store, clock } = test;
-    const app = new Hono();
-    app.use(remembering(openMemoryBudget()));
+    const app = new Hono<HttpEnv>();
+    const budget = openMemoryBudget();
+    app.use(remembering(budget));
     const generation = () => mirror.generation;
     const now = () => clock.now;
-    app.route("/", indexTreeRoutes({ index: store.index, generation, now }));
+    app.route(
+      "/",
+      indexTreeRoutes({ index: store.index, generation, now, budget, log: silentLog }),
+    );
     app.route("/", imageSearchRoutes(store));
     app.route(
       "/",

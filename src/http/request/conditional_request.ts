@@ -1,6 +1,11 @@
 // Conditional requests and encodings: what a caller has already, and the encoding it prefers.
 
-import { type Encoding, ENCODINGS, type ServedDocument } from "./served_document.ts";
+import {
+  type DocumentContent,
+  type Encoding,
+  ENCODINGS,
+  type ServedDocument,
+} from "./served_document.ts";
 
 /** RFC 9110 section 5.6.7: the current form, and two obsolete ones. */
 const HTTP_DATES = [
@@ -44,15 +49,21 @@ export function heldAnswer(
   return document.held(preferredEncoding(conditions.acceptEncoding, document.small));
 }
 
-/** The answer to a request for a document: the document, or a 304. */
+/**
+ * The answer to a request for a document: the document, or a 304.
+ * @param inPieces sends a large document; without it, all is handed over at once
+ */
 export async function answerDocument(
   headers: Headers,
   document: ServedDocument,
+  inPieces?: (content: DocumentContent) => Promise<Response>,
 ): Promise<Response> {
   const conditions = documentConditions(headers);
   const matched = matchedEncoding(conditions, document);
   if (matched !== undefined) return document.notModified(matched);
-  return await document.response(preferredEncoding(conditions.acceptEncoding, document.small));
+  const encoding = preferredEncoding(conditions.acceptEncoding, document.small);
+  const large = inPieces && await document.large(encoding);
+  return large ? await inPieces(large) : await document.response(encoding);
 }
 
 /**

@@ -2,6 +2,8 @@
 // most of the throughput. The memory is bounded. After a sync, the next request for a document compares it
 // with the store once; an unchanged one keeps its compressed copies, so each version is compressed once.
 
+import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
+import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { IndexDocument, IndexStore } from "../../store/store.ts";
 import { serve, type ServedDocument } from "./served_document.ts";
 
@@ -20,6 +22,7 @@ export interface Freshness {
 
 /** The documents of the tree, ready to be served. */
 export interface DocumentCache {
+  /** @throws {AgentError} `overloaded` while slow callers hold too many other documents */
   get(path: string): Promise<ServedDocument | undefined>;
   /** Like `get`, when the answer is in memory and no sync was recorded since. */
   held(path: string): ServedDocument | undefined;
@@ -34,15 +37,18 @@ interface CachedDocument {
   readonly version: string;
   /** The generation at which it was last compared with the store. */
   seen: number;
+  readonly letGo: () => void;
 }
 
 /**
  * @param generation grows with every recorded sync
+ * @param budget charged for each copy until it is neither kept nor being sent
  * @param bytesMax bytes of memory, compressed copies included
  */
 export function openDocumentCache(
   index: IndexStore,
   generation: () => number,
+  budget: MemoryBudget,
   bytesMax: number = CACHED_BYTES_MAX,
 ): DocumentCache {
   const memory = openMemory(bytesMax);
@@ -50,12 +56,11 @@ export function openDocumentCache(
     const entry = memory.find(path);
     return entry?.seen === generation() ? entry.document : undefined;
   };
-  return {
-    held,
-    async get(path) {
-      const present = generation();
-      const found = held(path);
-      if (found !== undefined) return found;
+  const read = async (path: string): Promise<ServedDocument | undefined> => {
+    const present = generation();
+    const reserved = await budget.reserve("documents", DOCUMENT_BYTES_MAX, `read ${path}`);
+    let kept = false;
+    try {
       const stored = await index.get(path);
       if (stored === undefined) {
         memory.drop(path);
@@ -63,11 +68,27 @@ export function openDocumentCache(
       }
       const entry = memory.find(path);
       if (entry === undefined || entry.version !== versionOf(stored)) {
-        return memory.keep(path, stored, present);
+        kept = true;
+        return memory.keep(path, stored, present, reserved);
       }
       // What was read before a sync says nothing about the tree after it.
       if (present === generation()) entry.seen = present;
       return entry.document;
+    } finally {
+      if (!kept) reserved.release();
+    }
+  };
+  const reading = new Map<string, Promise<ServedDocument | undefined>>();
+  return {
+    held,
+    async get(path) {
+      const found = held(path);
+      if (found !== undefined) return found;
+      // Concurrent requests between two syncs share one copy.
+      const key = `${generation()} ${path}`;
+      const shared = reading.get(key) ?? read(path).finally(() => reading.delete(key));
+      reading.set(key, shared);
+      return await shared;
     },
     ...openFreshness(index, generation),
   };
@@ -82,6 +103,7 @@ function openMemory(bytesMax: number) {
     if (entry === undefined) return;
     entries.delete(path);
     bytes -= entry.document.bytes;
+    entry.letGo();
   };
   /** Drops the least recently used documents. */
   const shrink = () => {
@@ -99,14 +121,25 @@ function openMemory(bytesMax: number) {
       entries.set(path, entry);
       return entry;
     },
-    keep(path: string, stored: IndexDocument, seen: number): ServedDocument {
-      const document = serve(stored, (more) => {
-        if (entries.get(path)?.document !== document) return;
-        bytes += more;
-        shrink();
+    keep(
+      path: string,
+      stored: IndexDocument,
+      seen: number,
+      reserved: Reservation,
+    ): ServedDocument {
+      const document = serve(stored, {
+        grown: (more) => {
+          reserved.resize(reserved.bytes + more);
+          if (entries.get(path)?.document !== document) return;
+          bytes += more;
+          shrink();
+        },
+        unused: () => reserved.release(),
       });
+      reserved.resize(document.bytes);
       drop(path);
-      entries.set(path, { document, version: versionOf(stored), seen });
+      const letGo = document.hold();
+      entries.set(path, { document, version: versionOf(stored), seen, letGo });
       bytes += document.bytes;
       shrink();
       return document;

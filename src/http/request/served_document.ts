@@ -2,6 +2,7 @@
 // the first request and kept; each request gets a clone, which shares the bytes.
 
 import type { IndexDocument } from "../../store/store.ts";
+import { PART_BYTES } from "../../store/stored_text.ts";
 
 /** Compressing fewer bytes gains nothing. */
 const COMPRESSED_BYTES_MIN = 1024;
@@ -13,6 +14,20 @@ const ANSWER_BYTES = 1024;
 /** The encodings in which a document can be served, the smallest first. */
 export const ENCODINGS = ["br", "gzip", "identity"] as const;
 export type Encoding = typeof ENCODINGS[number];
+
+/** A document in one encoding. */
+export interface DocumentContent {
+  readonly headers: Headers;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Follows the memory of a document. */
+interface DocumentMemory {
+  /** The document takes further bytes. */
+  grown(bytes: number): void;
+  /** The last user has ended. */
+  unused(): void;
+}
 
 /** A document ready to be served. */
 export interface ServedDocument {
@@ -26,72 +41,118 @@ export interface ServedDocument {
   readonly bytes: number;
   /** A new answer to send; the first one in an encoding takes a while. */
   response(encoding: Encoding): Promise<Response>;
-  /** The same, when it is made already. */
+  /** The same, when it is made already and not large. */
   held(encoding: Encoding): Response | undefined;
+  /** The content to send in pieces, so that the end of sending is known; undefined when it is not large. */
+  large(encoding: Encoding): Promise<DocumentContent | undefined>;
+  /** Adds a user of the memory. @returns ends the use; may be called twice */
+  hold(): () => void;
   /** A new 304 for one of the entity tags. */
   notModified(encoding: Encoding): Response;
 }
 
 /**
  * Makes a document ready; it is compressed on the first request.
- * @param grown called with further bytes of memory
+ * @param memory follows the memory that it takes
  */
 export function serve(
   document: IndexDocument,
-  grown: (bytes: number) => void = () => {},
+  memory?: DocumentMemory,
 ): ServedDocument {
   const { body, sha256 } = document;
   const upstreamMs = Date.parse(document.last_modified ?? "");
   const ms = Number.isNaN(upstreamMs) ? Date.parse(document.fetched_at) : upstreamMs;
   const lastModifiedMs = Math.floor(ms / 1000) * 1000;
   const etags = { identity: `"${sha256}"`, gzip: `"${sha256}-gzip"`, br: `"${sha256}-br"` };
-  let bytes = body.byteLength + ANSWER_BYTES;
+  const validated = (encoding: Encoding) => validators(etags[encoding], lastModifiedMs);
+  const contents = openContents(body, validated, memory);
   const answers = new Map<Encoding, Response>();
-  const pending = new Map<Encoding, Promise<Response>>();
   const unmodified = new Map<Encoding, Response>();
-
-  const make = async (encoding: Encoding): Promise<Response> => {
-    const content = encoding === "identity" ? body : await compress(body, encoding);
-    const headers = validators(etags[encoding], lastModifiedMs);
-    headers.set("content-type", "application/json");
-    headers.set("content-length", String(content.byteLength));
-    if (encoding !== "identity") {
-      headers.set("content-encoding", encoding);
-      bytes += content.byteLength + ANSWER_BYTES;
-      grown(content.byteLength + ANSWER_BYTES);
-    }
-    // Documents of the store are never in shared memory.
-    const answer = new Response(content as Uint8Array<ArrayBuffer>, { headers });
-    answers.set(encoding, answer);
-    return answer;
-  };
   return {
     etags,
     lastModifiedMs,
     small: body.byteLength < COMPRESSED_BYTES_MIN,
     get bytes() {
-      return bytes;
+      return contents.size;
     },
     held: (encoding) => answers.get(encoding)?.clone(),
     async response(encoding) {
-      const held = answers.get(encoding);
-      if (held !== undefined) return held.clone();
-      // Concurrent requests wait for the same copy.
-      const made = pending.get(encoding) ??
-        make(encoding).finally(() => pending.delete(encoding));
-      pending.set(encoding, made);
-      return (await made).clone();
+      const { bytes, headers } = await contents.in(encoding);
+      if (isLarge(bytes)) return new Response(bytes, { headers });
+      const answer = answers.get(encoding) ?? new Response(bytes, { headers });
+      answers.set(encoding, answer);
+      return answer.clone();
     },
+    async large(encoding) {
+      const content = await contents.in(encoding);
+      return isLarge(content.bytes) ? content : undefined;
+    },
+    hold: openUsers(() => memory?.unused()),
     notModified(encoding) {
       let answer = unmodified.get(encoding);
       if (answer === undefined) {
-        const headers = validators(etags[encoding], lastModifiedMs);
-        answer = new Response(null, { status: 304, headers });
+        answer = new Response(null, { status: 304, headers: validated(encoding) });
         unmodified.set(encoding, answer);
       }
       return answer.clone();
     },
   };
+}
+
+/** A document in each encoding, made on the first request for it. */
+function openContents(
+  body: Uint8Array,
+  validated: (encoding: Encoding) => Headers,
+  memory: DocumentMemory | undefined,
+) {
+  let size = body.byteLength + ANSWER_BYTES;
+  const made = new Map<Encoding, Promise<DocumentContent>>();
+  const make = async (encoding: Encoding): Promise<DocumentContent> => {
+    const content = encoding === "identity" ? body : await compress(body, encoding);
+    const headers = validated(encoding);
+    headers.set("content-type", "application/json");
+    headers.set("content-length", String(content.byteLength));
+    if (encoding !== "identity") {
+      headers.set("content-encoding", encoding);
+      size += content.byteLength + ANSWER_BYTES;
+      memory?.grown(content.byteLength + ANSWER_BYTES);
+    }
+    // Documents of the store are never in shared memory.
+    return { headers, bytes: content as Uint8Array<ArrayBuffer> };
+  };
+  return {
+    get size() {
+      return size;
+    },
+    /** Concurrent requests wait for the same copy. */
+    in(encoding: Encoding): Promise<DocumentContent> {
+      const content = made.get(encoding) ?? make(encoding);
+      made.set(encoding, content);
+      // The next request tries again.
+      content.catch(() => made.delete(encoding));
+      return content;
+    },
+  };
+}
+
+/** Counts users. @param unused called when the last one has ended */
+function openUsers(unused: () => void): () => () => void {
+  let users = 0;
+  return () => {
+    users += 1;
+    let using = true;
+    return () => {
+      if (!using) return;
+      using = false;
+      users -= 1;
+      if (users === 0) unused();
+    };
+  };
+}
+
+/** Larger than one piece of an answer. */
+function isLarge(bytes: Uint8Array): boolean {
+  return bytes.byteLength > PART_BYTES;
 }
 
 /**

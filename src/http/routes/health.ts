@@ -19,8 +19,8 @@ export function healthRoutes(): Hono<HttpEnv> {
 /**
  * The findings of the checks by name; 503 when one has failed. An unknown caller gets only the status.
  */
-export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono {
-  const app = new Hono();
+export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
   app.get("/readyz", async (c: Context<HttpEnv>) => {
     const { ready, checks } = await readiness();
     c.header("cache-control", "no-store");

@@ -22,6 +22,7 @@ import {
 } from "../../store/image_store.ts";
 import { readQuery } from "../request/query.ts";
 import { Hono } from "hono";
+import type { HttpEnv } from "../context.ts";
 
 /** A closed enumeration. @see document 1, Artifact */
 const FIRMWARES = ["bios", "uefi"] as const;
@@ -134,8 +135,8 @@ export function placeText(place: ImagePlace): string {
  * The route of the search. `X-Count` is the number of matching artifacts on all pages; the next page follows
  * `next`, which is null on the last one.
  */
-export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono {
-  const routes = new Hono();
+export function imageSearchRoutes({ images }: { readonly images: ImageStore }): Hono<HttpEnv> {
+  const routes = new Hono<HttpEnv>();
   routes.get("/agent/v1/images", async (c) => {
     const { filter, page } = readImageQuery(c.req.url);
     const count = await images.count(filter);

@@ -15,8 +15,8 @@ const SHORT_WAY_ROUTE = "/v1/*";
 const MS_PER_SECOND = 1000;
 
 /** The metrics, read for every request. */
-export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono {
-  const app = new Hono();
+export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
   app.get("/metrics", async (c) => {
     c.header("content-type", EXPOSITION_TYPE);
     return c.body(expositionText(await metrics()));

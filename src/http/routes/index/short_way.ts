@@ -29,8 +29,11 @@ import {
   SERVED_ALIASES,
 } from "../../../domain/index/index_path.ts";
 import type { Now } from "../../../domain/instant.ts";
+import type { MemoryBudget } from "../../../domain/memory_budget.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import type { ServedDocument } from "../../request/served_document.ts";
+import type { DocumentContent, ServedDocument } from "../../request/served_document.ts";
+import { answerPieces, type Piece } from "../../request/text_answer.ts";
+import { PART_BYTES } from "../../../store/stored_text.ts";
 
 const TREE = "/v1/";
 
@@ -94,24 +97,36 @@ interface IndexTreeContext {
   /** Grows with every recorded sync; cached documents are then compared with the store again. */
   readonly generation: () => number;
   readonly now: Now;
+  readonly budget: MemoryBudget;
+  readonly log: Log;
   /** Shared with the short way. */
   readonly cache?: DocumentCache;
 }
 
 /** The routes of document 1. */
-export function indexTreeRoutes(context: IndexTreeContext): Hono {
-  const { index, generation, now } = context;
-  const cache = context.cache ?? openDocumentCache(index, generation);
-  const answer = async (c: Context, path: string, builtin?: ServedDocument) => {
+export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
+  const { index, generation, now, budget } = context;
+  const cache = context.cache ?? openDocumentCache(index, generation, budget);
+  const answer = async (c: Context<HttpEnv>, path: string, builtin?: ServedDocument) => {
     const document = await cache.get(path) ?? builtin;
     if (document === undefined) throw await notFound(cache, path);
-    const response = await answerDocument(c.req.raw.headers, document);
-    const age = reportedAgeSeconds(await cache.freshness(), Date.parse(now()));
-    if (age !== undefined) response.headers.set(AGE_HEADER, String(age));
-    return response;
+    // Held already while it is compressed: the cache may drop it meanwhile.
+    const release = document.hold();
+    try {
+      const age = reportedAgeSeconds(await cache.freshness(), Date.parse(now()));
+      const response = await answerDocument(
+        c.req.raw.headers,
+        document,
+        (content) => answerLarge(c, document.hold(), content, context),
+      );
+      if (age !== undefined) response.headers.set(AGE_HEADER, String(age));
+      return response;
+    } finally {
+      release();
+    }
   };
 
-  const routes = new Hono();
+  const routes = new Hono<HttpEnv>();
   routes.get("/v1/index.json", (c) => answer(c, DISTRO_LIST_PATH));
   let openapi: Promise<ServedDocument> | undefined;
   routes.get("/v1/openapi.json", async (c) => {
@@ -138,8 +153,39 @@ export function indexTreeRoutes(context: IndexTreeContext): Hono {
   return routes;
 }
 
+/** Sends a large document. Its memory is charged until the caller has all of it or goes away. */
+async function answerLarge(
+  c: Context<HttpEnv>,
+  release: () => void,
+  { headers, bytes }: DocumentContent,
+  { budget, log }: Pick<IndexTreeContext, "budget" | "log">,
+): Promise<Response> {
+  try {
+    const pieces = documentPieces(bytes, release);
+    const response = await answerPieces(c, pieces, { budget, log, bytes: bytes.byteLength });
+    for (const [name, value] of headers) response.headers.set(name, value);
+    return response;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+async function* documentPieces(
+  bytes: Uint8Array<ArrayBuffer>,
+  release: () => void,
+): AsyncGenerator<Piece, void> {
+  try {
+    for (let at = 0; at < bytes.length; at += PART_BYTES) {
+      yield { bytes: bytes.subarray(at, at + PART_BYTES), last: at + PART_BYTES >= bytes.length };
+    }
+  } finally {
+    release();
+  }
+}
+
 /** A decoded parameter with a slash would name another document. */
-function name(c: Context, noun: "distro" | "release"): string {
+function name(c: Context<HttpEnv>, noun: "distro" | "release"): string {
   const text = c.req.param(noun) ?? "";
   if (isIndexName(text)) return text;
   throw new AgentError("not_found", `Cannot find ${noun} ${quote(text)}: it is no name`);

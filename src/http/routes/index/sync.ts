@@ -19,7 +19,7 @@ import { ARTIFACT_FIELDS } from "../../../domain/machine/media.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import type { HttpLimits } from "../../context.ts";
+import type { HttpEnv, HttpLimits } from "../../context.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import { readQuery } from "../../request/query.ts";
 
@@ -60,8 +60,8 @@ export const syncRequest = object({ wait: written, dry_run: written, accept_chan
 type SyncSwitches = Described<typeof syncRequest>;
 
 /** The routes of the mirror. */
-export function indexSyncRoutes(deps: IndexSyncDependencies): Hono {
-  const routes = new Hono();
+export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
+  const routes = new Hono<HttpEnv>();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
   routes.get("/agent/v1/index/artifacts", async (c) => {
     const reference = readQuery(c.req.url, ARTIFACT_FIELDS, ["distro", "release"]);
