@@ -121,34 +121,6 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly workflowsMax: number;
 }
 
-/** The limits when nothing is configured. */
-export const DEFAULT_HTTP_LIMITS: HttpLimits = {
-  headerFieldsMax: 64,
-  headerCharsMax: 32 * 1024,
-  bodyBytesMax: 2 * 1024 * 1024,
-  smallBodyBytesMax: 64 * 1024,
-  bodySeconds: 30,
-  jsonDepthMax: 64,
-  requestsMax: 256,
-  waitsMax: 128,
-  tasksMax: 1000,
-  sourceCharsMax: 256 * 1024,
-  retryMax: 1000,
-  timeoutSecondsMax: 30 * 86_400,
-  targetCharsMax: 1024,
-  paramsCharsMax: 2 * 1024 * 1024,
-  infoEntryBytesMax: 64 * 1024,
-  infoEntriesMax: 100_000,
-  consolesMax: 64,
-  machineConsolesMax: 4,
-  consoleIdleSeconds: 3600,
-  consoleTicketSeconds: 30,
-  consoleTicketsMax: 256,
-  unfinishedJobsMax: 100_000,
-  workflowsMax: 10_000,
-  callbackHosts: [],
-};
-
 /** What one request carries through middleware and handlers. */
 export interface HttpEnv {
   Bindings: {
