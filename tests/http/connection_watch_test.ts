@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { WatchedConnections } from "../../src/http/listen/connection_watch.ts";
-import { SHORT_LIMITS as SHORT } from "./doors.ts";
+import { SHORT_LIMITS as SHORT } from "./listeners.ts";
 
 Deno.test("ConnectionWatch counts what it could not close, and holds it against its peer", () => {
   const limits = { ...SHORT, connectionsMax: 32 };

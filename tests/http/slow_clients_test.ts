@@ -5,29 +5,29 @@ import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/listen/connection_watc
 import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
 import {
-  DOORS,
-  doorTest,
-  doorTestInTurn,
   ended,
+  LISTENERS,
+  listenerTest,
+  listenerTestInTurn,
   openDescriptors,
-  type OpenedDoor,
-  PLAIN_DOORS,
+  type OpenedListener,
+  PLAIN_LISTENERS,
   send,
   SHORT_LIMITS as SHORT,
-  withDoor,
-} from "./doors.ts";
+  withListener,
+} from "./listeners.ts";
 import { listed } from "./raw_call.ts";
 
 /** A connection on which a text was sent. */
-async function saying(door: OpenedDoor, text = ""): Promise<Deno.Conn> {
-  const connection = await door.converse();
+async function saying(listener: OpenedListener, text = ""): Promise<Deno.Conn> {
+  const connection = await listener.converse();
   await send(connection, text);
   return connection;
 }
 
 /** The body of the answer to a request after which the agent closes. */
-async function bodyOf(door: OpenedDoor, request = GET_AND_CLOSE): Promise<string> {
-  return (await ended(await saying(door, request))).split("\r\n\r\n")[1] ?? "";
+async function bodyOf(listener: OpenedListener, request = GET_AND_CLOSE): Promise<string> {
+  return (await ended(await saying(listener, request))).split("\r\n\r\n")[1] ?? "";
 }
 
 /** Sends one byte after another until the agent has closed the connection. */
@@ -45,36 +45,36 @@ async function drip(connection: Deno.Conn, byte: string): Promise<void> {
 const GET = listed(["GET / HTTP/1.1", "Host: localhost"]);
 const GET_AND_CLOSE = listed(["GET / HTTP/1.1", "Host: localhost", "Connection: close"]);
 
-doorTest(
-  DOORS,
+listenerTest(
+  LISTENERS,
   "connections that never finish their first head are cut, and others are answered",
   (kind) =>
-    withDoor(kind, { connections: SHORT }, async (door) => {
+    withListener(kind, { connections: SHORT }, async (listener) => {
       const start = "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
-      const silent = await Promise.all(Array.from({ length: 50 }, () => door.connect()));
-      const half = await Promise.all(Array.from({ length: 50 }, () => saying(door, start)));
-      const dripping = drip(await saying(door, start), "a");
-      assertEquals(await bodyOf(door), "hello");
+      const silent = await Promise.all(Array.from({ length: 50 }, () => listener.connect()));
+      const half = await Promise.all(Array.from({ length: 50 }, () => saying(listener, start)));
+      const dripping = drip(await saying(listener, start), "a");
+      assertEquals(await bodyOf(listener), "hello");
       const texts = await Promise.all([...silent, ...half].map(ended));
       assertEquals(new Set(texts), new Set([""]));
       await dripping;
-      assertEquals(await bodyOf(door), "hello");
+      assertEquals(await bodyOf(listener), "hello");
     }),
 );
 
-doorTest(
-  DOORS,
+listenerTest(
+  LISTENERS,
   "a connection that was used and is idle is cut, half a second head included",
   (kind) =>
-    withDoor(kind, { connections: SHORT }, async (door) => {
-      const idle = ended(await saying(door, GET));
-      const half = ended(await saying(door, `${GET}GET / HTTP/1.1\r\n`));
+    withListener(kind, { connections: SHORT }, async (listener) => {
+      const idle = ended(await saying(listener, GET));
+      const half = ended(await saying(listener, `${GET}GET / HTTP/1.1\r\n`));
       assert((await idle).endsWith("hello"));
       assert((await half).endsWith("hello"));
     }),
 );
 
-doorTest(DOORS, "a caller that does not take its answer is cut", async (kind) => {
+listenerTest(LISTENERS, "a caller that does not take its answer is cut", async (kind) => {
   let broken = false;
   let made = 0;
   const endless: App = {
@@ -89,8 +89,8 @@ doorTest(DOORS, "a caller that does not take its answer is cut", async (kind) =>
         }),
       ),
   };
-  await withDoor(kind, { app: endless, connections: SHORT }, async (door) => {
-    const connection = await saying(door, GET);
+  await withListener(kind, { app: endless, connections: SHORT }, async (listener) => {
+    const connection = await saying(listener, GET);
     await until("the answer to be broken off", () => broken);
     // What the system keeps for the sockets on the way; nothing is piled up in the agent.
     assert(made < 500, `${made} pieces were made for a caller that took none`);
@@ -98,7 +98,7 @@ doorTest(DOORS, "a caller that does not take its answer is cut", async (kind) =>
   });
 });
 
-doorTest(DOORS, "a request that the agent is at work on is never cut", async (kind) => {
+listenerTest(LISTENERS, "a request that the agent is at work on is never cut", async (kind) => {
   const gate = Promise.withResolvers<void>();
   const slow: App = {
     fetch: async ({ url }) => {
@@ -106,32 +106,32 @@ doorTest(DOORS, "a request that the agent is at work on is never cut", async (ki
       return new Response("done");
     },
   };
-  await withDoor(kind, { app: slow, connections: SHORT }, async (door) => {
-    const waiting = bodyOf(door, GET_AND_CLOSE.replace("GET /", "GET /slow"));
-    await ended(await door.connect()); // As long as the limits are.
-    await ended(await saying(door, GET));
+  await withListener(kind, { app: slow, connections: SHORT }, async (listener) => {
+    const waiting = bodyOf(listener, GET_AND_CLOSE.replace("GET /", "GET /slow"));
+    await ended(await listener.connect()); // As long as the limits are.
+    await ended(await saying(listener, GET));
     gate.resolve();
     assertEquals(await waiting, "done");
   });
 });
 
-doorTest(
-  DOORS,
+listenerTest(
+  LISTENERS,
   "of too many connections the one that has been silent longest makes room",
   (kind) => {
     const connections = { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: 3 };
-    return withDoor(kind, { connections }, async (door) => {
+    return withListener(kind, { connections }, async (listener) => {
       const silent = [];
-      for (let count = 0; count < 10; count++) silent.push(await door.connect());
-      assertEquals(await bodyOf(door), "hello");
+      for (let count = 0; count < 10; count++) silent.push(await listener.connect());
+      assertEquals(await bodyOf(listener), "hello");
       assertEquals(await Promise.all(silent.slice(0, 7).map(ended)), Array(7).fill(""));
       for (const connection of silent.slice(7)) connection.close();
     });
   },
 );
 
-doorTest(
-  PLAIN_DOORS,
+listenerTest(
+  PLAIN_LISTENERS,
   "a connection for which there is no room answers 503 with Retry-After",
   async (kind) => {
     const gate = Promise.withResolvers<void>();
@@ -144,42 +144,44 @@ doorTest(
       },
     };
     const connections = { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: 2 };
-    await withDoor(kind, { app, connections }, async (door) => {
-      const held = [bodyOf(door), bodyOf(door)];
+    await withListener(kind, { app, connections }, async (listener) => {
+      const held = [bodyOf(listener), bodyOf(listener)];
       await until("both to be under way", () => entered === 2);
-      const refused = await ended(await door.connect());
+      const refused = await ended(await listener.connect());
       assert(refused.startsWith("HTTP/1.1 503 "), refused);
       assert(refused.includes("retry-after: 1\r\n"), refused);
       gate.resolve();
       assertEquals(await Promise.all(held), ["done", "done"]);
-      assertEquals(await bodyOf(door), "done");
+      assertEquals(await bodyOf(listener), "done");
     });
   },
 );
 
-doorTestInTurn(
-  DOORS,
+listenerTestInTurn(
+  LISTENERS,
   "connections that are cut or closed leave no descriptor behind",
   (kind) =>
-    withDoor(kind, { connections: SHORT }, async (door) => {
-      await bodyOf(door);
+    withListener(kind, { connections: SHORT }, async (listener) => {
+      await bodyOf(listener);
       const before = openDescriptors();
       const many = await Promise.all(
-        Array.from({ length: 100 }, (_, at) => at % 2 === 0 ? door.connect() : saying(door, GET)),
+        Array.from({ length: 100 }, (_, at) =>
+          at % 2 === 0 ? listener.connect() : saying(listener, GET)),
       );
       await Promise.all(many.map(ended));
-      await until("the descriptors to be free", () => openDescriptors() <= before + 5);
+      await until("the descriptors to be free", () =>
+        openDescriptors() <= before + 5);
     }),
 );
 
-doorTest(
-  DOORS,
+listenerTest(
+  LISTENERS,
   "a server that was shut down is no longer there",
   (kind) =>
-    withDoor(kind, { connections: SHORT }, async (door) => {
-      const silent = await door.connect();
-      await door.server.shutdown(100);
+    withListener(kind, { connections: SHORT }, async (listener) => {
+      const silent = await listener.connect();
+      await listener.server.shutdown(100);
       assertEquals(await ended(silent), "");
-      await assertRejects(() => door.connect());
+      await assertRejects(() => listener.connect());
     }),
 );

@@ -6,7 +6,14 @@ import { peerNetwork } from "../../src/http/listen/listener.ts";
 import { isSameEnd } from "../../src/http/listen/secured_connection.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
-import { doorTest, ended, type OpenedDoor, send, TLS_DOORS, withDoor } from "./doors.ts";
+import {
+  ended,
+  listenerTest,
+  type OpenedListener,
+  send,
+  TLS_LISTENERS,
+  withListener,
+} from "./listeners.ts";
 import { listed } from "./raw_call.ts";
 
 const LARGE_CHARS = 1_000_000;
@@ -27,33 +34,33 @@ function answering(headers: HeadersInit): App {
   return { fetch: () => new Response("x".repeat(LARGE_CHARS), { headers }) };
 }
 
-async function answerTo({ converse }: OpenedDoor, request: string): Promise<string> {
+async function answerTo({ converse }: OpenedListener, request: string): Promise<string> {
   const connection = await converse();
   await send(connection, request);
   return await ended(connection);
 }
 
-doorTest(
-  TLS_DOORS,
+listenerTest(
+  TLS_LISTENERS,
   "who is not known is sent little, and others all they asked for",
   async (kind) => {
-    await withDoor(kind, { app: LARGE.unknown }, async (door) => {
-      const { length } = await answerTo(door, GET);
+    await withListener(kind, { app: LARGE.unknown }, async (listener) => {
+      const { length } = await answerTo(listener, GET);
       assert(length < LITTLE_CHARS, `${length} characters were sent`);
     });
-    await withDoor(kind, { app: LARGE.known }, async (door) => {
-      const [, body = ""] = (await answerTo(door, GET_AND_CLOSE)).split("\r\n\r\n");
+    await withListener(kind, { app: LARGE.known }, async (listener) => {
+      const [, body = ""] = (await answerTo(listener, GET_AND_CLOSE)).split("\r\n\r\n");
       assertEquals(body.length, LARGE_CHARS);
     });
   },
 );
 
-doorTest(
-  TLS_DOORS,
+listenerTest(
+  TLS_LISTENERS,
   "who is not known and sends PING after PING is closed before any limit of time",
   (kind) =>
-    withDoor(kind, {}, async (door) => {
-      const connection = await door.converse();
+    withListener(kind, {}, async (listener) => {
+      const connection = await listener.converse();
       await send(connection, PREFACE);
       let text: string | undefined;
       ended(connection).then((all) => text = all);

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { AgentProcess } from "../support/agent_process.ts";
-import { ended } from "../http/doors.ts";
+import { ended } from "../http/listeners.ts";
 import { listed } from "../http/raw_call.ts";
 import { until } from "../support/until.ts";
 import { type LimitGroup, madeWorkflow, type Reach } from "./limit_case.ts";

@@ -1,5 +1,5 @@
-// Every way in which connections are served, so that what is promised of one is held to by all: by the
-// runtime itself or carried to a server of their own, in plain HTTP or over TLS.
+// Every kind of listener, so that all of them are held to the same promises: connections that the
+// runtime serves itself or that are relayed to a separate server, in plain HTTP or over TLS.
 
 import { messageOf } from "../../src/domain/error.ts";
 import {
@@ -13,34 +13,34 @@ import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 import { makeCertificate } from "./tls_files.ts";
 
-/** One way. */
-export interface DoorKind {
+/** How a listener serves its connections. */
+export interface ListenerKind {
   readonly name: string;
   readonly relayed: boolean;
   readonly secure: boolean;
 }
 
-/** A server that connections are served by in one way. */
-export interface OpenedDoor {
+/** An open listener with its server. */
+export interface OpenedListener {
   readonly port: number;
   readonly server: Server;
-  /** A connection on which nothing was sent, of TLS either. */
+  /** A connection on which nothing has been sent, not even a TLS handshake. */
   connect(): Promise<Deno.TcpConn>;
-  /** A connection on which HTTP can be spoken. */
+  /** A connection ready for HTTP. */
   converse(): Promise<Deno.TcpConn | Deno.TlsConn>;
   /** The certificate to trust, where there is one. */
   readonly caCerts: string[];
 }
 
-export const PLAIN_DOORS: readonly DoorKind[] = [
+export const PLAIN_LISTENERS: readonly ListenerKind[] = [
   { name: "plain", relayed: false, secure: false },
   { name: "plain, relayed", relayed: true, secure: false },
 ];
-export const TLS_DOORS: readonly DoorKind[] = [
+export const TLS_LISTENERS: readonly ListenerKind[] = [
   { name: "TLS", relayed: false, secure: true },
   { name: "TLS, relayed", relayed: true, secure: true },
 ];
-export const DOORS: readonly DoorKind[] = [...PLAIN_DOORS, ...TLS_DOORS];
+export const LISTENERS: readonly ListenerKind[] = [...PLAIN_LISTENERS, ...TLS_LISTENERS];
 
 /** Limits that a test can wait for. */
 export const SHORT_LIMITS: ConnectionLimits = {
@@ -52,11 +52,11 @@ export const SHORT_LIMITS: ConnectionLimits = {
 
 export const HELLO: App = { fetch: () => new Response("hello") };
 
-/** Registers a test for some ways, which are tried at the same time. */
-export function doorTest(
-  kinds: readonly DoorKind[],
+/** Registers a test that runs on several kinds of listener at the same time. */
+export function listenerTest(
+  kinds: readonly ListenerKind[],
   name: string,
-  run: (kind: DoorKind) => Promise<void>,
+  run: (kind: ListenerKind) => Promise<void>,
 ): void {
   registerFor(kinds, name, async (some) => {
     await Promise.all(some.map((kind) => named(kind, run)));
@@ -64,10 +64,10 @@ export function doorTest(
 }
 
 /** Registers a test for some ways, which are tried one after the other, so that it can count. */
-export function doorTestInTurn(
-  kinds: readonly DoorKind[],
+export function listenerTestInTurn(
+  kinds: readonly ListenerKind[],
   name: string,
-  run: (kind: DoorKind) => Promise<void>,
+  run: (kind: ListenerKind) => Promise<void>,
 ): void {
   registerFor(kinds, name, async (some) => {
     for (const kind of some) await named(kind, run);
@@ -75,9 +75,9 @@ export function doorTestInTurn(
 }
 
 function registerFor(
-  kinds: readonly DoorKind[],
+  kinds: readonly ListenerKind[],
   name: string,
-  run: (kinds: readonly DoorKind[]) => Promise<void>,
+  run: (kinds: readonly ListenerKind[]) => Promise<void>,
 ): void {
   const plain = kinds.filter(({ secure }) => !secure);
   const secure = kinds.filter(({ secure }) => secure);
@@ -86,7 +86,10 @@ function registerFor(
 }
 
 /** Says of a failure in which way it came about. */
-async function named(kind: DoorKind, run: (kind: DoorKind) => Promise<void>): Promise<void> {
+async function named(
+  kind: ListenerKind,
+  run: (kind: ListenerKind) => Promise<void>,
+): Promise<void> {
   try {
     await run(kind);
   } catch (cause) {
@@ -95,16 +98,18 @@ async function named(kind: DoorKind, run: (kind: DoorKind) => Promise<void>): Pr
 }
 
 /** Runs a function with a server, and closes it whatever happens. */
-export async function withDoor(
-  { relayed, secure }: DoorKind,
+export async function withListener(
+  { relayed, secure }: ListenerKind,
   { app = HELLO, connections = DEFAULT_CONNECTION_LIMITS }: {
     readonly app?: App;
     readonly connections?: ConnectionLimits;
   },
-  run: (door: OpenedDoor) => Promise<void>,
+  run: (listener: OpenedListener) => Promise<void>,
 ): Promise<void> {
   await withFolder(async (folder) => {
-    const tls = secure ? await readTlsIdentity(await makeCertificate(folder, "door")) : undefined;
+    const tls = secure
+      ? await readTlsIdentity(await makeCertificate(folder, "listener"))
+      : undefined;
     const tcp = { hostname: "127.0.0.1", port: 0 };
     const options = { tcp, socketPath: null, log: silentLog, connections, relayed, tls };
     const server = await listen(app, options);

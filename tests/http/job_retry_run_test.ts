@@ -1,4 +1,4 @@
-// Jobs that were made anew, run by a real runner: what is kept is not done again.
+// Retried jobs run by a real runner: kept results are not computed again.
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";

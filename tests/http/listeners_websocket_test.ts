@@ -10,7 +10,7 @@ import {
 import type { App } from "../../src/http/listen/server.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
 import { CLOSE } from "../../src/http/console/frames.ts";
-import { DOORS, doorTest, ended, SHORT_LIMITS, withDoor } from "./doors.ts";
+import { ended, LISTENERS, listenerTest, SHORT_LIMITS, withListener } from "./listeners.ts";
 
 const MESSAGES = 50;
 const MESSAGE_BYTES = 40_000;
@@ -34,29 +34,35 @@ async function echo(socket: ConsoleSocket): Promise<void> {
   }
 }
 
-doorTest(
-  DOORS.filter(({ relayed }) => relayed || servesConnections()),
+listenerTest(
+  LISTENERS.filter(({ relayed }) => relayed || servesConnections()),
   "a WebSocket carries both ways, and outlives the limits of requests",
   (kind) =>
-    withDoor(kind, { app: ECHO, connections: SHORT_LIMITS }, async ({ port, caCerts, connect }) => {
-      const client = Deno.createHttpClient({ caCerts });
-      const url = `${kind.secure ? "wss" : "ws"}://127.0.0.1:${port}/`;
-      const socket = new WebSocket(url, { client });
-      try {
-        socket.binaryType = "arraybuffer";
-        await heard(socket, "open");
-        for (let count = 0; count < 2; count++) {
-          const back = echoes(socket);
-          for (let at = 0; at < MESSAGES; at++) socket.send(new Uint8Array(MESSAGE_BYTES).fill(at));
-          assertEquals(await back, Array.from({ length: MESSAGES }, (_, at) => at));
-          await ended(await connect()); // As long as a connection may be silent.
+    withListener(
+      kind,
+      { app: ECHO, connections: SHORT_LIMITS },
+      async ({ port, caCerts, connect }) => {
+        const client = Deno.createHttpClient({ caCerts });
+        const url = `${kind.secure ? "wss" : "ws"}://127.0.0.1:${port}/`;
+        const socket = new WebSocket(url, { client });
+        try {
+          socket.binaryType = "arraybuffer";
+          await heard(socket, "open");
+          for (let count = 0; count < 2; count++) {
+            const back = echoes(socket);
+            for (let at = 0; at < MESSAGES; at++) {
+              socket.send(new Uint8Array(MESSAGE_BYTES).fill(at));
+            }
+            assertEquals(await back, Array.from({ length: MESSAGES }, (_, at) => at));
+            await ended(await connect()); // As long as a connection may be silent.
+          }
+          socket.close();
+          await heard(socket, "close");
+        } finally {
+          client.close();
         }
-        socket.close();
-        await heard(socket, "close");
-      } finally {
-        client.close();
-      }
-    }),
+      },
+    ),
 );
 
 function heard(socket: WebSocket, name: "open" | "close"): Promise<void> {
