@@ -62,18 +62,18 @@ export class Notifiers<Key> {
   }
 }
 
-/** Waits so many milliseconds, or until the signal ends the wait. Never rejects. */
+/** Waits for `ms` milliseconds, or until the signal ends the wait. Never rejects. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Notifier().wait(ms, signal);
 }
 
-/** How long the pauses between attempts are, and who is told of failures. */
+/** How long the pauses between attempts are, and what is called after a failure. */
 interface BackoffOptions {
   /** Milliseconds before the second attempt; doubled before each further one. */
   readonly firstMs: number;
   readonly longestMs: number;
   readonly signal: AbortSignal;
-  /** Told of each failure before the wait. */
+  /** Called after each failure, before the wait. */
   readonly onFailure: (error: unknown, attempt: number) => void;
 }
 

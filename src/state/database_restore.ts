@@ -1,5 +1,5 @@
-// Putting a backup in the place of the database of a state folder, so that whoever is killed on the way,
-// the process or the host, leaves the old database or the new one, whole:
+// Replaces the database of a state folder with a backup. If the process or the host dies on the way,
+// either the old database or the new one is there, complete:
 //
 //   copy      the backup becomes a file beside the database, whole and synced
 //   settle    the log of the old database is written into it, and is gone

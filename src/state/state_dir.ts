@@ -89,7 +89,7 @@ export async function takeStateDir(
   return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
 }
 
-/** One that others use, such as /tmp, must not be closed to them by a slip of the configuration. */
+/** A mistake in the configuration must not close a shared folder, such as /tmp, to its other users. */
 async function closeToOthers(path: string): Promise<void> {
   if (!await mayBeStateDir(path)) {
     const message =

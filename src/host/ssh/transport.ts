@@ -72,7 +72,7 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
 function openFileSessions(connection: SshConnection) {
   let opening: Promise<RemoteSession> | undefined;
   let opened: RemoteSession | undefined;
-  const openAnew = async (): Promise<RemoteSession> => {
+  const reopen = async (): Promise<RemoteSession> => {
     try {
       opened = await openFileSession(connection);
     } catch (error) {
@@ -85,7 +85,7 @@ function openFileSessions(connection: SshConnection) {
   return {
     async current(): Promise<RemoteSession> {
       if (opened !== undefined && !opened.ended) return opened;
-      opening ??= openAnew().finally(() => opening = undefined);
+      opening ??= reopen().finally(() => opening = undefined);
       return await opening;
     },
     async close() {

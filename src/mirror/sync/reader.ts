@@ -157,7 +157,7 @@ function openTurns(limit: number): <T>(run: () => Promise<T>) => Promise<T> {
     try {
       return await run();
     } finally {
-      // The next caller takes over the slot, so that no other can slip in.
+      // The next caller takes over the slot, so that no other can take it.
       const next = waiting.shift();
       if (next === undefined) running -= 1;
       else next();
