@@ -20,7 +20,7 @@ import type { Call, CapabilitiesOf } from "./capability.ts";
 import { downloadArtifact, downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import { join } from "@std/path";
-import { openPlainFile, type PlainFile } from "../host/plain_file.ts";
+import { openRegularFile, type RegularFile } from "../host/regular_file.ts";
 import type { Hashes } from "../mirror/media/hash.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 
@@ -247,7 +247,7 @@ export interface ReadOptions {
 /**
  * Finds a file by path and hashes it.
  * @throws {AgentError} `forbidden` when it lies outside the folders, links followed; `not_found`;
- *   `invalid_argument` when it is not a plain file; `digest_mismatch`; `aborted`
+ *   `invalid_argument` when it is not a regular file; `digest_mismatch`; `aborted`
  */
 async function findFile(
   mediaDirs: readonly string[],
@@ -323,22 +323,24 @@ async function realPath(path: string): Promise<string | undefined> {
   }
 }
 
-async function open(path: string, asked: string): Promise<PlainFile> {
+async function open(path: string, asked: string): Promise<RegularFile> {
   const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
-  let file: PlainFile | null;
+  let file: RegularFile | null;
   try {
-    file = await openPlainFile(path);
+    file = await openRegularFile(path);
   } catch (error) {
     throw new AgentError("not_found", `${cannot}: ${messageOf(error)}`, { cause: error });
   }
-  if (file === null) throw new AgentError("invalid_argument", `${cannot}: it is not a plain file`);
+  if (file === null) {
+    throw new AgentError("invalid_argument", `${cannot}: it is not a regular file`);
+  }
   if (file.size > 0) return file;
   await file.close();
   throw new AgentError("invalid_argument", `${cannot}: it is empty`);
 }
 
 async function hash(
-  file: PlainFile,
+  file: RegularFile,
   { path, digest }: { readonly path: string; readonly digest?: Digest },
   { signal, onProgress, hash }: ReadOptions,
 ): Promise<Hashes> {

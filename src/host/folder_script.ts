@@ -56,7 +56,7 @@ export async function removeWithin(
 }
 
 /**
- * Moves a file of the folder above into this one, replacing a plain file of that name.
+ * Moves a file of the folder above into this one, replacing a regular file of that name.
  * @param temporary its name in the folder above
  * @throws {AgentError} `conflict` when the path leads elsewhere, or something else takes the name;
  * `storage_full`; `host`

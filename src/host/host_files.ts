@@ -7,7 +7,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
 import { NO_SPACE, runCommand } from "./command.ts";
 import { moveWithin, removeWithin } from "./folder_script.ts";
-import { openPlainFile } from "./plain_file.ts";
+import { openRegularFile } from "./regular_file.ts";
 import { closing } from "../program/loop.ts";
 
 /** What is at a path: a link itself, not its target. */
@@ -49,7 +49,7 @@ export interface HostFiles {
   /** Creates a new file. @throws {AgentError} `conflict` when the path exists */
   create(path: string): Promise<HostFileWriter>;
   /**
-   * Digests of a plain file; null for anything else, and for a file with several hard links where
+   * Digests of a regular file; null for anything else, and for a file with several hard links where
    * status() cannot count them.
    */
   digests(
@@ -58,7 +58,7 @@ export interface HostFiles {
     signal?: AbortSignal,
   ): Promise<Digests | null>;
   /**
-   * Moves a file of the folder above into this folder, replacing a plain file of that name. The folder
+   * Moves a file of the folder above into this folder, replacing a regular file of that name. The folder
    * is entered first and never left, so no link that takes its place leads the file elsewhere.
    * @throws {AgentError} `conflict` when the path leads elsewhere, or something else has the name
    */
@@ -120,7 +120,7 @@ async function statusOf(path: string): Promise<FileStatus | null> {
     };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    // The path goes through a plain file: nothing is below it.
+    // The path goes through a regular file: nothing is below it.
     if (error instanceof Deno.errors.NotADirectory) return null;
     throw error;
   }
@@ -191,7 +191,7 @@ async function digestsOf(
   signal: AbortSignal | undefined,
 ): Promise<Digests | null> {
   const { createHash } = await import("node:crypto");
-  const source = await openPlainFile(path);
+  const source = await openRegularFile(path);
   if (source === null) return null;
   try {
     const hashes = algorithms.map((algorithm) => [algorithm, createHash(algorithm)] as const);

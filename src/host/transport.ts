@@ -205,7 +205,7 @@ async function quotaOf(file: string): Promise<number> {
   }
 }
 
-/** Bytes of all plain files; what vanishes meanwhile counts as gone. */
+/** Bytes of all regular files; what vanishes meanwhile counts as gone. */
 async function bytesBelow(folder: string): Promise<number> {
   let bytes = 0;
   try {

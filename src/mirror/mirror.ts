@@ -244,7 +244,7 @@ function openFolderUpstream(address: string, folder: string): Upstream {
     async read(path, { signal, onBytes }): Promise<UpstreamAnswer> {
       signal?.throwIfAborted();
       try {
-        const body = await readPlainFile(folder, path.split("/"));
+        const body = await readRegularFile(folder, path.split("/"));
         if (body === undefined) return { kind: "not_found" };
         onBytes?.(body.byteLength);
         return { kind: "document", body, etag: null, last_modified: null };
@@ -257,7 +257,7 @@ function openFolderUpstream(address: string, folder: string): Upstream {
   };
 }
 
-async function readPlainFile(
+async function readRegularFile(
   folder: string,
   names: readonly string[],
 ): Promise<Uint8Array | undefined> {

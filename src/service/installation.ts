@@ -339,7 +339,7 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 /**
- * Whether a definition of ours is there. A unit that is masked is a link to a device: no plain file.
+ * Whether a definition of ours is there. A unit that is masked is a link to a device: not a regular file.
  * @throws {AgentError} `conflict` for one that somebody else has made
  */
 async function hasOwnDefinition(path: string): Promise<boolean> {

@@ -1,4 +1,4 @@
-// The files that an agent, or a command of root, keeps in the state folder. Each is a plain file of the
+// The files that an agent, or a command of root, keeps in the state folder. Each is a regular file of the
 // folder's owner, or it is not touched: no link is followed, no pipe is waited for, and what is written
 // is a new file that gets the name when it is whole.
 //
@@ -68,7 +68,7 @@ function lookAt(path: string, owner: number | null): Deno.FileInfo | undefined {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
-  if (!found.isFile) throw refused(path, "it is no plain file");
+  if (!found.isFile) throw refused(path, "it is not a regular file");
   const trusted = found.uid === owner || (found.uid === 0 && found.nlink === 1);
   if (!trusted) {
     throw refused(path, `it is a file of user ${found.uid}, and its folder of user ${owner}`);
@@ -83,7 +83,7 @@ function refused(path: string, why: string): AgentError {
 /**
  * Reads a file of a state folder; undefined when it is not there.
  * @returns its text, with what the system says of it
- * @throws {AgentError} `forbidden` for anything but a plain file of the folder's owner
+ * @throws {AgentError} `forbidden` for anything but a regular file of the folder's owner
  */
 export async function readOwnFile(
   path: string,

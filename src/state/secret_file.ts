@@ -35,7 +35,7 @@ export async function readPrivateFile(path: string): Promise<string> {
   try {
     const found = await Deno.stat(path);
     // Opening a pipe would wait for who writes to it.
-    if (!found.isFile) throw new Error("it is no plain file");
+    if (!found.isFile) throw new Error("it is not a regular file");
     if (found.size > PRIVATE_BYTES_MAX) {
       throw new Error(`it is over ${PRIVATE_BYTES_MAX} bytes long`);
     }

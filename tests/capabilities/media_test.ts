@@ -103,7 +103,7 @@ Deno.test("media.find() follows a link that stays inside its folder, under the l
   });
 });
 
-Deno.test("media.find() refuses what is no plain file, and does not wait for a FIFO", async () => {
+Deno.test("media.find() refuses what is not a regular file, and does not wait for a FIFO", async () => {
   await withHost(async ({ mediaDir, newJob }) => {
     const { perform } = await newJob(1);
     const at = (name: string) => join(mediaDir, name);

@@ -59,7 +59,7 @@ Deno.test("tokens, audit: a link and a file in the way are told, and nothing is 
       true,
     );
     assertEquals([tokens.outcome, tokens.repaired], ["fail", false]);
-    assertStringIncludes(tokens.detail, "no plain file");
+    assertStringIncludes(tokens.detail, "not a regular file");
     assertEquals(await modeOf(other), 0o644);
     const audit = await diagnosed(auditFileCheck(join(other, "audit.log")), true);
     assertEquals(audit.outcome, "fail");

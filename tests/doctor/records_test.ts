@@ -45,7 +45,7 @@ programTest(
       for (const check of [storeCheck(path), clockCheck(path, () => T0)]) {
         const [found] = await diagnose([check], { repair: true, onDiagnosis: () => {} });
         assertEquals(found?.outcome, "fail");
-        assertStringIncludes(found?.detail ?? "", "it is no plain file");
+        assertStringIncludes(found?.detail ?? "", "it is not a regular file");
       }
     }),
 );

@@ -95,7 +95,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() refuses a source that is not there or no plain file",
+  "placeFile() refuses a source that is not there or not a regular file",
   async ({ transport, placement, folder, root }) => {
     await refused(
       () => placeFile(transport, { ...placement, source: `${folder}/nothing` }),
@@ -110,7 +110,7 @@ zoneTest(
       await refused(
         () => placeFile(transport, { ...placement, source }),
         "invalid_argument",
-        "is not a plain file",
+        "is not a regular file",
       );
     }
     await refused(
@@ -139,7 +139,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() replaces a plain file that is not the promised one",
+  "placeFile() replaces a regular file that is not the promised one",
   async ({ transport, placement, root, bytes }) => {
     const file = `${root}/install.iso`;
     const flipped = bytes.with(70_000, bytes[70_000]! ^ 1);

@@ -4,7 +4,7 @@ import { withFolder } from "./until.ts";
 
 programTest("sh", "programTest() runs a test whose program is on PATH", () => Promise.resolve());
 
-Deno.test("findProgram() finds what can be executed, neither folders nor plain files", async () => {
+Deno.test("findProgram() finds what can be executed, neither folders nor regular files", async () => {
   await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/plain`, "", { mode: 0o644 });
     await Deno.writeTextFile(`${folder}/runnable`, "", { mode: 0o755 });

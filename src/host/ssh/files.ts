@@ -77,11 +77,11 @@ async function openedSession({ session }: RemoteDeps): Promise<RemoteSession> {
 /** Enough for an image of many gigabytes on a slow disk. */
 const DIGEST_MS_MAX = 2 * 3_600_000;
 
-/** Exit code of DIGEST_SCRIPT for anything but a plain file. */
+/** Exit code of DIGEST_SCRIPT for anything but a regular file. */
 const NO_FILE_CODE = 4;
 
 /**
- * Prints digests of one plain file with one hard link, in the requested order. It enters the folder and
+ * Prints digests of one regular file with one hard link, in the requested order. It enters the folder and
  * makes sure that no link led elsewhere, so that only the name is left to check.
  */
 const DIGEST_SCRIPT = `
@@ -97,7 +97,7 @@ done
 `;
 
 /**
- * Digests of a plain file with one hard link; null for anything else.
+ * Digests of a regular file with one hard link; null for anything else.
  * @throws {AgentError} `host` when they could not be computed; `aborted`
  */
 async function farDigests(

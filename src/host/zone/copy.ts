@@ -11,7 +11,7 @@ import {
   type HostFileWriter,
   type PromisedDigests,
 } from "../host_files.ts";
-import { openPlainFile, type PlainFile } from "../plain_file.ts";
+import { openRegularFile, type RegularFile } from "../regular_file.ts";
 import type { Transport } from "../transport.ts";
 import { normalize } from "@std/path";
 
@@ -81,7 +81,7 @@ export async function copyFile(
 
 /** A copy that is under way. */
 interface Copying {
-  readonly source: PlainFile;
+  readonly source: RegularFile;
   readonly copy: HostFileWriter;
   /** The beginning of error messages. */
   readonly action: string;
@@ -89,17 +89,17 @@ interface Copying {
   renamed: boolean;
 }
 
-async function openSource(action: string, { source, size }: MediaCopy): Promise<PlainFile> {
+async function openSource(action: string, { source, size }: MediaCopy): Promise<RegularFile> {
   const shown = JSON.stringify(source);
-  let file: PlainFile | null;
+  let file: RegularFile | null;
   try {
-    file = await openPlainFile(source);
+    file = await openRegularFile(source);
   } catch (cause) {
     const missing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
     const message = `${action}: ${shown} ${missing ? "does not exist" : "cannot be read"}`;
     throw new AgentError(missing ? "not_found" : "host", message, { cause });
   }
-  if (file === null) throw invalidArgument("source", `${action}: ${shown} is not a plain file`);
+  if (file === null) throw invalidArgument("source", `${action}: ${shown} is not a regular file`);
   if (file.size === size) return file;
   await file.close();
   const message = `${action}: ${shown} has ${file.size} bytes, expected ${size}`;

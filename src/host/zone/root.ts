@@ -25,9 +25,9 @@ export interface Placement extends MediaCopy {
 
 /**
  * Copies a file into the root of a zone and verifies it before it gets its name. An identical file there is
- * success; another plain file of that name is replaced.
+ * success; another regular file of that name is replaced.
  * @returns `file`: its path as the guest's hypervisor sees it, `/name`; `size` in bytes; `sha256`
- * @throws {AgentError} `invalid_argument` for a bad name or a source that is no plain file;
+ * @throws {AgentError} `invalid_argument` for a bad name or a source that is not a regular file;
  * `forbidden` for a zonepath outside the zones or through a link; `not_found` when zone or source
  * does not exist; `conflict` when something else has the name, or the tree changes meanwhile;
  * `digest_mismatch`, `storage_full`, `aborted`, `host`

@@ -44,7 +44,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
 async function read(path: string): Promise<string> {
   try {
     // Opening a pipe would wait for a writer.
-    if (!(await Deno.stat(path)).isFile) throw new Error("it is no plain file");
+    if (!(await Deno.stat(path)).isFile) throw new Error("it is not a regular file");
     return await Deno.readTextFile(path);
   } catch (error) {
     const message = `Cannot read ${path}: ${messageOf(error)}`;

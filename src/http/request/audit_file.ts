@@ -121,7 +121,7 @@ async function endsWithinLine(file: Deno.FsFile): Promise<boolean> {
 async function openAppending(path: string): Promise<Deno.FsFile> {
   try {
     const found = await Deno.lstat(path).catch(absent);
-    if (found?.isFile === false) throw new Error("it is no plain file");
+    if (found?.isFile === false) throw new Error("it is not a regular file");
     const options = { read: true, append: true, create: true, mode: FILE_MODE };
     const file = await Deno.open(path, options);
     if (((found?.mode ?? FILE_MODE) & 0o077) !== 0) await Deno.chmod(path, FILE_MODE);

@@ -117,7 +117,7 @@ function judged(
   return ok(`${path}, for ${names.join(", ")}, ${days} days left`);
 }
 
-/** The audit file: a plain file that can be written, and that nobody else can read. */
+/** The audit file: a regular file that can be written, and that nobody else can read. */
 export function auditFileCheck(path: string | null): HealthCheck {
   return {
     name: "audit",

@@ -202,7 +202,7 @@ function reading<T>(path: string, read: (db: Database) => T): T {
   let db: Database | undefined;
   try {
     // Opening a pipe would wait for who writes to it.
-    if (!Deno.statSync(path).isFile) throw new Error("it is no plain file");
+    if (!Deno.statSync(path).isFile) throw new Error("it is not a regular file");
     db = new Database(path, { readonly: true, create: false });
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
     return read(db);

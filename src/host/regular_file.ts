@@ -6,8 +6,8 @@ type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>
 /** Bytes per read: large enough to be fast, small enough to abort at once. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** A plain file that is open for reading. */
-export interface PlainFile {
+/** A regular file that is open for reading. */
+export interface RegularFile {
   /** Bytes when it was opened. */
   readonly size: number;
   /**
@@ -20,10 +20,10 @@ export interface PlainFile {
 
 /**
  * Opens a file for reading.
- * @returns null for anything but a plain file
+ * @returns null for anything but a regular file
  * @throws the operating system's error, with its `code`, when nothing is there or it is unreadable
  */
-export async function openPlainFile(path: string): Promise<PlainFile | null> {
+export async function openRegularFile(path: string): Promise<RegularFile | null> {
   const { open } = await import("node:fs/promises");
   const { constants: { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } } = await import("node:fs");
   let handle: FileHandle;
