@@ -1,6 +1,6 @@
-// A guest: the process in which task bodies run, on the far side of the wall. It loads nothing of
-// the agent but the protocol, gives up all its permissions before it takes the first task, and runs
-// every execution in a fresh realm (realm/body.ts). It ends when its socket closes.
+// A guest: the process in which task bodies run, behind the wall. It loads only the protocol from the
+// agent, gives up all permissions before the first task, and runs every execution in a fresh realm
+// (realm/body.ts). It ends when its socket closes.
 
 import { Script } from "node:vm";
 import { fixPromises, type Language, takeLanguage } from "./language.ts";
@@ -17,9 +17,9 @@ import type { RealmPort } from "./realm/state.ts";
 import { agentMessageBytesMax, readTaskLimitsWord } from "../task_limits.ts";
 
 /**
- * Runs this process as a guest of the agent that listens at the unix socket `args[0]`, with the limits
- * of its tasks in `args[1]`; a word that opens layers may come first. The token that identifies the
- * guest is the first line of standard input. Never returns.
+ * Runs this process as a guest of the agent that listens on the unix socket `args[0]`; `args[1]` holds
+ * the limits of its tasks. A word that opens layers may precede both. The first line of standard input
+ * is the token that identifies the guest. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;
@@ -44,7 +44,7 @@ export async function runGuest(args: readonly string[]): Promise<void> {
   realms.makeAhead();
   write(JSON.stringify({ type: "ready", checks }));
   try {
-    // Ends with the connection. No list and no generator: their iterators could be replaced.
+    // Ends with the connection. No array and no generator: their iterators could be replaced.
     for (let count = await read(lines.buffer); count !== null; count = await read(lines.buffer)) {
       lines.fill(count);
       for (let line = lines.next(); line !== undefined; line = lines.next()) {
@@ -56,7 +56,7 @@ export async function runGuest(args: readonly string[]): Promise<void> {
   }
 }
 
-/** What a guest proves besides its permissions. An open layer is one that it has not. */
+/** The checks besides permissions. A layer that is open is reported as missing. */
 async function proofs(
   open: ReadonlySet<GuestLayer>,
   proof: Parameters<typeof realmCheck>[0],
@@ -72,8 +72,8 @@ async function proofs(
 }
 
 /**
- * What a realm without its rules is given: the language of the guest's realm, and the whole platform
- * where the permissions stand.
+ * The object that a realm without rules gets: the language of the guest's realm, and the whole
+ * platform unless the permissions are open.
  */
 function foreignObject(open: ReadonlySet<GuestLayer>): object | undefined {
   if (!open.has("realm")) return undefined;
@@ -86,7 +86,7 @@ async function readToken(): Promise<string> {
   throw new Error("Cannot start as a guest: there is no token on standard input");
 }
 
-/** Runs executions, one at a time: opened by a run message, closed when the realm has reported its end. */
+/** Runs one execution at a time, from the run message until the realm reports the end. */
 class Guest {
   readonly #platform: Platform;
   readonly #setImmediate: typeof setImmediate;
@@ -114,7 +114,7 @@ class Guest {
     addEventListener("unhandledrejection", (event) => {
       const run = this.#current;
       enter(() => {
-        // One of the guest's own is a defect, which ends the process and stands in its output.
+        // A rejection in the guest's own code is a defect: it ends the process and appears in its output.
         if (isBelow(event.promise, ownPromise)) return;
         event.preventDefault();
         run?.port.rejected(event.reason);
@@ -152,9 +152,9 @@ class Guest {
     }
   }
 
-  /** Ends the run once its turn is over, so that what follows the callback in it is still logged. */
+  /** Ends the run after the current turn, so that what the task logs after the callback is kept. */
   #end(run: RealmRun, outcome: string): void {
-    // Not an async function: without stack left this throws and leaves nothing behind.
+    // Not async: when no stack is left, this throws and leaves nothing behind.
     this.#platform.language.then(this.#done, () => this.#close(run));
     run.outcome = outcome;
   }
@@ -167,7 +167,7 @@ class Guest {
     this.#current = undefined;
     write(`{"outcome":${outcome},"type":"end","run":${id}}`);
     const later = this.#setImmediate;
-    // By then the loop has turned: nothing of the task is running.
+    // A turn has passed, so nothing of the task is running.
     later(() => {
       const spent = this.#rss() > protocol.SPENT_BYTES;
       write(`{"type":"closed","run":${id},"spent":${spent}}`);
@@ -185,13 +185,13 @@ function failure({ quote }: Language, error: string): string {
   return `{"kind":"failure","error":${quote(error)},"job":null}`;
 }
 
-// The layers of the sandbox that a guest may be asked to leave open. Each has to hold alone, and so
-// each is tested with the others open. The word that opens one stands on the command line of a
-// guest; no pool writes it there, and a guest that has an open layer says so when it reports.
+// The layers of the sandbox that a guest can be asked to leave open. Each layer must hold alone, so
+// tests try each with the others open. A word on the guest's command line opens them; no pool ever
+// passes it, and a guest with an open layer reports it.
 
 /**
  * permissions: Deno's own. realm: what a realm refuses, and what keeps its objects apart from the
- * guest's. primordials: the language of the guest's own realm is all that is left there, and frozen.
+ * guest's. primordials: only the language is left in the guest's own realm, and it is frozen.
  * protocol: the guest's own code calls nothing that a task could have replaced.
  */
 export const GUEST_LAYERS = ["permissions", "realm", "primordials", "protocol"] as const;
@@ -200,14 +200,14 @@ export type GuestLayer = typeof GUEST_LAYERS[number];
 
 const OPEN_MARK = "open:";
 
-/** The word of the command line that leaves layers open. */
+/** The word on the command line that leaves layers open. */
 export function openLayersWord(layers: readonly GuestLayer[]): string {
   return OPEN_MARK + layers.join(",");
 }
 
 /**
- * The layers that the first word of a guest's command line leaves open, and the words behind it.
- * @throws {Error} when one of its layers is unknown
+ * The layers that the first word of a guest's command line leaves open, and the words after it.
+ * @throws {Error} when it names an unknown layer
  */
 function readOpenLayers(
   args: readonly string[],

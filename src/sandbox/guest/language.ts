@@ -1,11 +1,10 @@
-// What the code of a guest needs of the language, taken before the first task. A body that has got
-// hold of an object of the guest's own realm may replace any method there; none that is called for
-// the next task is then looked up again.
+// The built-ins that the guest's code uses, taken before the first task. A task that gets hold of an
+// object of the guest's realm could replace methods there; the guest never looks them up again.
 
-/** Methods by themselves: their first argument is what they are called on. */
+/** Methods as functions: the first argument is the receiver. */
 export interface Language {
   readonly parse: (text: string) => unknown;
-  /** Of texts, numbers and truth values alone: an object would be asked for `toJSON`. */
+  /** For strings, numbers and booleans only: on an object it would look for `toJSON`. */
   readonly quote: (value: string | number | boolean) => string;
   readonly textIndexOf: (text: string, part: string, from?: number) => number;
   readonly slice: (text: string, from: number, to?: number) => string;
@@ -20,21 +19,21 @@ export interface Language {
   readonly mapSet: <Key, Value>(map: Map<Key, Value>, key: Key, value: Value) => void;
   readonly mapDelete: <Key>(map: Map<Key, unknown>, key: Key) => boolean;
   readonly mapEach: <Value>(map: ReadonlyMap<unknown, Value>, see: (value: Value) => void) => void;
-  /** Of a map that is not empty. */
+  /** Of a map that must not be empty. */
   readonly firstKey: <Key>(map: ReadonlyMap<Key, unknown>) => Key;
   readonly mapSize: (map: ReadonlyMap<unknown, unknown>) => number;
-  /** Whether the second is among the prototypes of the first. */
+  /** Whether the second argument is in the prototype chain of the first. */
   readonly isBelow: (value: object, prototype: object) => boolean;
-  /** Names of an object's own properties. */
+  /** Names of own properties. */
   readonly keysOf: (value: object) => readonly string[];
-  /** Gives an object a property that is not listed. */
+  /** Defines a property that is not enumerable. */
   readonly define: (value: object, name: string, content: unknown) => void;
   readonly then: (promise: Promise<unknown>, next: () => void) => void;
 }
 
 /**
- * Takes them as they are now. `late` looks them up again at every call, as code does that is not
- * careful: what is tested then is that nothing could have replaced them.
+ * Takes the built-ins as they are now. With `late` they are looked up at every call, as careless code
+ * would: tests use it to show that nothing could have replaced them.
  */
 export function takeLanguage(late = false): Language {
   const take = late ? lookUp : detach;
@@ -99,8 +98,8 @@ export function takeLanguage(late = false): Language {
 }
 
 /**
- * Fixes what cannot be taken: every `await`, those of the platform too, asks a promise for its
- * `constructor`, and a derived one is made by what `Promise` says.
+ * Fixes what cannot be taken in advance: every `await`, also of the platform, reads the `constructor`
+ * of a promise, and derived promises are made by it.
  */
 export function fixPromises(): void {
   Object.freeze(Promise);
@@ -115,7 +114,7 @@ function detachGetter<Taken>(prototype: object, name: PropertyKey): Taken {
   return uncurried(Object.getOwnPropertyDescriptor(prototype, name)?.get);
 }
 
-/** A method by itself. */
+/** A method as a function. */
 export function uncurried<Taken>(method: unknown): Taken {
   const { bind, call } = Function.prototype;
   return Reflect.apply(bind, call, [method]);

@@ -1,12 +1,12 @@
-// The outer wall from the inside: a guest gives up every permission of its process for good, and
-// tries all the same what it must not be able to do.
+// The outer wall from the inside: a guest gives up every permission of its process for good, then
+// tries what must now be refused.
 
 import { GUEST_PERMISSIONS, type GuestCheck, type GuestPermission } from "../protocol.ts";
 
-/** Signals that would end or debug a guest; the agent alone ends guests, with SIGKILL. */
+/** Signals that would end or debug a guest. Only the agent ends guests, with SIGKILL. */
 const IGNORED_SIGNALS = ["SIGUSR1", "SIGUSR2", "SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Keeps SIGUSR1 from opening an inspector, and a stop of the whole group from killing guests. */
+/** Keeps SIGUSR1 from opening an inspector, and a signal to the process group from killing guests. */
 export function ignoreSignals(): void {
   for (const signal of IGNORED_SIGNALS) Deno.addSignalListener(signal, () => {});
 }
@@ -17,7 +17,7 @@ export function ignoreSignals(): void {
  */
 export async function revokePermissions(keep = false): Promise<GuestCheck[]> {
   for (const name of GUEST_PERMISSIONS) if (!keep) Deno.permissions.revokeSync({ name });
-  // Not a literal, or Deno would look for the module before the program starts.
+  // Not a literal: Deno would resolve the module before the program starts.
   const remote = ["https:", "", "127.0.0.1:1", "probe.js"].join("/");
   const imports = await succeeds(() => import(remote)) ? "can import from the network" : undefined;
   return GUEST_PERMISSIONS.map((name) =>
@@ -28,7 +28,7 @@ export async function revokePermissions(keep = false): Promise<GuestCheck[]> {
 function checkOf(name: GuestPermission, open: string | undefined): GuestCheck {
   const { state } = Deno.permissions.querySync({ name });
   if (open !== undefined) return { check: name, ok: false, detail: open };
-  // The other states are refusals: a guest has nobody to ask.
+  // Any other state is a refusal: a guest has no one to prompt.
   if (state !== "granted") return { check: name, ok: true, detail: "refused" };
   return { check: name, ok: false, detail: `has the permission "${name}"` };
 }

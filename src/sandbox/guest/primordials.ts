@@ -1,10 +1,10 @@
-// The language of the guest's own realm. No object of it is meant to come into the realm of a task;
-// should one, nothing but the language can be reached from it, and nothing of that can be changed.
-// Frozen is all that properties and prototypes lead to, and all that only a call makes.
+// The language of the guest's own realm. No object of it should get into the realm of a task. If one
+// does, only the language can be reached from it, and nothing of that can be changed: everything that
+// properties, prototypes or calls lead to is frozen.
 
 import type { GuestCheck } from "../protocol.ts";
 
-/** What remains of the global object. */
+/** Names that stay on the global object. */
 const LANGUAGE = new Set([
   ..."Object Function Array Number Boolean String Symbol Date Promise RegExp Error".split(" "),
   ..."AggregateError EvalError RangeError ReferenceError SyntaxError TypeError".split(" "),
@@ -13,18 +13,18 @@ const LANGUAGE = new Set([
   ..."Uint8ClampedArray Float64Array DataView Map BigInt Set Iterator WeakMap WeakSet".split(" "),
   ..."Proxy Reflect WeakRef isFinite isNaN parseFloat parseInt undefined NaN Infinity".split(" "),
 ]);
-/** More of the language: frozen, and then taken away with the rest of the platform. */
+/** Further parts of the language: frozen, then removed with the rest of the platform. */
 const TAKEN_AWAY = [
   ..."Intl Temporal Atomics SharedArrayBuffer FinalizationRegistry WebAssembly".split(" "),
   ..."DisposableStack AsyncDisposableStack SuppressedError Float16Array ShadowRealm".split(" "),
   ..."escape unescape encodeURI encodeURIComponent decodeURI decodeURIComponent eval".split(" "),
 ];
-/** What a regular expression remembers of the last text: `RegExp.$1`, `RegExp.input` and the others. */
+/** What RegExp remembers of the last match: `RegExp.$1`, `RegExp.input` and the others. */
 const KEPT_OF_REGEXP = new Set<PropertyKey>(["length", "name", "prototype", "escape"]);
 
 /**
- * Leaves nothing of the global object but the language, and freezes it, with the other objects that
- * are given.
+ * Removes everything but the language from the global object, and freezes the language together with
+ * the given objects.
  */
 export function leaveLanguageOnly(others: readonly object[]): void {
   Object.defineProperty(Error, "prepareStackTrace", {
@@ -40,26 +40,26 @@ export function leaveLanguageOnly(others: readonly object[]): void {
   // Making one to freeze what it inherits loads megabytes of tables: none can be made afterwards.
   Reflect.deleteProperty(Intl.Segmenter.prototype, "segment");
   freezeAll([...language, ...madeByCalls(), ...others]);
-  // Keys that are symbols stay: events, such as the one of a rejected promise, need theirs.
+  // Symbol keys stay: events, such as that of a rejected promise, need them.
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (!LANGUAGE.has(name)) removeName(name);
     else Object.defineProperty(globalThis, name, { writable: false, configurable: false });
   }
 }
 
-/** The language by its names. */
+/** The parts of the language by name. */
 export function languageValues(): Record<string, unknown> {
   const names = [...LANGUAGE].filter((name) => name !== "globalThis");
   return Object.fromEntries(names.map((name) => [name, Reflect.get(globalThis, name)]));
 }
 
-/** Some names come back once: beneath what the platform has defined is what V8 has. */
+/** Some names reappear after the first deletion: V8 has its own below those of the platform. */
 function removeName(name: string): void {
   Reflect.deleteProperty(globalThis, name);
   Reflect.deleteProperty(globalThis, name);
 }
 
-/** The check `primordials`: whether all that is left is the language, and none of it can be changed. */
+/** The check `primordials`: only the language is left, and none of it can be changed. */
 export function languageCheck(): GuestCheck {
   const names = Object.getOwnPropertyNames(globalThis);
   const left = names.filter((name) => !LANGUAGE.has(name));
@@ -84,7 +84,7 @@ function prototypesOf(value: unknown): object[] {
   return up === null ? [] : [up, ...prototypesOf(up)];
 }
 
-/** One of everything that has a prototype which no property leads to, or that a call hands out. */
+/** Samples of objects that no property leads to: hidden prototypes and results of calls. */
 function madeByCalls(): unknown[] {
   const all: unknown[] = [
     async function () {},
@@ -98,13 +98,13 @@ function madeByCalls(): unknown[] {
     ""[Symbol.iterator](),
     "a".matchAll(/a/g),
     [].values().map(String),
-    // An iterator of somebody else's, wrapped.
+    // The wrapper of a foreign iterator.
     Iterator.from({ next: () => ({ done: true, value: undefined }) }),
     Proxy.revocable({}, {}).revoke,
     Promise.withResolvers(),
     new Error("a"),
   ];
-  // Strict functions hand out the one that throws, as the getter of `callee`.
+  // The function that throws for `callee` of strict functions is reachable as its getter.
   const strict = function () {
     return arguments;
   };
@@ -112,8 +112,8 @@ function madeByCalls(): unknown[] {
 }
 
 /**
- * Freezes everything that can be reached by properties, named or of a symbol, and by prototypes,
- * without running getters.
+ * Freezes everything that can be reached through prototypes and properties, symbols included, without
+ * running getters.
  */
 export function freezeAll(roots: readonly unknown[]): void {
   const seen = new Set<object>();
@@ -128,7 +128,7 @@ export function freezeAll(roots: readonly unknown[]): void {
       const property = Object.getOwnPropertyDescriptor(value, key);
       open.push(property?.value, property?.get, property?.set);
     }
-    // Typed arrays with elements cannot be frozen; none is among what is left.
+    // Typed arrays with elements cannot be frozen; none is left.
     if (!ArrayBuffer.isView(value)) Object.freeze(value);
   }
 }

@@ -1,13 +1,13 @@
-// The life of one execution, inside its realm. The functions of this file, globals.ts and
-// error.ts never run where they are written: context.ts takes their text, and a guest
-// runs it in every fresh realm before the task. They may therefore use each other, the ECMAScript
-// library and their arguments, and no other name. Only texts and numbers pass through `send`.
+// The life of one execution, inside its realm. The functions of this file, globals.ts and error.ts
+// never run as part of these modules: context.ts takes their text, and a guest runs it in every fresh
+// realm before the task. They may therefore use only each other, the ECMAScript library and their
+// arguments. Only strings and numbers pass through `send`.
 
 import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./error.ts";
 import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./globals.ts";
 import type { Realm, RealmHost, RealmPort, RealmSettings, StackPlace } from "./state.ts";
 
-/** Makes a realm and its globals; the entry of the realm's source. */
+/** Opens a realm and its globals; the entry point of the realm's source. */
 export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
   const { parse, stringify } = JSON;
   const realm: Realm = {
@@ -43,7 +43,7 @@ export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
   };
 }
 
-/** Wraps the guest's function so that no exception of its realm is ever seen in this one. */
+/** Wraps the guest's function so that no exception of the guest's realm reaches this one. */
 export function sender(host: RealmHost): RealmHost {
   return (op, id, name, text) => {
     let sent = false;
@@ -51,18 +51,18 @@ export function sender(host: RealmHost): RealmHost {
       host(op, +id, `${name}`, `${text}`);
       sent = true;
     } catch {
-      // A foreign exception, such as a stack overflow in the guest's function: not looked at.
+      // A foreign exception, such as a stack overflow in the guest's function: never inspected.
     }
     if (!sent) throw new RangeError("Maximum call stack size exceeded");
   };
 }
 
-/** Takes away what lets a realm out, lets it run after its end, or joins it to other realms. */
+/** Removes everything that would let a task escape, run after its end, or share memory. */
 export function removeGlobals(realm: Realm): void {
   const removed = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
   for (const name of [...removed, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
   const fixed = { writable: false, enumerable: false, configurable: false };
-  // V8 hands foreign objects to Error.prepareStackTrace of whatever the global Error is.
+  // V8 passes foreign objects to `prepareStackTrace` of the current global Error.
   const prepareStackTrace = (error: unknown, sites: StackPlace[]) => stackOf(realm, error, sites);
   Object.defineProperty(Error, "prepareStackTrace", {
     value: Object.freeze(prepareStackTrace),
@@ -98,7 +98,7 @@ export function startTask(
   }
 }
 
-/** Follows the promise of an async body: its rejection fails the task, its value means nothing. */
+/** Follows the promise of an async body: a rejection fails the task, the value is ignored. */
 export async function watch(realm: Realm, returned: unknown): Promise<void> {
   try {
     await returned;
@@ -110,13 +110,13 @@ export async function watch(realm: Realm, returned: unknown): Promise<void> {
   sayWhenQuiet(realm);
 }
 
-/** Once an async body has returned and nothing is pending, no one can call the callback. */
+/** Reports that an async body has returned and nothing is pending that could call the callback. */
 export function sayWhenQuiet(realm: Realm): void {
   const pending = realm.calls.size + realm.timers.size;
   if (realm.returned && !realm.ended && pending === 0) realm.send("quiet", 0, "", "");
 }
 
-/** Ends a task that nothing can end any more; the guest asks one turn after `quiet`. */
+/** Fails a task that can no longer end by itself; the guest calls this one turn after `quiet`. */
 export function settle(realm: Realm): void {
   if (realm.ended || realm.calls.size + realm.timers.size > 0) return;
   const name = realm.stringify(realm.name);
@@ -144,7 +144,7 @@ export function takeReply(
   sayWhenQuiet(realm);
 }
 
-/** Runs what a timer of the task was set for. */
+/** Runs the function of a timer. */
 export function fireTimer(realm: Realm, id: number): void {
   const timer = realm.timers.get(id);
   realm.timers.delete(id);
@@ -163,7 +163,7 @@ export function takeCallback(realm: Realm, given: unknown, result: unknown): voi
     return;
   }
   if (!given) return succeed(realm, `"kind":"success"`, result);
-  // By no method of the language: the task may have replaced it, and the word is sent as it is.
+  // Without a built-in method, which the task may have replaced: the word is sent as it is.
   for (let { signals } = realm.settings, at = 0; at < signals.length; at++) {
     if (signals[at] !== given) continue;
     return succeed(realm, `"kind":"signal","word":"${signals[at]}"`, result);
@@ -171,7 +171,7 @@ export function takeCallback(realm: Realm, given: unknown, result: unknown): voi
   fail(realm, errorFromCallback(realm, given));
 }
 
-/** Ends the task with a result that is not an error; `head` says of which kind. */
+/** Ends the task with a result that is not an error; `head` holds its kind. */
 export function succeed(realm: Realm, head: string, result: unknown): void {
   let resultText: string;
   let jobText: string;
@@ -185,7 +185,7 @@ export function succeed(realm: Realm, head: string, result: unknown): void {
   finish(realm, `{${head},"result":${resultText},"job":${jobText}}`);
 }
 
-/** Ends the task with an error, and with the job where that can be written. */
+/** Ends the task with an error, and with the job if it can be written as JSON. */
 export function fail(realm: Realm, error: unknown): void {
   let jobText = "null";
   try {
@@ -201,7 +201,7 @@ export function failThrown(realm: Realm, thrown: unknown): void {
   else writeLog(realm, "warn", "An error came after the callback", { error });
 }
 
-/** Writes the outcome of the task once; a getter of the job may have been here first. */
+/** Sends the outcome of the task once; a getter of the job may have sent one already. */
 export function finish(realm: Realm, outcome: string): void {
   if (realm.ended) return;
   realm.ended = true;
@@ -210,12 +210,12 @@ export function finish(realm: Realm, outcome: string): void {
     realm.send("end", 0, "", outcome);
     sent = true;
   } finally {
-    // Out of stack: the task may still end in a frame further up.
+    // When the stack ran out here, a frame further up may still end the task.
     realm.ended = sent;
   }
 }
 
-/** The JSON text of what the task left of its job. Throws when it cannot be written. */
+/** The job as the task left it, as JSON text. Throws when it cannot be written. */
 export function jobTextOf(realm: Realm): string {
   let left: Record<string, unknown>;
   try {
@@ -229,7 +229,7 @@ export function jobTextOf(realm: Realm): string {
   return text;
 }
 
-/** A value as JSON text. Throws when it is longer than allowed, naming it by `noun`. */
+/** A value as JSON text. Throws when it is too long; the message calls it `noun`. */
 export function textOf(
   realm: Realm,
   value: unknown,
@@ -237,7 +237,7 @@ export function textOf(
   charsMax: number,
 ): string | undefined {
   const tooLarge = `Cannot record the ${noun}: its JSON is over ${charsMax} characters`;
-  // Writing a text of this size as JSON could cost the guest its memory.
+  // Writing a string of this size as JSON could exhaust the guest's memory.
   if (typeof value === "string" && value.length > charsMax) throw new RangeError(tooLarge);
   let text: string | undefined;
   try {

@@ -1,5 +1,5 @@
-// Makes realms: a fresh context each, with the boot script below run in it and nothing
-// else. One is made ahead while its guest has nothing to do, so that a task does not wait for it.
+// Makes realms. Each is a fresh context in which only the boot script below has run. An idle guest
+// makes the next realm ahead of time, so that a task does not wait for it.
 
 import { type Context, createContext, Script } from "node:vm";
 import { runScript } from "./script.ts";
@@ -37,21 +37,21 @@ function settingsOf(limits: TaskLimits, rules: boolean): RealmSettings {
 interface FreshRealm {
   readonly context: Context;
   readonly port: RealmPort;
-  /** From now on the realm's requests go to `host`; before, it has none. */
+  /** From now on the realm's requests go to `host`; until then they are dropped. */
   connect(host: RealmHost): void;
 }
 
-/** Makes realms one by one. */
+/** Makes one realm at a time. */
 export interface RealmMaker {
-  /** The realm that was made ahead, or else a new one. */
+  /** The realm that was made ahead, or a new one. */
   take(): FreshRealm;
-  /** Makes the next realm, unless it is there. */
+  /** Makes the next realm, unless one is ready. */
   makeAhead(): void;
 }
 
 /**
- * Opens the making of realms, while node:vm still has all that it needs. With `foreign` their rules
- * are left open: each gets it under this name, as if an object of the guest's realm had come in.
+ * Opens a maker of realms, while node:vm still has everything it needs. With `foreign` the realms
+ * have no rules, and each gets that object as a global, as if one of the guest's realm had leaked in.
  */
 export function openRealmMaker(
   limits: TaskLimits,
@@ -63,7 +63,7 @@ export function openRealmMaker(
   });
   const make = () => {
     const global: object = { __proto__: null };
-    // Without prototypes, as whatever is read of them must be here.
+    // Without prototypes: node:vm must read nothing but what is written here.
     const codeGeneration = {
       __proto__: null,
       strings: foreign !== undefined,
@@ -95,7 +95,7 @@ function openRealmIn(
 ): FreshRealm {
   let connected: RealmHost | undefined;
   const port = open((op, id, name, text) => connected?.(op, id, name, text));
-  // On the object behind the global one: defined from inside, each would go through an interceptor.
+  // On the sandbox object behind the global: defined from inside, each would go through an interceptor.
   const names = keysOf(port.globals);
   for (let at = 0; at < names.length; at++) {
     const name = names[at] ?? "";
@@ -117,13 +117,13 @@ function capabilityGroups(): Record<string, string[]> {
   return groups;
 }
 
-// The program that opens a realm, as text: the functions of body.ts, globals.ts and
-// error.ts, side by side in one strict function of the realm. They are written as functions
-// so that the compiler, the linter and the formatter read them like everything else.
+// The program that opens a realm, as text: the functions of body.ts, globals.ts and error.ts, side by
+// side in one strict function. They are written as functions so that the compiler, the linter and the
+// formatter check them like all other code.
 
 /**
- * The source of an expression whose value takes the guest's function and opens the realm in which it
- * is run. The settings are a part of it: an object of the realm's own, made without parsing.
+ * The source of an expression. Its value is a function that takes the guest's function and opens the
+ * realm it runs in. The settings are a literal in it, so they are an object of that realm.
  */
 function realmSource(settings: RealmSettings): string {
   const functions = [realm, realmGlobals, realmError].flatMap((part) => Object.values(part));

@@ -1,9 +1,9 @@
-// What a task's errors become, inside its realm. See the head of body.ts for how this text is run.
+// Turns a task's errors into records, inside its realm. The head of body.ts says how this text is run.
 // A thrown value is hostile: reading it may run code of the task and may throw.
 
 import type { Realm, StackPlace } from "./state.ts";
 
-/** The error in `cb(error)`: a text as it is, an error or object as name and message. */
+/** The error of `cb(error)`: a string unchanged, an error or object as name and message. */
 export function errorFromCallback(realm: Realm, given: unknown): unknown {
   try {
     if (typeof given !== "object" && typeof given !== "function") {
@@ -31,7 +31,7 @@ export function errorFromThrow(realm: Realm, thrown: unknown): unknown {
   }
 }
 
-/** The text of anything that was thrown. */
+/** The text of any thrown value. */
 export function reasonOf(thrown: unknown): string {
   try {
     return String(thrown instanceof Error ? thrown.message.split("\n")[0] : thrown);
@@ -40,7 +40,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
-/** An error as it is recorded; `place` follows the message. */
+/** An error as the job records it; `place` follows the message. */
 export function nameAndMessage(
   realm: Realm,
   error: object,
@@ -65,7 +65,7 @@ export function wholeError(realm: Realm, error: object): unknown {
   return error instanceof Error ? { ...nameAndMessage(realm, error, ""), ...fields } : fields;
 }
 
-/** The line as the author counts: the source begins in line 1 of its file. */
+/** The line as the author counts it: the source begins in line 1 of its file. */
 export function lineOf(realm: Realm, stack: unknown): string {
   if (typeof stack !== "string") return "";
   const at = stack.indexOf(`${realm.file}:`);
@@ -74,9 +74,9 @@ export function lineOf(realm: Realm, stack: unknown): string {
 }
 
 /**
- * The stack of an error with the frames of its task alone, each as V8 writes it. The places are
- * foreign objects: nothing of the task may be given one, so no method of the language is called on
- * them, and what they throw is not looked at.
+ * The stack of an error, reduced to the frames of its task, each as V8 writes it. The places are
+ * foreign objects that a task must never get hold of, so no built-in method is called on them and
+ * their exceptions are not inspected.
  */
 export function stackOf(
   realm: Realm,
@@ -90,19 +90,19 @@ export function stackOf(
       const site = sites[at];
       if (site === undefined || site.getFileName() !== realm.file) continue;
       const column = site.getColumnNumber();
-      // Without a column V8 had no stack left to find the place, and its line means nothing.
+      // No column: V8 had no stack left to find the place, and the line means nothing.
       const place = realm.file + (column === null ? "" : `:${site.getLineNumber()}:${column}`);
       const name = site.getFunctionName() ?? "";
       text += `\n    at ${site.isAsync() ? "async " : ""}`;
       text += name === "" ? place : `${name} (${place})`;
     }
   } catch {
-    // A foreign exception, or one of the error's own methods: the frames so far must do.
+    // A foreign exception, or one from the error's own methods: keep the frames found so far.
   }
   return text;
 }
 
-/** A text within the limit of errors. */
+/** A text cut to the limit of errors. */
 export function cut(realm: Realm, text: string): string {
   return text.slice(0, realm.settings.errorCharsMax);
 }

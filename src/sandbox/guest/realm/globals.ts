@@ -1,5 +1,5 @@
-// The globals of a task: timers, capabilities, log and console, inside its realm. See the head of
-// body.ts for how this text is run.
+// The globals of a task, inside its realm: timers, capabilities, log and console. The head of body.ts
+// says how this text is run.
 
 import type { Realm } from "./state.ts";
 import type { TaskLogLevel } from "../../protocol.ts";
@@ -35,7 +35,7 @@ export function addTimer(realm: Realm, run: () => void, delayMs: unknown): numbe
   return id;
 }
 
-/** `vmadm.create` and the others: functions that return promises of the agent's answer. */
+/** `vmadm.create` and the others: functions that return a promise of the agent's answer. */
 export function openCapabilities(realm: Realm): Record<string, unknown> {
   const globals: Record<string, unknown> = {};
   for (const [group, verbs] of Object.entries(realm.settings.capabilities)) {
@@ -51,7 +51,7 @@ export function openCapabilities(realm: Realm): Record<string, unknown> {
   return globals;
 }
 
-/** Calls a capability. Rejects with the agent's refusal, or when a limit of calls is met. */
+/** Calls a capability. Rejects with the agent's refusal, or when a limit of calls is reached. */
 export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<unknown> {
   const { callsInFlightMax, argsMax, argsCharsMax } = realm.settings;
   return new Promise((resolve, reject) => {
@@ -100,7 +100,7 @@ export function openLog(realm: Realm): Record<string, unknown> {
   };
 }
 
-/** Writes one line; above the limit the last one says that the rest is dropped. */
+/** Writes one log line. The last one allowed says that further lines are dropped. */
 export function writeLog(
   realm: Realm,
   level: TaskLogLevel,
@@ -149,7 +149,7 @@ export function taskLog(realm: Realm, bound: object): Record<string, unknown> {
   };
 }
 
-/** The text of values as consoles print them, with %s, %d, %i, %f, %j, %o and %%. */
+/** Formats values as consoles do, with %s, %d, %i, %f, %j, %o and %%. */
 export function format(values: readonly unknown[]): string {
   const [first, ...rest] = values;
   if (typeof first !== "string") return values.map(shown).join(" ");

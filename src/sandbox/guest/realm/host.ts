@@ -1,24 +1,24 @@
-// The guest's end of one realm: does what the realm asks for while its execution is under way, and
-// nothing before or after.
+// The guest's end of one realm. It serves the realm's requests while the execution runs, and none
+// before or after.
 
 import type { Language } from "../language.ts";
 import { TIMERS_MAX } from "../../protocol.ts";
 import type { RealmHost, RealmPort } from "./state.ts";
 
-/** Longest delay that timers of the platform take, milliseconds; longer ones would fire at once. */
+/** Longest delay of a platform timer, milliseconds; a longer one would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** The outcome of a task that sent something else. */
+/** The outcome of a task that sent something other than JSON. */
 const NO_JSON =
   `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
   `what its realm sent is no JSON"},"job":null}`;
 
-/** The outcome of a task whose realm cannot tell it. */
+/** The outcome of a task whose realm can no longer report one. */
 const BROKEN =
   `{"kind":"failure","error":{"name":"Error","message":"The task has broken its own realm: what it ` +
   `replaced of the language is needed to go on"},"job":null}`;
 
-/** What a guest keeps of its platform for the tasks. */
+/** The parts of the platform that a guest keeps for its tasks. */
 export interface Platform {
   readonly language: Language;
   readonly setTimeout: typeof setTimeout;
@@ -27,19 +27,19 @@ export interface Platform {
   readonly write: (line: string) => void;
 }
 
-/** The execution under way. */
+/** The running execution. */
 export interface RealmRun {
   readonly id: number;
   readonly port: RealmPort;
-  /** Platform timers by the realm's own numbers. */
+  /** Platform timers by their ids in the realm. */
   readonly timers: Map<number, ReturnType<typeof setTimeout>>;
   /** JSON text of the outcome, once the realm has sent it. */
   outcome: string | undefined;
 }
 
 /**
- * Calls into a realm. What comes out as an exception is an object of that realm: not looked at. It
- * means that the task has replaced what the realm itself works with, and cannot be ended by it.
+ * Calls into a realm. An exception is an object of that realm, so it is not inspected. It means that
+ * the task has replaced built-ins that the realm itself needs, so the realm cannot end the task.
  */
 export function enter(call: () => void, broken: () => void): void {
   let whole = false;
@@ -47,19 +47,19 @@ export function enter(call: () => void, broken: () => void): void {
     call();
     whole = true;
   } catch {
-    // Handled below, out of reach of what was thrown.
+    // Handled below, where the thrown object is out of reach.
   }
   if (!whole) broken();
 }
 
-/** Ends an execution whose realm has thrown, unless it has sent its outcome before. */
+/** Ends an execution whose realm has thrown, unless the outcome was sent already. */
 export function endBroken(run: RealmRun, end: (outcome: string) => void): void {
   if (run.outcome === undefined) end(BROKEN);
 }
 
 /**
- * The function that a realm calls. Short, since the realm may call it with its stack nearly used up.
- * After the outcome only log lines are still taken, until the run is no longer the current one.
+ * The function that a realm calls. It is short because the stack may be nearly used up by then.
+ * After the outcome it accepts only log lines, until another run becomes the current one.
  */
 export function openRealmHost(
   platform: Platform,
@@ -67,7 +67,7 @@ export function openRealmHost(
   isCurrent: () => boolean,
   end: (outcome: string) => void,
 ): RealmHost {
-  // Called without an object: older platforms refuse them as methods of another one.
+  // Taken out of the object: older platforms refuse these calls as methods of another object.
   const { setTimeout, clearTimeout, write, language } = platform;
   const { mapGet, mapSet, mapDelete, mapSize, textIndexOf } = language;
   const { id, port, timers } = run;
@@ -81,8 +81,8 @@ export function openRealmHost(
   };
   return (op, number, name, text) => {
     if (!isCurrent()) return;
-    // A realm sends JSON, which has no line breaks: another text is an attempt to write lines of
-    // its own. What the guest says itself comes last in a message, where nothing overrides it.
+    // A realm sends JSON without line breaks; a line break is an attempt to forge a line. The guest's
+    // own fields come last in a message, where nothing can override them.
     const sent = op === "call" || op === "log" || op === "end";
     if (sent && (textIndexOf(name, "\n") !== -1 || textIndexOf(text, "\n") !== -1)) {
       return run.outcome === undefined ? end(NO_JSON) : undefined;
@@ -111,7 +111,7 @@ export function openRealmHost(
   };
 }
 
-/** The platform warns of delays that are none, which a guest has no way to do. */
+/** Replaces invalid delays: the platform would print a warning, which a guest cannot. */
 function delayOf(delayMs: number): number {
   if (!(delayMs > 0)) return 0;
   return delayMs < TIMER_MS_MAX ? delayMs : TIMER_MS_MAX;

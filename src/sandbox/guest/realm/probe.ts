@@ -1,5 +1,5 @@
-// What a guest proves of its realms at each start, in one as tasks have it: that no error, no promise
-// and no value in it leads to the objects of another realm, and that nothing can be imported there.
+// The check that a guest runs at each start, in a realm like those of tasks: no error, promise or value
+// in it leads to an object of another realm, and nothing can be imported.
 
 import type { Language } from "../language.ts";
 import type { GuestCheck } from "../../protocol.ts";
@@ -8,11 +8,11 @@ import { enter } from "./host.ts";
 import * as probe from "./probe_body.ts";
 import { type Compiler, fileOf, runScript } from "./script.ts";
 
-/** A function as the source of a task: those of probe_body.ts, which see each other. */
+/** The functions of probe_body.ts as the source of one task. */
 const BODY = `(() => {\n"use strict";\n${Object.values(probe).map(String).join("\n")}\n` +
   `return ${probe.probeBody.name};\n})()`;
 
-/** Where it can be refused, it is refused by an error of the realm. */
+/** The refusal of an import must be an error of the same realm. */
 const IMPORT = `async (job, cb) => {
   try {
     await import("node:fs");
@@ -22,17 +22,17 @@ const IMPORT = `async (job, cb) => {
   }
 }`;
 
-/** What the proof takes of a guest. */
+/** The parts of a guest that the proof needs. */
 export interface RealmProof {
   readonly realms: RealmMaker;
   readonly compiler: Compiler;
   readonly language: Language;
 }
 
-/** The check `realm`: what was found in a fresh one that must not be there. */
+/** The check `realm`: reports what a fresh realm must not contain. */
 export async function realmCheck(proof: RealmProof): Promise<GuestCheck> {
   const body = await findings(proof, BODY) ?? ["its proof does not compile"];
-  // An import that V8 takes for none is refused before there is a realm.
+  // An import that does not even compile needs no realm.
   const imports = await findings(proof, IMPORT) ?? [];
   const found = [...body, ...imports];
   return found.length === 0
@@ -40,7 +40,7 @@ export async function realmCheck(proof: RealmProof): Promise<GuestCheck> {
     : { check: "realm", ok: false, detail: `has in its realm: ${found.join(", ")}` };
 }
 
-/** What a source finds in a realm of its own; undefined when it does not compile. */
+/** What a source finds when it runs in a fresh realm; undefined when it does not compile. */
 function findings(
   { realms, compiler, language }: RealmProof,
   source: string,
@@ -50,7 +50,7 @@ function findings(
   if (typeof script === "string") return undefined;
   const { context, port, connect } = realms.take();
   const { promise, resolve } = Promise.withResolvers<string[]>();
-  // A proof asks for nothing: its calls have no answers, its timers never fire.
+  // The proof needs no answers to its calls, and its timers never fire.
   connect((op, _id, _name, text) => {
     if (op === "end") resolve(findingsIn(text));
   });
@@ -67,7 +67,7 @@ function findings(
 
 function findingsIn(outcome: string): string[] {
   const { kind, result } = JSON.parse(outcome);
-  // A result that is false counts as none.
+  // A falsy result is reported as "OK".
   if (kind !== "success" || result === "OK") return [`no end of the proof: ${outcome}`];
   return result;
 }

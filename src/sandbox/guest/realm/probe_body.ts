@@ -1,20 +1,19 @@
-// The task by which a guest proves its realms; see probe.ts. As in body.ts, the functions of
-// this file never run where they are written: their text does, in a realm. They may use each other,
-// their arguments and the language, and no other name.
+// The task by which a guest checks its realms; see probe.ts. As in body.ts, only the text of these
+// functions runs, in a realm. They may use only each other, their arguments and the language.
 
 type AnyCall = (...args: unknown[]) => unknown;
 
-/** Looks at what an attempt has brought to light. */
+/** Inspects what the attempts produce. */
 export interface Look {
-  /** Names of attempts by which an object of another realm was reached. */
+  /** Names of attempts that reached an object of another realm. */
   readonly found: Set<string>;
-  /** Follows a value to all that its properties and prototypes lead to. */
+  /** Follows all properties and prototypes of a value. */
   at(what: string, value: unknown): void;
-  /** Looks at what a call returns, throws, or keeps and breaks its promise with. */
+  /** Inspects what a call returns or throws, and what its promise resolves or rejects with. */
   attempt(what: string, call: () => unknown): void;
 }
 
-/** The body. The names of what the realm was given are in its job. */
+/** The body of the task. Its job holds the names of the globals that the realm was given. */
 export async function probeBody(
   job: { given: string[] },
   cb: (error: null, result: string[]) => void,
@@ -24,10 +23,10 @@ export async function probeBody(
   const language = languageCalls();
   for (const [what, call] of language) look.attempt(what, call);
   look.attempt("rejected promises", () => Promise.any([]));
-  // Enough of stacks: writing one costs as much as all the rest of an attempt.
+  // No stacks from here on: writing one costs as much as the rest of an attempt.
   Error.stackTraceLimit = 0;
   for (const [name, call] of given) attemptOddly(look, name, call);
-  // One of each way to the guest; V8 takes long over each overflow.
+  // One call for each way to the guest: every overflow costs V8 much time.
   const ways = given.filter(([name]) => /^(setTimeout|vmadm\.get|log\.info)$/.test(name));
   dive(look, [...language.slice(0, 2), ...ways]);
   look.at("the global object", globalThis);
@@ -37,13 +36,13 @@ export async function probeBody(
 }
 
 export function openLook(): Look {
-  // Each use of a global name in a realm asks its guest.
+  // Kept in constants: each lookup of a global in a realm goes through its guest.
   const { getPrototypeOf, ownKeys, getOwnPropertyDescriptor } = Reflect;
   const { hasOwn, prototype } = Object;
   const OwnPromise = Promise;
   const found = new Set<string>();
   const seen = new Set<object>();
-  /** Whether its prototypes end in an `Object.prototype` that is not this realm's. */
+  /** Whether the prototype chain ends in the `Object.prototype` of another realm. */
   const isForeign = (value: object) => {
     let top = value;
     for (let up: object | null = value; up !== null; up = getPrototypeOf(up)) top = up;
@@ -81,7 +80,7 @@ export function openLook(): Look {
   return { found, at, attempt };
 }
 
-/** The functions among the globals of these names, and those one level below. */
+/** The functions among these globals, and those one level below. */
 export function givenCalls(names: string[]): [string, AnyCall][] {
   const given: [string, AnyCall][] = [];
   for (const name of names) {
@@ -92,7 +91,7 @@ export function givenCalls(names: string[]): [string, AnyCall][] {
   return given;
 }
 
-/** Calls a function with what nobody would give it. */
+/** Calls a function with arguments that nobody would pass. */
 export function attemptOddly(look: Look, name: string, call: AnyCall): void {
   const throwing = new Proxy({}, {
     get: () => {
@@ -106,7 +105,7 @@ export function attemptOddly(look: Look, name: string, call: AnyCall): void {
   look.attempt(name, () => Reflect.construct(call, []));
 }
 
-/** Calls each with stacks that are too short for it, and with some that are not. */
+/** Calls each function with too little stack left, and with just enough. */
 export function dive(look: Look, calls: [string, () => unknown][]): void {
   let tries = 0;
   const down = () => {
@@ -121,7 +120,7 @@ export function dive(look: Look, calls: [string, () => unknown][]): void {
   down();
 }
 
-/** What the language refuses, each in its own way, and what only a call makes. */
+/** Calls that the language refuses, each in a different way, and objects that only a call creates. */
 export function languageCalls(): [string, () => unknown][] {
   const none: unknown = null;
   const bracket = "[";

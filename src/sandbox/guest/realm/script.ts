@@ -1,34 +1,34 @@
-// Compiles what tasks are: a source into a script that runs in any realm, kept while it is among the
-// last ones used. In a realm nothing can be imported, and that is seen to here.
+// Compiles the source of a task into a script that runs in any realm, and keeps the scripts used last.
+// It also makes sure that nothing can be imported in a realm.
 //
-// Whether a source has an `import()` is not asked: parsers disagree about that. Every `import` in it
-// is written with an escape, as `imp\u006frt`, before V8 sees it. A name, a property, a text, a
-// template and a regular expression mean the same with it, and V8 refuses it as a keyword. What runs
-// is that text, so there is no second one to agree with.
+// It does not try to find out whether a source has an `import()`: parsers disagree about that.
+// Instead, every `import` is rewritten with an escape, as `imp\u006frt`, before V8 sees it. Names,
+// properties, strings, templates and regular expressions keep their meaning, and V8 refuses the
+// escape as a keyword. The rewritten text is what runs, so no other reading of it matters.
 
 import { type Context, Script } from "node:vm";
 import { type Language, uncurried } from "../language.ts";
 import { SCRIPTS_MAX } from "../../protocol.ts";
 
-/** The source stands behind this text in the script; columns are counted without it. */
+/** Precedes the source in the script; columns are counted without it. */
 const SCRIPT_HEAD = "(() => (";
-/** Characters of the name of a task in its file name. */
+/** Characters of a task's name that its file name keeps. */
 const FILE_NAME_CHARS_MAX = 100;
 const WORD = "import";
 const ESCAPED = "imp\\u006frt";
 
-/** Runs a script in a realm: what that throws is an object of the realm. */
+/** Runs a script in a realm; anything it throws is an object of that realm. */
 export const runScript: (script: Script, context: Context) => unknown = uncurried(
   Script.prototype.runInContext,
 );
 
 /** Compiles sources for realms. */
 export interface Compiler {
-  /** The script of a source in the file of this name, or the words of V8 about what is wrong. */
+  /** The script of a source under a file name, or V8's message about what is wrong with it. */
   compile(file: string, source: string): Script | string;
 }
 
-/** Opens a compiler; `imports` leaves the word as it is. */
+/** Opens a compiler; with `imports` it does not rewrite `import`. */
 export function openCompiler(language: Language, imports = false): Compiler {
   const scripts = new Map<string, Script>();
   const { mapGet, mapSet, mapDelete, mapSize, firstKey } = language;
@@ -50,7 +50,7 @@ export function openCompiler(language: Language, imports = false): Compiler {
 }
 
 function compileText(language: Language, file: string, text: string): Script | string {
-  // Without a prototype: what is missing here is looked for nowhere else.
+  // Without a prototype, so that node:vm finds a missing option nowhere else.
   const options = { __proto__: null, filename: file, columnOffset: -SCRIPT_HEAD.length };
   try {
     return new Script(`${SCRIPT_HEAD}${text}\n))`, options);
@@ -86,7 +86,7 @@ export function fileOf({ codeAt, slice }: Language, taskName: string): string {
   return `task://[${name}]`;
 }
 
-/** Whether it is a letter, a digit, `_`, `-` or `.` of ASCII. */
+/** Whether a character is an ASCII letter or digit, `_`, `-` or `.`. */
 function isWordCode(code: number): boolean {
   return code >= 97 && code <= 122 || code >= 65 && code <= 90 || code >= 48 && code <= 57 ||
     code === 95 || code === 45 || code === 46;

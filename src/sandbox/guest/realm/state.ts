@@ -1,19 +1,18 @@
 // The state of one execution inside its realm, and the two ends between a realm and its guest.
 
-/** What a realm asks of its guest. */
+/** The requests of a realm to its guest. */
 export type HostOp = "call" | "log" | "timer" | "untimer" | "quiet" | "end";
 
-/** The one function of the guest that a realm holds; its task never gets to see it. */
+/** The only function of the guest that a realm holds; the task never sees it. */
 export type RealmHost = (op: HostOp, id: number, name: string, text: string) => void;
 
-/** What a guest calls in a realm. None of these throws for what a task does. */
+/** The functions of a realm that a guest calls. Nothing a task does makes one of them throw. */
 export interface RealmPort {
   /** The globals that the guest sets for the task. */
   readonly globals: Readonly<Record<string, unknown>>;
   /**
-   * Runs the task whose source `define` evaluates to. `file` is its name in stacks; `engineFields`
-   * are names of fields of the job that do not come back, between spaces; `jobText` and `errorText`
-   * are JSON.
+   * Runs the task that `define` returns. `file` is its name in stacks; `engineFields` are the names
+   * of job fields that are not sent back, separated by spaces; `jobText` and `errorText` are JSON.
    */
   start(
     define: () => unknown,
@@ -26,7 +25,7 @@ export interface RealmPort {
   ): void;
   reply(call: number, ok: boolean, text: string, code: string): void;
   fire(timer: number): void;
-  /** Nothing has run since the realm said `quiet`. */
+  /** Called when nothing has run since the realm sent `quiet`. */
   settle(): void;
   rejected(reason: unknown): void;
 }
@@ -40,11 +39,11 @@ export interface StackPlace {
   isAsync(): boolean;
 }
 
-/** The names and limits a realm works with. */
+/** The names and limits that a realm works with. */
 export interface RealmSettings {
-  /** Whether the realm is closed: false where the other layers are tested without this one. */
+  /** Whether the realm is closed off: false where tests try the other layers without this one. */
   readonly rules: boolean;
-  /** Verbs by group; a group without verbs is a function itself. */
+  /** Verbs by group; a group without verbs is itself a function. */
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
   readonly signals: readonly string[];
   readonly resultCharsMax: number;
@@ -62,7 +61,7 @@ export interface RealmSettings {
 export interface PendingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  /** Holds the stack of the call, so that a refusal can name its line. */
+  /** The stack of the call, so that a refusal can name its line. */
   readonly place: { readonly stack?: string };
 }
 
@@ -70,7 +69,7 @@ export interface PendingCall {
 export interface Realm {
   readonly send: RealmHost;
   readonly settings: RealmSettings;
-  // Taken before the task runs, which may replace what these names mean.
+  // Taken before the task runs, since the task may replace the built-ins.
   readonly parse: (text: string) => unknown;
   readonly stringify: (value: unknown) => string | undefined;
   readonly defineProperties: typeof Object.defineProperties;
@@ -80,10 +79,10 @@ export interface Realm {
   logLines: number;
   /** Name of the task. */
   name: string;
-  /** The name of its source in stacks. */
+  /** File name of its source in stacks. */
   file: string;
   job: Record<string, unknown>;
-  /** Names of fields of the job that do not come back. */
+  /** Names of job fields that are not sent back. */
   engineFields: readonly string[];
   /** The outcome has been sent. */
   ended: boolean;
