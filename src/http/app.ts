@@ -35,7 +35,7 @@ const PATH_CHARS_MAX = 200;
 export function createApp(context: HttpContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   if (context.requests !== undefined) app.use(counted(context.requests));
-  const lines = openAccessLines(context.log);
+  const lines = openAccessLines(context.log, context.now);
   context.closing.addEventListener("abort", lines.flush, { once: true });
   app.use(audited({ log: context.log, lines, now: context.now, trail: context.auditTrail }));
   app.use(identified(context.log, lines, () => context.newUuid()));

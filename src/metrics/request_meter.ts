@@ -19,6 +19,11 @@ const OTHER_METHOD = "other";
 /** The route of what was refused before one, or has none. */
 export const NO_ROUTE = "none";
 
+/** The method as metrics and log lines name it. */
+export function methodName(sent: string): string {
+  return METHODS.has(sent) ? sent : OTHER_METHOD;
+}
+
 interface Series {
   readonly route: string;
   readonly method: string;
@@ -41,7 +46,7 @@ export class RequestMeter {
   }
 
   #open(key: string, sent: string, route: string, status: number): Series {
-    const method = METHODS.has(sent) ? sent : OTHER_METHOD;
+    const method = methodName(sent);
     if (method !== sent) key = `${method} ${status} ${route}`;
     const before = this.#series.get(key);
     if (before !== undefined) return before;

@@ -1,7 +1,12 @@
 // Log lines about requests, by caller. Each request has its own line while its caller has few; beyond that
 // they are counted in one line. Otherwise any caller could fill the log.
 
+import type { Context } from "hono";
+import { routePath } from "hono/route";
+import type { Instant, Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
+import { methodName, NO_ROUTE } from "../../metrics/request_meter.ts";
+import type { HttpEnv } from "../context.ts";
 
 /** Single lines of one caller within a window. */
 export const CALLER_LINES_MAX = 600;
@@ -11,6 +16,9 @@ const WINDOW_MS = 60_000;
 const CALLERS_MAX = 256;
 /** Statuses that are counted separately. */
 const STATUSES_MAX = 32;
+/** Kinds of audited calls that are counted separately; all others count as one. */
+const KINDS_MAX = 32;
+const OTHER_KINDS = "others";
 
 /** The caller as log lines name it. */
 export interface LineCaller {
@@ -24,27 +32,45 @@ const OTHERS: LineCaller = { who: "others", peer: "others" };
 export interface AccessLines {
   /** Whether this answer gets its own line. */
   answered(caller: LineCaller, status: number): boolean;
-  /** Whether this audited call gets its own line. */
-  audited(caller: LineCaller): boolean;
+  /**
+   * Whether this audited call gets its own line.
+   * @param kind method and route; see {@linkcode callKind}
+   */
+  audited(caller: LineCaller, kind: string): boolean;
   /** Writes the lines of counted requests. */
   flush(): void;
 }
 
 interface Window {
   readonly caller: LineCaller;
+  readonly since: Instant;
   readonly sinceMs: number;
   /** Single lines so far. */
   lines: number;
-  audited: number;
+  /** Counted calls by kind. */
+  readonly audited: Map<string, number>;
   readonly statuses: Map<number, number>;
+}
+
+/** The route that answered: its pattern, never a path, so that there are only as many as routes. */
+export function answeredRoute(c: Context<HttpEnv>): string {
+  // The path of the last handler; middleware is registered for every path.
+  const path = routePath(c);
+  return path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
+}
+
+/** The method and the route of an answered call. */
+export function callKind(c: Context<HttpEnv>): string {
+  return `${methodName(c.req.method)} ${answeredRoute(c)}`;
 }
 
 /** @param nowMs a monotonic clock */
 export function openAccessLines(
   log: Log,
+  now: Now,
   nowMs: () => number = () => performance.now(),
 ): AccessLines {
-  const windows = openWindows(log, nowMs);
+  const windows = openWindows(log, now, nowMs);
   /** The window that counts a request; undefined for a single line. */
   const countingFor = (caller: LineCaller): Window | undefined => {
     const window = windows.of(caller);
@@ -60,15 +86,13 @@ export function openAccessLines(
     answered(caller, status) {
       const window = countingFor(caller);
       if (window === undefined) return true;
-      const { statuses } = window;
-      const key = statuses.has(status) || statuses.size < STATUSES_MAX ? status : 0;
-      statuses.set(key, (statuses.get(key) ?? 0) + 1);
+      count(window.statuses, status, STATUSES_MAX, 0);
       return false;
     },
-    audited(caller) {
+    audited(caller, kind) {
       const window = countingFor(caller);
       if (window === undefined) return true;
-      window.audited += 1;
+      count(window.audited, kind, KINDS_MAX, OTHER_KINDS);
       return false;
     },
     flush: windows.endAll,
@@ -83,7 +107,7 @@ interface Windows {
   endAll(): void;
 }
 
-function openWindows(log: Log, nowMs: () => number): Windows {
+function openWindows(log: Log, now: Now, nowMs: () => number): Windows {
   /** Oldest first. */
   const windows = new Map<string, Window>();
   let ending: ReturnType<typeof setTimeout> | undefined;
@@ -110,7 +134,14 @@ function openWindows(log: Log, nowMs: () => number): Windows {
     const known = windows.get(key);
     if (known !== undefined) return known;
     if (windows.size >= CALLERS_MAX && caller !== OTHERS) return of(OTHERS);
-    const window = { caller, sinceMs: nowMs(), lines: 0, audited: 0, statuses: new Map() };
+    const window: Window = {
+      caller,
+      since: now(),
+      sinceMs: nowMs(),
+      lines: 0,
+      audited: new Map(),
+      statuses: new Map(),
+    };
     windows.set(key, window);
     return window;
   };
@@ -122,17 +153,33 @@ function openWindows(log: Log, nowMs: () => number): Windows {
   return { of, endLater, endAll };
 }
 
+/** Counts one of a key; keys beyond `max` count as `other`. */
+function count<Key>(counts: Map<Key, number>, key: Key, max: number, other: Key): void {
+  const counted = counts.has(key) || counts.size < max ? key : other;
+  counts.set(counted, (counts.get(counted) ?? 0) + 1);
+}
+
+function total(counts: ReadonlyMap<unknown, number>): number {
+  return [...counts.values()].reduce((sum, count) => sum + count, 0);
+}
+
+function countsText(counts: ReadonlyMap<unknown, number>): string {
+  return [...counts].map(([key, count]) => `${key}: ${count}`).join(", ");
+}
+
 /** Writes the line of a window. */
-function logWindow(log: Log, { caller, statuses, audited }: Window, passedMs: number): void {
+function logWindow(log: Log, { caller, since, statuses, audited }: Window, passedMs: number): void {
   log.info("requests counted together", {
     ...caller,
-    requests: [...statuses.values()].reduce((sum, count) => sum + count, 0),
-    statuses: [...statuses].map(([status, count]) => `${status}: ${count}`).join(", "),
-    calls_audited: audited,
+    requests: total(statuses),
+    statuses: countsText(statuses),
+    calls_audited: total(audited),
+    calls: countsText(audited),
+    since,
     seconds: Math.ceil(passedMs / 1000),
   });
 }
 
 function isCounting({ statuses, audited }: Window): boolean {
-  return statuses.size > 0 || audited > 0;
+  return statuses.size > 0 || audited.size > 0;
 }

@@ -7,7 +7,7 @@ import type { MiddlewareHandler } from "hono";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { needsAdmin } from "./access.ts";
-import type { AccessLines } from "./access_lines.ts";
+import { type AccessLines, callKind } from "./access_lines.ts";
 import type { HttpEnv } from "../context.ts";
 import type { AuditTrail } from "./audit_file.ts";
 import { callerText, peerText } from "./caller.ts";
@@ -38,7 +38,7 @@ export function audited({ log, lines, now, trail }: AuditDependencies): Middlewa
       status: c.res.status,
       ...(job_uuid === undefined ? {} : { job_uuid }),
     };
-    if (lines.audited(caller)) log.info("call audited", { logger: "audit", ...entry });
+    if (lines.audited(caller, callKind(c))) log.info("call audited", { logger: "audit", ...entry });
     await trail?.append({ ts: now(), ...entry });
   };
 }

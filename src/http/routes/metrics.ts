@@ -1,11 +1,10 @@
 // /metrics, and the counting of requests: each under the pattern of the route that answered it, or `none`.
 
 import { Hono, type MiddlewareHandler } from "hono";
-import { routePath } from "hono/route";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
 import type { RequestCount } from "../../metrics/meters.ts";
-import { NO_ROUTE } from "../../metrics/request_meter.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
+import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
@@ -30,12 +29,7 @@ export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> 
     const beganMs = performance.now();
     await next();
     const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-    // The path of the last handler; middleware is registered for every path.
-    const path = routePath(c);
-    const route = path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
-    const { method } = c.req;
-    const { status } = c.res;
-    requests.answered(method, route, status, seconds);
+    requests.answered(c.req.method, answeredRoute(c), c.res.status, seconds);
   };
 }
 
