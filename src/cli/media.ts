@@ -16,7 +16,7 @@ import {
 import type { JobAnswer } from "./job/answer.ts";
 import { ageText, sizeText } from "./kit/table.ts";
 import { printable } from "./kit/terminal.ts";
-import { CHECK_LEVELS } from "../domain/index/check_level.ts";
+import { CHECK_LEVELS } from "../domain/digest.ts";
 import { MEDIA_COMPRESSIONS } from "../domain/machine/media.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [

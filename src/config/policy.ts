@@ -3,6 +3,7 @@
 
 import { choice, define, type Definition, integer, type Kind, list } from "./kinds.ts";
 import { nearest } from "../domain/field_check.ts";
+import { NIC_TAG } from "../domain/machine/nic.ts";
 import {
   BRANDS,
   DEFAULT_POLICY,
@@ -23,7 +24,6 @@ const PARTS_MAX = 32;
 const NAMES_MAX = 256;
 
 const FOREIGN: readonly ForeignMachines[] = ["change", "read"];
-const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 
 /** A list of words; each is read by itself. */
 function names<Word extends string>(

@@ -27,7 +27,7 @@ import {
 } from "./kinds.ts";
 import { LIMITS } from "./limits.ts";
 import { POLICY_TABLE } from "./policy.ts";
-import { CHECK_LEVELS, type CheckLevel } from "../domain/index/check_level.ts";
+import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../program/failpoint.ts";
 import type { LogLevel } from "../metrics/log.ts";

@@ -67,3 +67,19 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
   const hash = await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>);
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+// How much was done to make sure that a file is the one that its vendor published. Each level holds
+// what the one before it holds.
+
+/**
+ * From the weakest: nothing is known of the file; it has the digests of the index, or the one that the
+ * caller gave; the vendor's own checksum document says the same; and that document, or the file, has a
+ * signature by a key of the operator.
+ */
+export const CHECK_LEVELS = ["none", "index", "vendor", "signature"] as const;
+export type CheckLevel = typeof CHECK_LEVELS[number];
+
+/** Whether a level is at least the required one. */
+export function reaches(level: CheckLevel, wanted: CheckLevel): boolean {
+  return CHECK_LEVELS.indexOf(level) >= CHECK_LEVELS.indexOf(wanted);
+}

@@ -58,10 +58,13 @@ export function codeOfStatus(status: number): ErrorCode {
   return codes.find((code) => ERROR_CODES[code].status === status) ?? "internal";
 }
 
+/** What can be wrong with a parameter. */
+export const FIELD_ERROR_CODES = ["Missing", "Invalid", "UnknownField", "TooLarge"] as const;
+
 /** One incorrect parameter, by its path such as `chain[1].timeout`. */
 export interface FieldError {
   readonly field: string;
-  readonly code: "Missing" | "Invalid" | "UnknownField" | "TooLarge";
+  readonly code: typeof FIELD_ERROR_CODES[number];
   readonly message: string;
 }
 

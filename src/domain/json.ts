@@ -2,7 +2,6 @@
 
 /** Whatever JSON can say. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
-/** A JSON object. */
 export interface JsonObject {
   [key: string]: JsonValue;
 }
@@ -36,7 +35,7 @@ function sorted(value: JsonValue): JsonValue {
 
 /**
  * Whether two JSON values are equal, whatever the order of their keys. The work grows with the smaller
- * of them; nesting is bounded by whoever parsed them.
+ * of them; their parser bounds the nesting.
  */
 export function equalJson(one: JsonValue, other: JsonValue): boolean {
   if (one === other) return true;

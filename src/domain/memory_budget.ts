@@ -1,4 +1,4 @@
-// The accountant of the agent's memory. Whoever is about to hold a document, as text or as the value
+// The accountant of the agent's memory. A caller that is about to hold a document, as text or as the value
 // that it is parsed into, reserves its weight first and releases it when the document is gone. When
 // an account is used up, reservations wait their turn, first come first served, and are refused when
 // the wait has been too long: a caller is asked to come back instead of taking memory that is not there.

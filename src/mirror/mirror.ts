@@ -1,8 +1,7 @@
 // The mirror: the image index of one upstream, and the files it names.
 
-import type { CheckLevel } from "../domain/index/check_level.ts";
+import type { CheckLevel, Digest } from "../domain/digest.ts";
 import type { Decoders } from "../decoder/pool.ts";
-import type { Digest } from "../domain/digest.ts";
 import type { Now } from "../domain/instant.ts";
 import type { ArtifactRef } from "../domain/machine/media.ts";
 import type { Log } from "../metrics/log.ts";

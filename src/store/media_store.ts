@@ -1,8 +1,7 @@
 // What is known of the verified files of this host: those of the cache, and those of the operator's
 // folders that were read. The bytes lie in the file system; see src/mirror/media/cache.ts.
 
-import type { CheckLevel } from "../domain/index/check_level.ts";
-import type { Digest } from "../domain/digest.ts";
+import type { CheckLevel, Digest } from "../domain/digest.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 

@@ -199,7 +199,7 @@ export function oneOf<const W extends string>(
   };
 }
 
-/** One value and no other, worded by whoever asks for it. */
+/** One value and no other, in words that the description chooses. */
 export function only<const V extends string | number | boolean>(
   wanted: V,
   words: string,

@@ -8,7 +8,7 @@ export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
 /** One of them. */
 export type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
-/** Which hash of a document is wanted. */
+/** The hash to find in a document. */
 export interface ListedFile {
   readonly format: ChecksumFormatName;
   readonly algorithm: DigestAlgorithm;
@@ -16,7 +16,7 @@ export interface ListedFile {
   readonly filename: string;
 }
 
-/** Different hashes of one file that are told apart: with two, the document contradicts itself. */
+/** Different hashes of one file that are counted: with two, the document contradicts itself. */
 const HASHES_MAX = 2;
 
 /**

@@ -1,6 +1,6 @@
 // Reading a document of the image index that somebody else wrote: from bytes to a JSON value within
 // limits, and from a JSON value to fields whose types are known. Every refusal says which document,
-// where in it (as a JSON path) and what was found, so that its publisher can be told.
+// where in it (as a JSON path) and what was found, so that its publisher can mend it.
 
 import { AgentError } from "../error.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
@@ -92,7 +92,7 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
 
 /**
  * The bytes of a document in which every number from 2^64 on that a double rounds to just that is a
- * larger one, by nines for its digits: parsed, it could not be told from those just below.
+ * larger one, by nines for its digits: parsed, it could not be distinguished from those just below.
  */
 function withoutRounded(body: Uint8Array): Uint8Array {
   let changed = body;

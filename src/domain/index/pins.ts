@@ -1,5 +1,5 @@
 // What was once published for checking an artifact is pinned: a later index may add to it, but not
-// change it or take it away. Whoever can write the index could otherwise exchange an image together
+// change it or take it away. Otherwise anyone who can write the index could exchange an image together
 // with its digest. A change that is meant must be accepted by the operator.
 //
 // The pins of artifacts that the index has are in its documents. Of an artifact that leaves, a pin
@@ -71,7 +71,7 @@ function difference(before: Pin, after: Pin): string | undefined {
 }
 
 /**
- * How new lists are older than known ones: whoever shows an old tree again could keep a host from
+ * How new lists are older than known ones: anyone who shows an old tree again could keep a host from
  * ever seeing what was mended. The newest build that is gone without a newer one counts as that.
  * @returns words that follow the name of a document, or undefined
  */

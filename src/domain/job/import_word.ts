@@ -32,7 +32,7 @@ const NAME_CHARS_MAX = 64;
 const ADVICE = "a task body has no modules, rename it or split the word in a text";
 
 /** Where a reading is. The kinds that end in `_next` wait for the character they name. */
-type Kind =
+type ReadingKind =
   | "code"
   /** Code right after a dot: a name is that of a property. */
   | "dot"
@@ -58,8 +58,8 @@ type Kind =
  * One reading at one place. `braces` has, for each template around the place, how many braces its
  * `${` has open; outside of templates braces say nothing.
  */
-interface Reading {
-  readonly kind: Kind;
+interface SourceReading {
+  readonly kind: ReadingKind;
   readonly braces: readonly number[];
 }
 
@@ -69,7 +69,7 @@ interface Reading {
  * Takes time in proportion to the text.
  */
 export function importProblem(source: string): string | undefined {
-  let readings: readonly Reading[] = [{ kind: "code", braces: [] }];
+  let readings: readonly SourceReading[] = [{ kind: "code", braces: [] }];
   let at = 0;
   for (const { index, 0: word } of source.matchAll(WORD)) {
     for (; at < index && isClear(readings); at++) readings = after(readings, source, at);
@@ -101,14 +101,18 @@ function isKey(source: string, end: number): boolean {
   return COLON_NEXT.test(source);
 }
 
-function isClear(readings: readonly Reading[]): boolean {
+function isClear(readings: readonly SourceReading[]): boolean {
   return readings.length > 0 && readings.length <= READINGS_MAX &&
     readings.every(({ kind }) => kind !== "lost");
 }
 
 /** All readings behind the character, each once. */
-function after(readings: readonly Reading[], source: string, at: number): readonly Reading[] {
-  const found: Reading[] = [];
+function after(
+  readings: readonly SourceReading[],
+  source: string,
+  at: number,
+): readonly SourceReading[] {
+  const found: SourceReading[] = [];
   for (const reading of readings) {
     for (const next of step(reading, source, at)) {
       if (!found.some((known) => isSame(known, next))) found.push(next);
@@ -117,23 +121,23 @@ function after(readings: readonly Reading[], source: string, at: number): readon
   return found;
 }
 
-function isSame(one: Reading, other: Reading): boolean {
+function isSame(one: SourceReading, other: SourceReading): boolean {
   return one.kind === other.kind && one.braces.length === other.braces.length &&
     one.braces.every((count, index) => count === other.braces[index]);
 }
 
 /** The readings behind one character; none where it would be an error. */
-function step(reading: Reading, source: string, at: number): Reading[] {
+function step(reading: SourceReading, source: string, at: number): SourceReading[] {
   const { kind, braces } = reading;
   const char = source[at] ?? "";
   const next = source[at + 1];
-  const to = (kind: Kind): Reading[] => [{ kind, braces }];
-  const inQuotes = (quote: string, escape: Kind): Reading[] => {
+  const to = (kind: ReadingKind): SourceReading[] => [{ kind, braces }];
+  const inQuotes = (quote: string, escape: ReadingKind): SourceReading[] => {
     if (char === quote) return to("code");
     if (char === "\\") return to(escape);
     return char === "\n" || char === "\r" ? [] : [reading];
   };
-  const inRegex = (end: string, behind: Kind, escape: Kind): Reading[] => {
+  const inRegex = (end: string, behind: ReadingKind, escape: ReadingKind): SourceReading[] => {
     if (char === end) return to(behind);
     if (char === "\\") return to(escape);
     return LINE_BREAK.test(char) ? [] : [reading];
@@ -182,10 +186,11 @@ function step(reading: Reading, source: string, at: number): Reading[] {
   }
 }
 
-function stepInCode(reading: Reading, source: string, at: number): Reading[] {
+function stepInCode(reading: SourceReading, source: string, at: number): SourceReading[] {
   const { kind, braces } = reading;
   const char = source[at] ?? "";
-  const to = (...kinds: readonly Kind[]): Reading[] => kinds.map((kind) => ({ kind, braces }));
+  const to = (...kinds: readonly ReadingKind[]): SourceReading[] =>
+    kinds.map((kind) => ({ kind, braces }));
   const orComment = (mark: string) =>
     source.startsWith(mark, at) ? to("code", "line_comment") : code;
   // Most characters change nothing, and are the most.
@@ -218,7 +223,7 @@ function stepInCode(reading: Reading, source: string, at: number): Reading[] {
 }
 
 /** Code behind a brace within a template's `${`, or its text again. */
-function behindBrace(braces: readonly number[], char: "{" | "}"): Reading {
+function behindBrace(braces: readonly number[], char: "{" | "}"): SourceReading {
   const outer = braces.slice(0, -1);
   const open = braces.at(-1) ?? 0;
   if (char === "}" && open === 0) return { kind: "template", braces: outer };

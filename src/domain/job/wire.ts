@@ -47,7 +47,7 @@ export function parseExecutionFilter(word: string): Execution {
   );
 }
 
-/** What the engine keeps of a job that was made anew by `cb('retry')`, and of the one after it. */
+/** What the engine keeps of a job that was repeated by `cb('retry')`, and of the one after it. */
 export const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
 
 /**

@@ -19,7 +19,6 @@ import { BRANDS } from "../policy.ts";
 import { mediumPath } from "./media.ts";
 
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
-/** One of the actions. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
 
 /** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */

@@ -5,7 +5,7 @@
 // that is to be placed must say by its ending what it is: this also keeps a medium from taking the
 // place of another file of the zone root, such as `startvm`.
 
-import { CHECK_LEVELS } from "../index/check_level.ts";
+import { CHECK_LEVELS, DIGEST, DIGEST_WORDS, digestText, parseDigest } from "../digest.ts";
 import { webAddress } from "../description/formats.ts";
 import { object, type Relation } from "../description/object.ts";
 import {
@@ -23,7 +23,6 @@ import {
   text,
   worded,
 } from "../description/value.ts";
-import { DIGEST, DIGEST_WORDS, digestText, parseDigest } from "../digest.ts";
 import { invalidArgument } from "../error.ts";
 import { isJsonObject } from "../json.ts";
 

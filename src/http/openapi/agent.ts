@@ -3,8 +3,8 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { STATS_WINDOWS } from "../../store/job_store.ts";
 import { refusals } from "./errors.ts";
-import { CONDITIONS } from "./headers.ts";
 import {
+  CONDITIONS,
   COUNT,
   emptyAnswer,
   jsonAnswer,
@@ -24,8 +24,8 @@ const STATS: JsonObject = {
 
 const SCHEMAS: JsonObject = {
   Stats: objectOf(
-    "Numbers of jobs per execution. The windows are disjoint: `all_time` leaves out what " +
-      "`past_24h` counts, and that leaves out what `past_hour` counts.",
+    "Numbers of jobs by execution. The windows do not overlap: `all_time` excludes " +
+      "`past_24h`, which excludes `past_hour`.",
     STATS_WINDOWS,
     Object.fromEntries(STATS_WINDOWS.map((window) => [window, schemaRef("Counters")])),
   ),
@@ -34,21 +34,21 @@ const SCHEMAS: JsonObject = {
     COUNTERS,
     Object.fromEntries(COUNTERS.map((counter) => [counter, COUNT])),
   ),
-  Health: objectOf("A sign of life.", ["status"], { status: { const: "ok" } }),
+  Health: objectOf("The agent answers.", ["status"], { status: { const: "ok" } }),
   Readiness: objectOf("Whether the agent can do its work.", ["status"], {
     status: { enum: ["ready", "not_ready"] },
     checks: {
       type: "object",
-      description: "What was looked at, by name. A warning does not make the agent unready. Left " +
-        "out for a caller that should show a token and shows none.",
+      description: "Results by check. A warning does not make the agent unready. Left out for a " +
+        "caller that needs a token and sends none.",
       additionalProperties: schemaRef("Finding"),
     },
   }),
-  Finding: objectOf("What one look found.", ["status", "detail"], {
+  Finding: objectOf("The result of one check.", ["status", "detail"], {
     status: { enum: ["ok", "warn", "failed"] },
     detail: { type: "string", description: "For people." },
   }),
-  Ping: objectOf("A sign of life.", ["pid", "backend"], {
+  Ping: objectOf("The agent answers.", ["pid", "backend"], {
     pid: { type: "integer", minimum: 1, description: "The agent's process." },
     backend: { type: "string", description: "Where jobs are kept." },
   }),
@@ -68,9 +68,8 @@ const NOT_READY: JsonObject = {
   checks: { store: { status: "failed", detail: "no answer within 5000 ms" } },
 };
 
-/** Figures are for Prometheus, in its own text. */
 const METRICS_TEXT: JsonObject = {
-  ...emptyAnswer("The figures, in the text format of Prometheus, version 0.0.4."),
+  ...emptyAnswer("The metrics, in the text format of Prometheus, version 0.0.4."),
   content: {
     "text/plain": {
       schema: { type: "string" },
@@ -108,7 +107,7 @@ export const AGENT: OpenapiPart = {
     "/readyz": {
       get: {
         operationId: "readiness",
-        summary: "Whether the agent can do its work, and what keeps it from that",
+        summary: "Whether the agent can do its work, and if not, why",
         responses: {
           "200": jsonAnswer("It can.", schemaRef("Readiness"), READY),
           ...refusals(),
@@ -123,14 +122,14 @@ export const AGENT: OpenapiPart = {
     "/metrics": {
       get: {
         operationId: "metrics",
-        summary: "Figures for Prometheus",
+        summary: "Metrics for Prometheus",
         responses: { "200": METRICS_TEXT, ...refusals() },
       },
     },
     "/ping": {
       get: {
         operationId: "ping",
-        summary: "Whether the agent answers, as clients of node-workflow ask",
+        summary: "Whether the agent answers, for clients of node-workflow",
         responses: {
           "200": jsonAnswer("It does.", schemaRef("Ping"), { pid: 4711, backend: "sqlite" }),
           ...refusals(),

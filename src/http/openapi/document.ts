@@ -6,14 +6,13 @@ import { VERSION } from "../../program/version.ts";
 import type { HttpLimits } from "../context.ts";
 import { AGENT } from "./agent.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./errors.ts";
-import { HEADER_PARAMETERS, HEADERS } from "./headers.ts";
+import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
 import { IMAGES } from "./images.ts";
 import { INDEX } from "./index_tree.ts";
 import { JOBS } from "./jobs.ts";
 import { MACHINES } from "./machines.ts";
 import { MEDIA_FILES } from "./media.ts";
 import { MIRROR } from "./mirror.ts";
-import { type OpenapiPart, parameterRef } from "./operation.ts";
 import { type AgentBounds, requestSchemas } from "./requests.ts";
 import { WORKFLOWS } from "./workflows.ts";
 
@@ -23,7 +22,7 @@ image index, and virtual machines that boot from installation media.
 
 Rules of every path:
 
-- Only JSON is spoken. POST and PUT need a JSON content type, with a body or without: 415 otherwise. \
+- Requests and answers are JSON. POST and PUT need a JSON content type, even without a body: 415 otherwise. \
 A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels.
 - Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
 \`errors\` names each one; so does an unknown query parameter where an operation has any, except \
@@ -31,11 +30,11 @@ that \`GET /jobs\` takes it for one of the params.
 - An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
 answered wherever GET is, with the same headers.
 - Every answer has \`X-Request-Id\`.
-- On loopback addresses, and on the unix socket that its owner alone may open, nobody signs in unless \
-the agent is told so; elsewhere it wants a bearer token, and 401 says so. Probes need none: \`/healthz\` \
-and \`/readyz\` answer everybody, in one word. Over TCP a foreign \`Host\` or \
+- On loopback addresses, and on the unix socket that its owner alone may open, no token is \
+needed unless the agent is configured to require one. Elsewhere a bearer token is required: 401 without one. \
+\`/healthz\` and \`/readyz\` answer without a token, with the status only. Over TCP a foreign \`Host\` or \
 \`Origin\` answers 403.
-- Answers may have fields that are not described here; pass over them.`;
+- Answers may have fields that are not described here; ignore them.`;
 
 const PARTS: readonly OpenapiPart[] = [
   WORKFLOWS,
@@ -78,7 +77,7 @@ export function openapiDocument(bounds: AgentBounds): JsonObject {
       license: { name: "Mozilla Public License 2.0", identifier: "MPL-2.0" },
     },
     servers: [{ url: "/", description: "The agent that serves this document." }],
-    // On loopback and on the unix socket nobody need show a token, unless the operator wants it.
+    // On loopback and on the unix socket no token is needed, unless the operator requires one.
     security: [{}, { token: [] }],
     tags: PARTS.map(({ tag }) => ({ ...tag })),
     paths: merged(PARTS.map(pathsOf)),

@@ -1,10 +1,217 @@
 // The refusals of the description: the one shape of errors, the headers that answers carry, and a
 // response for each status by which a request is refused.
 
-import { ERROR_CODES } from "../../domain/error.ts";
+import {
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorStatus,
+  FIELD_ERROR_CODES,
+} from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { headerRef, listOf, objectOf, schemaRef, TEXT } from "./operation.ts";
-import { type Refusal, REFUSALS, type RefusalStatus } from "./refusals.ts";
+
+// The refusals of the description as data: for each status by which a request is refused, in which
+// cases, with an example of each.
+
+/** Statuses of refusals. */
+type RefusalStatus = ErrorStatus;
+
+/** The codes that have a status. */
+type CodeOf<Status extends RefusalStatus> = {
+  [Code in ErrorCode]: ErrorStatus<Code> extends Status ? Code : never;
+}[ErrorCode];
+
+/** A status by which requests are refused. */
+interface Refusal<Code extends ErrorCode = ErrorCode> {
+  readonly name: string;
+  readonly description: string;
+  readonly examples: Readonly<Record<string, RefusalExample<Code>>>;
+  readonly headers?: readonly string[];
+}
+
+/** One case. */
+interface RefusalExample<Code extends ErrorCode> {
+  readonly error_code: Code;
+  readonly message: string;
+  readonly errors?: JsonObject[];
+}
+
+const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
+
+/** By status. */
+export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Status>> } = {
+  "400": {
+    name: "BadRequest",
+    description: "The request could not be read: broken JSON, a body that broke off, no Host.",
+    examples: {
+      json: {
+        error_code: "malformed",
+        message: "Cannot read the body: it is not UTF-8",
+      },
+    },
+  },
+  "401": {
+    name: "Unauthorized",
+    description: "A bearer token is required, and none that is valid was sent.",
+    headers: ["WWW-Authenticate"],
+    examples: {
+      token: {
+        error_code: "unauthorized",
+        message: "Cannot accept the request: a bearer token is required and none was sent",
+      },
+    },
+  },
+  "403": {
+    name: "Forbidden",
+    description: "Over TCP: the Host is foreign, or a page of another site sent the request. Or " +
+      "what is asked for is not allowed, such as a callback to a host that is no configured one.",
+    examples: {
+      callback: {
+        error_code: "forbidden",
+        message: 'Cannot call back to "example.com": none is allowed, see the setting ' +
+          "callback_host",
+      },
+      ticket: {
+        error_code: "forbidden",
+        message:
+          "Cannot open the console: the ticket is not known: it was used, has expired, or is " +
+          "another machine's",
+      },
+      host: {
+        error_code: "forbidden",
+        message: 'Cannot accept the request: Host "example.com" is neither a loopback name nor a ' +
+          "configured one",
+      },
+    },
+  },
+  "404": {
+    name: "NotFound",
+    description: "The resource does not exist, or was removed.",
+    examples: {
+      job: {
+        error_code: "not_found",
+        message: `Cannot find ${JOB}`,
+      },
+    },
+  },
+  "405": {
+    name: "MethodNotAllowed",
+    description: "The path has other methods: `Allow` names them.",
+    headers: ["Allow"],
+    examples: {
+      put: {
+        error_code: "method_not_allowed",
+        message: 'Cannot PUT "/jobs/51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10": expected GET, HEAD',
+      },
+    },
+  },
+  "409": {
+    name: "Conflict",
+    description:
+      "A parameter is missing or incorrect, and `errors` names it; or the state of the " +
+      "resource does not allow the change.",
+    examples: {
+      parameter: {
+        error_code: "invalid_argument",
+        message: "Cannot accept the workflow: name is missing",
+        errors: [{ field: "name", code: "Missing", message: "name is missing" }],
+      },
+      state: {
+        error_code: "conflict",
+        message: `Cannot resume ${JOB}: execution is "running", expected waiting`,
+      },
+    },
+  },
+  "413": {
+    name: "TooLarge",
+    description: "The body, or a part of it, is over its limit.",
+    examples: {
+      body: {
+        error_code: "too_large",
+        message: "Cannot read the body: it is over 2097152 bytes",
+      },
+    },
+  },
+  "415": {
+    name: "UnsupportedMediaType",
+    description: "The content type is not JSON in UTF-8, or there is none.",
+    examples: {
+      type: {
+        error_code: "not_acceptable_type",
+        message: 'Cannot read the body: content type is "text/plain", expected application/json',
+      },
+    },
+  },
+  "431": {
+    name: "HeaderTooLarge",
+    description: "The header fields are too many, or too long.",
+    examples: {
+      fields: {
+        error_code: "head_too_large",
+        message: "Cannot accept the request: it has over 64 header fields",
+      },
+    },
+  },
+  "500": {
+    name: "InternalError",
+    description: "A defect of the agent; its log has the reason under the request id.",
+    examples: {
+      defect: {
+        error_code: "internal",
+        message: "Cannot answer the request: an internal error, see the log",
+      },
+    },
+  },
+  "502": {
+    name: "BadGateway",
+    description: "A program of the host, or the upstream of the index, failed.",
+    headers: ["Retry-After"],
+    examples: {
+      upstream: {
+        error_code: "upstream",
+        message: "Cannot read v1/index.json: it is not there",
+      },
+    },
+  },
+  "503": {
+    name: "ServiceUnavailable",
+    description:
+      "Too many requests are active, a limit is reached, or the agent is stopping: try " +
+      "again later.",
+    headers: ["Retry-After"],
+    examples: {
+      overload: {
+        error_code: "overloaded",
+        message: "Cannot answer now: 256 requests are under way",
+      },
+      full: {
+        error_code: "overloaded",
+        message: "Cannot create a job: there are 100000 unfinished jobs, the most there may be",
+      },
+    },
+  },
+  "504": {
+    name: "GatewayTimeout",
+    description: "A program of the host, or the upstream of the index, took too long.",
+    examples: {
+      host: {
+        error_code: "timeout",
+        message: 'Cannot run "/usr/sbin/vmadm": it was not done after 60 s and was killed',
+      },
+    },
+  },
+  "507": {
+    name: "InsufficientStorage",
+    description: "There is no space left. Nothing was changed.",
+    headers: ["Retry-After"],
+    examples: {
+      disk: {
+        error_code: "storage_full",
+        message: "Cannot write to the store: database or disk is full",
+      },
+    },
+  },
+};
 
 const REQUEST_ID = "8f3f0c0e-5b1a-4d64-9f7a-0d6a4f3c2b1e";
 
@@ -48,7 +255,6 @@ function withRequestId(examples: Refusal["examples"]): JsonObject {
   );
 }
 
-/** The schemas of errors. */
 export const ERROR_SCHEMAS: JsonObject = {
   Error: objectOf("Why a request was refused, on every route.", ["code", "message", "request_id"], {
     code: { type: "string", description: "A word for the status, such as `ResourceNotFound`." },
@@ -62,7 +268,7 @@ export const ERROR_SCHEMAS: JsonObject = {
   }),
   FieldError: objectOf("One incorrect parameter.", ["field", "code", "message"], {
     field: { type: "string", description: "Its path in the body, such as `chain[1].timeout`." },
-    code: { type: "string", enum: ["Missing", "Invalid", "UnknownField", "TooLarge"] },
+    code: { type: "string", enum: [...FIELD_ERROR_CODES] },
     message: TEXT,
   }),
 };

@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
 import { refusals } from "./errors.ts";
-import { ARTIFACT } from "./index_examples.ts";
+import { ARTIFACT } from "./index_tree.ts";
 import { jsonAnswer, listOf, objectOf, type OpenapiPart, schemaRef, TEXT } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
@@ -40,7 +40,7 @@ const IMAGE: JsonObject = {
 };
 
 const SCHEMAS: JsonObject = {
-  ImagePage: objectOf("A part of the artifacts that fit.", ["images", "next"], {
+  ImagePage: objectOf("One page of the matching artifacts.", ["images", "next"], {
     images: listOf(schemaRef("ListedImage")),
     next: {
       type: ["string", "null"],
@@ -60,7 +60,6 @@ const SCHEMAS: JsonObject = {
   }),
 };
 
-/** The search, as whoever looks for an image sees it. */
 export const IMAGES: OpenapiPart = {
   tag: { name: "Images", description: "A search over every artifact of the image index." },
   parameters: {},
@@ -72,11 +71,11 @@ export const IMAGES: OpenapiPart = {
         summary: "Artifacts of the index, in its own order",
         description:
           "Newest first within a release. Without parameters every artifact is listed. An artifact " +
-          "has to fit all that are given. A sync between two pages may move artifacts: the later " +
+          "must match all filters. A sync between two pages may move artifacts: the later " +
           "page then repeats some, or leaves some out.",
         parameters: FILTERS,
         responses: {
-          "200": jsonAnswer("What fits.", schemaRef("ImagePage"), {
+          "200": jsonAnswer("The matching artifacts.", schemaRef("ImagePage"), {
             images: [IMAGE],
             next: null,
           }, ["X-Count"]),

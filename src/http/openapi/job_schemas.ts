@@ -12,7 +12,7 @@ export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 const STARTED_AT = "2026-01-31T18:30:00.020Z";
 const FINISHED_AT = "2026-01-31T18:30:04.512Z";
 
-/** What POST /jobs is sent in the examples. */
+/** The body of POST /jobs in the examples. */
 export const JOB_REQUEST: JsonObject = {
   workflow: WORKFLOW_UUID,
   exec_after: "2026-01-31T18:30:00Z",
@@ -37,7 +37,7 @@ const JOB: JsonObject = {
   elapsed: 0,
 };
 
-/** What it may be sent besides. */
+/** The same request with its optional fields. */
 export const LOCKING_REQUEST: JsonObject = {
   ...JOB_REQUEST,
   locks: `^/machines/${MACHINE_UUID}(/|$)`,
@@ -81,8 +81,8 @@ export const CANCELED_JOB: JsonObject = {
 const EXECUTION: JsonObject = {
   type: "string",
   enum: [...EXECUTION_WORDS],
-  description: "Where the job is. Finished jobs are `success` or `failure`; with `compat = " +
-    '"node-workflow"` they are `succeeded` or `failed` instead. A job that was made anew by a ' +
+  description: "The state of the job. Finished jobs are `success` or `failure`; with `compat = " +
+    '"node-workflow"` they are `succeeded` or `failed` instead. A job that was repeated by a ' +
     "task's `cb('retry')` is `retried`.",
 };
 
@@ -104,7 +104,7 @@ const JOB_FIELDS: JsonObject = {
     type: "string",
     description: "While the job is unfinished, no other whose target matches this is made.",
   },
-  callback_url: { type: "string", format: "uri", description: "Told when the job is finished." },
+  callback_url: { type: "string", format: "uri", description: "Called when the job is finished." },
   reason: {
     type: "string",
     enum: ["scheduled", "waiting_for_slot", "waiting_for_resume"],
@@ -126,13 +126,13 @@ const JOB_FIELDS: JsonObject = {
     description: "Seconds that the present chain ran before the present claim.",
   },
   runner_id: { ...UUID, description: "The runner that runs the job now." },
-  num_attempts: { ...COUNT, description: "How often the job was made anew." },
+  num_attempts: { ...COUNT, description: "How many times the job was repeated." },
   prev_attempt: { ...UUID, description: "The job that this one repeats." },
   next_attempt: { ...UUID, description: "The job that repeats this one." },
 };
 
 const TASK_RESULT: JsonObject = objectOf(
-  "What one task ended with. There are entries only for tasks that ran.",
+  "The outcome of one task. Only tasks that ran have one.",
   ["result", "error", "name", "started_at", "finished_at", "attempts"],
   {
     result: { description: "Any JSON value; `OK` when the task named none." },
@@ -180,7 +180,7 @@ export const JOB_SCHEMAS: JsonObject = {
   ),
   JobInfo: {
     type: "object",
-    description: "What was told of the progress.",
+    description: "One entry of reported progress.",
     minProperties: 1,
     additionalProperties: true,
   },

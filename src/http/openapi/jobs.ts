@@ -3,8 +3,6 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { paramFilter } from "../routes/jobs/filter.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../routes/jobs/jobs.ts";
-import { JOB_BULK_PATHS, JOB_BULK_SCHEMAS } from "./job_bulk.ts";
-import { JOB_INFO_PATHS } from "./job_info.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
 import {
   CANCELED_JOB,
@@ -18,20 +16,212 @@ import {
 } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
+  COUNT,
+  emptyAnswer,
   inPath,
   jsonAnswer,
   jsonBody,
   listOf,
+  objectOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
+  TEXT,
   UUID,
 } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
+import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
+import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
+
+// The progress that is reported for a job.
+
+const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
+const ENTRY = { task: "stop", message: "asked the guest to power off" };
+
+/** @see document 2, Job info entry */
+const JOB_INFO_PATHS: OpenapiPart["paths"] = {
+  "/jobs/{job_uuid}/info": {
+    get: {
+      operationId: "job_info_list",
+      summary: "The reported progress of a job, oldest first",
+      parameters: [
+        ...BY_UUID,
+        ...queryParameters(INFO_QUERY_FIELDS, { after: 0, limit: 50 }),
+      ],
+      responses: {
+        "200": jsonAnswer("The entries.", listOf(schemaRef("JobInfo")), [ENTRY]),
+        ...refusals("404", "409"),
+      },
+    },
+    post: {
+      operationId: "job_info_append",
+      summary: "Report progress of a job",
+      description:
+        "The object in `message` becomes the newest entry; so does the whole body when " +
+        "it holds anything else. Their size and their number are bounded by the agent's settings.",
+      parameters: BY_UUID,
+      requestBody: jsonBody(
+        "The entry.",
+        schemaRef("InfoRequest"),
+        { message: { message: ENTRY }, entry: ENTRY },
+      ),
+      responses: {
+        "200": emptyAnswer("The entry is kept. There is no body."),
+        ...refusals("404", ...BODY_REFUSALS, "507"),
+      },
+    },
+    put: {
+      operationId: "job_info_replace_refused",
+      summary: "Refused: entries are permanent",
+      parameters: BY_UUID,
+      responses: onlyRefusals("405"),
+    },
+    delete: {
+      operationId: "job_info_delete_refused",
+      summary: "Refused: entries are permanent",
+      parameters: BY_UUID,
+      responses: onlyRefusals("405"),
+    },
+  },
+};
+
+// Repeating finished jobs, and changing many jobs at once.
+
+const NEXT_UUID = "9a4b8f52-7d1e-4c63-8a5f-1e0c7b2d6f93";
+const OTHER_UUID = "e3d0c9a7-64b1-4f28-9c5e-8b7a6d1f2c04";
+
+const ANOTHER_JOB: JsonObject = {
+  ...RESUMED_JOB,
+  uuid: NEXT_UUID,
+  num_attempts: 1,
+  prev_attempt: JOB_UUID,
+  chain_results: FINISHED_JOB.chain_results ?? [],
+};
+
+function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
+  const required = ["uuid", ...Object.keys(fields)];
+  return objectOf("The outcome for each job.", ["matched", done, "refused", "more"], {
+    matched: { ...COUNT, description: "Jobs that matched in this call." },
+    [done]: listOf(objectOf("A changed job.", required, { uuid: UUID, ...fields })),
+    refused: {
+      ...listOf(schemaRef("RefusedJob")),
+      description: "Jobs that were not changed; they may match the next call again.",
+    },
+    more: { type: "boolean", description: "Whether more jobs match, beyond the limit." },
+  });
+}
+
+/** The schemas of those paths. */
+const JOB_BULK_SCHEMAS: JsonObject = {
+  CanceledJobs: changed("canceled", {}),
+  RetriedJobs: changed("retried", {
+    next_attempt: { ...UUID, description: "The job that repeats it." },
+  }),
+  PrunedJobs: objectOf("What was removed.", ["removed", "more"], {
+    removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
+    more: {
+      type: "boolean",
+      description: "Whether others are as old, beyond what one call removes.",
+    },
+  }),
+  RefusedJob: objectOf("A job that was not changed, and why.", ["uuid", "code", "message"], {
+    uuid: UUID,
+    code: { type: "string", description: "As `code` of an error." },
+    message: TEXT,
+  }),
+};
+
+const REFUSED: JsonObject = {
+  uuid: OTHER_UUID,
+  code: "ConflictError",
+  message: `Cannot cancel job ${OTHER_UUID}: execution is "success", expected queued, running or ` +
+    "waiting",
+};
+
+const PRUNE_PATH: JsonObject = {
+  operationId: "jobs_prune",
+  summary: "Remove old finished jobs",
+  description:
+    "Removes the jobs and everything that belongs to them. The agent does so by itself according " +
+    "to its settings `keep_finished` and `finished_jobs_max`.",
+  requestBody: jsonBody("Which jobs.", schemaRef("PruneRequest"), {
+    month: { older_than_seconds: 2_592_000 },
+  }),
+  responses: {
+    "200": jsonAnswer("What was removed.", schemaRef("PrunedJobs"), { removed: 12, more: false }),
+    ...refusals(...BODY_REFUSALS),
+  },
+};
+
+/** The paths themselves. */
+const JOB_BULK_PATHS: OpenapiPart["paths"] = {
+  "/agent/v1/jobs/{job_uuid}/retry": {
+    post: {
+      operationId: "job_retry",
+      summary: "Retry a finished job",
+      description:
+        "The new job has the same params, target, locks and callback; `prev_attempt` and " +
+        "`next_attempt` tie the two together. A whole job is made of the workflow as it is now, or " +
+        "of the job's own tasks when that is gone. A job that is unfinished, or was retried " +
+        "already, answers 409.",
+      parameters: [parameterRef("JobUuid")],
+      requestBody: jsonBody("Where it begins.", schemaRef("RetryRequest"), {
+        whole: {},
+        named: { from: "stop" },
+        placed: { from: 0 },
+      }),
+      responses: {
+        "201": jsonAnswer("The new job.", schemaRef("Job"), ANOTHER_JOB, ["Location"]),
+        ...refusals("404", ...BODY_REFUSALS, "507"),
+      },
+    },
+  },
+  "/agent/v1/jobs/prune": { post: PRUNE_PATH },
+  "/agent/v1/jobs/cancel": {
+    post: {
+      operationId: "jobs_cancel",
+      summary: "Cancel many jobs that are not finished",
+      description: "Each job is canceled separately, as `POST /jobs/{job_uuid}/cancel` does.",
+      requestBody: jsonBody("Which jobs.", schemaRef("CancelSelection"), {
+        workflow: { filter: { workflow_uuid: WORKFLOW_UUID }, limit: 100 },
+        param: { filter: { execution: "queued", params: { machine: MACHINE_UUID } } },
+      }),
+      responses: {
+        "200": jsonAnswer("The outcome for each job.", schemaRef("CanceledJobs"), {
+          matched: 2,
+          canceled: [{ uuid: JOB_UUID }],
+          refused: [REFUSED],
+          more: false,
+        }),
+        ...refusals(...BODY_REFUSALS),
+      },
+    },
+  },
+  "/agent/v1/jobs/retry": {
+    post: {
+      operationId: "jobs_retry",
+      summary: "Retry many failed or canceled jobs",
+      description: "Jobs that were retried already are skipped. Each job is retried separately, " +
+        "from its first task.",
+      requestBody: jsonBody("Which jobs.", schemaRef("RetrySelection"), {
+        failed: { filter: { execution: "failed", since: "2025-12-31" } },
+        named: { filter: { name: "stop-machine", target: `/machines/${MACHINE_UUID}` } },
+      }),
+      responses: {
+        "200": jsonAnswer("The outcome for each job.", schemaRef("RetriedJobs"), {
+          matched: 1,
+          retried: [{ uuid: JOB_UUID, next_attempt: NEXT_UUID }],
+          refused: [],
+          more: false,
+        }),
+        ...refusals(...BODY_REFUSALS),
+      },
+    },
+  },
+};
 
 const JOB = schemaRef("Job");
-const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 
 const FILTERS: JsonObject[] = [
   ...queryParameters(JOB_QUERY_FIELDS, {
@@ -125,7 +315,7 @@ const CANCEL: Record<string, JsonObject> = {
     summary: "Cancel a job that is not finished",
     description: "A running task is stopped. A finished job answers 409.",
     parameters: BY_UUID,
-    requestBody: jsonBody("Without meaning, but of a JSON content type.", {}, {
+    requestBody: jsonBody("Ignored, but its content type must be JSON.", {}, {
       empty: {},
     }),
     responses: {

@@ -3,26 +3,232 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE_QUERY_FIELDS } from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
-import { MACHINE_ACTION_PATHS, MACHINE_DELETE } from "./machine_actions.ts";
-import { LEFTOVER_PATHS, LEFTOVER_SCHEMAS } from "./machine_leftovers.ts";
 import {
   DESCRIPTION,
   LISTED_MACHINE,
   MACHINE_SCHEMAS,
   MACHINE_UUID,
   STARTED,
+  STOPPED_UUID,
 } from "./machine_schemas.ts";
 import {
+  COUNT,
   inPath,
+  INSTANT,
   jsonAnswer,
   jsonBody,
   listOf,
+  objectOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
   UUID,
 } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
+import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
+
+// The part of the description about a machine's later life: what is done to it, and its console.
+
+const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
+const KEPT = ["Location", "Idempotency-Replayed"];
+const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
+
+const JOINED =
+  "Answered once the job is kept. An equal request meanwhile is answered with the same " +
+  "job; while another job has the machine, 409 names that one.";
+
+/** What an action that is a job answers. */
+function started(uuid: string): JsonObject {
+  const example = { ...STARTED, uuid };
+  return jsonAnswer("The job is kept.", schemaRef("MachineStarted"), example, KEPT);
+}
+
+function action(
+  name: string,
+  summary: string,
+  description: string,
+  schema: string,
+  examples: Readonly<Record<string, JsonObject>>,
+): JsonObject {
+  return {
+    post: {
+      operationId: `machine_${name}`,
+      summary,
+      description: `${description} ${JOINED}`,
+      parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
+      requestBody: jsonBody("How.", schemaRef(schema), examples),
+      responses: {
+        "202": started(MACHINE_UUID),
+        ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
+      },
+    },
+  };
+}
+
+/** `DELETE /agent/v1/machines/{uuid}`. */
+const MACHINE_DELETE: JsonObject = {
+  operationId: "machine_delete",
+  summary: "Delete a machine with its disks, its zone and its media",
+  description: "A machine that runs is stopped by force. There are no options: a body other " +
+    `than an empty one, or \`{}\`, is refused. ${JOINED}`,
+  parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
+  responses: {
+    "202": started(MACHINE_UUID),
+    ...refusals("404", "409", "413", "502", "504", "507"),
+  },
+};
+
+/** Paths below a machine. */
+const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
+  "/agent/v1/machines/{uuid}/boot": action(
+    "boot",
+    "Start a machine",
+    "If it runs already, nothing is done and the job succeeds.",
+    "MachineBoot",
+    { disk: {}, medium: { order: "cd", once: "d", cdrom: "/installer.iso" } },
+  ) as Record<string, JsonObject>,
+  "/agent/v1/machines/{uuid}/stop": action(
+    "stop",
+    "Stop a machine",
+    "If it is stopped already, nothing is done and the job succeeds.",
+    "MachineForce",
+    { graceful: {}, impatient: { timeout: 30 }, force: { force: true } },
+  ) as Record<string, JsonObject>,
+  "/agent/v1/machines/{uuid}/reboot": action(
+    "reboot",
+    "Stop a running machine and start it again",
+    "A medium attached at its last boot is not attached again.",
+    "MachineForce",
+    { graceful: {}, force: { force: true } },
+  ) as Record<string, JsonObject>,
+  "/agent/v1/machines/{uuid}/eject": {
+    post: {
+      operationId: "machine_eject",
+      summary: "Take media out of a stopped machine",
+      description: `They are detached, and removed from its zone. ${JOINED}`,
+      parameters: [
+        inPath("uuid", "The uuid of a machine that is stopped.", UUID, STOPPED_UUID),
+        parameterRef("IdempotencyKey"),
+      ],
+      requestBody: jsonBody("Which.", schemaRef("MachineEject"), {
+        all: {},
+        one: { files: ["/installer.iso"] },
+      }),
+      responses: {
+        "202": started(STOPPED_UUID),
+        ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
+      },
+    },
+  },
+  "/agent/v1/machines/{uuid}/vnc": {
+    get: {
+      operationId: "machine_vnc",
+      summary: "What `vmadm info` prints of the console, its password included",
+      parameters: BY_UUID,
+      responses: {
+        "200": jsonAnswer("The console.", schemaRef("VncInfo"), {
+          vnc: { host: "127.0.0.1", port: 5901, display: 1, password: "Qf7mW2kd" },
+        }),
+        ...refusals("404", "409", "502", "504"),
+      },
+    },
+  },
+  "/agent/v1/machines/{uuid}/console": {
+    get: {
+      operationId: "machine_console",
+      summary: "The console as a WebSocket",
+      description:
+        "With `Upgrade: websocket` the answer is 101, and the connection carries RFB in " +
+        "binary messages, untouched: the viewer authenticates itself with the password of " +
+        "`GET .../vnc`. The agent asks vmadm for the address on each connection. A machine " +
+        "without a console answers 409, a console that sends no RFB banner 502 or 504; 503 means " +
+        "that the limit of open consoles is reached. Without an upgrade the answer holds the " +
+        "address of the WebSocket, and a ticket stays valid.",
+      parameters: [
+        ...BY_UUID,
+        ...queryParameters(CONSOLE_QUERY_FIELDS, { ticket: TICKET }),
+      ],
+      responses: {
+        "200": jsonAnswer("Where it is.", schemaRef("Console"), {
+          url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console`,
+          protocol: "binary",
+        }),
+        ...refusals("404", "409", "502", "504"),
+      },
+    },
+  },
+  "/agent/v1/machines/{uuid}/console-tickets": {
+    post: {
+      operationId: "machine_console_ticket",
+      summary: "Make a ticket that opens the console once",
+      description:
+        "For a browser, which cannot send a token with a WebSocket: `url` is the console with the " +
+        "ticket in its query. It is valid for one request to this machine, for a few seconds. " +
+        "503 means that too many tickets are unused.",
+      parameters: BY_UUID,
+      requestBody: jsonBody("There are no options.", schemaRef("ConsoleTicketRequest"), {
+        empty: {},
+      }),
+      responses: {
+        "201": jsonAnswer("The ticket, which is shown this once.", schemaRef("ConsoleTicket"), {
+          ticket: TICKET,
+          url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console?ticket=${TICKET}`,
+          expires_at: "2026-11-20T13:00:30.000Z",
+        }),
+        ...refusals("404", ...BODY_REFUSALS, "502", "504"),
+      },
+    },
+  },
+};
+
+// The part of the description about what failed jobs have left on the host.
+
+const EXAMPLE: JsonObject = {
+  uuid: MACHINE_UUID,
+  job_uuid: "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2",
+  job_execution: "failure",
+  claimed_at: "2026-11-20T12:00:00.000Z",
+  tries: 2,
+  next_try_at: "2026-11-20T12:09:00.000Z",
+  error: `Cannot delete machine ${MACHINE_UUID}: "vmadm delete ${MACHINE_UUID}" exited with code 1`,
+};
+
+const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
+
+/** Shapes of what is left. */
+const LEFTOVER_SCHEMAS: JsonObject = {
+  Leftover: objectOf("What a job could not remove.", Object.keys(EXAMPLE), {
+    uuid: { ...UUID, description: "Of the machine, of which there may be datasets only." },
+    job_uuid: UUID,
+    job_execution: schemaRef("Execution"),
+    claimed_at: { ...INSTANT, description: "When the job began to make the machine." },
+    tries: { ...COUNT, description: "Attempts to remove it since the job ended." },
+    next_try_at: {
+      ...NULLABLE_INSTANT,
+      description: "When the next attempt is due; null before the first check.",
+    },
+    error: {
+      type: ["string", "null"],
+      description: "What the latest attempt failed with; null before the first.",
+    },
+  }),
+};
+
+/** Paths of what is left. */
+const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject>>>> = {
+  "/agent/v1/leftovers": {
+    get: {
+      operationId: "leftover_list",
+      summary: "What failed jobs left on the host, and when removal is tried again",
+      responses: {
+        "200": jsonAnswer("The leftovers; usually none.", listOf(schemaRef("Leftover")), [
+          EXAMPLE,
+        ]),
+        ...refusals(),
+      },
+    },
+  },
+};
 
 const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -42,9 +248,6 @@ const REQUESTS: Record<string, JsonObject> = {
     media: { url: "https://images.example.com/installer.iso", digest: `sha256:${SHA256}` },
   },
 };
-
-/** Headers of an answer that a job is kept. */
-const KEPT = ["Location", "Idempotency-Replayed"];
 
 /** Machines of document 3. */
 export const MACHINES: OpenapiPart = {
@@ -77,7 +280,8 @@ export const MACHINES: OpenapiPart = {
       post: {
         operationId: "machine_create",
         summary: "Make a machine that boots from a medium",
-        description: "Answered once the job is kept; `GET /jobs/{job_uuid}/wait` tells its end. " +
+        description:
+          "Answered once the job is kept; wait for it with `GET /jobs/{job_uuid}/wait`. " +
           "Another request for a machine whose job is not finished answers 409 naming that job.",
         parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),

@@ -1,6 +1,6 @@
 // The part of the description about the verified files of this host.
 
-import { CHECK_LEVELS } from "../../domain/index/check_level.ts";
+import { CHECK_LEVELS } from "../../domain/digest.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
 import { SYNC_QUERY_FIELDS } from "../routes/index/sync.ts";
 import { refusals } from "./errors.ts";
-import { ARTIFACT } from "./index_examples.ts";
+import { ARTIFACT } from "./index_tree.ts";
 import {
   COUNT,
   INSTANT,
@@ -39,7 +39,7 @@ const PROBLEMS: JsonObject = {
       document: TEXT,
       message: TEXT,
       json_path: { type: "string", description: "Where a rule is broken: `$.releases[2].id`." },
-      reason: { type: "string", description: "What was wanted there, and what was found." },
+      reason: { type: "string", description: "What was expected there, and what was found." },
       kept: { type: "boolean", description: "Whether a last good version is here, and stays." },
     }),
   ),
@@ -109,7 +109,7 @@ const SCHEMAS: JsonObject = {
     unchanged: COUNT,
     problems: PROBLEMS,
     compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
-    retry_after_seconds: { ...COUNT, description: "How long the upstream wants to rest." },
+    retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
   }),
   IndexPreview: objectOf("What a sync would change.", Object.keys(PREVIEW), {
     dry_run: { const: true },
@@ -179,9 +179,9 @@ export const MIRROR: OpenapiPart = {
     "/agent/v1/index/artifacts": {
       get: {
         operationId: "index_artifact",
-        summary: "The one artifact that a reference means",
+        summary: "The artifact that a reference identifies",
         description:
-          "A reference that fits none answers 404, one that fits several 409; both name " +
+          "A reference that matches none answers 404, one that matches several 409; both name " +
           "the choices.",
         parameters: REFERENCE,
         responses: {
@@ -202,8 +202,8 @@ export const MIRROR: OpenapiPart = {
         operationId: "index_sync",
         summary: "Bring the mirror up to date",
         description:
-          "One sync runs at a time; a second request joins it. A sync that fails is told by its " +
-          "`outcome` and `problems`, not by a status. Without an upstream: 409.",
+          "One sync runs at a time; a second request joins it. A failed sync is reported by " +
+          "`outcome` and `problems`, not by the status. Without an upstream: 409.",
         parameters: queryParameters(SYNC_QUERY_FIELDS, {
           wait: true,
           dry_run: false,

@@ -6,8 +6,7 @@
 
 import { dirname, join } from "@std/path";
 import { closing } from "../../program/loop.ts";
-import type { CheckLevel } from "../../domain/index/check_level.ts";
-import { requireDigest } from "../../domain/digest.ts";
+import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { MediaFile, MediaStore } from "../../store/media_store.ts";

@@ -3,10 +3,9 @@
 // file at the level already reached.
 
 import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
-import { type CheckLevel, reaches } from "../../domain/index/check_level.ts";
+import { type CheckLevel, isDigestValue, reaches } from "../../domain/digest.ts";
 import { CHECKSUM_FORMATS } from "../../domain/index/checksum_document.ts";
 import { AgentError } from "../../domain/error.ts";
-import { isDigestValue } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { PublishedDigest, Signature } from "../../domain/index/artifact.ts";
 import {

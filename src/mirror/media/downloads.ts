@@ -2,8 +2,7 @@
 // request or the configuration requires. Requests for the same file share one download but keep
 // their own level.
 
-import { type CheckLevel, reaches } from "../../domain/index/check_level.ts";
-import type { Digest } from "../../domain/digest.ts";
+import { type CheckLevel, type Digest, reaches } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Now } from "../../domain/instant.ts";

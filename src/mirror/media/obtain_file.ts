@@ -2,8 +2,7 @@
 // in turn, with retries; then size, digests and decompression; only then does the file get its
 // name.
 
-import type { CheckLevel } from "../../domain/index/check_level.ts";
-import { requireDigest } from "../../domain/digest.ts";
+import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import type { Cache, CachedFile } from "./cache.ts";

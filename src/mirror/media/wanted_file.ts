@@ -1,7 +1,7 @@
 // Describes the file to download, whether the index or an address names it.
 
 import type { Artifact, PublishedDigest, Signature } from "../../domain/index/artifact.ts";
-import { type Digest, digestText, sha256Hex } from "../../domain/digest.ts";
+import { type CheckLevel, type Digest, digestText, sha256Hex } from "../../domain/digest.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import {
@@ -13,7 +13,6 @@ import {
 import type { FoundArtifact } from "./find_artifact.ts";
 import { parseRemote } from "../web/public_address.ts";
 import { shown } from "../web/request.ts";
-import type { CheckLevel } from "../../domain/index/check_level.ts";
 
 /** A file to download. */
 export interface WantedFile {

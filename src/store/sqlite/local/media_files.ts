@@ -1,7 +1,6 @@
 // The verified files of the host, what was downloaded to make them, and which jobs use them.
 
-import { type CheckLevel, reaches } from "../../../domain/index/check_level.ts";
-import type { Digest } from "../../../domain/digest.ts";
+import { type CheckLevel, type Digest, reaches } from "../../../domain/digest.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { DownloadedMedia, MediaDownload, MediaFile, MediaStore } from "../../media_store.ts";
