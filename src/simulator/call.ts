@@ -1,5 +1,5 @@
-// The words of one vmadm call, read as its option parser reads them: options may stand anywhere, an
-// unknown one is no error, and a long unknown one swallows the word after it.
+// Parses the words of one vmadm call as its option parser does: options may come anywhere, an unknown
+// option is not an error, and an unknown long option consumes the next word.
 
 /** Other spellings of subcommands. */
 const SAME: Readonly<Record<string, string>> = {
@@ -9,7 +9,7 @@ const SAME: Readonly<Record<string, string>> = {
   json: "get",
 };
 
-/** Subcommands that are simulated, by the one name that faults know them by. */
+/** Simulated subcommands, by the names that faults use. */
 export const SUBCOMMANDS = [
   "create",
   "delete",

@@ -1,6 +1,6 @@
 // A simulated SmartOS host, as a program with its state in a folder. It follows the documented
-// behaviour of vmadm, its texts, streams, exit codes and states, and was written without a SmartOS
-// host at hand: it is as good as what is published about the tool. See docs/simulator.md.
+// behaviour of vmadm: texts, streams, exit codes and states. It was written without a SmartOS host, from
+// what is published about the tool. See docs/simulator.md.
 //
 //   zonewright simulate --state DIR vmadm SUBCOMMAND ...
 //   zonewright simulate --state DIR zfs list|destroy ...
@@ -117,11 +117,11 @@ async function fault(state: State, args: readonly string[]): Promise<ToolOutcome
   return printed("");
 }
 
-// What a simulated host has left over: things that exist though nothing owns them, and machines that
-// are neither stopped nor running. A test that ends with an empty list has cleaned up.
+// Leftovers of a simulated host: objects that nothing owns, and machines that are neither stopped nor
+// running. If the list is empty, a test has cleaned up.
 
 const UUID_LENGTH = 36;
-/** What a process is given to end after its machine has, ms. */
+/** How long a process may take to end after its machine, ms. */
 const ENDING_MS = 500;
 
 /** Lists the leftovers of a host; empty when there are none. */
@@ -161,15 +161,15 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
     // A process that is ending marks its machine before it is gone.
     await sleep(ENDING_MS);
     if (!await isAlive(state, uuid)) continue;
-    // Looked at again: a machine may have been started since the list was made.
+    // Checked again: a machine may have started since the list was made.
     const machine = await readMachine(state, uuid);
     if (machine === null || machine.state === "stopped") found.push({ kind: "process", uuid });
   }
   return found;
 }
 
-// What happens to a host and its guests without anybody calling vmadm: a guest that shuts down,
-// resets or crashes, a proxy that restarts, and the host going down.
+// Events that happen without a call of vmadm: a guest shuts down, resets or crashes, a proxy restarts,
+// the host goes down.
 
 /** Events of a running machine, with the signal that its process takes for it. */
 const EVENTS: Readonly<Record<string, Deno.Signal>> = {

@@ -1,6 +1,6 @@
-// The folder in which a simulated host lives: where each file is, how one is replaced so that a
-// reader never sees half of it, and the lock under which parallel vmadm calls change it. The host's
-// own facts and delays are here as well, written with defaults when the folder is first used.
+// The state folder of a simulated host: the place of each file, atomic replacement, and the lock that
+// parallel vmadm calls take to change it. The facts and delays of the host are here as well; the first
+// use of the folder writes their defaults.
 //
 //   host.json             facts of the host, read by every call, edited by those who set up a test
 //   faults.json           faults that are switched on (fault.ts)
@@ -98,7 +98,7 @@ const DEFAULT_HOST: Omit<Host, "uuid"> = {
   timeouts: { start: 300_000, provision: 300_000, stop: 180_000 },
 };
 
-/** Opens the folder of a simulated host, and furnishes it when it is new. */
+/** Opens the folder of a simulated host; a new one gets the default files. */
 export async function openState(dir: string): Promise<State> {
   const absolute = isAbsolute(dir) ? dir : resolve(dir);
   for (const part of ["machines", "processes", "zones"]) {
@@ -119,7 +119,7 @@ function hostOf(facts: JsonObject): Host {
   const delays = isJsonObject(facts.delays) ? facts.delays : {};
   const timeouts = isJsonObject(facts.timeouts) ? facts.timeouts : {};
   const pool = isJsonObject(facts.pool) ? facts.pool : {};
-  // The folder belongs to the tester: a wrong type here is the tester's own, and shows at once.
+  // The folder belongs to the tester, who will notice a wrong type at once.
   return {
     ...DEFAULT_HOST,
     ...facts,
@@ -129,7 +129,7 @@ function hostOf(facts: JsonObject): Host {
   } as Host;
 }
 
-/** Changes facts of a host; the calls that follow go by them. */
+/** Changes facts of a host; later calls use them. */
 export async function changeHost(state: State, facts: Partial<Host>): Promise<void> {
   const file = join(state.dir, "host.json");
   await locked(state.dir, async () => {

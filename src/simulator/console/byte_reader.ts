@@ -32,7 +32,7 @@ export class ByteReader {
     return (await this.read(1))?.[0] ?? null;
   }
 
-  /** Reads and forgets. False when the connection ended before that. */
+  /** Reads and discards. False when the connection ended before that. */
   async skip(length: number): Promise<boolean> {
     for (let left = length; left > 0;) {
       const part = Math.min(left, CHUNK_BYTES);

@@ -19,7 +19,7 @@ const FAILED = 1;
 
 type Minor = 3 | 7 | 8;
 
-/** What a server says of itself. */
+/** How a server introduces itself. */
 interface ServerIdentity {
   readonly name: string;
   /** Empty for none. */
@@ -134,9 +134,9 @@ function sameAnswer(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
-// DES, one block at a time, which VNC authentication is made of and which current cryptography
-// libraries no longer offer. It protects nothing today; it is here because the protocol asks for it.
-// The tables are those of FIPS 46-3; their numbers count bits from 1, as that document does.
+// DES, one block at a time. VNC authentication uses it, and current cryptography libraries no longer
+// offer it. It protects nothing today, but the protocol requires it. The tables are those of FIPS 46-3;
+// they count bits from 1, as that document does.
 
 const INITIAL = table(
   "58 50 42 34 26 18 10 2 60 52 44 36 28 20 12 4 62 54 46 38 30 22 14 6 64 56 48 40 32 24 16 8 " +

@@ -1,5 +1,5 @@
 // The screen of a simulated guest: 80 columns by 25 rows of text, which is a picture of 640 by 400.
-// Each row knows when it last changed, so that a client that asks for changes gets rows, not pictures.
+// Each row records when it last changed, so that a client asking for changes gets only those rows.
 
 const COLUMNS = 80;
 const ROWS = 25;

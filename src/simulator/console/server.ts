@@ -4,7 +4,7 @@
 import type { VncClient } from "../engine/engine.ts";
 import { sleep } from "../state.ts";
 
-/** Clients at one time; more are closed at once. */
+/** Clients at a time; further ones are closed immediately. */
 const CLIENTS_MAX = 32;
 /** What a silent listener reads at once, bytes. */
 const IGNORED_BYTES = 4096;
@@ -21,7 +21,7 @@ export interface Behaviour {
   readonly delayMs: number;
 }
 
-/** What the console of one machine is made from. */
+/** Options for the console of one machine. */
 export interface VncOptions {
   readonly hostname: string;
   /** 0 lets the system choose. */
@@ -34,7 +34,7 @@ export interface VncOptions {
 /** A console that listens. */
 export interface VncListener {
   readonly port: number;
-  /** Accepts nobody any more; open sessions stay. */
+  /** Stops accepting; open sessions stay. */
   stopListening(): void;
   /** Ends the open sessions as well. */
   close(): void;

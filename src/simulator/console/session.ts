@@ -1,5 +1,5 @@
-// One client of the simulated screen, once its handshake is done: it says what it wants to see and
-// what was typed, and gets rectangles of raw pixels. @see RFC 6143, 7.5 and 7.6
+// One client of the simulated screen, after its handshake: it requests updates and sends keys, and
+// gets rectangles of raw pixels. @see RFC 6143, 7.5 and 7.6
 
 import { type ByteReader, writeAll } from "./byte_reader.ts";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./pixel_format.ts";
 import { CELL_HEIGHT, type Screen, SCREEN_HEIGHT, SCREEN_WIDTH } from "./screen.ts";
 
-/** The longest text that a client may paste, bytes; it is read and forgotten. */
+/** Longest text that a client may paste, bytes; it is read and discarded. */
 const CUT_TEXT_BYTES_MAX = 1 << 20;
 
 /** What receives the events of a client. */
@@ -36,7 +36,7 @@ export class RfbSession {
   #format: PixelFormat = SERVER_FORMAT;
   /** The version of the screen that the client has. */
   #seen = 0;
-  /** What the client waits to see changed. */
+  /** The rectangle whose change the client waits for. */
   #wanted: Rectangle | null = null;
   #open = true;
   readonly #closing = Promise.withResolvers<void>();

@@ -12,9 +12,9 @@ export interface Engine {
   readonly ended: Promise<number>;
   /** Starts the guest. @throws when the hypervisor cannot run this machine */
   boot(machine: Machine): Promise<void>;
-  /** The guest starts again with the drives that it has; what was for once is spent. */
+  /** Restarts the guest with the same drives; `once` no longer applies. */
   reset(): Promise<void>;
-  /** Presses the power button; a guest that cares ends by itself. */
+  /** Presses the power button; a guest that handles it shuts down. */
   pressPowerButton(): Promise<void>;
   /** Serves a VNC client until one side ends. */
   serve(conn: Deno.Conn, client: VncClient): Promise<void>;
@@ -22,9 +22,9 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** What is special about a client. */
+/** Special treatment of a client. */
 export interface VncClient {
-  /** It is spoken to in RFB 3.3 only. */
+  /** It gets RFB 3.3 only. */
   readonly old: boolean;
 }
 

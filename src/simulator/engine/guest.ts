@@ -1,5 +1,5 @@
-// What a guest does and shows, decided without doing anything: which device it boots from, and the
-// lines on its screen. A fresh disk is empty; typing `install` at a CD puts a system on it.
+// Decides what a guest does and shows, without side effects: which device it boots from, and the lines
+// on its screen. A fresh disk is empty; typing `install` at a CD puts a system on it.
 
 import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";

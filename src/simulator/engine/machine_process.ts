@@ -25,19 +25,19 @@ import { QemuEngine } from "./qemu.ts";
 import { listenVnc, type VncListener } from "../console/server.ts";
 import { exists, sleep, type State, writeJson } from "../state.ts";
 
-/** Between two looks whether the machine is still there, ms. */
+/** Time between two checks that the machine still exists, ms. */
 const WATCH_MS = 250;
 
 /** Runs the machine until it ends. Returns the exit status of the hypervisor. */
 export async function runMachine(state: State, uuid: string, bootId: string): Promise<number> {
   const machine = await readMachine(state, uuid);
-  // A start that was given up meanwhile, or another start that came first.
+  // This start was given up meanwhile, or another one came first.
   if (machine?.boot?.id !== bootId || machine.state !== "ready") return 1;
   if (hasTooManyDrives(machine) || await strikes(state, "start_dies")) {
     await changeMachine(state, uuid, (it) => halted(it, 1));
     return 1;
   }
-  // Never closed: the end of this process closes it, and not a moment before.
+  // Never closed here: only the end of this process may close it.
   const presence_port = announcePresence(bootId);
   await writeJson(processFile(state, uuid), { pid: Deno.pid, boot_id: bootId, presence_port });
   const hypervisor = new Hypervisor(state, uuid);
@@ -98,7 +98,7 @@ class Hypervisor {
     }
   }
 
-  /** Says that the machine runs; false when its start was given up meanwhile. */
+  /** Records that the machine runs; false when its start was given up meanwhile. */
   async #announce(machine: Machine): Promise<boolean> {
     let mine = false;
     await changeMachine(this.#state, this.#uuid, (it) => {
@@ -145,7 +145,7 @@ class Hypervisor {
         serve: (conn, client) => this.#engine.serve(conn, client),
       });
       port = this.#listener.port;
-      // The port stays known, and nobody is behind it.
+      // The port stays recorded, but nothing listens on it.
       if (await strikes(this.#state, "vnc_refuse")) this.#listener.stopListening();
     }
     await changeMachine(this.#state, this.#uuid, (it) => {
@@ -162,7 +162,7 @@ class Hypervisor {
     };
   }
 
-  /** Asks the guest to end. The timer for one that does not care is here on kvm. */
+  /** Asks the guest to shut down. On kvm, the timer for a guest that ignores this runs here. */
   async #powerButton(): Promise<void> {
     if (!await strikes(this.#state, "acpi_ignored")) await this.#engine.pressPowerButton();
     const machine = await readMachine(this.#state, this.#uuid);

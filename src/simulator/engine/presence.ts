@@ -1,6 +1,6 @@
-// How anybody knows that the process of a machine lives: it answers on a port of its own with the id
-// of its start. A pid would not do, since pids are used again and a dead process may keep its own as
-// a zombie; when this process ends, however it ends, nobody answers any more.
+// Tells whether the process of a machine is alive: it answers on its own port with the id of its start.
+// A pid is not enough: pids are reused, and a dead process may keep its pid as a zombie. Once the
+// process has ended, for any reason, nothing answers on the port.
 
 import { writeAll } from "../console/byte_reader.ts";
 
@@ -45,7 +45,7 @@ export async function isPresent(port: number, word: string): Promise<boolean> {
     }
     return new TextDecoder().decode(bytes.subarray(0, length)) === word;
   } catch (error) {
-    // It died while it was asked, or is silent: only an end of the connection is an end of it.
+    // It died during the check, or is silent: only the end of the connection proves that it ended.
     return error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted;
   } finally {
     clearTimeout(timer);

@@ -168,9 +168,9 @@ export class QemuEngine implements Engine {
   }
 }
 
-// The command line of the emulator for one machine, decided without doing anything: drives, the order
-// in which they are tried, and a screen. There is no network, and nothing that needs the processor's
-// help: it is slow, and runs wherever the emulator is installed.
+// Builds the command line of the emulator for one machine, without side effects: drives, their boot
+// order, and a screen. There is no network and no hardware acceleration: it is slow, but runs wherever
+// the emulator is installed.
 
 /** Names of the sockets, in the folder that the emulator runs in. */
 const VNC_SOCKET = "vm.vnc";
@@ -264,7 +264,7 @@ function driveWords({ file, model, media, isVolatile, isFirst }: Drive, index: n
 // Speaks with a running emulator over its control socket: commands go one after another, and the end
 // of the connection is the end of the emulator. @see the QEMU QMP reference manual
 
-/** One message that is longer is no message of an emulator, characters. */
+/** Longest message of an emulator, characters. */
 const MESSAGE_CHARS_MAX = 1 << 20;
 
 /** A control connection to one emulator. */
@@ -326,7 +326,7 @@ class Qmp {
     }
   }
 
-  /** The greeting and events come between answers, and are of no use here. */
+  /** Skips the greeting and events, which may come between answers. */
   #hear(message: unknown): void {
     if (!isJsonObject(message) || !("return" in message || "error" in message)) return;
     const answer = this.#answer;

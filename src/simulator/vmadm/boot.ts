@@ -1,5 +1,5 @@
-// vmadm start: checks the words and the files that they name, starts the process that stands for the
-// hypervisor in a session of its own, and waits until that process has said that it runs.
+// vmadm start: checks the words and the files they name, starts the process that plays the hypervisor
+// in a new session, and waits until that process reports that it runs.
 
 import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";
@@ -19,7 +19,7 @@ import { failed, misuse, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { exists, sleep, type State } from "../state.ts";
 import { refuseDiskModel } from "./device.ts";
 
-/** Between two looks at a machine that is coming up or going down, ms. */
+/** Time between two checks of a machine that is starting or stopping, ms. */
 export const LOOK_MS = 10;
 
 /** `vmadm start UUID WORDS`. */
@@ -29,7 +29,7 @@ export async function start(state: State, uuid: string, words: BootWords): Promi
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
     const message = `Unable to start VM ${uuid}: ${text}`;
-    // The one failure of this tool that leaves with 0.
+    // The only failure for which this tool exits with 0.
     return text === alreadyRunning(uuid) ? said(message) : failed(message);
   }
   return said(`Successfully started VM ${uuid}`);
@@ -131,8 +131,8 @@ async function unstarted(state: State, uuid: string, text: string) {
 }
 
 /**
- * Starts the process of a machine so that it outlives this call and holds none of its streams.
- * The promise is that it has ended while this call was still there.
+ * Starts the process of a machine so that it outlives this call and holds none of its streams. The
+ * promise resolves if the process ends while this call still runs.
  */
 function startProcess(state: State, uuid: string, bootId: string): Promise<unknown> {
   const self = selfCommand();
@@ -189,7 +189,7 @@ function refuseBootModels(words: BootWords, brand: Brand): void {
   for (const file of words.files) refuseDiskModel(brand, file.model);
 }
 
-/** From which device a boot text tries first, and then: letters of qemu, c disk and d CD. */
+/** The devices that a boot text tries, in order, by qemu's letters: c is the disk, d the CD. */
 export function bootOrder(order: string | null, onceSpent: boolean): string {
   const keys = new Map(
     (order ?? "order=cd").split(",").map((part): [string, string] => {

@@ -1,6 +1,6 @@
-// vmadm create and validate. The order of the work is the documented one, and so is what each step
-// leaves behind: nothing is rolled back except volumes when a volume cannot be made, and a create
-// that is killed leaves datasets without a zone, or a zone that is neither running nor stopped.
+// vmadm create and validate. The steps and what they leave behind follow the documentation. Only
+// volumes are rolled back, when one of them cannot be made. A killed create leaves datasets without a
+// zone, or a zone that is neither running nor stopped.
 
 import { join } from "@std/path";
 import { isUuid } from "../../domain/id.ts";
@@ -69,7 +69,7 @@ export async function create(state: State, text: string): Promise<ToolOutcome> {
   return silent ? { code: 0, stdout: "", stderr: "" } : said(message);
 }
 
-/** Everything that is refused before anything is made. */
+/** All checks that come before the first change. */
 async function plan(
   state: State,
   payload: JsonObject,

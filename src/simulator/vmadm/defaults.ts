@@ -1,5 +1,5 @@
-// Makes the configuration of a new machine out of a judged payload: defaults, and the checks that
-// come after values and missing properties.
+// Makes the configuration of a new machine from a checked payload: adds defaults, and runs the checks
+// that follow those of values and missing properties.
 
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { diskOf, nicOf, refuseUnknownTags } from "./device.ts";
@@ -93,7 +93,7 @@ function refuseSettings(state: State, payload: JsonObject, brand: Brand): void {
     throw refusal("Invalid value(s) for: zpool");
   }
   const boots = objectsIn(payload.disks).filter(({ boot }) => isSet(boot));
-  // The wording is the simulator's own.
+  // This message is the simulator's own.
   if (brand === "bhyve" && boots.length > 1) throw refusal("Only one boot disk allowed");
 }
 

@@ -1,5 +1,5 @@
-// Disks and nics of a machine as create and `update add_*` bring them: the checks that have messages
-// of their own, the defaults, and the checks against other machines.
+// Disks and nics as create and `update add_*` receive them: the checks with specific messages, the
+// defaults, and the checks against other machines.
 
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import type { Brand, Machine } from "../machine.ts";
@@ -110,7 +110,7 @@ export function nicOf(state: State, nic: JsonObject, index: number): JsonObject 
     model,
     ...(addresses.length === 0 ? {} : { ips: addresses }),
     ...(gateways.length === 0 ? {} : { gateway: gateways[0] ?? null, gateways }),
-    // Only what JavaScript takes for false is removed, so the text "false" counts as set.
+    // Only falsy values are removed, so the text "false" counts as set.
     ...(nic.primary ? { primary: true } : {}),
   };
 }

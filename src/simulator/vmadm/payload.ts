@@ -1,6 +1,5 @@
-// Reads and judges machine descriptions: JSON text, brand, values, missing properties, in the order
-// in which the documented tool judges them. What it says then is built here, so that `validate` and
-// `create` cannot disagree.
+// Parses and checks machine descriptions: JSON text, brand, values, missing properties, in the order of
+// the documented tool. The messages are built here too, so that `validate` and `create` agree.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
@@ -30,7 +29,7 @@ export function parsePayload(text: string): JsonValue {
   }
 }
 
-/** The platform's interpreter is of the node 0.10 line, whose errors read differently. */
+/** The platform runs node 0.10, whose parse errors read differently. */
 function oldWords(text: string, words: string): string {
   if (/Unexpected end|Unterminated/.test(words)) return "Unexpected end of input";
   const position = /at position (\d+)/.exec(words)?.[1];
@@ -101,8 +100,8 @@ export function verdictJson(verdict: Verdict): JsonObject | null {
 }
 
 /**
- * Refuses a payload as create and update do: values first, then what is missing. What is unknown
- * is dropped without a word.
+ * Refuses a payload as create and update do: values first, then missing properties. Unknown
+ * properties are dropped silently.
  * @throws {AgentError} `host`
  */
 export function refuseBad(verdict: Verdict): void {

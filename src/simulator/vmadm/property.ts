@@ -1,12 +1,12 @@
 // The properties of machine descriptions for the brands kvm and bhyve: which brand takes them, when,
-// and which values are valid. This is the table of vmadm(8) as far as those two brands go; whatever
-// is not in it is dropped by create and named by validate.
+// and which values are valid. It covers the table of vmadm(8) for those two brands. create drops any
+// other property, and validate reports it.
 
 import { isUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
 
-/** What is known of one property. @see vmadm(8), PROPERTIES */
+/** The rules of one property. @see vmadm(8), PROPERTIES */
 export interface Property {
   readonly brands: readonly Brand[];
   /** Whether create and update take it. */

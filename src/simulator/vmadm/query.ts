@@ -1,4 +1,4 @@
-// vmadm get, lookup and list: everything that only looks.
+// vmadm get, lookup and list: the subcommands that only read.
 
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { type Machine, readMachine, readMachines } from "../machine.ts";
@@ -13,7 +13,7 @@ const LIST_FIELDS = ["uuid", "type", "ram", "state", "alias"];
 const WIDTHS: Readonly<Record<string, number>> = { uuid: 36, type: 4, ram: 8, state: 17, alias: 1 };
 const WIDTH_DEFAULT = 8;
 
-/** What `vmadm lookup` was given. */
+/** Arguments of `vmadm lookup`. */
 interface LookupArguments {
   readonly json: boolean;
   readonly unique: boolean;
@@ -23,7 +23,7 @@ interface LookupArguments {
   readonly filters: readonly string[];
 }
 
-/** What `vmadm list` was given. */
+/** Arguments of `vmadm list`. */
 interface ListArguments {
   readonly parsable: boolean;
   readonly noHeader: boolean;
@@ -105,7 +105,7 @@ function inColumns(fields: readonly string[], rows: readonly string[][]): string
   ).join("");
 }
 
-/** The machines that all words `key=value` fit, oldest first. */
+/** The machines that match all words `key=value`, oldest first. */
 async function matching(
   state: State,
   filters: readonly string[],
@@ -132,8 +132,8 @@ function fitting(wanted: string): (value: JsonValue) => boolean {
   return (value) => pattern.test(String(value));
 }
 
-// vmadm info: what the hypervisor of a running machine tells about itself. Only `vnc` and `status`
-// follow the machine; the other sections of kvm are there in a plain form.
+// vmadm info: what the hypervisor of a running machine reports. Only `vnc` and `status`
+// follow the machine; the other sections of kvm are minimal.
 
 /** Ports from here on have a VNC display number. */
 const VNC_PORT_FIRST = 5900;

@@ -1,6 +1,6 @@
 // vmadm stop, reboot and delete. A graceful stop presses the guest's power button (SIGTERM to its
-// process). For kvm the timer that ends a guest which does not care belongs to that process, for
-// bhyve it belongs to this call, so it is gone when this call is killed.
+// process). The timer that ends a guest ignoring it belongs to that process for kvm. For bhyve it
+// belongs to this call, and is lost when this call is killed.
 
 import { join } from "@std/path";
 import { LOOK_MS, startMachine } from "./boot.ts";
@@ -23,10 +23,10 @@ import { locked, sleep, type State } from "../state.ts";
 
 /** A waiting call gives up this long after the guest should have been halted, ms. */
 const GRACE_MS = 300_000;
-/** What bhyve's guest is given by a reboot before it is halted, ms. */
+/** How long a reboot waits for a bhyve guest before halting it, ms. */
 const BHYVE_REBOOT_MS = 10_000;
 
-/** What `vmadm stop` was given; null leaves the time to the machine. */
+/** Arguments of `vmadm stop`; null leaves the time to the machine. */
 export interface StopCall {
   readonly force: boolean;
   readonly timeoutMs: number | null;
@@ -89,7 +89,7 @@ export async function endProcess(state: State, machine: Machine): Promise<void> 
   while (machine.process !== null && await isAlive(state, machine.uuid)) await sleep(LOOK_MS);
 }
 
-/** `vmadm reboot UUID [-F]`. A reset of kvm keeps what was given at boot; every other way loses it. */
+/** `vmadm reboot UUID [-F]`. Only a reset of kvm keeps the words given at boot. */
 export async function reboot(state: State, uuid: string, force: boolean): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal("bad statusCode: 404");
@@ -111,7 +111,7 @@ export async function reboot(state: State, uuid: string, force: boolean): Promis
   return done;
 }
 
-/** `vmadm delete UUID`: the machine with its zone root, its volumes, and whatever lies in them. */
+/** `vmadm delete UUID`: the machine with its zone root, its volumes and their content. */
 export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
   const prefix = `Failed to delete VM ${uuid}: `;
   const machine = await readMachine(state, uuid);

@@ -1,5 +1,5 @@
-// The simulated vmadm: from the words of a call to its outcome, and the faults that spoil a call as
-// a whole. What each subcommand does is in the file of its name.
+// The simulated vmadm: turns the words of a call into its outcome, and applies the faults that hit a
+// whole call. Each subcommand is in the file of its name.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { parseBootWords, start } from "./boot.ts";
@@ -13,9 +13,9 @@ import { sleep, type State } from "../state.ts";
 import { reboot, remove, stop } from "./stop.ts";
 import { changesIn, update } from "./update.ts";
 
-/** A payload that is longer is not read, bytes. */
+/** Longest payload that is read, bytes. */
 const PAYLOAD_BYTES_MAX = 16 << 20;
-/** The longest wait of a timer, ms; a hanging call begins it again and again. */
+/** Longest wait of one timer, ms; a hanging call restarts it. */
 const HANG_MS = 60_000;
 const SHAPE = /^[0-9a-zA-Z]{8}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{12}$/;
 
@@ -31,7 +31,7 @@ const USAGE = `Usage: vmadm <subcommand> [options]
 This is a simulation of the documented behaviour, not the tool of SmartOS.
 `;
 
-/** Runs one call and returns what it says. */
+/** Runs one call and returns its output and exit code. */
 export async function vmadm(state: State, args: readonly string[]): Promise<ToolOutcome> {
   const [given = "", ...rest] = args;
   const subcommand = canonicalSubcommand(given);
@@ -55,7 +55,7 @@ async function placeFault(state: State): Promise<string | null> {
 
 async function hang(state: State, fault: "hang" | "hang_after", subcommand: string) {
   if (!await strikesOn(state, fault, subcommand)) return;
-  // Ends when the caller kills this program, which is the point of it.
+  // Ends only when the caller kills this program, as intended.
   for (;;) await sleep(HANG_MS);
 }
 
@@ -128,7 +128,7 @@ async function perform(
   }
 }
 
-/** Only the shape of the positional uuid is looked at. */
+/** Only the shape of the positional uuid is checked. */
 function uuidOf(subcommand: string, call: SimulatedCall): string {
   const [uuid = ""] = call.words;
   if (!SHAPE.test(uuid)) throw misuse(`Invalid or missing UUID for ${subcommand}`);
