@@ -213,7 +213,8 @@ Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, async () => 
       const indent = head[1] ?? "";
       // A method of an object ends with a comma.
       const ends = [`${indent}}`, `${indent}},`];
-      const length = lines.slice(start).findIndex((next, at) => at > 0 && ends.includes(next));
+      const end = lines.slice(start).findIndex((next, at) => at > 0 && ends.includes(next));
+      const length = end + 1;
       if (length > FUNCTION_LINES_MAX) long.push(`${path}:${start + 1}, ${length} lines`);
     }
   }

@@ -160,7 +160,10 @@ class Sending {
 function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
   const frame = jsonFrame(FRAME.work, { work, request });
   if (frame.length <= REQUEST_BYTES_MAX) return frame;
-  throw new AgentError("internal", `Cannot ask a decoder: ${frame.length} bytes are no request`);
+  throw new AgentError(
+    "internal",
+    `Cannot ask a decoder: the request has ${frame.length} bytes, at most ${REQUEST_BYTES_MAX} fit`,
+  );
 }
 
 // The time of one piece of work. It runs while the agent waits only for the decoder, and pauses

@@ -45,8 +45,7 @@ const EVENTS = {
   resume_failed: { kind: "resume_failed" },
   retry: { kind: "retry", retried: false },
   "retry, retried": { kind: "retry", retried: true },
-  prune: { kind: "prune", awaited: false },
-  "prune, awaited": { kind: "prune", awaited: true },
+  prune: { kind: "prune" },
 } as const satisfies Record<string, JobEvent>;
 type EventName = keyof typeof EVENTS;
 
@@ -75,7 +74,6 @@ const TABLE: Readonly<Record<EventName, string>> = {
   retry: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
   "retry, retried": "-unfinished -unfinished -unfinished  @retried  -unfinished -unfinished",
   prune: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
-  "prune, awaited": "-unfinished -unfinished -unfinished  @awaited  -unfinished -unfinished",
 };
 const AT_REST: readonly JobState[] = ["succeeded", "failed", "canceled", "retried"];
 

@@ -96,7 +96,7 @@ Deno.test("a machine job is made anew from its beginning only", async () => {
     await end(agent, job_uuid, "failed");
     for (const from of ["first", 0]) {
       const answer = await retry(agent, job_uuid, { from });
-      assertMatch(assertRefused(answer, 409, "InvalidArgument"), /from the beginning/);
+      assertMatch(assertRefused(answer, 409, "InvalidArgument"), /from the first task/);
       assertEquals(fieldsOf(answer), ["from"]);
     }
   });

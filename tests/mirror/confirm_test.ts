@@ -157,7 +157,7 @@ Deno.test("download() takes less than it was to reach only when that is allowed"
       const found = await described(test, said);
       const error = await rejection(mirror.download(found, { check: "vendor" }));
       assertEquals(error.code, "forbidden");
-      assertStringIncludes(error.message, 'its check reaches "index", expected "vendor"');
+      assertStringIncludes(error.message, 'it was checked to level "index", expected "vendor"');
       assertStringIncludes(error.message, why);
       const medium = await mirror.download(found, { check: "vendor", allowUnverified: true });
       assertEquals(medium.level, "index");

@@ -113,7 +113,7 @@ Deno.test("what is no sound database of this program is refused, and changes not
         db.exec("CREATE TABLE other (x); PRAGMA user_version = 1");
         db.close();
         return Promise.resolve();
-      }, /no database of zonewright/],
+      }, /not a zonewright database/],
       ["newer", async () => {
         await backupState(folder, copy);
         const db = new Database(copy);

@@ -55,9 +55,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   const connection = openConnection(address, credentials);
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
     if (call.path.length > PATH_CHARS_MAX) {
-      throw usageError(
-        `a name or path of over ${PATH_CHARS_MAX} characters is too long`,
-      );
+      throw usageError(`a name or path of over ${PATH_CHARS_MAX} characters is too long`);
     }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);

@@ -72,8 +72,8 @@ export type JobEvent =
   | { readonly kind: "resume_failed" }
   /** A caller has the finished job made again. `retried`: that was done before. */
   | { readonly kind: "retry"; readonly retried: boolean }
-  /** The job is old. `awaited`: its callback is due, or it still answers an idempotency key. */
-  | { readonly kind: "prune"; readonly awaited: boolean };
+  /** The job is old. Retention asks the store whether a callback or an idempotency key still needs it. */
+  | { readonly kind: "prune" };
 
 /** The end of a task, or of a phase that has no further one. */
 export type TaskEvent =
@@ -97,8 +97,7 @@ export type DenialReason =
   | "not_waiting"
   | "lease_holds" // the runner is alive as far as is known
   | "unfinished" // it is not final, or its oncancel chain is not done
-  | "retried" // another job was made of it
-  | "awaited"; // somebody still has to learn of its end
+  | "retried"; // another job was made of it
 
 /** Where a job is when an event happens. */
 export interface Standing {
@@ -153,7 +152,7 @@ export function decide(at: Standing, event: JobEvent): Decision {
       return event.retried ? denied("retried") : moved(at, state, "kept");
     case "prune":
       if (!isAtRest(state)) return denied("unfinished");
-      return event.awaited ? denied("awaited") : moved(at, state, "kept");
+      return moved(at, state, "kept");
     default:
       return isHeld(state)
         ? afterTask(at, event)

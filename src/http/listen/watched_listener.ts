@@ -221,7 +221,7 @@ function serveRelayed(
     try {
       const takeOver = () => {
         if (relay !== undefined) return relay.takeOver();
-        throw new AgentError("internal", "Cannot take a connection from HTTP: nothing is carried");
+        throw new AgentError("internal", "Cannot take over a connection: no relay is open");
       };
       const opened = await openServer(handling, takeOver, cut);
       server = opened.server;

@@ -199,7 +199,9 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
       this.#read = undefined;
       // The caller may have gone meanwhile.
       if (this.#over) return;
-      if (piece === undefined) throw new Error("Cannot go on: the last piece was not the last");
+      if (piece === undefined) {
+        throw new Error("Cannot send the answer: it ends without a last piece");
+      }
       controller.enqueue(piece.bytes);
       if (piece.last) {
         this.#end();

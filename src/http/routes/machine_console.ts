@@ -92,7 +92,7 @@ export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): s
 function callerOf(c: Context<HttpEnv>): Caller {
   const caller = c.get("caller");
   if (caller !== undefined) return caller;
-  throw new AgentError("internal", "Cannot open a console: nobody has said who calls");
+  throw new AgentError("internal", "Cannot open a console: the request has no caller");
 }
 
 /** @throws {AgentError} `invalid_argument` when the client offers only other subprotocols */
@@ -114,7 +114,8 @@ async function connect(
 ): Promise<ConsoleStream> {
   const address = await vmadm.infoVnc(uuid, { signal });
   if (address !== null) return await vmadm.connectVnc(address, { signal });
-  const message = `Cannot open the console of machine ${uuid}: it has none yet, or none at all`;
+  const message =
+    `Cannot open the console of machine ${uuid}: expected a running machine with a console`;
   throw new AgentError("conflict", message);
 }
 
@@ -126,7 +127,7 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
   if (!signal.aborted) return;
   throw new AgentError(
     "aborted",
-    `Cannot open the console of machine ${uuid}: its caller has gone`,
+    `Cannot open the console of machine ${uuid}: the caller closed the connection`,
   );
 }
 

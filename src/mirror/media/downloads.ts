@@ -125,7 +125,8 @@ function notReached(
   required: CheckLevel,
   reason: string,
 ): AgentError {
-  const message = `Cannot accept ${label}: its check reaches ${JSON.stringify(level)}, expected ` +
+  const message =
+    `Cannot accept ${label}: it was checked to level ${JSON.stringify(level)}, expected ` +
     `${JSON.stringify(required)}: ${reason}; set allow_unverified to accept it`;
   return new AgentError("forbidden", message);
 }

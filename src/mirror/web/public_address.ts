@@ -80,11 +80,11 @@ async function resolved(host: string, resolve: Resolve): Promise<readonly string
   try {
     addresses = await resolve(host);
   } catch (cause) {
-    const message = `Cannot ask ${host}: its name has no address`;
+    const message = `Cannot ask ${host}: the name does not resolve`;
     throw transientError(message, 0, cause);
   }
   if (addresses.length === 0) {
-    throw new AgentError("upstream", `Cannot ask ${host}: its name has no address`);
+    throw new AgentError("upstream", `Cannot ask ${host}: the name does not resolve`);
   }
   return addresses;
 }

@@ -37,19 +37,17 @@ export interface Language {
  */
 export function takeLanguage(late = false): Language {
   const take = late ? lookUp : detach;
+  const { JSON: json, Object: object, Uint8Array: Bytes } = globalThis;
   const isPrototypeOf = take<(one: object, other: object) => boolean>(
     Object.prototype,
     "isPrototypeOf",
   );
   const stringify = take<(json: JSON, value: unknown) => string>(JSON, "stringify");
   const parse = take<(json: JSON, text: string) => unknown>(JSON, "parse");
-  const json = JSON;
-  const object = Object;
   const keys = take<(object: ObjectConstructor, value: object) => string[]>(Object, "keys");
   const defineProperty = take<
     (object: ObjectConstructor, value: object, name: string, content: object) => void
   >(Object, "defineProperty");
-  const Bytes = Uint8Array;
   const mapKeys = take<<Key>(map: ReadonlyMap<Key, unknown>) => MapIterator<Key>>(
     Map.prototype,
     "keys",

@@ -221,7 +221,7 @@ function schemaOf(db: Database, path: string): number {
     "SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table' AND name IN ('jobs', 'workflows')",
   ).get();
   if (schema === 0 || ours?.n !== 2) {
-    throw new AgentError("conflict", `Cannot use ${path}: it is no database of zonewright`);
+    throw new AgentError("conflict", `Cannot use ${path}: it is not a zonewright database`);
   }
   const problem = versionProblem(schema);
   if (problem !== undefined) throw new AgentError("conflict", `Cannot use ${path}: ${problem}`);

@@ -188,7 +188,10 @@ async function* documentPieces(
 function name(c: Context<HttpEnv>, noun: "distro" | "release"): string {
   const text = c.req.param(noun) ?? "";
   if (isIndexName(text)) return text;
-  throw new AgentError("not_found", `Cannot find ${noun} ${quote(text)}: it is no name`);
+  throw new AgentError(
+    "not_found",
+    `Cannot find ${noun} ${quote(text)}: expected a name of the index`,
+  );
 }
 
 async function notFound(cache: DocumentCache, path: string): Promise<AgentError> {

@@ -128,7 +128,7 @@ async function successorOf(
     // The results of the first tasks were undone, or belong to the machine of the old job.
     const message =
       `Cannot retry job ${job.uuid} from ${JSON.stringify(from)}: a machine is made ` +
-      "from the beginning, expected no from";
+      "from the first task; leave `from` out";
     throw invalidArgument("from", message);
   }
   return attemptFrom(job, from, newUuid<JobUuid>(), now());
@@ -164,7 +164,7 @@ function unfinished({ uuid, execution }: ChangedJob, { wording }: RetryContext):
 }
 
 function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
-  const message = `Cannot retry job ${uuid}: job ${next} was made of it already`;
+  const message = `Cannot retry job ${uuid}: it was retried already, by job ${next}`;
   return new AgentError("conflict", message);
 }
 

@@ -16,7 +16,7 @@ const IDEMPOTENCY_MS = 86_400_000;
 /** The states whose jobs may be removed. */
 const PRUNABLE = JOB_STATES.filter((state) => {
   const at = { state, phase: "chain" } as const;
-  return decide(at, { kind: "prune", awaited: false }).kind === "move";
+  return decide(at, { kind: "prune" }).kind === "move";
 });
 /** Jobs that may be removed: none whose callback is due or that still answers a repeated request. */
 const REMOVABLE = `finished_at IS NOT NULL AND ${conditionOf(PRUNABLE)}
