@@ -8,7 +8,9 @@ const FINDINGS_MAX = 64;
 
 /**
  * The rules that JSON Schema cannot state, each with the reason. `/openapi.json` describes a document
- * in full but for these: a value that the schema admits is refused by one of them, or not at all.
+ * in full but for these. A few rules come after the description and are no findings: whether `locks` is
+ * a pattern (its engine loads with the first one), whether `callback_host` allows a callback (403), and
+ * the size of all params of a job or of one info entry (measured as JSON, over all fields).
  */
 export const UNSTATED_RULES = {
   memory_limits: "compares the numbers of two fields",
