@@ -264,8 +264,7 @@ export function matching(placeholder: string, pattern: RegExp, what: string): Ki
   return {
     placeholder,
     read(raw) {
-      const text = typeof raw === "number" ? String(raw) : raw;
-      if (typeof text === "string" && pattern.test(text)) return text;
+      if (typeof raw === "string" && pattern.test(raw)) return raw;
       throw unexpected(raw, what);
     },
   };

@@ -51,11 +51,15 @@ const SOCKET_MODE: typeof MODE = {
   ...MODE,
   read: (raw, place) => MODE.read(raw, place).padStart(4, "0"),
 };
-const GROUP = matching(
+const GROUP_TEXT = matching(
   "GROUP",
   /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9})$/,
   "a group: expected its name or its number",
 );
+const GROUP: typeof GROUP_TEXT = {
+  ...GROUP_TEXT,
+  read: (raw, place) => GROUP_TEXT.read(typeof raw === "number" ? String(raw) : raw, place),
+};
 const GUEST_USER = matching(
   "USER",
   /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?|\d{1,9}:\d{1,9})$/,

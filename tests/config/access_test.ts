@@ -32,6 +32,16 @@ Deno.test("readConfig() refuses a mode that lets everybody open the socket, with
   }
 });
 
+Deno.test("readConfig() refuses a mode that is a number: TOML's octal digits would be lost", () => {
+  const readToml = (text: string) =>
+    readConfig({ flags: {}, env: {}, file: { path: "/z.toml", text }, cwd: "/", os: "linux" });
+  for (const mode of ["660", "0o660", "0o1224"]) {
+    const refused = assertThrows(() => readToml(`socket_mode = ${mode}`), AgentError);
+    assertEquals(refused.errors.map(({ field }) => field), ["socket_mode"]);
+  }
+  assertEquals(readToml("socket_group = 12").socket_group.value, "12");
+});
+
 Deno.test("readConfig() wants TLS for the token of an index, and no secret in its address", () => {
   const token = { "index-token-file": "/t" };
   assertEquals(problems(token), ["index_token_file"]);

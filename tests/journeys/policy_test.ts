@@ -73,11 +73,18 @@ eachProgram(
           });
           return (answer.body.errors as JsonObject[]).map(({ field }) => field);
         };
+        const published = async () => {
+          const { components } = (await agent.get("/openapi.json")).body;
+          const { KvmMachine } = (components as JsonObject).schemas as Record<string, JsonObject>;
+          return (KvmMachine?.properties as Record<string, JsonObject>).vcpus?.maximum;
+        };
         assertEquals(await refused(1024), ["machine.vcpus"]);
+        assertEquals(await published(), 64);
         await Deno.writeTextFile(file, "[policy]\nram_mib_max = 512\nvcpus_max = 100\n");
         agent.signal("SIGHUP");
         await until("the new policy", () => agent.log().includes("configuration read again"));
         assertEquals(await refused(1024), ["machine.ram"]);
+        assertEquals(await published(), 100);
         const workflow = { name: "make", chain: [{ name: "make", body: BODY }] };
         const { uuid } = (await agent.post("/workflows", workflow)).body;
         const job = (await agent.post("/jobs", { workflow: uuid ?? "" })).body;

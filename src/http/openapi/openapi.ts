@@ -18,15 +18,17 @@ type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
 /** @see OpenAPI Specification 3.1.0 */
 export function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  let document: Promise<ServedDocument> | undefined;
-  app.get(
-    PATH,
-    async (c) => await answerDocument(c.req.raw.headers, await (document ??= load(agent))),
-  );
+  let shown: { bounds: string; document: Promise<ServedDocument> } | undefined;
+  app.get(PATH, async (c) => {
+    // The policy changes when the configuration is read again.
+    const bounds = JSON.stringify(agent.machines.policy);
+    if (shown?.bounds !== bounds) shown = { bounds, document: load(agent) };
+    return await answerDocument(c.req.raw.headers, await shown.document);
+  });
   return app;
 }
 
-/** Its `Last-Modified` is this first request: it changes only with the program, so never later. */
+/** Its `Last-Modified` is this request, the first one under its policy. */
 async function load({ now, limits, machines }: DescribedAgent): Promise<ServedDocument> {
   const { openapiDocument } = await import("./document.ts");
   const document = openapiDocument({ limits, policy: machines.policy });
