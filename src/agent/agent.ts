@@ -35,7 +35,7 @@ import { type AgentContext, agentLimits, type BareContext } from "./context.ts";
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
 
-/** A running agent. */
+/** What the process may do with an agent that has started. */
 export interface RunningAgent {
   /** Addresses it listens on. */
   readonly urls: readonly string[];

@@ -167,7 +167,7 @@ export function openAgentMetrics(
   };
 }
 
-/** Sources of the metrics. */
+/** Where the values of a scrape come from. */
 export interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;

@@ -20,7 +20,7 @@ const FIND_DEADLINE_MS = 60_000;
 /** A download has a minimum speed instead of a time limit. */
 const DOWNLOAD_DEADLINE_MS = 12 * 3_600_000;
 
-/** The capabilities `images.*`. */
+/** What tasks may do with the image index. Media of a job are remembered in `found`. */
 export function imagesCapabilities(mirror: Mirror, found: FoundMedia): CapabilitiesOf<"images"> {
   return {
     "images.find": {

@@ -61,7 +61,7 @@ function textOf(value: JsonValue | undefined, charsMax: number): string {
 }
 
 // Masks secrets: a body that logs its job's params logs the passwords in them too.
-// domain/secret_names.ts decides which names are secret.
+// domain/json_masking.ts decides which names are secret.
 
 /** The fields, with the values of secret names masked. */
 function maskedFields(fields: JsonObject): JsonObject {

@@ -40,7 +40,7 @@ export interface MediaDeps {
   readonly found: FoundMedia;
 }
 
-/** The capabilities `media.*`. */
+/** Finds media in the index or the media folders, places them in a zone and removes them. */
 export function mediaCapabilities(deps: MediaDeps): CapabilitiesOf<"media"> {
   return {
     "media.find": {

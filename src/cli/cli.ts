@@ -51,7 +51,7 @@ type FoundCommand =
   | { readonly kind: "command"; name: string; command: Command; rest: readonly string[] }
   | { readonly kind: "help"; text: string };
 
-/** Runs one command line. @returns the exit code, see exit_code.ts */
+/** Runs one command line. @returns the exit code, see kit/command.ts */
 export async function runCli(
   args: readonly string[],
   terminal: Terminal = processTerminal(),

@@ -2,6 +2,7 @@
 
 /** Whatever JSON can say. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+/** Names and their values, in the order of the text; integer names come first. */
 export interface JsonObject {
   [key: string]: JsonValue;
 }

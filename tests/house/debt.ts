@@ -10,7 +10,6 @@ const DEBT: Readonly<Record<string, number>> = {
   "a pattern stands twice": 3,
   "a list of words stands twice": 7,
   "a limit stands twice": 14,
-  "a comment repeats a name": 4,
   "a word is not plain English": 3,
 };
 

@@ -1,4 +1,5 @@
-// Plain English: words that a native operator would not use, and comments that repeat a name.
+// Plain English: words that a native operator would not use, and comments that repeat a name or that
+// name a file that is gone.
 
 import { assertEquals } from "@std/assert";
 import { assertNoneNew } from "./debt.ts";
@@ -29,6 +30,10 @@ const SHORT_COMMENT_WORDS = 4;
 const FILLERS = new Set(["a", "an", "the", "of", "one", "its", "this", "is", "are", "to", "in"]);
 const SHORT_COMMENT =
   /^ *(?:\/\*\* (.*) \*\/|\/\/ (.*))\n *(?:export |async |readonly |static |private |get |const |let |function\*? |interface |type |class )*([#\w]+)/gm;
+
+/** One line of a comment; two slashes after a colon belong to an address. */
+const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
+const FILE_NAME = /\w[\w./-]*\.ts\b/g;
 
 function plainWords(file: Source): string[] {
   return Object.entries(WORDS).flatMap(([word, instead]) => {
@@ -64,6 +69,24 @@ function stemOf(word: string): string {
   return word.toLowerCase().replace(/(?:es|s|ed|d|ing)$/, "");
 }
 
+/** Files named by comments that end no path of the repository: the reader cannot open them. */
+function missingFiles(file: Source, paths: readonly string[]): string[] {
+  return Array.from(file.text.matchAll(COMMENT)).flatMap((comment) =>
+    Array.from(comment[0].matchAll(FILE_NAME))
+      .filter(([name]) => !paths.some((path) => `/${path}`.endsWith(`/${name}`)))
+      .map((match) => {
+        const place = placeOf(file, comment.index + match.index);
+        return `${place}: a comment names ${match[0]}, which does not exist`;
+      })
+  );
+}
+
+/** Every file of TypeScript that a comment may name. */
+async function namedPaths(): Promise<string[]> {
+  const files = await Promise.all(["src", "tests", "vendors", "bench"].map(sources));
+  return ["main.ts", "docs/zonewright.d.ts", ...files.flat().map(({ path }) => path)];
+}
+
 Deno.test("sources, docs and README are written in plain English", async () => {
   const files = [...await sources("src"), ...await pages()];
   assertNoneNew("a word is not plain English", files.flatMap(plainWords));
@@ -71,6 +94,12 @@ Deno.test("sources, docs and README are written in plain English", async () => {
 
 Deno.test("no comment only repeats the name that it stands on", async () => {
   assertNoneNew("a comment repeats a name", (await sources("src")).flatMap(repeatedNames));
+});
+
+Deno.test("every file that a comment names exists", async () => {
+  const paths = await namedPaths();
+  const found = (await sources("src")).flatMap((file) => missingFiles(file, paths));
+  assertNoneNew("a comment names a missing file", found);
 });
 
 Deno.test("the rules of English find what breaks them", () => {
@@ -90,5 +119,17 @@ openGuestDoor();
     'src/door.ts:5 has "told": write reported',
     'src/door.ts is named "doors?": write listener',
     'src/door.ts:6 has "Door": write listener',
+  ]);
+  const comments = `// See domain/job/gone.ts and job.ts.
+const one = "gone.ts"; // not ob.ts
+/**
+ * As wire.ts of http/job/job.ts.
+ */
+`;
+  assertEquals(missingFiles({ path: "src/a.ts", text: comments }, ["src/domain/job/job.ts"]), [
+    "src/a.ts:1: a comment names domain/job/gone.ts, which does not exist",
+    "src/a.ts:2: a comment names ob.ts, which does not exist",
+    "src/a.ts:4: a comment names wire.ts, which does not exist",
+    "src/a.ts:4: a comment names http/job/job.ts, which does not exist",
   ]);
 });

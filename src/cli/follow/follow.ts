@@ -1,6 +1,6 @@
 // Follows one job to its end: asks for the job and its info, and shows what is new. Two views share
-// it, one that moves (follow_live.ts) and one that prints lines (follow_plain.ts); waiting without
-// a word is the third. A job does not stop because somebody stops watching it.
+// it, one that moves (live.ts) and one that prints lines (plain.ts); waiting without a word is the
+// third. A job does not stop because somebody stops watching it.
 
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";

@@ -1,4 +1,4 @@
-// One call of the HTTP interface as a value: what client.ts sends and what curl.ts prints.
+// One call of the HTTP interface as a value: client.ts sends it, or prints it for curl.
 
 import type { JsonValue } from "../../domain/json.ts";
 

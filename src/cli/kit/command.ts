@@ -32,7 +32,7 @@ export interface Command {
   /** Which of the shared flags it takes: those that name an agent, those of output, or help. */
   readonly shared: "agent" | "output" | "help";
   run(call: Invocation): Promise<ExitCode>;
-  /** What to do about an error that it ended with, where hint.ts knows too little. */
+  /** What to do about an error that it ended with, where hintFor() knows too little. */
   hint?(error: AgentError, args: Arguments): string | undefined;
 }
 

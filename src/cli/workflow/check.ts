@@ -343,8 +343,8 @@ function mistake(field: string, words: string): LikelyMistake {
   return { field, code: "LikelyMistake", message: `${field} ${words}` };
 }
 
-// The known name that an unknown one was most likely meant to be. Narrower than domain/near_word.ts,
-// which answers somebody who has been refused: here nothing is wrong yet, and a suggestion that is
+// The known name that an unknown one was most likely meant to be. Narrower than nearWord() of
+// domain/field_check.ts, which answers somebody who has been refused: here nothing is wrong yet, and a suggestion that is
 // none would only be noise.
 
 /** Letters of a name for each difference that it may have. */

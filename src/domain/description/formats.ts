@@ -32,6 +32,7 @@ export const networkAddress: Description<string> = text(
   'an address with its prefix such as 192.0.2.7/24, "dhcp" or "addrconf"',
 );
 
+/** Only masks of contiguous bits, in dotted decimal. */
 export const netmask: Description<string> = worded(
   "an IPv4 netmask such as 255.255.255.0",
   oneOf(NETMASKS),

@@ -18,7 +18,9 @@ import { isJsonObject, type JsonObject } from "../json.ts";
 import { BRANDS } from "../policy.ts";
 import { mediumPath } from "./media.ts";
 
+/** What can be done with a machine that exists; each action has a built-in workflow. */
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
+/** Requests for `delete` are `DELETE /agent/v1/machines/{uuid}`; the others are a `POST` each. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
 
 /** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */

@@ -255,6 +255,7 @@ function withRequestId(examples: Refusal["examples"]): JsonObject {
   );
 }
 
+/** Components of the OpenAPI document that refusals refer to, by name. */
 export const ERROR_SCHEMAS: JsonObject = {
   Error: objectOf("Why a request was refused, on every route.", ["code", "message", "request_id"], {
     code: { type: "string", description: "A word for the status, such as `ResourceNotFound`." },

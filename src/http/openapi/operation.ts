@@ -13,6 +13,7 @@ export interface OpenapiPart {
 }
 
 export const TEXT: JsonObject = { type: "string" };
+/** For uuids of jobs, workflows and machines alike. */
 export const UUID: JsonObject = { type: "string", format: "uuid" };
 /** A uuid, or null. */
 export const NULLABLE_UUID: JsonObject = { type: ["string", "null"], format: "uuid" };

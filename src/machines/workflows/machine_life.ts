@@ -2,7 +2,7 @@
 // finds what was done and does the rest, so there is nothing to undo: a failure leaves the machine as
 // it is, and its error describes the state.
 //
-// Params: `uuid` of the machine, and the options of the action; see domain/machine_action.ts.
+// Params: `uuid` of the machine, and the options of the action; see domain/machine/action.ts.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 

@@ -54,7 +54,7 @@ const ELAPSED = `(j.phases_ms + j.elapsed_ms) / 1000,
   CASE (j.phases_ms + j.elapsed_ms) % 1000 WHEN 0 THEN NULL
     ELSE rtrim(printf('.%03d', (j.phases_ms + j.elapsed_ms) % 1000), '0') END`;
 
-/** Why an unfinished job does not run; the rules are those of job_wire.ts. */
+/** Why an unfinished job does not run; the rules are those of domain/job/wire.ts. */
 const WAIT = `CASE
   WHEN j.execution = 'waiting' THEN ',"reason":"waiting_for_resume"'
   WHEN j.execution <> 'queued' OR j.claimable_at IS NULL THEN NULL
