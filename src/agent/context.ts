@@ -18,6 +18,7 @@ export interface AgentLimits extends LimitValues {
   readonly callbackHosts: readonly string[];
 }
 
+/** The limits in effect, read from a checked configuration. */
 export function agentLimits({ limits, callback_host }: Config): AgentLimits {
   return { ...limitValues(limits), callbackHosts: callback_host.value };
 }

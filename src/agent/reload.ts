@@ -22,6 +22,7 @@ export interface Reloads {
   reload(next: Config): Promise<ReloadReport>;
 }
 
+/** @param first the configuration that the parts were started with */
 export function openReloads(first: Config): Reloads {
   const parts: {
     names: readonly SettingName[];

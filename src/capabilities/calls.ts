@@ -185,6 +185,10 @@ interface RecordDeps {
   readonly infoEntriesMax?: number;
 }
 
+/**
+ * Records the calls of one task in the info of its job. A record that cannot be written is logged,
+ * and the call goes on.
+ */
 export function openCallRecord(
   { store, log, now, infoEntriesMax }: RecordDeps,
   job_uuid: JobUuid,

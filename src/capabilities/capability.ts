@@ -38,6 +38,7 @@ export interface Capability {
   perform(call: Call, args: readonly JsonValue[]): Promise<JsonValue>;
 }
 
+/** Every capability whose name begins with the prefix, so that the compiler finds a missing one. */
 export type CapabilitiesOf<Prefix extends string> = Readonly<
   Record<Extract<CapabilityName, Prefix | `${Prefix}.${string}`>, Capability>
 >;

@@ -94,6 +94,7 @@ export interface Progress {
   end(): Promise<void>;
 }
 
+/** Reports go to the info of the job, within the entries that its tasks may write. */
 export function openProgress(
   { store, log, now, infoEntriesMax }: InfoDeps,
   job_uuid: JobUuid,

@@ -30,6 +30,7 @@ const FIND_DEADLINE_MS = 12 * HOUR_MS;
 const PLACE_DEADLINE_MS = 2 * HOUR_MS;
 const REMOVE_DEADLINE_MS = 60_000;
 
+/** Where media come from, where they are placed, and by which rules. */
 export interface MediaDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;

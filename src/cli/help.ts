@@ -45,6 +45,7 @@ export function nounHelp(name: string, noun: Extract<Noun, { kind: "verbs" }>): 
   ].join("\n");
 }
 
+/** @param name the command with its noun, such as `job list` */
 export function commandHelp(name: string, command: Command): string {
   const flags = flagsOf(command).map((flag) => {
     const short = flag.short === undefined ? "    " : `-${flag.short}, `;

@@ -17,8 +17,10 @@ export const FRAME = {
   /** JSON: the piece of work has ended. */
   answer: 6,
 } as const;
+/** The first byte of a frame. */
 export type FrameKind = typeof FRAME[keyof typeof FRAME];
 
+/** A frame as received: its kind may be unknown. */
 export interface DecoderFrame {
   readonly kind: number;
   readonly payload: Uint8Array<ArrayBuffer>;

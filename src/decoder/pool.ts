@@ -67,6 +67,7 @@ export interface Decoders {
   close(): Promise<void>;
 }
 
+/** Counters for the metrics; they only grow. */
 export interface DecoderCounts {
   /** Pieces of work that were begun. */
   works: number;
@@ -74,6 +75,7 @@ export interface DecoderCounts {
   deaths: number;
 }
 
+/** As whom and with which program decoders run. */
 export interface DecodersPlace {
   /** Command that starts this program again. */
   readonly self: SelfCommand;

@@ -15,6 +15,7 @@ const REMEMBERED_CHARS_MAX = 4 * 1024 * 1024;
  */
 const ORIGIN = "tasks";
 
+/** Checks of task sources. They are parsed in a decoder, never in the agent. */
 export interface SourceChecks {
   /** Why sources are not accepted: see CheckSources. */
   readonly acceptable: CheckSources;
@@ -25,6 +26,7 @@ export interface SourceChecks {
   readonly runnable: (source: string, signal: AbortSignal) => Promise<string | undefined>;
 }
 
+/** Remembers what it found of `REMEMBERED_CHARS_MAX` characters of sources. */
 export function openSourceChecks(decoders: Pick<Decoders, "ask">): SourceChecks {
   const remembered = new RememberedProblems();
   const ask = async (

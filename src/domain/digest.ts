@@ -77,6 +77,7 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
  * signature by a key of the operator.
  */
 export const CHECK_LEVELS = ["none", "index", "vendor", "signature"] as const;
+/** The level that a file has reached, or must reach before it is used. */
 export type CheckLevel = typeof CHECK_LEVELS[number];
 
 /** Whether a level is at least the required one. */

@@ -24,18 +24,26 @@ const COUNTED_DEPTH_MAX = 256;
 /** Digits of an integer that is below 2^64 for sure. */
 const DIGITS_MAX = 19;
 
+/** `"`, which begins and ends a string. */
 export const QUOTE = 0x22;
 const PLUS = 0x2b;
+/** `,` between values. */
 export const COMMA = 0x2c;
 const MINUS = 0x2d;
 const POINT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
+/** `:` between a name and its value. */
 export const COLON = 0x3a;
+/** `[` in UTF-8. */
 export const OPEN_LIST = 0x5b;
+/** `\` before an escaped character. */
 export const BACKSLASH = 0x5c;
+/** `]` in UTF-8. */
 export const CLOSE_LIST = 0x5d;
+/** `{` in UTF-8. */
 export const OPEN_OBJECT = 0x7b;
+/** `}` in UTF-8. */
 export const CLOSE_OBJECT = 0x7d;
 /** `e` and `E` with this bit set are equal. */
 const LOWER_CASE = 0x20;

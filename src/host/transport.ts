@@ -20,6 +20,7 @@ export type HostConnection = Pick<
 
 /** Their paths in every version of SmartOS. */
 export const ZFS = "/usr/sbin/zfs";
+/** Lists the NIC tags of the host; vmadm needs one for each NIC. */
 export const NICTAGADM = "/usr/bin/nictagadm";
 
 /** What the agent uses of the managed host. */

@@ -12,6 +12,7 @@ export interface Turns {
   take<T>(action: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
 
+/** @param max actions that run at once; the others wait without a limit */
 export function openTurns(max: number): Turns {
   const waiting: (() => void)[] = [];
   let free = max;

@@ -63,6 +63,7 @@ export interface MachineStart {
   readonly replayed: boolean;
 }
 
+/** Makes the jobs of machines, so that a machine has one unfinished job at most. */
 export interface MachineJobs {
   /** Whether jobs of this workflow must be made here. */
   owns(workflow: WorkflowUuid): boolean;
@@ -97,6 +98,7 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
+/** Requests are handled one after another: keep one of these for each store. */
 export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   let last: Promise<unknown> = Promise.resolve();
   /** Runs functions one after another, so that nothing comes between a check and its write. */

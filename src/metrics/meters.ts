@@ -8,10 +8,12 @@ import { RequestMeter } from "./request_meter.ts";
 
 /** How jobs end. */
 export const JOB_RESULTS = ["succeeded", "failed", "canceled", "retried"] as const;
+/** The label `result` of finished jobs. */
 export type JobResult = typeof JOB_RESULTS[number];
 
 /** How one execution of a task ends: see TaskOutcome of src/sandbox/run_task.ts. */
 export const TASK_RESULTS = ["success", "failure", "signal", "timeout", "aborted"] as const;
+/** The label `result` of executions. */
 export type TaskOutcomeKind = typeof TASK_RESULTS[number];
 
 /** What a guest process may be doing: see GuestCounts of src/sandbox/pool.ts. */

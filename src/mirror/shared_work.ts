@@ -3,6 +3,7 @@
 
 import { abortedError } from "./web/time_limits.ts";
 
+/** One caller of shared work. Its signal ends its own wait, and the work when it was the last. */
 export interface Share<P> {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: P) => void;
@@ -26,6 +27,7 @@ interface Work<T, P> {
   readonly shares: Set<Share<P>>;
 }
 
+/** Keys are forgotten when their work ends: results are not cached. */
 export function openSharedWork<T, P>(): SharedWork<T, P> {
   const works = new Map<string, Work<T, P>>();
   const start = (

@@ -24,6 +24,7 @@ export type UpstreamAnswer =
   | { readonly kind: "unchanged" }
   | { readonly kind: "not_found" };
 
+/** Conditions of one read, and who watches it. */
 export interface UpstreamReadOptions {
   /** Validators of the stored document; null to read it unconditionally. */
   readonly known: Validators | null;
@@ -35,6 +36,7 @@ export interface UpstreamReadOptions {
   readonly onBytes?: (bytes: number) => void;
 }
 
+/** Where the index is read from: a web server or a folder. */
 export interface Upstream {
   /** As the operator wrote it. */
   readonly address: string;

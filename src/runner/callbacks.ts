@@ -32,6 +32,7 @@ const CHAR_BYTES = 4;
 /** Longest wait without a check, so that a changed clock is noticed. */
 const LOOK_MS_MAX = 10_000;
 
+/** Where pending callbacks are read, and how they are sent. */
 export interface CallbackOptions {
   readonly store: Store;
   /** As configured now: a host that is no longer allowed gets no call. */
@@ -54,6 +55,7 @@ interface Ready {
   readonly held: Reservation | undefined;
 }
 
+/** The loop that sends callbacks until it is stopped. */
 export interface Callbacks {
   /** Hints that a job may have ended. */
   wake(): void;

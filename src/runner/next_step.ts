@@ -82,6 +82,7 @@ type TaskEnd =
   | { readonly kind: "workflow_timeout" }
   | { readonly kind: "aborted" };
 
+/** What a task needs to be run, besides the job and the task. */
 export interface AttemptDeps {
   /** The job's workflow, which owns the guests that run it. */
   readonly owner: GuestOwner;
@@ -97,6 +98,7 @@ export interface AttemptDeps {
 /** Error of a task that exceeded its own time, as clients of document 2 know it. */
 const TASK_TIMEOUT = "task timeout error";
 
+/** How a task ended, and what its executions left in the job. */
 export interface Attempts {
   readonly end: TaskEnd;
   readonly data: JobData;

@@ -16,6 +16,7 @@ const INFO_BATCH = 10_000;
 /** Without an age limit, nothing is older than the start of the calendar. */
 const BEGINNING = "0000-01-01T00:00:00.000Z";
 
+/** Which finished jobs stay: both limits apply, and the oldest are removed first. */
 export interface RetentionOptions {
   readonly store: Store;
   /** Seconds that finished jobs are kept, read at every check; 0 for no limit. */

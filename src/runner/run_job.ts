@@ -301,6 +301,7 @@ class JobRun {
  */
 type StopReason = "canceled" | "drain" | "shutdown";
 
+/** What a job needs to be run. */
 export interface JobDeps {
   readonly store: Store;
   readonly runner_id: RunnerId;

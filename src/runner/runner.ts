@@ -19,11 +19,16 @@ const LEASE_MS = 60_000;
  */
 const RENEW_MS = LEASE_MS / 3;
 
+/** What every job of a runner shares, and how many run at once. */
 export interface RunnerOptions extends Omit<JobDeps, "leaving"> {
   /** Concurrent jobs. */
   readonly slots: number;
 }
 
+/**
+ * Runs due jobs until it is stopped. Call start() once, then wake() after each write that may make
+ * a job due; without the hint a job may start up to ten seconds late.
+ */
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #notifier = new Notifier();

@@ -38,6 +38,7 @@ import type { TaskLimits } from "./task_limits.ts";
  */
 export type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
 
+/** How many guests there are, and as whom and with which program they run. */
 export interface PoolOptions {
   /** Command that starts this program again. */
   readonly self: SelfCommand;

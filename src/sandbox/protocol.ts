@@ -34,14 +34,17 @@ export const CAPABILITIES = [
   "log.warn",
   "log.error",
 ] as const;
+/** The name of a capability as a guest sends it. */
 export type CapabilityName = typeof CAPABILITIES[number];
 
 /** The levels at which a task may log. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+/** The last part of `log.debug` to `log.error`. */
 export type TaskLogLevel = typeof LOG_LEVELS[number];
 
 /** What a task may pass to its callback instead of an error. @see document 2, Tasks */
 export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
+/** A word that ends an execution without a result or an error. */
 export type SignalWord = typeof SIGNALS[number];
 
 /** Bytes of the first line of a connection, the secret token. */
@@ -75,6 +78,7 @@ export const GUEST_PERMISSIONS = [
   "ffi",
   "import",
 ] as const;
+/** A permission of the runtime that no guest may have. */
 export type GuestPermission = typeof GUEST_PERMISSIONS[number];
 
 /**

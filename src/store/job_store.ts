@@ -123,6 +123,10 @@ export interface Retention {
   readonly limit: number;
 }
 
+/**
+ * Jobs, their order and their moves through the states of domain/job/state.ts. A read returns
+ * undefined when the job is missing.
+ */
 export interface JobStore {
   /** @param unfinishedMax jobs that may be unfinished, this one counted */
   create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
@@ -187,7 +191,9 @@ export interface JobStore {
   pruneInfo(entries: number): Promise<number>;
 }
 
+/** The age groups of GET /stats, which overlap nowhere: by `created_at`, oldest group first. */
 export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
+/** A member of GET /stats. */
 export type StatsWindow = typeof STATS_WINDOWS[number];
 /** @see document 2, Stats */
 export type JobStats = Record<StatsWindow, Record<Execution, number>>;

@@ -12,6 +12,10 @@ import type { JobStore } from "./job_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
 import type { MediaStore } from "./media_store.ts";
 
+/**
+ * All that the agent keeps between restarts. A write resolves once it is on the disk, and rejects
+ * with AgentError `overloaded` when too many wait, or `storage_full`.
+ */
 export interface Store {
   readonly workflows: WorkflowStore;
   readonly jobs: JobStore;
@@ -70,6 +74,10 @@ export interface ListedWorkflow extends StoredWorkflow {
   readonly place: number;
 }
 
+/**
+ * Workflows by uuid. Those built into the agent are read like others, but replace() and remove() do
+ * not touch them.
+ */
 export interface WorkflowStore {
   create(
     workflow: Workflow,
@@ -208,6 +216,10 @@ export interface IndexPinChanges {
   readonly remove: readonly Omit<IndexPin, "pin">[];
 }
 
+/**
+ * The stored copy of the image index: its documents by path, the report of the last sync, and the
+ * pins of artifacts that have left.
+ */
 export interface IndexStore {
   get(path: string): Promise<IndexDocument | undefined>;
   /** Every document without its body. */

@@ -36,6 +36,7 @@ const AWAY_MS_MAX = 60_000;
 /** Entries of a job's info that are read at once; a job may have a hundred thousand. */
 const NEWS_MAX = 1000;
 
+/** Why following stopped. After `timeout` and `interrupted` the job goes on. */
 export type Followed =
   | { readonly kind: "ended"; readonly job: JobAnswer }
   | { readonly kind: "timeout" }

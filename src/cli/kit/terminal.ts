@@ -111,6 +111,7 @@ function windowColumns(): number | undefined {
 export const COLUMNS_DEFAULT = 80;
 /** Moves to the start of the line and clears it. */
 export const CLEAR_LINE = "\r\x1b[2K";
+/** Columns that a bar takes. */
 export const BAR_CHARS = 16;
 
 /** A bar of `BAR_CHARS` cells for a share from 0 to 1. */

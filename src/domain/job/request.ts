@@ -23,6 +23,7 @@ export interface JobRequest {
   readonly params: JsonObject;
 }
 
+/** What a request for a job may hold, and whom it may call back. */
 export interface JobLimits {
   /** Characters of `target`. */
   readonly targetCharsMax: number;

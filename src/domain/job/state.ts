@@ -46,12 +46,14 @@ export const EXECUTIONS = [
 export type Execution = typeof EXECUTIONS[number];
 type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
 
+/** The chains of a job, in the words of its workflow. */
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
 /** Which of its chains a job is in. */
 export type Phase = typeof PHASES[number];
 
 /** Every state: a canceled job may still have its oncancel chain before it, or be running it. */
 export const JOB_STATES = [...EXECUTIONS, "undo_queued", "undoing"] as const;
+/** An execution, or one of the two states of a canceled job whose oncancel chain is not done. */
 export type JobState = typeof JOB_STATES[number];
 
 /** Everything that happens to a job after it was created, with the facts that decide. */
@@ -116,6 +118,7 @@ export interface Move {
   readonly ends: boolean;
 }
 
+/** What decide() returns: the move to write, or the reason for a refusal. */
 export type Decision = Move | { readonly kind: "denied"; readonly reason: DenialReason };
 
 /** How every job begins. */

@@ -24,11 +24,13 @@ const SILENCE_MS_MAX = 120_000;
 
 const PROTOCOL_VERSION = 3;
 
+/** The answer to one request: the type of its packet, and a reader of its fields. */
 export interface SftpAnswer {
   readonly kind: number;
   readonly fields: PacketFields;
 }
 
+/** An open session. Requests may overlap; each answer finds its request by number. */
 export interface RemoteSession {
   /** Names of the extensions that the server offers. */
   readonly extensions: ReadonlySet<string>;

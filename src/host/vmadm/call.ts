@@ -32,6 +32,7 @@ export interface VmadmHost {
   readonly deadlinesMs: VmadmDeadlines;
 }
 
+/** One run of vmadm. Its deadline is that of the operation. */
 export interface VmadmCall {
   readonly operation: keyof VmadmDeadlines;
   /** What the call is for, as errors begin: `Cannot boot machine <uuid>`. */

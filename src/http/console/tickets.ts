@@ -42,6 +42,7 @@ interface KeptTicket {
   readonly endMs: number;
 }
 
+/** How long a ticket is valid, and how many may be unused at once. */
 export type TicketLimits = Pick<HttpLimits, "consoleTicketSeconds" | "consoleTicketsMax">;
 
 /**

@@ -17,6 +17,7 @@
 // count, and a remote peer (an address, or an IPv6 network) that has many of them gets no other until it
 // releases some.
 
+/** How many connections there may be, and how long each may take its time. */
 export interface ConnectionLimits {
   readonly connectionsMax: number;
   /** Seconds for a new connection to send the head of its first request. */

@@ -35,6 +35,7 @@ export interface Answering {
   failed(error: unknown): Response;
 }
 
+/** A listener that accepts requests, on a TCP port or a unix socket. */
 export interface OpenListener {
   /** The TCP port; undefined for a socket. */
   readonly port: number | undefined;

@@ -38,6 +38,7 @@ export interface RawBytes {
   close(): void;
 }
 
+/** A connection that the runtime serves until one side closes it. */
 export interface ServedConnection {
   /** Settles when the connection is closed. */
   readonly finished: Promise<void>;

@@ -46,6 +46,7 @@ export interface ListenOptions {
   readonly log: Log;
 }
 
+/** All listeners of the agent. */
 export interface Server {
   /** Where it listens: `http://127.0.0.1:8780`, `unix:/run/zonewright/zonewright.sock`. */
   readonly urls: readonly string[];

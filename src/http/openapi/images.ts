@@ -60,6 +60,7 @@ const SCHEMAS: JsonObject = {
   }),
 };
 
+/** The routes under `/agent/v1/images`, and what they refer to. */
 export const IMAGES: OpenapiPart = {
   tag: { name: "Images", description: "A search over every artifact of the image index." },
   parameters: {},

@@ -26,8 +26,10 @@ const SUMMARY: JsonObject = {
   homepage: null,
 };
 
+/** An example of `/v1/index.json`. */
 export const DISTROS: JsonObject = { distros: [SUMMARY] };
 
+/** An example of `/v1/distros/{distro}/index.json`. */
 export const DISTRO: JsonObject = {
   ...SUMMARY,
   dev_channel: null,
@@ -68,6 +70,7 @@ export const ARTIFACT: JsonObject = {
   },
 };
 
+/** An example of the list of builds of one release. */
 export const BUILDS: JsonObject = {
   distro: "zonewright-sample",
   release: "2.0",

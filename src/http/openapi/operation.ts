@@ -12,6 +12,7 @@ export interface OpenapiPart {
   readonly parameters: JsonObject;
 }
 
+/** A string of any length and form. */
 export const TEXT: JsonObject = { type: "string" };
 /** For uuids of jobs, workflows and machines alike. */
 export const UUID: JsonObject = { type: "string", format: "uuid" };

@@ -28,6 +28,7 @@ export interface DocumentConditions {
   readonly acceptEncoding: string | null;
 }
 
+/** Reads `If-None-Match`, `If-Modified-Since` and `Accept-Encoding`, all unparsed. */
 export function documentConditions(headers: Headers): DocumentConditions {
   return {
     noneMatch: headers.get("if-none-match"),

@@ -92,6 +92,10 @@ export interface HeadRules {
   readonly allowedHosts: readonly string[];
 }
 
+/**
+ * Refuses heads that are too large, and calls that a foreign web page may have made. Callers on the
+ * unix socket are spared the second check.
+ */
 export function openHeadJudge({ limits, allowedHosts }: HeadRules): HeadJudge {
   const { headerFieldsMax, headerCharsMax } = limits;
   const names = new Set<string>(LOOPBACK_NAMES);

@@ -13,6 +13,7 @@ const ANSWER_BYTES = 1024;
 
 /** The encodings in which a document can be served, the smallest first. */
 export const ENCODINGS = ["br", "gzip", "identity"] as const;
+/** A value of `Content-Encoding`; `identity` is sent as no header. */
 export type Encoding = typeof ENCODINGS[number];
 
 /** A document in one encoding. */

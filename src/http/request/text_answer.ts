@@ -277,6 +277,9 @@ export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): 
   return seesSecrets(c.get("caller")) ? textBytes : (text) => maskedBytes(text, kind);
 }
 
+/**
+ * Sends a stored job as it is read, in parts. Secrets are masked unless the caller may see them.
+ */
 export function answerJob(
   c: Context<HttpEnv>,
   text: StoredText,

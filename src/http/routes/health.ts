@@ -41,6 +41,7 @@ export interface ReadinessFinding {
   readonly detail: string;
 }
 
+/** One part that readiness depends on, and how often it may be looked at. */
 export interface ReadinessCheck {
   /** How long a finding is valid, milliseconds. */
   readonly keepMs: number;

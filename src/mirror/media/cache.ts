@@ -17,6 +17,7 @@ import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { AgentError } from "../../domain/error.ts";
 
+/** A file in the cache, and the level that it was verified at. */
 export interface CachedFile {
   readonly path: string;
   readonly size: number;

@@ -21,6 +21,7 @@ import { ask, failure, shown, type Web } from "../web/request.ts";
 import { withRetries } from "../web/retry.ts";
 import { openDeadline, type TimeLimits, type Wait } from "../web/time_limits.ts";
 
+/** What a file is checked against: the vendor's documents and the operator's keys. */
 export interface ConfirmDependencies extends VendorWeb {
   readonly decoders: Decoders;
   /** Folder of trusted keys; null for none. */

@@ -23,6 +23,7 @@ import { closing } from "../../program/loop.ts";
 /** Largest download, bytes as received. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
 
+/** What downloads share: the network, its limits and the room on the disk. */
 export interface DownloadDependencies {
   readonly web: Web;
   readonly times: TimeLimits;

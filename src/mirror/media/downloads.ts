@@ -18,6 +18,7 @@ import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obta
 import { sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
 
+/** What one caller asks of a file. Callers with the same file share its download. */
 export interface DownloadOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and, where known, total bytes; each phase starts at zero. */
@@ -46,6 +47,7 @@ export interface Downloads {
   discard(medium: Medium): Promise<void>;
 }
 
+/** What it takes to download a file, confirm it and record who uses it. */
 export interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies {
   readonly media: MediaStore;
   readonly hosts: KnownHosts;
@@ -62,6 +64,7 @@ interface Works {
   readonly asked: Map<string, string>;
 }
 
+/** A file that the cache has at the required level is not downloaded again. */
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
   const works: Works = { shared: openSharedWork(), asked: new Map() };

@@ -40,6 +40,7 @@ export interface Hasher extends Disposable {
   finish(): Promise<Hashes>;
 }
 
+/** Hashes files in a decoder process, outside the agent. */
 export interface Hashing {
   /** @param wanted algorithms besides SHA-256, which identifies every file */
   open(wanted?: readonly DigestAlgorithm[]): Hasher;
@@ -214,6 +215,7 @@ function strangeAnswer(): AgentError {
   return new AgentError("internal", `Cannot ${WHAT}: unexpected answer from the decoder`);
 }
 
+/** How a caller watches the hashing of a file, and ends it. */
 export interface HashFileOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and total bytes. */

@@ -12,6 +12,7 @@ import type { Cache } from "./cache.ts";
 import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
 import type { Medium } from "./wanted_file.ts";
 
+/** How to watch a verification, and who needs the file. */
 export interface VerifyOptions extends HashFileOptions {
   /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
@@ -46,6 +47,7 @@ export interface KnownFiles {
   remove(sha256: string): Promise<void>;
 }
 
+/** Where files are recorded, where they lie, and how they are hashed. */
 export interface KnownFilesDependencies {
   readonly media: MediaStore;
   readonly cache: Cache;
@@ -54,6 +56,7 @@ export interface KnownFilesDependencies {
   readonly log: Log;
 }
 
+/** Files are listed from the store: what lies in the cache without a record does not show. */
 export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
   const shown = async (file: MediaFile) => ({
     ...file,

@@ -22,6 +22,7 @@ import { sha256In } from "./hash.ts";
 /** New bytes that reset the count of tries: a large download may be cut many times. */
 const ADVANCE_BYTES = 1024 * 1024;
 
+/** What it takes to download a file, decompress it and keep it. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
   readonly decoders: Decoders;

@@ -16,11 +16,13 @@ import { RefusedDocument } from "../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../domain/index/index_path.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 
+/** A document of the index as received: its path is checked, its body is not. */
 export interface ReadDocument {
   readonly path: string;
   readonly body: Uint8Array;
 }
 
+/** A list of artifacts: those that a release offers, or those that it has archived. */
 export interface ReleaseDocument extends ReadDocument {
   readonly kind: "current" | "archived";
 }

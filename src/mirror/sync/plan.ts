@@ -29,6 +29,7 @@ export interface SyncPlan {
   failed: boolean;
 }
 
+/** A plan that changes nothing, to be filled while documents are read. */
 export function emptyPlan(): SyncPlan {
   return {
     put: new Map(),

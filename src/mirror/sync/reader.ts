@@ -75,6 +75,10 @@ interface SyncReaderOptions {
   readonly onProgress?: (progress: ReadProgress) => void;
 }
 
+/**
+ * Limits the documents and bytes of one sync. After many failures in a row, or when the upstream
+ * asks for a long pause, the rest is not requested.
+ */
 export function openSyncReader(options: SyncReaderOptions): SyncReader {
   const counts = { documents: 0, total: 0, bytes: 0, asked: 0, failures: 0, retryAfter: 0 };
   const inTurn = openTurns(REQUESTS_AT_ONCE);

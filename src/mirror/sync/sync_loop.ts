@@ -7,6 +7,7 @@ import type { Mirror } from "../mirror.ts";
 /** Random share of the interval added or taken, so that hosts do not all ask at once. */
 const JITTER = 0.1;
 
+/** How often the index is synced. */
 export interface SyncTimes {
   /** Seconds between two syncs; 0 for only the one at start. */
   readonly intervalSeconds: number;

@@ -19,6 +19,7 @@ export interface KnownHosts {
   require(url: URL, signal?: AbortSignal): Promise<void>;
 }
 
+/** Where allowed hosts are listed: the index, its own address and the setting. */
 export interface KnownHostsDependencies {
   readonly index: IndexStore;
   readonly decoders: Decoders;

@@ -13,6 +13,7 @@ const REDIRECTS_MAX = 5;
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 
+/** How this agent reaches foreign servers: what it may reach, and how it introduces itself. */
 export interface Web {
   readonly fetch: typeof fetch;
   readonly reach: Reach;
@@ -21,6 +22,7 @@ export interface Web {
   readonly tokenFor: (url: URL) => Promise<string | undefined>;
 }
 
+/** One request: always a GET. */
 export interface WebRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Also bounds the body: the response ends when it fires. */

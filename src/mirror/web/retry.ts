@@ -16,6 +16,7 @@ const RETRY_AFTER_SECONDS_MAX = 24 * 3600;
 /** Random part of a wait, so that many agents do not ask in step. */
 const JITTER = 0.5;
 
+/** How to wait between attempts, and when to give up. */
 export interface RetryOptions {
   readonly wait: Wait;
   /** In [0, 1). */

@@ -3,6 +3,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 
+/** Limits for one foreign server, in milliseconds. */
 export interface TimeLimits {
   /** From the request to the head of the answer: name, connection, TLS and first byte. */
   readonly answerMs: number;

@@ -13,6 +13,7 @@ import {
 } from "../upstream.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
 
+/** How to reach the upstream, and how to wait between attempts. */
 export interface WebUpstreamOptions {
   readonly web: Web;
   readonly times: TimeLimits;

@@ -153,6 +153,7 @@ export const DISK_PROPERTIES: Readonly<Record<string, Property>> = {
   zpool: both(text),
 };
 
+/** Properties of one entry of `nics`, by brand, as vmadm(8) lists them. */
 export const NIC_PROPERTIES: Readonly<Record<string, Property>> = {
   allow_dhcp_spoofing: both(flag),
   allow_ip_spoofing: both(flag),

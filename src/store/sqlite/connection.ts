@@ -22,6 +22,10 @@ const BUSY_MS = 100;
 /** The path of a database that has no file. */
 export const IN_MEMORY = ":memory:";
 
+/**
+ * One open database file. Statements run at once on the calling thread; durably() resolves when
+ * what was written is on the disk.
+ */
 export class Connection {
   readonly #db: Database;
   readonly #log: WriteAheadLog;

@@ -31,6 +31,7 @@ const CHANGES_AT_A_TIME = 50;
 
 /** Executions of jobs that can be canceled, and of those that can be made again, as filters name them. */
 export const CANCELABLE: readonly string[] = ["queued", "waiting", "running"];
+/** For retries: `failed` stands there in both of its spellings. */
 export const RETRYABLE: readonly string[] = ["failed", "failure", "canceled"];
 
 /** A change to many jobs. */

@@ -35,6 +35,10 @@ export async function probeBody(
   cb(null, [...look.found].slice(0, 10));
 }
 
+/**
+ * Starts with nothing found. An object counts as foreign when its prototypes end outside this
+ * realm.
+ */
 export function openLook(): Look {
   // Kept in constants: each lookup of a global in a realm goes through its guest.
   const { getPrototypeOf, ownKeys, getOwnPropertyDescriptor } = Reflect;

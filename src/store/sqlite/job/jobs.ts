@@ -127,6 +127,9 @@ function holderOf(db: Connection, target: string | null, paramsSha256: string | 
   return row.uuid;
 }
 
+/**
+ * The whole job with its tasks and results, which may be megabytes; undefined when it is missing.
+ */
 export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
   const row = selectJobRow(db, uuid);
   return row === undefined ? undefined : jobFromRow(db, row);
@@ -137,6 +140,7 @@ export function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined 
   return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
+/** Reads one column, whatever the job holds; undefined when the job is missing. */
 export function selectExecution(db: Connection, uuid: JobUuid): Execution | undefined {
   const sql = "SELECT execution FROM jobs WHERE uuid = ?";
   return db.row<{ execution: Execution }>(sql, uuid)?.execution;

@@ -64,6 +64,10 @@ export async function countJobs(db: Connection, filter: JobFilter): Promise<numb
   return await db.durably(() => jobs);
 }
 
+/**
+ * The rows of a page, newest first, with the columns asked for; `id` must be one of them. A filter
+ * without an index is scanned in parts, between which other work runs.
+ */
 export async function listRows<Row extends { readonly id: number }>(
   db: Connection,
   columns: string,

@@ -40,10 +40,12 @@ export interface StateRow {
   readonly starts: number;
 }
 
+/** The columns that decide about a move; undefined when the job is missing. */
 export function selectState(db: Connection, uuid: JobUuid): StateRow | undefined {
   return db.row<StateRow>(`SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
+/** Where a row puts its job among the states, as decide() takes it. */
 export function standingOf(
   row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
 ): Standing {

@@ -83,11 +83,13 @@ export function updateWorkflow(
   return holder === undefined ? { kind: "not_found" } : { kind: "name_taken", uuid: holder };
 }
 
+/** Leaves built-in workflows alone. @returns whether a workflow was removed */
 export function deleteWorkflow(db: Connection, uuid: WorkflowUuid): boolean {
   db.readers.changing(workflowRow(uuid));
   return db.run("DELETE FROM workflows WHERE uuid = ? AND builtin = 0", uuid) > 0;
 }
 
+/** The workflow with its tasks, built-in ones too; undefined when it is missing. */
 export function selectWorkflow(db: Connection, uuid: WorkflowUuid): StoredWorkflow | undefined {
   const row = db.row<Omit<WorkflowRow, "id">>(
     "SELECT body, builtin, created_at FROM workflows WHERE uuid = ?",
@@ -182,6 +184,7 @@ function workflowRow(uuid: WorkflowUuid): string {
   return `workflow ${uuid}`;
 }
 
+/** How many a list with this filter has over all its pages. */
 export function countWorkflows(db: Connection, filter: WorkflowFilter): number {
   const where = whereOf(conditionsOf(filter));
   const row = db.row<{ workflows: number }>(

@@ -48,6 +48,10 @@ async function piped(
   return new Uint8Array(await new Response(source.pipeThrough(through)).arrayBuffer());
 }
 
+/**
+ * The row with its body as stored, maybe compressed: see unpackDocument(). Undefined when the path
+ * is missing.
+ */
 export function selectDocument(db: Connection, path: string): StoredBody | undefined {
   return db.row<StoredBody>(
     `SELECT path, body, encoding, sha256, etag, last_modified, fetched_at
@@ -56,12 +60,14 @@ export function selectDocument(db: Connection, path: string): StoredBody | undef
   );
 }
 
+/** Every document by path; bodies are not read. */
 export function selectDocuments(db: Connection): Omit<IndexDocument, "body">[] {
   return db.rows<Omit<IndexDocument, "body">>(
     "SELECT path, sha256, etag, last_modified, fetched_at FROM index_documents ORDER BY path",
   );
 }
 
+/** Writes a packed document in place of the one that has its path, if any. */
 export function upsertDocument(db: Connection, document: StoredBody): void {
   db.run(
     `INSERT INTO index_documents (path, body, sha256, etag, last_modified, fetched_at, encoding)
@@ -78,10 +84,12 @@ export function upsertDocument(db: Connection, document: StoredBody): void {
   );
 }
 
+/** Without effect when no document has the path. */
 export function deleteDocument(db: Connection, path: string): void {
   db.run("DELETE FROM index_documents WHERE path = ?", path);
 }
 
+/** Records the report of a sync; only the newest `SYNC_REPORTS_MAX` are kept. */
 export function insertSync(db: Connection, sync: IndexSync): void {
   db.run("INSERT INTO index_syncs (report) VALUES (?)", JSON.stringify(sync));
   db.run(
@@ -90,6 +98,7 @@ export function insertSync(db: Connection, sync: IndexSync): void {
   );
 }
 
+/** The report of the newest sync; undefined before the first one. */
 export function selectLastSync(db: Connection): IndexSync | undefined {
   const row = db.row<{ report: string }>(
     "SELECT report FROM index_syncs ORDER BY id DESC LIMIT 1",
@@ -103,6 +112,7 @@ export function selectLastSync(db: Connection): IndexSync | undefined {
 /** Pins that are kept; the known trees lose a few hundred artifacts in a month. */
 const PINS_MAX = 100_000;
 
+/** The artifacts that have left this release, each with its pin, in no order. */
 export function selectPins(db: Connection, distro: string, release: string): IndexPin[] {
   return db.rows<IndexPin>(
     "SELECT distro, release, artifact, pin FROM index_pins WHERE distro = ? AND release = ?",
@@ -111,6 +121,7 @@ export function selectPins(db: Connection, distro: string, release: string): Ind
   );
 }
 
+/** Removes first, then writes: an artifact named in both keeps its new pin. */
 export function changePins(db: Connection, { put, remove }: IndexPinChanges): void {
   for (const { distro, release, artifact } of remove) {
     db.run(
