@@ -76,16 +76,6 @@ export function inPath(
   return { name, in: "path", required: true, description, schema, example };
 }
 
-/** A query parameter, which is always optional. */
-export function inQuery(
-  name: string,
-  description: string,
-  schema: JsonObject,
-  example: JsonValue,
-): JsonObject {
-  return { name, in: "query", description, schema, example };
-}
-
 /**
  * A body that must be sent with a JSON content type, even where each of its fields may be left out.
  * @param examples by name; each is a whole body
