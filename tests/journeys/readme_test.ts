@@ -38,8 +38,10 @@ function serveBlock(heading: string): string {
   return linesOf(found, /^make /, false).join("\n");
 }
 
-async function run(cwd: string, env: Env, program: string, ...args: string[]): Promise<string> {
-  const child = new Deno.Command(program, { args, cwd, env, stdin: "null" });
+/** Runs a program without the variables of this run: zonewright refuses those that it does not know. */
+async function run(cwd: string, own: Env, program: string, ...args: string[]): Promise<string> {
+  const env = { PATH: Deno.env.get("PATH") ?? "", ...own };
+  const child = new Deno.Command(program, { args, cwd, clearEnv: true, env, stdin: "null" });
   const { code, stdout, stderr } = await child.output();
   const text = new TextDecoder().decode(stdout);
   assertEquals(code, 0, `${args.join(" ")}\n${text}\n${new TextDecoder().decode(stderr)}`);
@@ -77,6 +79,7 @@ async function withAgentOf(
   const agent = new Deno.Command("bash", {
     args: ["-euc", serveBlock(heading).replace(/^(zonewright serve.*)$/m, "exec $1")],
     cwd: folder,
+    clearEnv: true,
     env,
     stdin: "null",
     stdout: "null",
