@@ -70,13 +70,17 @@ const tasks: Reach = async (agent, value) => {
   const bodies = (count: number) => Array<string>(count).fill(BODY);
   assertTaken(await agent.post("/workflows", workflow("long", ...bodies(value))));
   const longer = await agent.post("/workflows", workflow("longer", ...bodies(value + 1)));
-  assertOver(longer, 409, `over ${value} tasks`);
+  assertOver(longer, 409, `at most ${value} tasks`);
 };
 
 const source: Reach = async (agent, value) => {
   const large = BODY + " ".repeat(value - BODY.length);
   assertTaken(await agent.post("/workflows", workflow("wide", large)));
-  assertOver(await agent.post("/workflows", workflow("wider", `${large} `)), 409, `over ${value}`);
+  assertOver(
+    await agent.post("/workflows", workflow("wider", `${large} `)),
+    409,
+    `at most ${value} characters`,
+  );
 };
 
 function field(name: string): Reach {
@@ -96,7 +100,7 @@ const target: Reach = async (agent, value) => {
   const posted = (count: number) =>
     agent.post("/jobs", { workflow: uuid, target: "/".repeat(count) });
   assertTaken(await posted(value));
-  assertOver(await posted(value + 1), 409, `over ${value} characters`);
+  assertOver(await posted(value + 1), 409, `1 to ${value} characters`);
 };
 
 const params: Reach = async (agent, value) => {
