@@ -5,7 +5,7 @@ const [face, ...rest] = Deno.args;
 
 switch (face) {
   case "guest": {
-    const { runGuest } = await import("./src/sandbox/guest/guest.ts");
+    const { runGuest } = await import("./src/guest/guest.ts");
     await runGuest(rest);
     break;
   }

@@ -14,7 +14,7 @@ import {
   indexTreeRoutes,
   type ShortWayContext,
   withShortWay,
-} from "../http/routes/index/short_way.ts";
+} from "../http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
 import type { HttpEnv } from "../http/context.ts";

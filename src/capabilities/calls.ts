@@ -4,7 +4,7 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { masked } from "../host/vmadm/output.ts";
-import type { CapabilityName } from "../sandbox/protocol.ts";
+import type { CapabilityName } from "../wall/protocol.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ErrorCode } from "../domain/error.ts";

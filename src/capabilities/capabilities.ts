@@ -12,11 +12,7 @@ import type { Turns } from "../host/turns.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Mirror } from "../mirror/mirror.ts";
-import {
-  CALLS_IN_FLIGHT_MAX,
-  type CapabilityName,
-  TASK_NAME_CHARS_MAX,
-} from "../sandbox/protocol.ts";
+import { CALLS_IN_FLIGHT_MAX, type CapabilityName, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
 import { argumentCount, CALL_RULES, type CallEnd, openCallRecord } from "./calls.ts";

@@ -4,7 +4,7 @@
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { CapabilityName } from "../sandbox/protocol.ts";
+import type { CapabilityName } from "../wall/protocol.ts";
 
 /** The execution that calls capabilities. */
 export interface TaskContext {

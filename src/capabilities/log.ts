@@ -5,9 +5,9 @@ import { AgentError, invalidArgument } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { masked } from "../host/vmadm/output.ts";
 import type { Log } from "../metrics/log.ts";
-import type { TaskLogLevel } from "../sandbox/protocol.ts";
+import type { TaskLogLevel } from "../wall/protocol.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
-import { isSecretName, MASK } from "../domain/json_masking.ts";
+import { isSecretName, MASK } from "../domain/masking.ts";
 
 const LOG_DEADLINE_MS = 30_000;
 
@@ -61,7 +61,7 @@ function textOf(value: JsonValue | undefined, charsMax: number): string {
 }
 
 // Masks secrets: a body that logs its job's params logs the passwords in them too.
-// domain/json_masking.ts decides which names are secret.
+// domain/masking.ts decides which names are secret.
 
 /** The fields, with the values of secret names masked. */
 function maskedFields(fields: JsonObject): JsonObject {

@@ -1,12 +1,12 @@
 // `zonewright api`: one request of the HTTP interface, with the address, the quoting and the exit
 // codes of the other commands.
 
-import { answerError } from "./kit/answer.ts";
-import { METHODS } from "./kit/api_call.ts";
-import { usageError } from "./kit/arguments.ts";
-import { EXIT, type Noun } from "./kit/command.ts";
-import { curlLine } from "./kit/client.ts";
-import { readJsonArgument } from "./kit/printer.ts";
+import { answerError } from "./client/answer.ts";
+import { METHODS } from "./client/api_call.ts";
+import { usageError } from "./command/arguments.ts";
+import { EXIT, type Noun } from "./command/command.ts";
+import { curlLine } from "./client/client.ts";
+import { readJsonArgument } from "./output/printer.ts";
 
 /** The whole interface for scripts. */
 export const API: Noun = {

@@ -6,9 +6,9 @@
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
-import type { AgentAddress, Credentials } from "./kit/api_call.ts";
-import { hintFor, parseArguments, usageError } from "./kit/arguments.ts";
-import { openClient } from "./kit/client.ts";
+import type { AgentAddress, Credentials } from "./client/api_call.ts";
+import { hintFor, parseArguments, usageError } from "./command/arguments.ts";
+import { openClient } from "./client/client.ts";
 import {
   type Command,
   EXIT,
@@ -17,9 +17,9 @@ import {
   flagsOf,
   type Invocation,
   type Noun,
-} from "./kit/command.ts";
-import { openPrinter } from "./kit/printer.ts";
-import { printable, processTerminal, type Terminal } from "./kit/terminal.ts";
+} from "./command/command.ts";
+import { openPrinter } from "./output/printer.ts";
+import { printable, processTerminal, type Terminal } from "./output/terminal.ts";
 
 /** Every noun by its name; loaded when it is asked for. */
 export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
@@ -51,7 +51,7 @@ type FoundCommand =
   | { readonly kind: "command"; name: string; command: Command; rest: readonly string[] }
   | { readonly kind: "help"; text: string };
 
-/** Runs one command line. @returns the exit code, see kit/command.ts */
+/** Runs one command line. @returns the exit code, see command/command.ts */
 export async function runCli(
   args: readonly string[],
   terminal: Terminal = processTerminal(),

@@ -4,10 +4,10 @@
 // goes wrong answers nothing: an error text on the line that somebody types helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { METHODS } from "./kit/api_call.ts";
-import type { Flag } from "./kit/arguments.ts";
-import type { Client } from "./kit/client.ts";
-import { type Command, flagsOf, type Noun } from "./kit/command.ts";
+import { METHODS } from "./client/api_call.ts";
+import type { Flag } from "./command/arguments.ts";
+import type { Client } from "./client/client.ts";
+import { type Command, flagsOf, type Noun } from "./command/command.ts";
 
 /** One way to go on. */
 export interface Candidate {

@@ -1,8 +1,8 @@
 // `zonewright completion`: the script by which a shell completes our commands.
 
 import { nearest } from "../domain/field_check.ts";
-import { usageError } from "./kit/arguments.ts";
-import { EXIT, type Noun } from "./kit/command.ts";
+import { usageError } from "./command/arguments.ts";
+import { EXIT, type Noun } from "./command/command.ts";
 
 // The scripts know nothing of the commands: they pass on the words and show the answer, so they never
 // become outdated.

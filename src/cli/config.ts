@@ -2,7 +2,7 @@
 
 import { type Setting, SETTING_ROWS, type SettingRow, valueText } from "../config/settings.ts";
 import { loadConfig, originText } from "../config/sources.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "./kit/command.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { AgentError } from "../domain/error.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 

@@ -8,8 +8,8 @@ import { backupState, inspectFile, inspectState } from "../state/state_dir.ts";
 import { restoreState } from "../state/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../program/failpoint.ts";
-import { numberIn, readObject } from "./kit/answer.ts";
-import { type Flag, usageError } from "./kit/arguments.ts";
+import { numberIn, readObject } from "./client/answer.ts";
+import { type Flag, usageError } from "./command/arguments.ts";
 import {
   type Command,
   confirmed,
@@ -17,7 +17,7 @@ import {
   type Invocation,
   type Noun,
   YES_FLAG,
-} from "./kit/command.ts";
+} from "./command/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>

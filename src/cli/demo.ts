@@ -11,8 +11,8 @@ import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { selfCommand } from "../program/executable.ts";
 import { openLog } from "../metrics/log.ts";
-import { readObjects, textIn } from "./kit/answer.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { readObjects, textIn } from "./client/answer.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./serve_flags.ts";
 

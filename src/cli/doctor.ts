@@ -11,10 +11,10 @@ import {
   type Outcome,
 } from "../service/doctor/check.ts";
 import { nearest } from "../domain/field_check.ts";
-import { usageError } from "./kit/arguments.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { usageError } from "./command/arguments.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
-import type { Paint } from "./kit/terminal.ts";
+import type { Paint } from "./output/terminal.ts";
 
 const MARKS: Readonly<Record<Outcome, string>> = {
   ok: "ok",

@@ -1,6 +1,6 @@
 // Help texts, made from the commands themselves. Examples stand first: they are what is read.
 
-import { type Command, flagsOf, type Noun } from "./kit/command.ts";
+import { type Command, flagsOf, type Noun } from "./command/command.ts";
 
 const PROGRAM = "zonewright";
 

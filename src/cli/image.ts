@@ -1,16 +1,22 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
-import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
+import {
+  type Command,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+} from "./command/command.ts";
 import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
 import { nearest } from "../domain/field_check.ts";
-import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
+import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
 import { limitOf } from "./job/list.ts";
-import type { Printer } from "./kit/printer.ts";
-import { sizeText } from "./kit/table.ts";
-import type { Client, Sent } from "./kit/client.ts";
-import { printable } from "./kit/terminal.ts";
+import type { Printer } from "./output/printer.ts";
+import { sizeText } from "./output/table.ts";
+import type { Client, Sent } from "./client/client.ts";
+import { printable } from "./output/terminal.ts";
 
 // `zonewright image find`: a search over every artifact of the index. `image list` with filters is
 // the same search, below what it names.

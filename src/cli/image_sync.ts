@@ -3,12 +3,12 @@
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { pause } from "../program/loop.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./kit/answer.ts";
-import type { ApiCall } from "./kit/api_call.ts";
-import type { Client, Sent } from "./kit/client.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "./kit/command.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
+import type { ApiCall } from "./client/api_call.ts";
+import type { Client, Sent } from "./client/client.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
 import { timeoutMsOf } from "./follow/follow.ts";
-import { ageText, cut, sizeText } from "./kit/table.ts";
+import { ageText, cut, sizeText } from "./output/table.ts";
 import {
   bar,
   canMove,
@@ -16,7 +16,7 @@ import {
   COLUMNS_DEFAULT,
   printable,
   type Terminal,
-} from "./kit/terminal.ts";
+} from "./output/terminal.ts";
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;

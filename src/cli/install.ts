@@ -9,8 +9,8 @@ import { runCommand } from "../host/command.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";
 import type { Run } from "../service/manager.ts";
 import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/paths.ts";
-import { type Flag, usageError } from "./kit/arguments.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { type Flag, usageError } from "./command/arguments.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
 

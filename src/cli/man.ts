@@ -1,7 +1,7 @@
 // `zonewright man`: the manual page, for `man -l` and for packages.
 
 import { VERSION } from "../program/version.ts";
-import { type Command, EXIT, flagsOf, type Noun } from "./kit/command.ts";
+import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
 
 /** `zonewright man`. @param nouns all of them, this one included */
 export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): Noun {

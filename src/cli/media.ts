@@ -1,10 +1,16 @@
 // `zonewright media`: the verified files of the agent's host.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { numberIn, readObject, readObjects, textIn } from "./kit/answer.ts";
-import { type Arguments, type Flag, usageError } from "./kit/arguments.ts";
-import { typedDigest, typedMedium } from "./kit/medium.ts";
-import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { numberIn, readObject, readObjects, textIn } from "./client/answer.ts";
+import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
+import { typedDigest, typedMedium } from "./medium.ts";
+import {
+  type Command,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+} from "./command/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -14,8 +20,8 @@ import {
   viewFor,
 } from "./follow/follow.ts";
 import type { JobAnswer } from "./job/answer.ts";
-import { ageText, sizeText } from "./kit/table.ts";
-import { printable } from "./kit/terminal.ts";
+import { ageText, sizeText } from "./output/table.ts";
+import { printable } from "./output/terminal.ts";
 import { CHECK_LEVELS } from "../domain/digest.ts";
 import { MEDIA_COMPRESSIONS } from "../domain/machine/media.ts";
 

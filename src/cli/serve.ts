@@ -8,9 +8,9 @@ import { systemNow } from "../domain/instant.ts";
 import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
 import { openLogBudget } from "../metrics/log_budget.ts";
 import { openServiceNotice } from "../service/notice.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./kit/command.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./serve_flags.ts";
-import type { Terminal } from "./kit/terminal.ts";
+import type { Terminal } from "./output/terminal.ts";
 import { pause } from "../program/loop.ts";
 
 /** The agent as a command. */

@@ -2,8 +2,8 @@
 
 import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
 import type { ConfigSources, FlagValue } from "../config/sources.ts";
-import type { Flag } from "./kit/arguments.ts";
-import type { Invocation } from "./kit/command.ts";
+import type { Flag } from "./command/arguments.ts";
+import type { Invocation } from "./command/command.ts";
 
 /** One flag for every setting, and `--config`. */
 export function configFlags(): readonly Flag[] {

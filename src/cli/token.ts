@@ -7,8 +7,8 @@ import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
 import { type ActAs, asOwnerOf } from "../state/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
-import { type Flag, usageError } from "./kit/arguments.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "./kit/command.ts";
+import { type Flag, usageError } from "./command/arguments.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { configFlags, configSources } from "./serve_flags.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>

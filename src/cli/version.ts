@@ -3,7 +3,7 @@
 import { SCHEMA_VERSION } from "../state/state_dir.ts";
 import { selfCommand } from "../program/executable.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../program/version.ts";
-import { EXIT, type Noun } from "./kit/command.ts";
+import { EXIT, type Noun } from "./command/command.ts";
 
 async function sqliteVersion(): Promise<string> {
   const { Database } = await import("@db/sqlite");

@@ -2,7 +2,7 @@
 // agent keeps. No other file has their defaults.
 
 import { type Definition, integer, type Kind } from "./kinds.ts";
-import { SOURCE_CHARS_MAX } from "../sandbox/task_limits.ts";
+import { SOURCE_CHARS_MAX } from "../wall/task_limits.ts";
 
 const KI = 1024;
 const MI = 1024 * KI;

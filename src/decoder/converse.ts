@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { parseAnswer, REQUEST_BYTES_MAX } from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { FRAME, frameBytes, jsonFrame, partsOf } from "./frames.ts";
-import { type WorkLimits, type WorkName, WORKS } from "./work_limits.ts";
+import { type WorkLimits, type WorkName, WORKS } from "./work/work.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;

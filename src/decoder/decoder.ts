@@ -4,7 +4,7 @@
 
 import { messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { ignoreSignals, revokePermissions } from "../sandbox/guest/lockdown.ts";
+import { ignoreSignals, revokePermissions } from "../wall/lockdown.ts";
 import {
   ANSWER_CODES,
   type DecoderAnswer,
@@ -21,13 +21,7 @@ import {
   partsOf,
   readFrames,
 } from "./frames.ts";
-import {
-  type DecoderWork,
-  isOutOfMemory,
-  isWorkName,
-  type WorkName,
-  WORKS,
-} from "./work_limits.ts";
+import { type DecoderWork, isOutOfMemory, isWorkName, type WorkName, WORKS } from "./work/work.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,
@@ -137,11 +131,11 @@ function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
 
 /** Loads a kind of work. */
 const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {
-  hashes: async () => (await import("./works/hashes.ts")).hashesWork,
-  checksums: async () => (await import("./works/checksums.ts")).checksumsWork,
-  signature: async () => (await import("./works/signature.ts")).signatureWork,
-  file_signature: async () => (await import("./works/signature.ts")).fileSignatureWork,
-  index: async () => (await import("./works/index_documents.ts")).indexWork,
-  unpack: async () => (await import("./works/unpack.ts")).unpackWork,
-  task_sources: async () => (await import("./works/task_sources.ts")).taskSourcesWork,
+  hashes: async () => (await import("./work/hashes.ts")).hashesWork,
+  checksums: async () => (await import("./work/checksums.ts")).checksumsWork,
+  signature: async () => (await import("./work/signature.ts")).signatureWork,
+  file_signature: async () => (await import("./work/signature.ts")).fileSignatureWork,
+  index: async () => (await import("./work/index_documents.ts")).indexWork,
+  unpack: async () => (await import("./work/unpack.ts")).unpackWork,
+  task_sources: async () => (await import("./work/task_sources.ts")).taskSourcesWork,
 };

@@ -4,7 +4,7 @@
 import { AgentError, type ErrorCode } from "../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import { measureJson } from "../domain/json_scan.ts";
-import { GUEST_PERMISSIONS, type GuestCheck } from "../sandbox/protocol.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 import { type DecoderFrame, jsonOf } from "./frames.ts";
 
 /** Bytes of the JSON text of a request. */

@@ -25,8 +25,8 @@ import {
   type WorkOrder,
 } from "./converse.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
-import type { WorkName } from "./work_limits.ts";
-import { type WorkKind, WorkQueue } from "./work_queue.ts";
+import type { WorkName } from "./work/work.ts";
+import { type WorkKind, WorkQueue } from "./queue.ts";
 
 export type { DecoderInput, DecoderOptions };
 

@@ -4,7 +4,7 @@ import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "../sandbox/command.ts";
 import { wallProblem } from "../sandbox/wall_checks.ts";
-import { GUEST_PERMISSIONS } from "../sandbox/protocol.ts";
+import { GUEST_PERMISSIONS } from "../wall/protocol.ts";
 import {
   EXIT_WAIT_MS,
   exitWords,

@@ -18,7 +18,7 @@ import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobRoutes } from "./routes/jobs/jobs.ts";
 import { jsonOnly } from "./request/json_body.ts";
 import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
-import { headJudged } from "./request/head_judge.ts";
+import { headJudged } from "./request/head_check.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
 import { mediaRoutes } from "./routes/media.ts";

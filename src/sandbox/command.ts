@@ -3,7 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { SelfCommand } from "../program/executable.ts";
-import type { TaskLimits } from "./task_limits.ts";
+import type { TaskLimits } from "../wall/task_limits.ts";
 
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;

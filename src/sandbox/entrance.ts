@@ -4,8 +4,8 @@
 import { pause } from "../program/loop.ts";
 import type { GuestUser } from "./command.ts";
 import type { GuestProcess } from "./process.ts";
-import { readLines } from "./lines.ts";
-import { TOKEN_BYTES_MAX } from "./protocol.ts";
+import { readLines } from "../wall/lines.ts";
+import { TOKEN_BYTES_MAX } from "../wall/protocol.ts";
 import { join } from "@std/path";
 
 /** Time for a connection to show its token, milliseconds. */

@@ -12,13 +12,13 @@ import {
   JSON_DEPTH_MAX,
   LOG_LEVELS,
   SIGNALS,
-} from "./protocol.ts";
+} from "../wall/protocol.ts";
 import {
   CALL_VALUES_MAX,
   END_VALUES_MAX,
   errorJsonCharsMax,
   type TaskLimits,
-} from "./task_limits.ts";
+} from "../wall/task_limits.ts";
 import { measureJson } from "../domain/json_scan.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
 

@@ -29,7 +29,7 @@ import { GuestQueue } from "./queue.ts";
 import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
 import { LargeMessageTurns } from "./message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
-import type { TaskLimits } from "./task_limits.ts";
+import type { TaskLimits } from "../wall/task_limits.ts";
 
 /**
  * Why a source may not run, worded to follow the name of the task, or undefined. It is the rule for

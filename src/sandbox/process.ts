@@ -7,7 +7,7 @@ import type { Log } from "../metrics/log.ts";
 import type { GuestCommand } from "./command.ts";
 import type { GuestOwner } from "./owner.ts";
 import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
-import { openLineWriter } from "./lines.ts";
+import { openLineWriter } from "../wall/lines.ts";
 import {
   EXIT_WAIT_MS,
   exitWords,
@@ -16,13 +16,13 @@ import {
   type ProcessEnd,
   ProcessOutput,
 } from "./process_output.ts";
-import { agentLine, type AgentMessage, type GuestMessage } from "./protocol.ts";
+import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
 import {
   guestMessageBytesMax,
   type TaskLimits,
   taskLimitsWord,
   unreadCharsMax,
-} from "./task_limits.ts";
+} from "../wall/task_limits.ts";
 
 /** Receives the events of a guest during a start or an execution. */
 export interface GuestListener {

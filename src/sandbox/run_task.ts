@@ -16,8 +16,8 @@ import {
   type EndOutcome,
   type GuestMessage,
   TASK_NAME_CHARS_MAX,
-} from "./protocol.ts";
-import { REPLY_CHARS_MAX, type TaskLimits } from "./task_limits.ts";
+} from "../wall/protocol.ts";
+import { REPLY_CHARS_MAX, type TaskLimits } from "../wall/task_limits.ts";
 
 /** One execution of a body or a fallback. */
 export interface TaskRun {

@@ -9,8 +9,8 @@ import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from ".
 import { openGuestEntrance } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
 import { START_DEADLINE_MS } from "./process_output.ts";
-import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
-import type { TaskLimits } from "./task_limits.ts";
+import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
+import type { TaskLimits } from "../wall/task_limits.ts";
 
 /** The same as a pool needs. */
 export interface SelfTestOptions {

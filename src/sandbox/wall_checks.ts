@@ -2,7 +2,7 @@
 // only with all permissions, so `cat` reads it.
 
 import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./command.ts";
-import { GUEST_CHECKS, type GuestCheck } from "./protocol.ts";
+import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 
 /** Prints the namespace of a process: `cat` does not read links. */
 const READLINK = "/usr/bin/readlink";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { argumentCount, CALL_ENTRIES_MAX, CALL_RULES } from "../../src/capabilities/calls.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { CAPABILITIES, type CapabilityName } from "../../src/sandbox/protocol.ts";
+import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
 import { until } from "../support/until.ts";
 import { callsOf, machineUuidOf, withHost } from "./simulated_host.ts";
 

@@ -13,7 +13,7 @@ import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/sandbox/protocol.ts";
+import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/wall/protocol.ts";
 import { jobOf } from "../support/job.ts";
 import { type SimulatedHost, withHost } from "./simulated_host.ts";
 

@@ -6,7 +6,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
 

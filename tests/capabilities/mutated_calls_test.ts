@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { until } from "../support/until.ts";
 import { callsOf, machineUuidOf, withHost } from "./simulated_host.ts";
 

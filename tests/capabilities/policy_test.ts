@@ -9,7 +9,7 @@ import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import type { Policy } from "../../src/domain/policy.ts";
-import { CAPABILITIES, type CapabilityName } from "../../src/sandbox/protocol.ts";
+import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
 import { machineUuidOf, withHost } from "./simulated_host.ts";
 
 const UUID: string = machineUuidOf(1);

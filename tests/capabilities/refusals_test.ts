@@ -6,7 +6,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CALL_RULES } from "../../src/capabilities/calls.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { CAPABILITIES, type CapabilityName } from "../../src/sandbox/protocol.ts";
+import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
 import type { Perform } from "../../src/sandbox/run_task.ts";
 import { until } from "../support/until.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "./simulated_host.ts";

@@ -22,7 +22,7 @@ import { type Log, openLog } from "../../src/metrics/log.ts";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { machineUuidOf, withHost } from "./simulated_host.ts";
 
 const UUID: string = machineUuidOf(1);

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type Flag, parseArguments } from "../../src/cli/kit/arguments.ts";
+import { type Flag, parseArguments } from "../../src/cli/command/arguments.ts";
 import { AgentError } from "../../src/domain/error.ts";
 
 const FLAGS: readonly Flag[] = [

@@ -2,9 +2,9 @@
 // against all of it without being named here.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { parseArguments } from "../../src/cli/kit/arguments.ts";
+import { parseArguments } from "../../src/cli/command/arguments.ts";
 import { NOUNS } from "../../src/cli/cli.ts";
-import { type Command, flagsOf } from "../../src/cli/kit/command.ts";
+import { type Command, flagsOf } from "../../src/cli/command/command.ts";
 import { BODY, type HttpAgent, jobIn, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { withIndex } from "../http/openapi_agent.ts";
 import { openScreen, screenFor, type ScreenOptions } from "./screen.ts";

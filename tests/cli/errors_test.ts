@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { EXIT, exitCodeOf } from "../../src/cli/kit/command.ts";
+import { EXIT, exitCodeOf } from "../../src/cli/command/command.ts";
 import { openScreen, screenFor } from "./screen.ts";
 
 /** A port on which nobody listens. */

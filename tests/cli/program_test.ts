@@ -1,7 +1,7 @@
 // The command line as a program: streams, exit codes and signals that only a process has.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { shellQuoted } from "../../src/cli/kit/client.ts";
+import { shellQuoted } from "../../src/cli/client/client.ts";
 import { selfCommand } from "../../src/program/executable.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";

@@ -1,7 +1,7 @@
 // docs/reference.md against the program.
 
 import { assertEquals } from "@std/assert";
-import { EXIT } from "../../src/cli/kit/command.ts";
+import { EXIT } from "../../src/cli/command/command.ts";
 import { referencePage } from "./write_reference.ts";
 
 Deno.test({

@@ -1,7 +1,7 @@
 // A terminal for tests: what a person would have typed and seen, with runCli() in this process.
 
 import { runCli } from "../../src/cli/cli.ts";
-import type { Terminal } from "../../src/cli/kit/terminal.ts";
+import type { Terminal } from "../../src/cli/output/terminal.ts";
 
 export interface Screen {
   readonly terminal: Terminal;

@@ -1,7 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
-import { ageText, aheadText, durationText, sizeText, tableLines } from "../../src/cli/kit/table.ts";
+import {
+  ageText,
+  aheadText,
+  durationText,
+  sizeText,
+  tableLines,
+} from "../../src/cli/output/table.ts";
 import { openScreen } from "./screen.ts";
-import { paintFor, printable } from "../../src/cli/kit/terminal.ts";
+import { paintFor, printable } from "../../src/cli/output/terminal.ts";
 
 Deno.test("tableLines() aligns columns and pads no line at its end", () => {
   const columns = [{ head: "NAME" }, { head: "N", right: true }, { head: "LAST" }] as const;

@@ -46,7 +46,7 @@ Deno.test("the binary prints the types as docs/zonewright.d.ts has them", async 
 
 Deno.test("the types declare the capabilities of the protocol, no more and no less", async () => {
   const names = `
-import type { CapabilityName } from "${new URL("src/sandbox/protocol.ts", ROOT)}";
+import type { CapabilityName } from "${new URL("src/wall/protocol.ts", ROOT)}";
 ${SAME}
 type NameOf<Group extends string, Part> = Part extends (...args: never[]) => unknown
   ? Group

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
-import { WAITING_MAX } from "../../src/decoder/work_queue.ts";
+import { WAITING_MAX } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";

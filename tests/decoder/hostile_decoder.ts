@@ -8,7 +8,7 @@ import {
   PART_BYTES_MAX,
   readFrames,
 } from "../../src/decoder/frames.ts";
-import { revokePermissions } from "../../src/sandbox/guest/lockdown.ts";
+import { revokePermissions } from "../../src/wall/lockdown.ts";
 
 const [way = ""] = Deno.args;
 const { stdin, stdout } = Deno;

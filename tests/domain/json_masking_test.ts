@@ -8,7 +8,7 @@ import {
   JsonMasking,
   MASK,
   type MaskRules,
-} from "../../src/domain/json_masking.ts";
+} from "../../src/domain/masking.ts";
 
 const RULES: MaskRules = { names: new Set(["license_key", 'q"\\ü']), member: "params" };
 

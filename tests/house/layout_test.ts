@@ -18,7 +18,7 @@ const SAME_PREFIX_MAX = 2;
  */
 const APART: readonly { readonly files: RegExp; readonly why: "wall" | "peer" }[] = [
   // The other side of the wall: each file is text of a realm, or what runs before tasks do.
-  { files: /^src\/sandbox\/guest\//, why: "wall" },
+  { files: /^src\/guest\//, why: "wall" },
   // One file for each subcommand of vmadm, and for each way to play a machine.
   { files: /^src\/simulator\/(vmadm|engine)\//, why: "peer" },
   // One file for each noun of the published description.

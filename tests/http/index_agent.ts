@@ -6,7 +6,7 @@ import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
 import { openDocumentCache } from "../../src/http/request/document_cache.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/short_way.ts";
+import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";

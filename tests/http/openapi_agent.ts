@@ -23,7 +23,7 @@ import type { HttpContext } from "../../src/http/context.ts";
 import { readinessRoutes } from "../../src/http/routes/health.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
-import { indexTreeRoutes } from "../../src/http/routes/index/short_way.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
 import { metricsRoutes } from "../../src/http/routes/metrics.ts";
 import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
 import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import { MASK } from "../../src/domain/json_masking.ts";
+import { MASK } from "../../src/domain/masking.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { Store } from "../../src/store/store.ts";
 import { PART_BYTES } from "../../src/store/stored_text.ts";

@@ -7,7 +7,7 @@ import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { errorResponse } from "../../src/http/request/error_response.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
-import { indexTreeRoutes } from "../../src/http/routes/index/short_way.ts";
+import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
 import { remembering } from "../../src/http/request/request_memory.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Hono } from "hono";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
 import type { HttpEnv } from "../../src/http/context.ts";
-import { headJudged } from "../../src/http/request/head_judge.ts";
+import { headJudged } from "../../src/http/request/head_check.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { silentLog } from "../../src/metrics/log.ts";

@@ -11,7 +11,7 @@ import {
   readPrivateKey,
   sign,
 } from "openpgp";
-import { SIGNATURES_MAX } from "../../src/decoder/works/signature.ts";
+import { SIGNATURES_MAX } from "../../src/decoder/work/signature.ts";
 import type { Signature } from "../../src/domain/index/artifact.ts";
 import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import { VENDOR_BYTES_MAX } from "../../src/mirror/media/confirm.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonValue } from "../../src/domain/json.ts";
-import type { SignalWord } from "../../src/sandbox/protocol.ts";
+import type { SignalWord } from "../../src/wall/protocol.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { withPool } from "./bodies.ts";
 

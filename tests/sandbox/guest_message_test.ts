@@ -6,11 +6,7 @@ import { DEFAULT_LIMITS as LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/message.ts";
-import {
-  CALL_VALUES_MAX,
-  END_VALUES_MAX,
-  errorJsonCharsMax,
-} from "../../src/sandbox/task_limits.ts";
+import { CALL_VALUES_MAX, END_VALUES_MAX, errorJsonCharsMax } from "../../src/wall/task_limits.ts";
 
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
 const parseLine = (line: string) => parseGuestMessage(line, LIMITS);

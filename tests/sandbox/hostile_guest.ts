@@ -1,8 +1,8 @@
 // A program that knocks like a guest and then breaks the protocol in the way its first argument
 // names. The pool adds `guest` and the path of the socket to its arguments.
 
-import { readLines, writeAll } from "../../src/sandbox/lines.ts";
-import { GUEST_CHECKS, readAgentLine } from "../../src/sandbox/protocol.ts";
+import { readLines, writeAll } from "../../src/wall/lines.ts";
+import { GUEST_CHECKS, readAgentLine } from "../../src/wall/protocol.ts";
 
 const [way, , path = ""] = Deno.args;
 const lines = readLines(Deno.stdin, 1000);

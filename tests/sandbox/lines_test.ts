@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { type ByteSource, openLineWriter, readLines, writeAll } from "../../src/sandbox/lines.ts";
+import { type ByteSource, openLineWriter, readLines, writeAll } from "../../src/wall/lines.ts";
 import { until } from "../support/until.ts";
 
 /** A stream that gives the chunks as they are. */

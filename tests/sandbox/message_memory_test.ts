@@ -4,7 +4,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { MessageMemory } from "../../src/sandbox/message.ts";
-import type { AgentMessage } from "../../src/sandbox/protocol.ts";
+import type { AgentMessage } from "../../src/wall/protocol.ts";
 import { GuestCalls, type Perform } from "../../src/sandbox/run_task.ts";
 import { until } from "../support/until.ts";
 import { hostile, withPool } from "./bodies.ts";

@@ -1,7 +1,7 @@
 // A guest whose platform does not let it give up the permission that its first argument names. The
 // pool adds `guest` and the path of the socket to the arguments.
 
-import { runGuest } from "../../src/sandbox/guest/guest.ts";
+import { runGuest } from "../../src/guest/guest.ts";
 
 const [left, , ...rest] = Deno.args;
 const { revokeSync } = Deno.permissions;

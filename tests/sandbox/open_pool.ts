@@ -8,9 +8,9 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestTools, guestCommand } from "../../src/sandbox/command.ts";
 import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
-import { type GuestLayer, openLayersWord } from "../../src/sandbox/guest/guest.ts";
+import { type GuestLayer, openLayersWord } from "../../src/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
-import type { GuestCheck } from "../../src/sandbox/protocol.ts";
+import type { GuestCheck } from "../../src/wall/protocol.ts";
 import { withFolder } from "../support/until.ts";
 import { type RunBody, runBody } from "./bodies.ts";
 

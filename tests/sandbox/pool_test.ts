@@ -8,7 +8,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { selfCommand } from "../../src/program/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
-import { writeAll } from "../../src/sandbox/lines.ts";
+import { writeAll } from "../../src/wall/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { until, withFolder } from "../support/until.ts";

@@ -7,14 +7,14 @@ import fc from "fast-check";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { parseGuestMessage } from "../../src/sandbox/message.ts";
-import { type ByteSource, readLines } from "../../src/sandbox/lines.ts";
+import { type ByteSource, readLines } from "../../src/wall/lines.ts";
 import {
   CAPABILITIES,
   type GuestMessage,
   JSON_DEPTH_MAX,
   LOG_LEVELS,
   SIGNALS,
-} from "../../src/sandbox/protocol.ts";
+} from "../../src/wall/protocol.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 5000;
 /** A stream is many lines. */

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { DEFAULT_LIMITS, LIMITS, limitValues } from "../../src/config/limits.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { ENGINE_FIELDS } from "../../src/domain/job/wire.ts";
-import { agentLine, type AgentMessage, readAgentLine } from "../../src/sandbox/protocol.ts";
+import { agentLine, type AgentMessage, readAgentLine } from "../../src/wall/protocol.ts";
 import {
   agentMessageBytesMax,
   guestMessageBytesMax,
@@ -14,7 +14,7 @@ import {
   REPLY_CHARS_MAX,
   taskLimitsWord,
   unreadCharsMax,
-} from "../../src/sandbox/task_limits.ts";
+} from "../../src/wall/task_limits.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 1000;
 /** Bytes of a character of JSON text in UTF-8, at most. */

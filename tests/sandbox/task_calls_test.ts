@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { CAPABILITIES } from "../../src/sandbox/protocol.ts";
+import { CAPABILITIES } from "../../src/wall/protocol.ts";
 import type { Perform } from "../../src/sandbox/run_task.ts";
 import { withPool } from "./bodies.ts";
 

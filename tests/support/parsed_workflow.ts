@@ -3,7 +3,7 @@
 
 import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import type { SourceChecks } from "../../src/decoder/source_checks.ts";
-import { taskSourcesWork } from "../../src/decoder/works/task_sources.ts";
+import { taskSourcesWork } from "../../src/decoder/work/task_sources.ts";
 import type { NewUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../../src/domain/job/workflow.ts";

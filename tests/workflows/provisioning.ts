@@ -3,7 +3,7 @@
 
 import { assertEquals } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import {
   type JobUuid,
   type MachineUuid,

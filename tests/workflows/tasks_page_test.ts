@@ -12,7 +12,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { CAPABILITIES } from "../../src/sandbox/protocol.ts";
+import { CAPABILITIES } from "../../src/wall/protocol.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 import { withFolder } from "../support/until.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openLocks } from "../../src/host/turns.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { CapabilityName } from "../../src/sandbox/protocol.ts";
+import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { assertConsole, messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";

@@ -5,10 +5,10 @@
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
 import { pause } from "../../program/loop.ts";
-import { readObjects } from "../kit/answer.ts";
-import { type Flag, usageError } from "../kit/arguments.ts";
-import type { Client } from "../kit/client.ts";
-import { EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
+import { readObjects } from "../client/answer.ts";
+import { type Flag, usageError } from "../command/arguments.ts";
+import type { Client } from "../client/client.ts";
+import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { openLiveView } from "./live.ts";
 import { type FollowView, openPlainView } from "./plain.ts";
 import {
@@ -20,7 +20,7 @@ import {
   readInfo,
   readJob,
 } from "../job/answer.ts";
-import { canMove } from "../kit/terminal.ts";
+import { canMove } from "../output/terminal.ts";
 
 /** Flags of every command that can follow a job. */
 export const FOLLOW_FLAGS: readonly Flag[] = [

@@ -10,7 +10,7 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { cut, durationText, sizeText } from "../kit/table.ts";
+import { cut, durationText, sizeText } from "../output/table.ts";
 import {
   bar,
   BAR_CHARS,
@@ -20,7 +20,7 @@ import {
   paintFor,
   printable,
   type Terminal,
-} from "../kit/terminal.ts";
+} from "../output/terminal.ts";
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
 const FRAME_MS = 100;

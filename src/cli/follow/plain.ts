@@ -8,8 +8,8 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { durationText, sizeText } from "../kit/table.ts";
-import { printable } from "../kit/terminal.ts";
+import { durationText, sizeText } from "../output/table.ts";
+import { printable } from "../output/terminal.ts";
 
 const PROGRESS_PERCENT = 25;
 

@@ -2,9 +2,9 @@
 // how it ended, and where the running step is.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../kit/answer.ts";
-import { durationText } from "../kit/table.ts";
-import type { Invocation } from "../kit/command.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
+import { durationText } from "../output/table.ts";
+import type { Invocation } from "../command/command.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {

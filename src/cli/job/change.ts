@@ -2,8 +2,8 @@
 
 import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { objectsIn, readObject, readObjects, textIn } from "../kit/answer.ts";
-import { type Flag, otherJobHint, usageError } from "../kit/arguments.ts";
+import { objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { type Flag, otherJobHint, usageError } from "../command/arguments.ts";
 import {
   type Command,
   confirmed,
@@ -11,11 +11,11 @@ import {
   type ExitCode,
   type Invocation,
   YES_FLAG,
-} from "../kit/command.ts";
+} from "../command/command.ts";
 import { jobPath, readJob } from "./answer.ts";
-import { parseJsonText } from "../kit/printer.ts";
+import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
-import type { ApiCall } from "../kit/api_call.ts";
+import type { ApiCall } from "../client/api_call.ts";
 import {
   FILTER_FLAGS,
   filterOf,

@@ -1,9 +1,9 @@
 // `zonewright job run`: a job of a workflow, by its name or its uuid.
 
 import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
-import { otherJobHint, usageError } from "../kit/arguments.ts";
+import { otherJobHint, usageError } from "../command/arguments.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -15,7 +15,7 @@ import {
 import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
 import { readParams } from "./list.ts";
 import { workflowUuid } from "../workflow/file.ts";
-import { durationText } from "../kit/table.ts";
+import { durationText } from "../output/table.ts";
 
 /** `zonewright job run`. */
 export const RUN: Command = {

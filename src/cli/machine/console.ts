@@ -4,10 +4,10 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
-import { numberIn, readObject, textIn } from "../kit/answer.ts";
-import { usageError } from "../kit/arguments.ts";
-import { type Command, EXIT, type Invocation } from "../kit/command.ts";
-import { printable } from "../kit/terminal.ts";
+import { numberIn, readObject, textIn } from "../client/answer.ts";
+import { usageError } from "../command/arguments.ts";
+import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
 const PORT_MAX = 65_535;

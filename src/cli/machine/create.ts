@@ -2,8 +2,8 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { readObject, textIn } from "../kit/answer.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../kit/command.ts";
+import { readObject, textIn } from "../client/answer.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -16,10 +16,10 @@ import { failedStep, type JobAnswer } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
+import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
-import { typedArtifact, typedDigest, typedMedium } from "../kit/medium.ts";
-import { readJsonFile } from "../kit/printer.ts";
+import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
+import { readJsonFile } from "../output/printer.ts";
 
 /** The flags that name a medium; exactly one of them is given. */
 const MEDIA_FLAGS: readonly Flag[] = [

@@ -2,8 +2,8 @@
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { numberIn, readObject, readObjects, textIn } from "../kit/answer.ts";
-import { type Flag, otherJobHint, usageError } from "../kit/arguments.ts";
+import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { type Flag, otherJobHint, usageError } from "../command/arguments.ts";
 import {
   type Command,
   confirmed,
@@ -12,10 +12,10 @@ import {
   type Invocation,
   type Noun,
   YES_FLAG,
-} from "../kit/command.ts";
+} from "../command/command.ts";
 import { CONSOLE, machinePath, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
-import { printable } from "../kit/terminal.ts";
+import { printable } from "../output/terminal.ts";
 import {
   follow,
   FOLLOW_FLAGS,

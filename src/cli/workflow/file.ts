@@ -3,13 +3,13 @@
 
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { type Arguments, type Flag, usageError } from "../kit/arguments.ts";
-import type { Terminal } from "../kit/terminal.ts";
+import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
+import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { readObjects, textIn } from "../kit/answer.ts";
-import type { Client } from "../kit/client.ts";
-import { type Command, EXIT } from "../kit/command.ts";
+import { readObjects, textIn } from "../client/answer.ts";
+import type { Client } from "../client/client.ts";
+import { type Command, EXIT } from "../command/command.ts";
 
 /** Files that one command reads. */
 const FILES_MAX = 1000;

@@ -1,7 +1,7 @@
 // `zonewright workflow validate`: what an agent would say to a workflow, without an agent.
 
-import { type Command, EXIT } from "../kit/command.ts";
-import type { Printer } from "../kit/printer.ts";
+import { type Command, EXIT } from "../command/command.ts";
+import type { Printer } from "../output/printer.ts";
 import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 import { fileFlag, readWorkflowFiles, type WorkflowFile } from "./file.ts";
 

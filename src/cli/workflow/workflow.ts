@@ -1,12 +1,18 @@
 // `zonewright workflow`: the workflows that jobs are made of.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "../kit/answer.ts";
-import { usageError } from "../kit/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation, type Noun } from "../kit/command.ts";
-import { parseJsonText, readJsonFile } from "../kit/printer.ts";
-import { durationText } from "../kit/table.ts";
-import { canMove, printable, type Terminal } from "../kit/terminal.ts";
+import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { usageError } from "../command/arguments.ts";
+import {
+  type Command,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+} from "../command/command.ts";
+import { parseJsonText, readJsonFile } from "../output/printer.ts";
+import { durationText } from "../output/table.ts";
+import { canMove, printable, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowUuid } from "./file.ts";
 import { findingLines, VALIDATE } from "./validate.ts";
 import { resolve } from "@std/path";

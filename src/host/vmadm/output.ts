@@ -7,7 +7,7 @@ import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { CommandResult } from "../command.ts";
 import { PORT_MIN } from "./vnc_connection.ts";
-import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/json_masking.ts";
+import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/masking.ts";
 
 /** Characters of each stream that an error shows. */
 const SHOWN_CHARS_MAX = 2000;

@@ -11,7 +11,7 @@ import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type StoredText } from "../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { JsonMasking } from "../../domain/json_masking.ts";
+import { JsonMasking } from "../../domain/masking.ts";
 import { seesSecrets } from "./caller.ts";
 
 /** Bytes of a text that reserves no memory: all concurrent requests together hold 16 MiB of such. */

@@ -1,5 +1,5 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. The caller names only the
-// machine; vmadm gives the address of its console for every connection. head_judge.ts and access.ts have
+// machine; vmadm gives the address of its console for every connection. head_check.ts and access.ts have
 // judged Origin, token and ticket before.
 
 import type { Context } from "hono";
@@ -15,7 +15,7 @@ import {
   SwitchedAnswer,
 } from "../console/socket.ts";
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
-import { hostOf } from "../request/head_judge.ts";
+import { hostOf } from "../request/head_check.ts";
 import { readQuery } from "../request/query.ts";
 import { object } from "../../domain/description/object.ts";
 import { about, anyText, parse } from "../../domain/description/value.ts";

@@ -26,7 +26,7 @@ import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Leftover } from "../../store/machine_claim_store.ts";
 import type { Job } from "../../domain/job/job.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { MASK } from "../../domain/json_masking.ts";
+import { MASK } from "../../domain/masking.ts";
 
 /** What these routes use. */
 type MachinesContext = Pick<HttpContext, "store" | "limits" | "wording" | "machines">;

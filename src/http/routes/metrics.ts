@@ -9,7 +9,7 @@ import type { App } from "../listen/server.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
 
-/** Index documents of the short way; see index/short_way.ts. */
+/** Index documents of the short way; see index/documents.ts. */
 const SHORT_WAY_ROUTE = "/v1/*";
 const MS_PER_SECOND = 1000;
 

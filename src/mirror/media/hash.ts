@@ -5,7 +5,7 @@
 import { closing } from "../../program/loop.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { PART_BYTES_MAX } from "../../decoder/frames.ts";
-import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/works/hashes.ts";
+import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";
 import { type DigestAlgorithm, isDigestValue } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../domain/json.ts";

@@ -1,5 +1,5 @@
 // Checks OpenPGP signatures in a decoder, so that a vendor's bytes never meet the library in the
-// agent's own process. See decoder/works/signature.ts for what is checked.
+// agent's own process. See decoder/work/signature.ts for what is checked.
 
 import { joinBodies } from "../../decoder/unpack/byte_source.ts";
 import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";

@@ -13,9 +13,9 @@ import {
 } from "../../sandbox/command.ts";
 import { processChecks } from "../../sandbox/wall_checks.ts";
 import { findGuestUser } from "../../sandbox/user.ts";
-import { GUEST_PERMISSIONS, type GuestCheck } from "../../sandbox/protocol.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "../../wall/protocol.ts";
 import { testGuest } from "../../sandbox/self_test.ts";
-import type { TaskLimits } from "../../sandbox/task_limits.ts";
+import type { TaskLimits } from "../../wall/task_limits.ts";
 import { type HealthCheck, type HealthFinding, ok, type Part } from "./check.ts";
 
 /** What guests and decoders are started with. */

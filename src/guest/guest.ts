@@ -3,18 +3,18 @@
 // (realm/body.ts). It ends when its socket closes.
 
 import { Script } from "node:vm";
-import { fixPromises, type Language, takeLanguage } from "./language.ts";
-import { openLineBuffer, openLineWriter, readLines } from "../lines.ts";
-import { ignoreSignals, revokePermissions } from "./lockdown.ts";
+import { fixPromises, type Language, takeLanguage } from "../wall/language.ts";
+import { openLineBuffer, openLineWriter, readLines } from "../wall/lines.ts";
+import { ignoreSignals, revokePermissions } from "../wall/lockdown.ts";
 import { languageCheck, languageValues, leaveLanguageOnly } from "./primordials.ts";
-import * as protocol from "../protocol.ts";
-import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../protocol.ts";
+import * as protocol from "../wall/protocol.ts";
+import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../wall/protocol.ts";
 import { openRealmMaker, type RealmMaker } from "./realm/context.ts";
 import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from "./realm/host.ts";
 import { realmCheck } from "./realm/probe.ts";
 import { type Compiler, fileOf, openCompiler, runScript } from "./realm/script.ts";
 import type { RealmPort } from "./realm/state.ts";
-import { agentMessageBytesMax, readTaskLimitsWord } from "../task_limits.ts";
+import { agentMessageBytesMax, readTaskLimitsWord } from "../wall/task_limits.ts";
 
 /**
  * Runs this process as a guest of the agent that listens on the unix socket `args[0]`; `args[1]` holds

@@ -3,10 +3,10 @@
 
 import { type Context, createContext, Script } from "node:vm";
 import { runScript } from "./script.ts";
-import type { Language } from "../language.ts";
-import * as protocol from "../../protocol.ts";
+import type { Language } from "../../wall/language.ts";
+import * as protocol from "../../wall/protocol.ts";
 import type { RealmHost, RealmPort, RealmSettings } from "./state.ts";
-import type { TaskLimits } from "../../task_limits.ts";
+import type { TaskLimits } from "../../wall/task_limits.ts";
 import * as realm from "./body.ts";
 import * as realmError from "./error.ts";
 import * as realmGlobals from "./globals.ts";

@@ -12,7 +12,7 @@ import {
   type Credentials,
   urlOf,
 } from "./api_call.ts";
-import { usageError } from "./arguments.ts";
+import { usageError } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
 /** What became of the call of a command. */

@@ -20,7 +20,7 @@ import {
 } from "../../domain/json.ts";
 import { isEmptyPin, type Pin, pinsOf, rolledBack, weakened } from "../../domain/index/pins.ts";
 import { openByteSource, takeBodies } from "../unpack/byte_source.ts";
-import type { DecoderWork } from "../work_limits.ts";
+import type { DecoderWork } from "./work.ts";
 
 /** A document as it is given: what it is, and its bytes. */
 interface Given {

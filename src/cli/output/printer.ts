@@ -8,7 +8,7 @@ import { canMove, type Paint, paintFor, printable, type Terminal } from "./termi
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { usageError } from "./arguments.ts";
+import { usageError } from "../command/arguments.ts";
 
 /** Writes what a command found, as text or as one JSON document. */
 export interface Printer {

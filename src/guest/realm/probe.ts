@@ -1,8 +1,8 @@
 // The check that a guest runs at each start, in a realm like those of tasks: no error, promise or value
 // in it leads to an object of another realm, and nothing can be imported.
 
-import type { Language } from "../language.ts";
-import type { GuestCheck } from "../../protocol.ts";
+import type { Language } from "../../wall/language.ts";
+import type { GuestCheck } from "../../wall/protocol.ts";
 import type { RealmMaker } from "./context.ts";
 import { enter } from "./host.ts";
 import * as probe from "./probe_body.ts";

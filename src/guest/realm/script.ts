@@ -7,8 +7,8 @@
 // escape as a keyword. The rewritten text is what runs, so no other reading of it matters.
 
 import { type Context, Script } from "node:vm";
-import { type Language, uncurried } from "../language.ts";
-import { SCRIPTS_MAX } from "../../protocol.ts";
+import { type Language, uncurried } from "../../wall/language.ts";
+import { SCRIPTS_MAX } from "../../wall/protocol.ts";
 
 /** Precedes the source in the script; columns are counted without it. */
 const SCRIPT_HEAD = "(() => (";

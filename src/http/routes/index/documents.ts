@@ -10,7 +10,7 @@ import {
   openDocumentCache,
   reportedAgeSeconds,
 } from "../../request/document_cache.ts";
-import { type HeadRules, openHeadJudge, readHead } from "../../request/head_judge.ts";
+import { type HeadRules, openHeadJudge, readHead } from "../../request/head_check.ts";
 import type { Access } from "../../request/caller.ts";
 import { cleanRequestId } from "../../request/request_id.ts";
 import type { App } from "../../listen/server.ts";

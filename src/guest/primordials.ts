@@ -2,7 +2,7 @@
 // does, only the language can be reached from it, and nothing of that can be changed: everything that
 // properties, prototypes or calls lead to is frozen.
 
-import type { GuestCheck } from "../protocol.ts";
+import type { GuestCheck } from "../wall/protocol.ts";
 
 /** Names that stay on the global object. */
 const LANGUAGE = new Set([

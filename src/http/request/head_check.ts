@@ -4,7 +4,7 @@
 // believes to talk to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the
 // unix socket the mode of the file decides instead.
 //
-// The application and the short way of the index share this judgement; see routes/index/short_way.ts.
+// The application and the short way of the index share this judgement; see routes/index/documents.ts.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";

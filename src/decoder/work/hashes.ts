@@ -4,7 +4,7 @@
 //   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
 
-import type { DecoderWork } from "../work_limits.ts";
+import type { DecoderWork } from "./work.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
 
 /** What a packet is. */

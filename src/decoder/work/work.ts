@@ -1,6 +1,6 @@
 // The closed list of what decoders do, and the limits of each kind of work. Both sides import it.
 
-import type { JsonObject, JsonValue } from "../domain/json.ts";
+import type { JsonObject, JsonValue } from "../../domain/json.ts";
 
 /** How the time of a piece of work counts: over all of it, or since the last bytes that moved. */
 type WorkDeadline = "whole" | "progress";
@@ -16,20 +16,20 @@ export interface WorkLimits {
 
 /** Each kind of work by its name. */
 export const WORKS = {
-  /** The digests of many streams: see works/hashes.ts. */
+  /** The digests of many streams: see hashes.ts. */
   hashes: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
   /** A compression undone: request `{compression, what}`; output the file; answer `{sha256}`. */
   unpack: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
   /** A vendor's checksum document: request `{format, algorithm, filename}`; answer the hashes. */
   checksums: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 1024 },
-  /** Documents of the image index: see works/index_documents.ts. */
+  /** Documents of the image index: see index_documents.ts. */
   index: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 32 * 1024 * 1024 },
-  /** The OpenPGP signature of a text: see works/signature.ts. An answer may repeat the text. */
+  /** The OpenPGP signature of a text: see signature.ts. An answer may repeat the text. */
   signature: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 8 * 1024 * 1024 },
   /** The OpenPGP signature of a file. */
   file_signature: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 16 * 1024 },
   /** Problems of task sources: the input is a JSON list of texts, see
-   * works/task_sources.ts. */
+   * task_sources.ts. */
   task_sources: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 4 * 1024 * 1024 },
 } as const satisfies Record<string, WorkLimits>;
 

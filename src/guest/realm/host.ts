@@ -1,8 +1,8 @@
 // The guest's end of one realm. It serves the realm's requests while the execution runs, and none
 // before or after.
 
-import type { Language } from "../language.ts";
-import { TIMERS_MAX } from "../../protocol.ts";
+import type { Language } from "../../wall/language.ts";
+import { TIMERS_MAX } from "../../wall/protocol.ts";
 import type { RealmHost, RealmPort } from "./state.ts";
 
 /** Longest delay of a platform timer, milliseconds; a longer one would fire at once. */

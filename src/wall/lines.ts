@@ -2,7 +2,7 @@
 // A built-in RangeError tells of a line that is too long, because guests load nothing of domain/. A
 // guest reads and writes by methods that no task can have replaced; see language.ts.
 
-import { type Language, takeLanguage } from "./guest/language.ts";
+import { type Language, takeLanguage } from "./language.ts";
 
 const LINE_READ_BYTES = 64 * 1024;
 const LINE_BREAK = 10;

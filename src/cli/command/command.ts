@@ -3,9 +3,9 @@
 
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 import { type Arguments, type Flag, usageError } from "./arguments.ts";
-import type { Client } from "./client.ts";
-import type { Printer } from "./printer.ts";
-import type { Terminal } from "./terminal.ts";
+import type { Client } from "../client/client.ts";
+import type { Printer } from "../output/printer.ts";
+import type { Terminal } from "../output/terminal.ts";
 
 /** What a command gets to work with. */
 export interface Invocation {

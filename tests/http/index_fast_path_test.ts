@@ -2,7 +2,7 @@
 // is refused on the long one is refused.
 
 import { assert, assertEquals } from "@std/assert";
-import { AGE_HEADER } from "../../src/http/routes/index/short_way.ts";
+import { AGE_HEADER } from "../../src/http/routes/index/documents.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withIndexAgent } from "./index_agent.ts";
 

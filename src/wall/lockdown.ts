@@ -1,7 +1,7 @@
 // The outer wall from the inside: a guest gives up every permission of its process for good, then
 // tries what must now be refused.
 
-import { GUEST_PERMISSIONS, type GuestCheck, type GuestPermission } from "../protocol.ts";
+import { GUEST_PERMISSIONS, type GuestCheck, type GuestPermission } from "./protocol.ts";
 
 /** Signals that would end or debug a guest. Only the agent ends guests, with SIGKILL. */
 const IGNORED_SIGNALS = ["SIGUSR1", "SIGUSR2", "SIGINT", "SIGTERM", "SIGHUP"] as const;

@@ -13,7 +13,7 @@ import type {
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { type ByteStream, openByteSource, takeBodies } from "../unpack/byte_source.ts";
-import type { DecoderWork } from "../work_limits.ts";
+import type { DecoderWork } from "./work.ts";
 
 /** Signatures per text or file. */
 export const SIGNATURES_MAX = 8;

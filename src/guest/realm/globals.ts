@@ -2,7 +2,7 @@
 // says how this text is run.
 
 import type { Realm } from "./state.ts";
-import type { TaskLogLevel } from "../../protocol.ts";
+import type { TaskLogLevel } from "../../wall/protocol.ts";
 
 type Callback = (...args: unknown[]) => unknown;
 

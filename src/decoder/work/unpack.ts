@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COMPRESSIONS, type PackedAs } from "../../domain/machine/media.ts";
 import type { Unpacker, UnpackProgress } from "../unpack/byte_source.ts";
-import { type DecoderWork, isOutOfMemory } from "../work_limits.ts";
+import { type DecoderWork, isOutOfMemory } from "./work.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: DecoderWork = async (request, input, output) => {

@@ -7,7 +7,7 @@ import {
 } from "../../domain/index/checksum_document.ts";
 import { DIGEST_ALGORITHMS } from "../../domain/digest.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
-import type { DecoderWork } from "../work_limits.ts";
+import type { DecoderWork } from "./work.ts";
 
 /** Answers the hashes that it gives, two at most. */
 export const checksumsWork: DecoderWork = async (request, input) => {

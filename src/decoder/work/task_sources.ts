@@ -2,7 +2,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { functionProblem } from "../../domain/job/task_source.ts";
-import type { DecoderWork } from "../work_limits.ts";
+import type { DecoderWork } from "./work.ts";
 
 /** Characters of one problem, in which names of the source stand. */
 const PROBLEM_CHARS_MAX = 500;

@@ -8,7 +8,7 @@
 // `end` is the result of a task; `closed` says that nothing of the task runs any more.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { type Language, takeLanguage } from "./guest/language.ts";
+import { type Language, takeLanguage } from "./language.ts";
 
 /** The closed list of what a task may call. */
 export const CAPABILITIES = [

@@ -7,9 +7,9 @@
 //   debian.iso                 a name in one of the agent's media folders
 
 import { resolve } from "@std/path";
-import { nearest } from "../../domain/field_check.ts";
-import type { ArtifactRef } from "../../domain/machine/media.ts";
-import { type Arguments, usageError } from "./arguments.ts";
+import { nearest } from "../domain/field_check.ts";
+import type { ArtifactRef } from "../domain/machine/media.ts";
+import { type Arguments, usageError } from "./command/arguments.ts";
 
 /** Where a medium comes from, as the HTTP interface takes it. */
 export type TypedMedium = { url: string } | { path: string } | { artifact: ArtifactRef };
