@@ -52,9 +52,13 @@ export const API: Noun = {
         return EXIT.ok;
       }
       const answer = await client.exchange(call);
-      if (answer.body !== undefined) printer.document(answer.body);
-      else if (answer.text !== "") terminal.out(answer.text);
-      if (answer.status < 200 || answer.status > 299) throw answerError(call, answer);
+      const ok = answer.status >= 200 && answer.status <= 299;
+      // With --json an error is an object on standard error alone, as of every command.
+      if (ok || !printer.json) {
+        if (answer.body !== undefined) printer.document(answer.body);
+        else if (answer.text !== "") terminal.out(answer.text);
+      }
+      if (!ok) throw answerError(call, answer);
       return EXIT.ok;
     },
   },

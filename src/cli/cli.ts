@@ -4,20 +4,21 @@
 // error begins with `zonewright:` and is followed by the command that helps.
 
 import { resolve } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
-import { hintFor, parseArguments, usageError } from "./command/arguments.ts";
+import { type Flag, parseArguments, usageError } from "./command/arguments.ts";
 import { openClient } from "./client/client.ts";
 import {
   type Command,
   EXIT,
   type ExitCode,
-  exitCodeOf,
   flagsOf,
+  GLOBAL_FLAGS,
   type Invocation,
   type Noun,
 } from "./command/command.ts";
+import { reportFailure } from "./command/failure.ts";
 import { openPrinter } from "./output/printer.ts";
 import { printable, processTerminal, type Terminal } from "./output/terminal.ts";
 
@@ -57,17 +58,64 @@ export async function runCli(
   terminal: Terminal = processTerminal(),
 ): Promise<ExitCode> {
   if (args[0] === COMPLETE) return await complete(args.slice(1), terminal);
+  const { names, ahead, rest } = splitWords(args);
   try {
-    const found = await findCommand(args);
+    const found = await findCommand([...names, ...ahead, ...rest]);
     if (found.kind === "help") {
       terminal.out(found.text);
       return EXIT.ok;
     }
     return await runCommand(found.name, found.command, found.rest, terminal);
   } catch (error) {
-    const noun = args[0] ?? "";
-    return failed(terminal, error, Object.hasOwn(NOUNS, noun) ? noun : "");
+    const [noun = ""] = names;
+    const name = Object.hasOwn(NOUNS, noun) ? noun : "";
+    return reportFailure(terminal, error, { name, operands: [], json: asksForJson(args) });
   }
+}
+
+/** The words of a command line, cut at its command. */
+interface SplitWords {
+  /** The first words that are no flags: the command, at most two. */
+  readonly names: readonly string[];
+  /** Flags that every command of an agent takes, with their values, which came before these words. */
+  readonly ahead: readonly string[];
+  readonly rest: readonly string[];
+}
+
+/** Words of the longest command, such as `job list`. */
+const COMMAND_WORDS_MAX = 2;
+
+/** Finds the command behind global flags: `--url URL job list` is `job list --url URL`. */
+function splitWords(words: readonly string[]): SplitWords {
+  const names: string[] = [];
+  const ahead: string[] = [];
+  let at = 0;
+  while (at < words.length && names.length < COMMAND_WORDS_MAX) {
+    const word = words[at] as string;
+    const flag = globalFlag(word);
+    if (flag === undefined && word.startsWith("-")) break;
+    at += 1;
+    if (flag === undefined) names.push(word);
+    else {
+      ahead.push(word);
+      const value = words[at];
+      if (flag.placeholder === undefined || word.includes("=") || value === undefined) continue;
+      ahead.push(value);
+      at += 1;
+    }
+  }
+  return { names, ahead, rest: words.slice(at) };
+}
+
+function globalFlag(word: string): Flag | undefined {
+  const [name] = word.split("=", 1);
+  return GLOBAL_FLAGS.find((flag) => `--${flag.name}` === name);
+}
+
+/** A value never begins with a dash, so that this word is the flag wherever it stands. */
+function asksForJson(args: readonly string[]): boolean {
+  const end = args.indexOf("--");
+  return (end < 0 ? args : args.slice(0, end)).includes("--json");
 }
 
 /** For a shell and not for people, so it stands in no list. */
@@ -80,23 +128,18 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
       address: agentAddress(flags.get("url"), flags.get("socket"), terminal),
       credentials: credentialsOf(flags.get("token-file"), flags.get("ca"), terminal),
     });
+  const { names, ahead, rest } = splitWords(words.slice(0, -1));
+  // While the command is typed, flags before it have no say.
+  const flags = names.length < COMMAND_WORDS_MAX ? [] : ahead;
+  const ordered = [...names, ...flags, ...rest, ...words.slice(-1)];
   try {
-    for (const { value, about } of await candidates(words, NOUNS, clientFor)) {
+    for (const { value, about } of await candidates(ordered, NOUNS, clientFor)) {
       terminal.out(`${printable(value)}\t${printable(about)}`.trimEnd() + "\n");
     }
   } catch {
     // Nothing is a fine answer to somebody who types; the command itself will say what is wrong.
   }
   return EXIT.ok;
-}
-
-/** Prints an error. @param hint what the command suggests */
-function failed(terminal: Terminal, error: unknown, name: string, hint?: string): ExitCode {
-  // The reader of our output has seen enough, as `head` does.
-  if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
-  const known = error instanceof AgentError ? hint ?? hintFor(error, name) : undefined;
-  reportError(terminal, error, known);
-  return exitCodeOf(error);
 }
 
 async function findCommand(args: readonly string[]): Promise<FoundCommand> {
@@ -107,8 +150,11 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   if (nounName === "--version") return await findCommand(["version", ...rest]);
   const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
   if (load === undefined) {
-    const why = nounName.startsWith("-") ? "flags go after the command" : "unknown command";
-    throw usageError(`${why} ${JSON.stringify(nounName)}${nearest(nounName, NOUN_NAMES)}`);
+    const quoted = JSON.stringify(nounName);
+    if (nounName.startsWith("-")) {
+      throw usageError(`expected a command before the flag ${quoted}`);
+    }
+    throw usageError(`unknown command ${quoted}${meantNoun(nounName)}`);
   }
   const noun = await load();
   if (noun.kind === "command") return await found(nounName, noun.command, rest, asked);
@@ -124,9 +170,85 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
     const full = Object.keys(noun.verbs).map((one) => `${nounName} ${one}`);
     if (verb === undefined) throw usageError(`expected one of ${full.join(", ")}`);
     const typed = `${nounName} ${verb}`;
-    throw usageError(`unknown command ${JSON.stringify(typed)}${nearest(typed, full)}`);
+    const others = Object.hasOwn(MEANT_VERBS, verb) ? MEANT_VERBS[verb] : undefined;
+    const meant = others?.find((one) => Object.hasOwn(noun.verbs, one));
+    const near = meant === undefined
+      ? nearest(typed, full)
+      : `: did you mean ${JSON.stringify(`${nounName} ${meant}`)}?`;
+    throw usageError(`unknown command ${JSON.stringify(typed)}${near}`);
   }
   return await found(`${nounName} ${verb}`, command, words, asked);
+}
+
+/** Words of other programs for a verb, with ours; the first that the noun has is meant. */
+const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
+  start: ["boot", "run"],
+  launch: ["boot", "run"],
+  restart: ["reboot", "retry"],
+  rerun: ["retry"],
+  kill: ["cancel", "stop"],
+  stop: ["cancel"],
+  abort: ["cancel"],
+  halt: ["stop"],
+  shutdown: ["stop"],
+  logs: ["tail"],
+  log: ["tail"],
+  follow: ["tail"],
+  watch: ["tail", "status"],
+  status: ["get", "list"],
+  describe: ["get", "show"],
+  info: ["get", "show", "status"],
+  show: ["get", "list"],
+  get: ["show", "list"],
+  cat: ["get", "show"],
+  ls: ["list"],
+  ps: ["list"],
+  search: ["find", "list"],
+  rm: ["delete", "revoke"],
+  remove: ["delete", "rm", "revoke"],
+  delete: ["rm", "revoke", "cancel", "prune"],
+  destroy: ["delete", "rm"],
+  add: ["create"],
+  new: ["create"],
+  submit: ["run", "create"],
+  create: ["add", "run"],
+  edit: ["update", "set"],
+  replace: ["update"],
+  apply: ["update", "create"],
+  continue: ["resume"],
+  test: ["try", "check"],
+  lint: ["validate", "check"],
+  validate: ["check"],
+  vnc: ["console"],
+  refresh: ["sync"],
+  pull: ["sync", "add"],
+};
+
+/** Words of other programs for a noun, with ours. */
+const MEANT_NOUNS: Readonly<Record<string, string>> = {
+  vm: "machine",
+  vms: "machine",
+  instance: "machine",
+  iso: "media",
+  medium: "media",
+  run: "job run",
+  logs: "job tail",
+  tail: "job tail",
+  ps: "job list",
+  create: "machine create",
+  start: "serve",
+  agent: "serve",
+  daemon: "serve",
+  info: "status",
+  settings: "config",
+  backup: "db backup",
+  restore: "db restore",
+};
+
+function meantNoun(typed: string): string {
+  const near = nearest(typed, NOUN_NAMES);
+  const meant = Object.hasOwn(MEANT_NOUNS, typed) ? MEANT_NOUNS[typed] : undefined;
+  return meant === undefined ? near : `: did you mean ${JSON.stringify(meant)}?`;
 }
 
 async function found(
@@ -162,17 +284,18 @@ async function runCommand(
   words: readonly string[],
   terminal: Terminal,
 ): Promise<ExitCode> {
+  const json = asksForJson(words);
   let call: Invocation;
   try {
     call = openCall(name, command, words, terminal);
   } catch (error) {
-    return failed(terminal, error, name);
+    return reportFailure(terminal, error, { name, operands: [], json });
   }
   try {
     return await command.run(call);
   } catch (error) {
     const hint = error instanceof AgentError ? command.hint?.(error, call.args) : undefined;
-    return failed(terminal, error, name, hint);
+    return reportFailure(terminal, error, { name, operands: call.args.operands, json, hint });
   } finally {
     call.client.close();
   }
@@ -231,23 +354,18 @@ function agentAddress(
   }
   const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
   if (path !== "") return { kind: "socket", path: resolve(cwd, path) };
-  const text = url ?? (env.ZONEWRIGHT_URL || DEFAULT_URL);
+  const typed = url ?? (env.ZONEWRIGHT_URL || DEFAULT_URL);
+  // A port is enough to tell a host from a scheme: localhost:8780, [::1]:8780.
+  const text = /^[^/?#@]+:\d+(?:\/|$)/.test(typed) ? `http://${typed}` : typed;
   const base = URL.canParse(text) ? new URL(text) : undefined;
   if (
     base === undefined || !/^https?:$/.test(base.protocol) || base.search !== "" ||
     base.hash !== "" || base.username !== "" || base.password !== ""
   ) {
-    throw usageError(`${JSON.stringify(text)} is not an address such as ${DEFAULT_URL}`);
+    throw usageError(
+      `${JSON.stringify(typed)} is not the address of an agent: expected one such as ` +
+        `${DEFAULT_URL} or ${new URL(DEFAULT_URL).host}`,
+    );
   }
   return { kind: "url", base: base.href.replace(/(?<!\/)\/+$/, "") };
-}
-
-function reportError(terminal: Terminal, error: unknown, hint: string | undefined): void {
-  const line = (text: string) => terminal.err(`zonewright: ${printable(text)}\n`);
-  if (!(error instanceof AgentError)) return line(`internal error: ${messageOf(error)}`);
-  line(error.message);
-  if (error.errors.length > 1) {
-    for (const one of error.errors) terminal.err(`  ${printable(one.message)}\n`);
-  }
-  if (hint !== undefined) terminal.err(`hint: ${printable(hint)}\n`);
 }

@@ -82,11 +82,10 @@ async function checkedLines(call: Invocation): Promise<ConfigLine[]> {
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     const { message, errors } = error;
-    if (call.printer.json) {
-      const found = errors.length === 0 ? [{ field: "config", code: "Invalid", message }] : errors;
-      call.printer.document({ ok: false, errors: found });
-    }
-    throw new AgentError("invalid_argument", message, { cause: error, errors });
+    const found = errors.length > 0
+      ? errors
+      : [{ field: "config", code: "Invalid", message } as const];
+    throw new AgentError("invalid_argument", message, { cause: error, errors: found });
   }
 }
 

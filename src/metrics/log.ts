@@ -160,8 +160,8 @@ export function jsonLines(value: unknown): string {
   return withoutOrders(JSON.stringify(value, null, 2));
 }
 
-/** What JSON has no word for is shown as JavaScript calls it. */
-function withoutOrders(json: string | undefined): string {
+/** JSON whose texts cannot command a terminal. What JSON has no word for is shown as JavaScript calls it. */
+export function withoutOrders(json: string | undefined): string {
   return String(json).replace(
     OBEYED,
     (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,

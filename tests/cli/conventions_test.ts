@@ -213,7 +213,7 @@ Deno.test("--curl prints a call for every command of an agent, and changes nothi
   });
 });
 
-Deno.test("--json prints one document for every command that succeeds, and nothing for one that fails", async () => {
+Deno.test("--json prints one document for every command that succeeds, and one error for one that fails", async () => {
   const succeeded: string[] = [];
   await eachOfAgent(["--json"], {}, (name, { code, out, err }) => {
     if (code === 0) {
@@ -221,8 +221,11 @@ Deno.test("--json prints one document for every command that succeeds, and nothi
       const lines = out.trimEnd().split("\n");
       assert(isJson(out) || lines.every(isJson), `${name} printed ${out}`);
     } else {
-      assert(out === "" || isJson(out), `${name} printed ${out}`);
-      assertMatch(err, /^zonewright: /m, name);
+      assertEquals([name, out], [name, ""]);
+      const { message, hint, exit_code } = JSON.parse(err);
+      assertEquals([name, exit_code], [name, code]);
+      assertMatch(message, /^[A-Z]/, name);
+      assertMatch(hint, /zonewright/, name);
     }
   });
   assert(succeeded.length > OF_AGENT.length / 2, `only ${succeeded.join(", ")} succeeded`);

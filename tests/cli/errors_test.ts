@@ -58,7 +58,7 @@ Deno.test("a word of the prototype is no command", async () => {
 
 Deno.test("no command, no verb, no operand, too many operands: each exits 2", async () => {
   for (
-    const args of [[], ["job"], ["job", "get"], ["job", "get", "a", "b"], ["--json", "status"]]
+    const args of [[], ["job"], ["job", "get"], ["job", "get", "a", "b"], ["--jsn", "status"]]
   ) {
     const { code, err } = await failure(...args);
     assertEquals(code, 2, args.join(" "));
@@ -110,7 +110,8 @@ Deno.test("an overloaded agent exits 1 and tells when to come again", async () =
     const url = `http://127.0.0.1:${server.addr.port}`;
     assertEquals(await failure("job", "list", "--url", url), {
       code: 1,
-      err: "zonewright: Cannot answer: busy\\x1b[2J\nhint: try again in 7 s\n",
+      err: "zonewright: Cannot answer: busy\\x1b[2J\n" +
+        "hint: try again in 7 s; zonewright status shows what it does\n",
     });
   } finally {
     await server.shutdown();
@@ -131,6 +132,88 @@ Deno.test("an address that is none, or two of them, exit 2", async () => {
   }
   const { err } = await failure("status", "--url", "http://a", "--socket", "/s");
   assertStringIncludes(err, "--url and --socket are both given");
+});
+
+Deno.test("host and port are enough of an address, in the flag and in the environment", async () => {
+  const printed = async (env: Record<string, string>, ...flags: string[]) => {
+    const screen = openScreen({ env });
+    assertEquals(await screen.run("job", "stats", "--curl", ...flags), 0, screen.err());
+    return screen.out().trim().replace("curl -sS --fail-with-body ", "");
+  };
+  const typed = ["localhost:8780", "127.0.0.1:8780", "[::1]:8780", "https://a.example:1"];
+  const found = await Promise.all(typed.map((url) => printed({}, "--url", url)));
+  assertEquals(found.map((line) => line.replace("--globoff ", "")), [
+    "http://localhost:8780/stats",
+    "http://127.0.0.1:8780/stats",
+    "'http://[::1]:8780/stats'",
+    "https://a.example:1/stats",
+  ]);
+  assertEquals(await printed({ ZONEWRIGHT_URL: "agent:81" }), "http://agent:81/stats");
+});
+
+Deno.test("global flags may come before the command, with their values", async () => {
+  const curl = async (...words: string[]) => {
+    const screen = openScreen();
+    assertEquals(await screen.run(...words), 0, words.join(" "));
+    return screen.out();
+  };
+  const wanted = await curl("job", "get", "a", "--url", "http://b:1", "--curl");
+  for (
+    const line of [
+      "--url http://b:1 --curl job get a",
+      "--url=b:1 job --curl get a",
+      "job --curl --url b:1 get a",
+    ]
+  ) assertEquals(await curl(...line.split(" ")), wanted, line);
+  assertStringIncludes(await curl("--json", "version"), '"deno"');
+  assertEquals(await failure("--nosuch", "job", "list"), {
+    code: 2,
+    err: 'zonewright: Cannot read the command: expected a command before the flag "--nosuch"\n' +
+      "hint: zonewright --help\n",
+  });
+});
+
+Deno.test("an error with --json is one object on standard error, and nothing is on standard output", async () => {
+  const said = async (...words: string[]) => {
+    const { code, err } = await failure(...words);
+    assertEquals(err.trimEnd().includes("\n"), false);
+    const error = JSON.parse(err);
+    assertEquals(error.exit_code, code);
+    return error;
+  };
+  assertEquals(await said("job", "lst", "--json"), {
+    code: "invalid_argument",
+    message: 'Cannot read the command: unknown command "job lst": did you mean "job list"?',
+    hint: "zonewright job --help",
+    exit_code: 2,
+  });
+  assertEquals((await said("--json", "job", "get")).hint, "zonewright job get --help");
+  const url = `127.0.0.1:${freePort()}`;
+  assertEquals((await said("--url", url, "--json", "job", "list")).code, "unreachable");
+  assertStringIncludes((await failure("job", "lst", "--", "--json")).err, "zonewright: Cannot");
+});
+
+Deno.test("words of other programs name the command that is meant", async () => {
+  const meant = {
+    "machine start": "machine boot",
+    "machine restart": "machine reboot",
+    "machine rm": "machine delete",
+    "machine ls": "machine list",
+    "job logs": "job tail",
+    "job kill": "job cancel",
+    "job rerun": "job retry",
+    "image search": "image find",
+    "workflow show": "workflow get",
+    "workflow edit": "workflow update",
+    "token delete": "token revoke",
+    vm: "machine",
+    logs: "job tail",
+    start: "serve",
+  };
+  for (const [typed, ours] of Object.entries(meant)) {
+    const { err } = await failure(...typed.split(" "));
+    assertStringIncludes(err, `unknown command "${typed}": did you mean "${ours}"?`);
+  }
 });
 
 Deno.test("flags beat the environment, and there a socket beats a URL", async () => {
@@ -239,17 +322,17 @@ Deno.test("config check exits 2 and tells every problem", async () => {
   );
 });
 
-Deno.test("config check --json tells every problem as a document, a file that is not there too", async () => {
+Deno.test("config check --json names every problem in one object, a file that is not there too", async () => {
   const screen = screenFor("http://127.0.0.1:9");
   const flags = ["--slots", "none", "--retry-max", "0", "--json"];
   assertEquals(await screen.run("config", "check", "--dev", ...flags), 2);
-  const { ok, errors } = JSON.parse(screen.out());
-  assertEquals(ok, false);
+  const { code, errors } = JSON.parse(screen.err());
+  assertEquals([screen.out(), code], ["", "invalid_argument"]);
   assertEquals(errors.map(({ field }: { field: string }) => field).toSorted(), [
     "retry_max",
     "slots",
   ]);
   const missing = screenFor("http://127.0.0.1:9");
   assertEquals(await missing.run("config", "check", "--config", "/none.toml", "--json"), 2);
-  assertStringIncludes(JSON.parse(missing.out()).errors[0].message, "/none.toml");
+  assertStringIncludes(JSON.parse(missing.err()).errors[0].message, "/none.toml");
 });

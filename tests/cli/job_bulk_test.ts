@@ -245,5 +245,5 @@ Deno.test("what was changed before a round failed is told all the same", () =>
       refused: [],
       more: true,
     });
-    assertStringIncludes(screen.err(), "zonewright: Cannot answer: busy\n");
+    assertStringIncludes(screen.err(), '{"code":"overloaded","message":"Cannot answer: busy",');
   }));

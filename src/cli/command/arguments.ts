@@ -2,7 +2,7 @@
 // nearest known one, a missing value, a flag given twice. vendors/README.md says why parseArgs of
 // @std/cli does not serve.
 
-import { type AgentError, invalidArgument } from "../../domain/error.ts";
+import { invalidArgument } from "../../domain/error.ts";
 import { nearest } from "../../domain/field_check.ts";
 
 /** A flag of a command. */
@@ -104,39 +104,4 @@ function add(given: Map<string, string[]>, flag: Flag, value: string): void {
 /** An error about how a command was written. */
 export function usageError(what: string): Error {
   return invalidArgument("arguments", `Cannot read the command: ${what}`);
-}
-
-// The next useful command after an error, where the command itself knows none.
-
-const LISTS: readonly string[] = ["job", "workflow", "machine", "image"];
-
-/** @param name the command that failed, empty when none was found */
-export function hintFor(error: AgentError, name: string): string | undefined {
-  const [noun = ""] = name.split(" ");
-  switch (error.code) {
-    case "unreachable":
-      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
-    case "invalid_argument":
-      return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
-    case "not_found":
-    case "conflict":
-      return LISTS.includes(noun) ? `zonewright ${noun} list` : undefined;
-    case "unauthorized":
-      return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE";
-    case "overloaded":
-      return `try again in ${error.retryAfterSeconds ?? 1} s`;
-    default:
-      return undefined;
-  }
-}
-
-const JOB = /\bjob ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/gi;
-
-/** Where a job is refused because of another one, which the message names: a look at that. */
-export function otherJobHint(error: AgentError, known: readonly string[]): string | undefined {
-  if (error.code !== "conflict") return undefined;
-  const own = known.map((word) => word.toLowerCase());
-  const named = Array.from(error.message.matchAll(JOB), ([, uuid = ""]) => uuid.toLowerCase());
-  const other = named.find((uuid) => !own.includes(uuid));
-  return other === undefined ? undefined : `zonewright job get ${other}  shows it`;
 }

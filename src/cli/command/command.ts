@@ -48,13 +48,17 @@ export type Noun =
 const HELP_FLAG: Flag = { name: "help", short: "h", help: "this text" };
 
 const OUTPUT_FLAGS: readonly Flag[] = [
-  { name: "json", help: "one JSON document on standard output" },
+  { name: "json", help: "one JSON document on standard output; an error is one on standard error" },
   { name: "no-color", help: "no colors; NO_COLOR does the same" },
   HELP_FLAG,
 ];
 
 const AGENT_FLAGS: readonly Flag[] = [
-  { name: "url", placeholder: "URL", help: "the agent's address (ZONEWRIGHT_URL)" },
+  {
+    name: "url",
+    placeholder: "URL",
+    help: "the agent's address, localhost:8780 is enough (ZONEWRIGHT_URL)",
+  },
   { name: "socket", placeholder: "PATH", help: "the agent's unix socket (ZONEWRIGHT_SOCKET)" },
   {
     name: "token-file",
@@ -65,6 +69,9 @@ const AGENT_FLAGS: readonly Flag[] = [
   { name: "curl", help: "print the curl command instead of calling" },
   ...OUTPUT_FLAGS,
 ];
+
+/** Flags that may also stand before the command. */
+export const GLOBAL_FLAGS: readonly Flag[] = AGENT_FLAGS.filter((flag) => flag !== HELP_FLAG);
 
 const SHARED_FLAGS = { agent: AGENT_FLAGS, output: OUTPUT_FLAGS, help: [HELP_FLAG] } as const;
 

@@ -3,7 +3,8 @@
 import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
-import { type Flag, otherJobHint, usageError } from "../command/arguments.ts";
+import { type Flag, usageError } from "../command/arguments.ts";
+import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
   confirmed,

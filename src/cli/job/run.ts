@@ -1,7 +1,8 @@
 // `zonewright job run`: a job of a workflow, by its name or its uuid.
 
 import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
-import { otherJobHint, usageError } from "../command/arguments.ts";
+import { usageError } from "../command/arguments.ts";
+import { otherJobHint } from "../command/failure.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {

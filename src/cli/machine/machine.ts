@@ -3,7 +3,8 @@
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
-import { type Flag, otherJobHint, usageError } from "../command/arguments.ts";
+import { type Flag, usageError } from "../command/arguments.ts";
+import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
   confirmed,

@@ -1,0 +1,148 @@
+// How a command fails: one sentence and the next command to type, as text for people or as one JSON
+// object for programs. A hint names a command that exists, and never the one that has just failed unless
+// something in it is new.
+
+import { AgentError, type ErrorCode, messageOf } from "../../domain/error.ts";
+import { withoutOrders } from "../../metrics/log.ts";
+import { shellQuoted } from "../client/client.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
+import { printable, type Terminal } from "../output/terminal.ts";
+
+/** Where a command failed. */
+export interface FailedCommand {
+  /** Its words, such as `job list`; empty when none was found. */
+  readonly name: string;
+  readonly operands: readonly string[];
+  /** Whether `--json` was given: standard error then holds one JSON object. */
+  readonly json: boolean;
+  /** What the command itself suggests. */
+  readonly hint?: string | undefined;
+}
+
+/** Prints what went wrong on standard error. @returns the exit code for it */
+export function reportFailure(terminal: Terminal, error: unknown, failed: FailedCommand): ExitCode {
+  // The reader of our output has seen enough, as `head` does.
+  if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
+  const known = error instanceof AgentError
+    ? error
+    : new AgentError("internal", `Internal error: ${messageOf(error)}`, { cause: error });
+  const hint = failed.hint ?? hintFor(known, failed.name, failed.operands);
+  const exit_code = exitCodeOf(known);
+  const { code, message, errors } = known;
+  if (failed.json) {
+    // Without the errors of the command line itself, which name no field of a request.
+    const fields = errors.filter(({ field }) => field !== "arguments");
+    const listed = fields.length === 0 ? {} : { errors: fields };
+    const object = { code, message, hint, exit_code, ...listed };
+    terminal.err(`${withoutOrders(JSON.stringify(object))}\n`);
+    return exit_code;
+  }
+  terminal.err(`zonewright: ${printable(message)}\n`);
+  if (errors.length > 1) {
+    for (const one of errors) terminal.err(`  ${printable(one.message)}\n`);
+  }
+  terminal.err(`hint: ${printable(hint)}\n`);
+  return exit_code;
+}
+
+/** A command line without the program's name, and what it is good for. */
+type NextCommand = readonly [command: string, does: string];
+
+/** Nouns whose things can be looked at one by one, as `job get JOB`. */
+const SHOWN_BY_GET: readonly string[] = ["job", "machine", "workflow"];
+
+/** What lists the things of a noun. */
+const LISTED_BY: Readonly<Record<string, NextCommand>> = {
+  job: ["job list", "shows the jobs"],
+  workflow: ["workflow list --all", "shows the workflows"],
+  machine: ["machine list", "shows the machines"],
+  media: ["media list", "shows the media"],
+  image: ["image list", "shows the distros of the index"],
+  token: ["token list", "shows the tokens"],
+};
+
+/** What examines the surroundings of an agent, whatever has failed. */
+const EXAMINATIONS: readonly NextCommand[] = [
+  ["doctor", "examines what the agent needs"],
+  ["config check", "examines the settings"],
+];
+
+/** What to type after an error of this code, the best first. */
+const AFTER: Readonly<Partial<Record<ErrorCode, readonly NextCommand[]>>> = {
+  method_not_allowed: [["api GET /openapi.json", "describes every call"]],
+  not_acceptable_type: [["api GET /openapi.json", "describes every call"]],
+  too_large: [["config show", "shows the limits"]],
+  head_too_large: [["config show", "shows the limits"]],
+  forbidden: [["token list", "shows what each token may do"]],
+  timeout: [["status", "shows what the agent does"]],
+  aborted: [["status", "shows what the agent does"]],
+  storage_full: [["doctor --run disk", "shows what is full"]],
+  host: [["doctor --run vmadm", "examines the programs of the host"]],
+  upstream: [["image status", "shows the last sync of the index"]],
+  digest_mismatch: [["media list", "shows the media that are complete"]],
+};
+
+/**
+ * The hint of an error.
+ * @param name the command that failed, empty when none was found
+ * @param operands of that command
+ */
+export function hintFor(error: AgentError, name: string, operands: readonly string[] = []): string {
+  switch (error.code) {
+    case "unreachable":
+      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
+    case "unauthorized":
+      return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
+        "zonewright token create --name NAME makes one";
+    case "malformed":
+    case "invalid_argument":
+      return helpOf(name);
+    case "overloaded": {
+      const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
+      return `try again in ${
+        error.retryAfterSeconds ?? 1
+      } s; zonewright ${command} shows what it does`;
+    }
+    case "not_found":
+    case "conflict":
+      return firstOther(name, lookedAt(error.code, name, operands)) ?? helpOf(name);
+    default:
+      return firstOther(name, [...AFTER[error.code] ?? [], ...EXAMINATIONS]) ?? helpOf(name);
+  }
+}
+
+function helpOf(name: string): string {
+  return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
+}
+
+/** What shows the things that a command is about. */
+function lookedAt(
+  code: "not_found" | "conflict",
+  name: string,
+  operands: readonly string[],
+): NextCommand[] {
+  const [noun = ""] = name.split(" ");
+  const [operand] = operands;
+  const get = code === "conflict" && operand !== undefined && SHOWN_BY_GET.includes(noun)
+    ? [[`${noun} get ${shellQuoted(operand)}`, "shows its state"] as const]
+    : [];
+  const list = LISTED_BY[noun];
+  return [...get, ...(list === undefined ? [] : [list])];
+}
+
+/** The first that is not the command which has failed. */
+function firstOther(name: string, commands: readonly NextCommand[]): string | undefined {
+  const other = commands.find(([command]) => `${command} `.startsWith(`${name} `) === false);
+  return other === undefined ? undefined : `zonewright ${other[0]}  ${other[1]}`;
+}
+
+const JOB = /\bjob ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/gi;
+
+/** Where a job is refused because of another one, which the message names: a look at that. */
+export function otherJobHint(error: AgentError, known: readonly string[]): string | undefined {
+  if (error.code !== "conflict") return undefined;
+  const own = known.map((word) => word.toLowerCase());
+  const named = Array.from(error.message.matchAll(JOB), ([, uuid = ""]) => uuid.toLowerCase());
+  const other = named.find((uuid) => !own.includes(uuid));
+  return other === undefined ? undefined : `zonewright job get ${other}  shows it`;
+}
