@@ -5,7 +5,6 @@ import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runn
 import { openAccess } from "./access.ts";
 import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
 import { openIndex, openIndexRoutes } from "./image_index.ts";
-import { openWatchedStore } from "./store.ts";
 import { watchRoutes } from "./monitoring.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
 import type { Config } from "../config/settings.ts";
@@ -21,16 +20,31 @@ import { countedShortWay } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../program/loop.ts";
-import { openMeters } from "../metrics/meters.ts";
+import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import { syncRegularly } from "../mirror/sync/sync_loop.ts";
-import { takeStateDir } from "../state/state_dir.ts";
+import { DATABASE_NAME, takeStateDir } from "../state/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
-import { openReloads, type ReloadReport } from "./reload.ts";
+import {
+  type AgentContext,
+  agentLimits,
+  type BareContext,
+  openReloads,
+  type ReloadReport,
+} from "./context.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
-import { type AgentContext, agentLimits, type BareContext } from "./context.ts";
+import { join } from "@std/path";
+import { removeUnfinishedRestore } from "../state/database_restore.ts";
+import { watchForDeath } from "../program/failpoint.ts";
+import { openSyncJournal } from "../mirror/sync/sync.ts";
+import { openRetention } from "../runner/retention.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
+import { countedStore } from "../store/counted_store.ts";
+import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium.ts";
+import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
@@ -217,4 +231,74 @@ function beginBackground(context: AgentContext, mirror: Mirror): void {
     await syncing.stop();
     syncing = syncRegularly(mirror, next.index_interval.value, log);
   });
+}
+
+/** Opens the store with its built-in workflows and counted writes. */
+async function openWatchedStore(
+  context: AgentContext,
+  path: string,
+  meters: Meters,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const store = countedStore(await openStore(context, path, broken), meters);
+  await putBuiltinWorkflows(context, store);
+  return store;
+}
+
+/**
+ * Opens the store in the state folder.
+ * @param broken called once when its disk has failed: the agent must end, and may be started again
+ */
+async function openStore(
+  { config, log, now, opened, follow }: AgentContext,
+  stateDir: string,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
+  const path = join(stateDir, DATABASE_NAME);
+  removeUnfinishedRestore(path);
+  const file = await openSqliteStore(path, {
+    broken,
+    ...(committing === undefined ? {} : { committing, migrating: committing }),
+  });
+  opened("store", () => file.close());
+  const store: Store = { ...file, index: openSyncJournal(file.index) };
+  const keeping = { seconds: config.keep_finished.value };
+  follow(["keep_finished"], (next) => {
+    keeping.seconds = next.keep_finished.value;
+  });
+  const retention = openRetention({
+    store,
+    keepSeconds: () => keeping.seconds,
+    finishedMax: config.limits.finished_jobs_max.value,
+    now,
+    log,
+  });
+  opened("retention", () => retention.stop());
+  return store;
+}
+
+/**
+ * Limits of the built-in workflows. The operator's limits are for callers' workflows; the jobs of
+ * built-in ones obey the limits on results and calls like all others.
+ */
+const BUILTIN_LIMITS: WorkflowLimits = {
+  tasksMax: 16,
+  sourceCharsMax: 16 * 1024,
+  retryMax: 16,
+  timeoutSecondsMax: 86_400,
+};
+
+async function putBuiltinWorkflows({ newUuid, now }: AgentContext, store: Store): Promise<void> {
+  for (
+    const { uuid, definition } of [
+      PROVISION_MACHINE,
+      FETCH_MEDIUM_WORKFLOW,
+      ...Object.values(MACHINE_LIFE),
+    ]
+  ) {
+    // The agent's own sources, read by a test.
+    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
+    await store.workflows.putBuiltin(builtin, now());
+  }
 }

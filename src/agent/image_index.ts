@@ -4,7 +4,7 @@
 import { join } from "@std/path";
 import type { Meters } from "../metrics/meters.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
-import { readSecretFile } from "../state/secret_file.ts";
+import { readSecretFile } from "../state/own_file.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
 import type { Hono } from "hono";

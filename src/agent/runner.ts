@@ -10,7 +10,7 @@ import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
 import type { Meters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
-import type { Reloads } from "./reload.ts";
+import type { AgentContext, BareContext, Reloads } from "./context.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
 import { openGuestOwners } from "../sandbox/owner.ts";
@@ -24,7 +24,6 @@ import { VERSION } from "../program/version.ts";
 import { findGuestUser } from "../sandbox/user.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
-import type { AgentContext, BareContext } from "./context.ts";
 
 /** What tasks and their ends act on. */
 interface Rooms {

@@ -25,11 +25,15 @@ import {
 } from "./capability.ts";
 import { imagesCapabilities, openFoundMedia } from "./images.ts";
 import { openChangeTurns, withReadTurns } from "./host_turns.ts";
-import { infoCapabilities, openNotes, openProgress } from "./info.ts";
-import { logCapabilities } from "./log.ts";
+import { infoCapabilities, logCapabilities, openNotes, openProgress } from "./info.ts";
 import { mediaCapabilities } from "./media.ts";
-import { machineUuid, openOwnMachines, type OwnMachines, vmadmCapabilities } from "./vmadm.ts";
-import { vncCapabilities } from "./vnc.ts";
+import {
+  machineUuid,
+  openOwnMachines,
+  type OwnMachines,
+  vmadmCapabilities,
+  vncCapabilities,
+} from "./vmadm.ts";
 
 /** Shared by all tasks. */
 export interface CapabilityDeps {

@@ -3,14 +3,13 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
-import { flag, oneOf, parse } from "../domain/description/value.ts";
+import { flag, oneOf, parse, positive } from "../domain/description/value.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine/changes.ts";
-import { JOB_TAG } from "../domain/machine/metadata.ts";
-import { type Policy, requireOwnMachine } from "../domain/policy.ts";
+import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -20,6 +19,7 @@ import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import type { Now } from "../domain/instant.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
 import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
+import { waitForVnc } from "../host/vmadm/vnc.ts";
 
 const MINUTE_MS = 60_000;
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
@@ -313,3 +313,30 @@ export function parseZoneFile(value: JsonValue | undefined, field: string): stri
   }
   return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
 }
+
+// Waits for a machine's console: vmadm reports a port, and an RFB server answers there.
+
+const TIMEOUT_SECONDS = 120;
+const TIMEOUT_SECONDS_MAX = 600;
+/** The wait ends by its own timeout; this comes later. */
+const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
+
+/** The capability `vnc.wait(uuid, {timeout})`. */
+export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
+  return {
+    "vnc.wait": {
+      deadlineMs: DEADLINE_MS,
+      async perform({ signal }, [uuid, options]) {
+        const deadlineMs = timeoutSeconds(options) * 1000;
+        return { ...await waitForVnc(vmadm, machineUuid(uuid), { deadlineMs, signal }) };
+      },
+    },
+  };
+}
+
+function timeoutSeconds(options: JsonValue | undefined): number {
+  const { timeout } = parse(waitOptions, options ?? {}, "options", "options");
+  return timeout ?? TIMEOUT_SECONDS;
+}
+
+const waitOptions = object({ timeout: positive(TIMEOUT_SECONDS_MAX, "seconds") });

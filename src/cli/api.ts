@@ -1,8 +1,7 @@
 // `zonewright api`: one request of the HTTP interface, with the address, the quoting and the exit
 // codes of the other commands.
 
-import { answerError } from "./client/answer.ts";
-import { METHODS } from "./client/api_call.ts";
+import { answerError, METHODS } from "./client/api_call.ts";
 import { usageError } from "./command/arguments.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 import { curlLine } from "./client/client.ts";

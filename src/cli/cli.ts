@@ -40,7 +40,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   install: async () => (await import("./install.ts")).INSTALL,
   uninstall: async () => (await import("./install.ts")).UNINSTALL,
   completion: async () => (await import("./completion.ts")).COMPLETION,
-  man: async () => (await import("./man.ts")).manNoun(NOUNS),
+  man: async () => (await import("./help.ts")).manNoun(NOUNS),
   version: async () => (await import("./version.ts")).VERSION_NOUN,
 };
 const NOUN_NAMES = Object.keys(NOUNS);

@@ -8,7 +8,7 @@ import { backupState, inspectFile, inspectState } from "../state/state_dir.ts";
 import { restoreState } from "../state/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../program/failpoint.ts";
-import { numberIn, readObject } from "./client/answer.ts";
+import { numberIn, readObject } from "./client/api_call.ts";
 import { type Flag, usageError } from "./command/arguments.ts";
 import {
   type Command,
@@ -18,7 +18,7 @@ import {
   type Noun,
   YES_FLAG,
 } from "./command/command.ts";
-import { configFlags, configSources } from "./serve_flags.ts";
+import { configFlags, configSources } from "./config.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"

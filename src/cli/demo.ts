@@ -11,10 +11,10 @@ import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { selfCommand } from "../program/executable.ts";
 import { openLog } from "../metrics/log.ts";
-import { readObjects, textIn } from "./client/answer.ts";
+import { readObjects, textIn } from "./client/api_call.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { listenForStop } from "./serve.ts";
-import { configSources } from "./serve_flags.ts";
+import { configSources } from "./config.ts";
 
 /**
  * The machine of document 3, with addresses of the documentation network. Its `ip` is not the one of

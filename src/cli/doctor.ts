@@ -13,7 +13,7 @@ import {
 import { nearest } from "../domain/field_check.ts";
 import { usageError } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
-import { configFlags, configSources } from "./serve_flags.ts";
+import { configFlags, configSources } from "./config.ts";
 import type { Paint } from "./output/terminal.ts";
 
 const MARKS: Readonly<Record<Outcome, string>> = {

@@ -1,6 +1,7 @@
 // Help texts, made from the commands themselves. Examples stand first: they are what is read.
 
-import { type Command, flagsOf, type Noun } from "./command/command.ts";
+import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
+import { VERSION } from "../program/version.ts";
 
 const PROGRAM = "zonewright";
 
@@ -81,4 +82,149 @@ function aligned(pairs: readonly (readonly [string, string])[]): string[] {
       ? [`  ${name}`, `  ${"".padEnd(width)}  ${text}`]
       : [`  ${name.padEnd(width)}  ${text}`]
   );
+}
+
+// `zonewright man`: the manual page, for `man -l` and for packages.
+
+/** `zonewright man`. @param nouns all of them, this one included */
+export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): Noun {
+  return {
+    kind: "command",
+    command: {
+      summary: "print the manual page",
+      operands: "",
+      operandsMin: 0,
+      operandsMax: 0,
+      examples: [["man | man -l -", "read it"], [
+        "man > /usr/local/share/man/man8/zonewright.8",
+        "install it",
+      ]],
+      flags: [],
+      shared: "help",
+      async run({ terminal }) {
+        const all = await Promise.all(
+          Object.entries(nouns).map(async ([name, load]) => [name, await load()] as const),
+        );
+        terminal.out(manPage(all, VERSION));
+        return EXIT.ok;
+      },
+    },
+  };
+}
+
+// The manual page, made from the commands themselves, in the macros of man(7).
+
+/** What each exit code says. */
+const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
+  ok: "Done.",
+  failure: "Something failed; standard error says what.",
+  usage: "Wrong command line, configuration or parameter.",
+  unreachable: "The agent does not answer.",
+  not_found: "Not found.",
+  job_failed: "The job failed.",
+  conflict: "The current state does not allow it.",
+  canceled: "The job was canceled.",
+  timeout: "Timeout.",
+  interrupted: "Ended by Ctrl-C.",
+};
+
+/** The page of section 8. @param nouns every noun by its name, in the order of the help */
+function manPage(nouns: readonly (readonly [string, Noun])[], version: string): string {
+  return [
+    `.TH ZONEWRIGHT 8 "" "zonewright ${version}" "System Administration"`,
+    ".SH NAME",
+    "zonewright \\- host agent for SmartOS: workflows, an image index, machines from media",
+    ".SH SYNOPSIS",
+    ".B zonewright",
+    ".I command",
+    "[\\fIoperand\\fR ...] [\\fIflag\\fR ...]",
+    ".SH DESCRIPTION",
+    "One program: the agent itself (\\fBserve\\fR), and the commands that talk to it over HTTP on the",
+    "loopback interface, a unix socket, or over TLS from another host.",
+    ".SH COMMANDS",
+    ...nouns.flatMap(([name, noun]) => nounLines(name, noun)),
+    ".SH EXIT STATUS",
+    ...Object.entries(EXIT).flatMap(([name, code]) => [
+      ".TP",
+      `.B ${code}`,
+      text(EXIT_WORDS[name as keyof typeof EXIT]),
+    ]),
+    ".SH ENVIRONMENT",
+    ...pairs([
+      ["ZONEWRIGHT_URL", "Address of the agent, http://127.0.0.1:8780 when not set."],
+      ["ZONEWRIGHT_SOCKET", "Unix socket of the agent; overrides the address."],
+      ["ZONEWRIGHT_TOKEN_FILE", "A file with the token for the agent."],
+      ["ZONEWRIGHT_CA", "Certificates (PEM) to trust with https."],
+      ["ZONEWRIGHT_CONFIG", "The configuration file of the agent."],
+      ["ZONEWRIGHT_<FLAG>", "Any flag of serve: --state-dir is ZONEWRIGHT_STATE_DIR."],
+      ["NO_COLOR", "No colors."],
+    ]),
+    ".SH FILES",
+    ...pairs([
+      ["/etc/zonewright/zonewright.toml", "Configuration on Linux."],
+      ["/opt/custom/etc/zonewright/zonewright.toml", "Configuration on SmartOS."],
+      ["/var/lib/zonewright, /opt/custom/zonewright", "Database, cache, lock."],
+    ]),
+    ".SH SEE ALSO",
+    ".BR vmadm (8),",
+    ".BR smf (7),",
+    ".BR systemd.service (5)",
+    "",
+  ].join("\n");
+}
+
+function nounLines(name: string, noun: Noun): string[] {
+  if (noun.kind === "command") return commandLines(name, noun.command);
+  return Object.entries(noun.verbs).flatMap(([verb, command]) =>
+    commandLines(`${name} ${verb}`, command)
+  );
+}
+
+function commandLines(name: string, command: Command): string[] {
+  return [
+    `.SS "zonewright ${escaped([name, command.operands].filter(Boolean).join(" "))}"`,
+    text(sentence(command.summary)),
+    ...flagsOf(command).flatMap((flag) => [
+      ".TP",
+      `\\fB\\-\\-${escaped(flag.name)}\\fR` +
+      (flag.placeholder === undefined ? "" : ` \\fI${escaped(flag.placeholder)}\\fR`),
+      text(sentence(flag.help)),
+    ]),
+    ...(command.notes ?? []).flatMap((note) => [".PP", ...note.split("\n").map(text)]),
+    ...command.examples.flatMap(([line, does]) => [
+      ".PP",
+      text(sentence(does)),
+      ".PP",
+      ".nf",
+      `.RS 4`,
+      text(`zonewright ${line}`),
+      ".RE",
+      ".fi",
+    ]),
+  ];
+}
+
+function pairs(all: readonly (readonly [string, string])[]): string[] {
+  return all.flatMap(([name, about]) => [".TP", `.B ${escaped(name)}`, text(about)]);
+}
+
+function sentence(words: string): string {
+  const first = (words[0] ?? "").toUpperCase() + words.slice(1);
+  return /[.!?]$/.test(first) ? first : `${first}.`;
+}
+
+/** A line of text: one that begins with a dot or a quote would be a request. */
+function text(line: string): string {
+  const safe = escaped(line);
+  return /^[.']/.test(safe) ? `\\&${safe}` : safe;
+}
+
+function escaped(words: string): string {
+  return words.replaceAll("\\", "\\e").replaceAll("-", "\\-").replaceAll('"', "\\(dq")
+    // Beyond ASCII every formatter wants another encoding; this form they all read.
+    .replaceAll(/[^\x20-\x7e]/gu, (char) => `\\[u${hex(char)}]`);
+}
+
+function hex(char: string): string {
+  return (char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 }

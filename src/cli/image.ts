@@ -1,7 +1,7 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import {
   type Command,
   EXIT,
@@ -13,8 +13,7 @@ import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
 import { nearest } from "../domain/field_check.ts";
 import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
 import { limitOf } from "./job/list.ts";
-import type { Printer } from "./output/printer.ts";
-import { sizeText } from "./output/table.ts";
+import { type Printer, sizeText } from "./output/printer.ts";
 import type { Client, Sent } from "./client/client.ts";
 import { printable } from "./output/terminal.ts";
 

@@ -3,12 +3,11 @@
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { pause } from "../program/loop.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
-import type { ApiCall } from "./client/api_call.ts";
+import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import type { Client, Sent } from "./client/client.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
 import { timeoutMsOf } from "./follow/follow.ts";
-import { ageText, cut, sizeText } from "./output/table.ts";
+import { ageText, cut, sizeText } from "./output/printer.ts";
 import {
   bar,
   canMove,

@@ -7,8 +7,12 @@ import { nearest } from "../domain/field_check.ts";
 import { selfCommand } from "../program/executable.ts";
 import { runCommand } from "../host/command.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";
-import type { Run } from "../service/manager.ts";
-import { SERVICE_MANAGERS, SERVICE_NAME, type ServiceManager } from "../service/paths.ts";
+import {
+  type Run,
+  SERVICE_MANAGERS,
+  SERVICE_NAME,
+  type ServiceManager,
+} from "../service/manager.ts";
 import { type Flag, usageError } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 

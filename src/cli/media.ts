@@ -1,7 +1,7 @@
 // `zonewright media`: the verified files of the agent's host.
 
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { numberIn, readObject, readObjects, textIn } from "./client/answer.ts";
+import { numberIn, readObject, readObjects, textIn } from "./client/api_call.ts";
 import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
 import { typedDigest, typedMedium } from "./medium.ts";
 import {
@@ -20,7 +20,7 @@ import {
   viewFor,
 } from "./follow/follow.ts";
 import type { JobAnswer } from "./job/answer.ts";
-import { ageText, sizeText } from "./output/table.ts";
+import { ageText, sizeText } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 import { CHECK_LEVELS } from "../domain/digest.ts";
 import { MEDIA_COMPRESSIONS } from "../domain/machine/media.ts";

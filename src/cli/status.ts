@@ -1,8 +1,7 @@
 // `zonewright status`: whether the agent is there and what it has to do, on one screen.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, readObject, textIn } from "./client/answer.ts";
-import { addressText } from "./client/api_call.ts";
+import { addressText, numberIn, readObject, textIn } from "./client/api_call.ts";
 import { EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { indexPairs } from "./image_sync.ts";
 import { printable } from "./output/terminal.ts";

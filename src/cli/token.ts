@@ -9,7 +9,7 @@ import { type ActAs, asOwnerOf } from "../state/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
 import { type Flag, usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
-import { configFlags, configSources } from "./serve_flags.ts";
+import { configFlags, configSources } from "./config.ts";
 
 const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"

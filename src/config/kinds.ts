@@ -279,7 +279,7 @@ export interface ListenAddress {
 
 const PORT_MAX = 65_535;
 
-/** `host:port` or `[::1]:port`, or `off` to listen on the socket only. checks.ts knows the rest. */
+/** `host:port` or `[::1]:port`, or `off` to listen on the socket only. misfitsOf() knows the rest. */
 export const LISTEN: Kind<ListenAddress | null> = {
   placeholder: "HOST:PORT",
   text: (value) => value === null ? "off" : `${bracketed(value.hostname)}:${value.port}`,

@@ -3,9 +3,15 @@
 
 import { AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { parseAnswer, REQUEST_BYTES_MAX } from "./message.ts";
+import {
+  FRAME,
+  frameBytes,
+  jsonFrame,
+  parseAnswer,
+  partsOf,
+  REQUEST_BYTES_MAX,
+} from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
-import { FRAME, frameBytes, jsonFrame, partsOf } from "./frames.ts";
 import { type WorkLimits, type WorkName, WORKS } from "./work/work.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */

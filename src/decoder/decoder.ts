@@ -8,19 +8,17 @@ import { ignoreSignals, revokePermissions } from "../wall/lockdown.ts";
 import {
   ANSWER_CODES,
   type DecoderAnswer,
-  MESSAGE_CHARS_MAX,
-  REQUEST_BYTES_MAX,
-} from "./message.ts";
-import {
   type DecoderFrame,
   FRAME,
   frameBytes,
   jsonFrame,
   jsonOf,
+  MESSAGE_CHARS_MAX,
   PART_BYTES_MAX,
   partsOf,
   readFrames,
-} from "./frames.ts";
+  REQUEST_BYTES_MAX,
+} from "./message.ts";
 import { type DecoderWork, isOutOfMemory, isWorkName, type WorkName, WORKS } from "./work/work.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {

@@ -2,10 +2,8 @@
 // as hostile as a guest.
 
 import { AgentError, type ErrorCode } from "../domain/error.ts";
-import { isJsonObject, type JsonValue } from "../domain/json.ts";
-import { measureJson } from "../domain/json_scan.ts";
+import { isJsonObject, type JsonValue, measureJson } from "../domain/json.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
-import { type DecoderFrame, jsonOf } from "./frames.ts";
 
 /** Bytes of the JSON text of a request. */
 export const REQUEST_BYTES_MAX = 1024 * 1024;
@@ -18,7 +16,7 @@ export const MESSAGE_CHARS_MAX = 2000;
  * Values of an answer, which take many times their text once parsed. A list of builds may have five
  * times the values of its document, since absent fields are null.
  */
-export const ANSWER_VALUES_MAX = 500_000;
+const ANSWER_VALUES_MAX = 500_000;
 /** Depth of an answer: that of a document, plus its envelope. */
 const ANSWER_DEPTH_MAX = 100;
 
@@ -85,4 +83,109 @@ export function parseAnswer(frame: DecoderFrame): JsonValue {
   }
   if (words.length > MESSAGE_CHARS_MAX) throw new TypeError("the message of its error is too long");
   throw new AgentError(known, words);
+}
+
+// The framing between the agent and a decoder: a byte with the kind of a frame, four bytes of
+// length, and the payload. Both sides use it; its cost is linear however the bytes arrive. A frame
+// that is too long is a built-in RangeError: decoders load nothing of the agent.
+
+/** Kinds of frames. The first three come from the agent, the others from a decoder. */
+export const FRAME = {
+  /** JSON: a piece of work begins. */
+  work: 1,
+  /** Bytes of its input. */
+  input: 2,
+  /** Empty: its input has ended. */
+  inputEnd: 3,
+  /** JSON: the decoder has given up its permissions. */
+  ready: 4,
+  /** Bytes of its output. */
+  output: 5,
+  /** JSON: the piece of work has ended. */
+  answer: 6,
+} as const;
+/** The first byte of a frame. */
+type FrameKind = typeof FRAME[keyof typeof FRAME];
+
+/** A frame as received: its kind may be unknown. */
+export interface DecoderFrame {
+  readonly kind: number;
+  readonly payload: Uint8Array<ArrayBuffer>;
+}
+
+/** Bytes of one frame of input or output; longer parts are split. */
+export const PART_BYTES_MAX = 64 * 1024;
+const HEAD_BYTES = 5;
+
+/** A frame as bytes. */
+export function frameBytes(kind: FrameKind, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(HEAD_BYTES + payload.length);
+  bytes[0] = kind;
+  new DataView(bytes.buffer).setUint32(1, payload.length);
+  bytes.set(payload, HEAD_BYTES);
+  return bytes;
+}
+
+/** A value as a frame of JSON. */
+export function jsonFrame(kind: FrameKind, value: unknown): Uint8Array<ArrayBuffer> {
+  return frameBytes(kind, new TextEncoder().encode(JSON.stringify(value)));
+}
+
+/** The value in a frame of JSON. @throws {SyntaxError} or {TypeError} for bytes that are not JSON in UTF-8 */
+export function jsonOf({ payload }: DecoderFrame): unknown {
+  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(payload));
+}
+
+/** Splits a part into pieces that fit into frames. */
+export function* partsOf(part: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < part.length; at += PART_BYTES_MAX) {
+    yield part.subarray(at, at + PART_BYTES_MAX);
+  }
+}
+
+/**
+ * Reads frames from a stream of bytes. It ends with the stream; an incomplete last frame is
+ * dropped, since its writer died. Each payload is a separate copy.
+ * @param bytesMax the limit for a kind of frame; undefined for a kind that is not allowed
+ * @throws {RangeError} for a frame of an unexpected kind, or beyond its limit
+ */
+export async function* readFrames(
+  chunks: AsyncIterable<Uint8Array>,
+  bytesMax: (kind: number) => number | undefined,
+): AsyncGenerator<DecoderFrame> {
+  const head = new Uint8Array(HEAD_BYTES);
+  let headLength = 0;
+  let payload: Uint8Array<ArrayBuffer> | undefined;
+  let length = 0;
+  for await (const chunk of chunks) {
+    let at = 0;
+    while (at < chunk.length) {
+      if (payload === undefined) {
+        const taken = chunk.subarray(at, at + HEAD_BYTES - headLength);
+        head.set(taken, headLength);
+        headLength += taken.length;
+        at += taken.length;
+        if (headLength < HEAD_BYTES) break;
+        payload = new Uint8Array(payloadLength(head, bytesMax));
+        length = 0;
+      }
+      const taken = chunk.subarray(at, at + payload.length - length);
+      payload.set(taken, length);
+      length += taken.length;
+      at += taken.length;
+      if (length < payload.length) break;
+      yield { kind: head[0] ?? 0, payload };
+      payload = undefined;
+      headLength = 0;
+    }
+  }
+}
+
+function payloadLength(head: Uint8Array, bytesMax: (kind: number) => number | undefined): number {
+  const kind = head[0] ?? 0;
+  const max = bytesMax(kind);
+  if (max === undefined) throw new RangeError(`Cannot read a frame: ${kind} is not expected here`);
+  const length = new DataView(head.buffer).getUint32(1);
+  if (length <= max) return length;
+  throw new RangeError(`Cannot read a frame: it has ${length} bytes, and may have ${max}`);
 }

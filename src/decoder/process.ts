@@ -14,8 +14,14 @@ import {
   ProcessOutput,
   START_DEADLINE_MS,
 } from "../sandbox/process_output.ts";
-import { parseReady, READY_BYTES_MAX } from "./message.ts";
-import { type DecoderFrame, FRAME, PART_BYTES_MAX, readFrames } from "./frames.ts";
+import {
+  type DecoderFrame,
+  FRAME,
+  parseReady,
+  PART_BYTES_MAX,
+  readFrames,
+  READY_BYTES_MAX,
+} from "./message.ts";
 
 /** Thrown by a decoder that has ended: `end` finishes the sentence "its process ...". */
 export class DecoderLost extends Error {

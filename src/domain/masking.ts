@@ -11,7 +11,7 @@ import {
   OPEN_LIST,
   OPEN_OBJECT,
   QUOTE,
-} from "./json_scan.ts";
+} from "./json.ts";
 
 // Names of fields whose values are secrets. Logs, errors and answers to callers who may only look mask
 // what stands under them.

@@ -8,7 +8,6 @@ import { AgentError } from "./error.ts";
 import type { Fields } from "./description/object.ts";
 import { type Description, integer, listOf, oneOf } from "./description/value.ts";
 import type { JsonObject, JsonValue } from "./json.ts";
-import { JOB_TAG } from "./machine/metadata.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
@@ -37,6 +36,9 @@ export interface Policy {
   readonly diskProperties: readonly string[];
   readonly nicProperties: readonly string[];
 }
+
+/** The tag by which a machine names the job that made it; only the agent sets it. */
+export const JOB_TAG = "zonewright_job";
 
 /** @see Policy.foreignMachines */
 export type ForeignMachines = "change" | "read";

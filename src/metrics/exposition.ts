@@ -2,7 +2,7 @@
 // milliseconds to load, and what it does beyond this text nobody here needs.
 
 /** Names and values of labels, in the order in which they are shown. */
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 /** One line: a value under a name and labels. */
 export interface Sample {
@@ -48,4 +48,44 @@ function escaped(text: string): string {
 export function valueText(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return "+Inf";
   return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
+}
+
+// How long things took: numbers of durations by upper bounds. A look and two additions for each.
+
+/** Durations of one kind. */
+export class Histogram {
+  readonly #bounds: readonly number[];
+  /** One more than there are bounds: the last is of what lies above all. */
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  /** @param bounds upper bounds in seconds, rising; each holds what equals it */
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length + 1);
+  }
+
+  /** Notes one duration, in seconds. */
+  observe(seconds: number): void {
+    const bounds = this.#bounds;
+    let at = 0;
+    while (at < bounds.length && seconds > (bounds[at] as number)) at += 1;
+    this.#counts[at] = (this.#counts[at] as number) + 1;
+    this.#sum += seconds;
+  }
+
+  /** Buckets, which count everything below their bound, then sum and count. */
+  samples(labels: Labels = {}): Sample[] {
+    let count = 0;
+    const buckets = Array.from(this.#counts, (here, at) => {
+      count += here;
+      const le = valueText(this.#bounds[at] ?? Number.POSITIVE_INFINITY);
+      return { suffix: "_bucket", labels: { ...labels, le }, value: count };
+    });
+    return [
+      ...buckets,
+      { suffix: "_sum", labels, value: this.#sum },
+      { suffix: "_count", labels, value: count },
+    ];
+  }
 }

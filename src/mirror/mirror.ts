@@ -25,8 +25,12 @@ import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/time_
 import type { Web } from "./web/request.ts";
 import { fromFileUrl, join, resolve } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
-import type { Upstream, UpstreamAnswer } from "./upstream.ts";
-import { openWebUpstream, type WebUpstreamOptions } from "./web/upstream.ts";
+import {
+  openWebUpstream,
+  type Upstream,
+  type UpstreamAnswer,
+  type WebUpstreamOptions,
+} from "./web/upstream.ts";
 import { DOCUMENT_BYTES_MAX } from "../domain/index/index_document.ts";
 
 /** The mirror of one upstream, and the files it has downloaded. */

@@ -24,7 +24,7 @@ import type { Log } from "../metrics/log.ts";
 import type { OwnerOf } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
-import { valueWeight } from "../domain/json_scan.ts";
+import { valueWeight } from "../domain/json.ts";
 
 /** Starts of a task without a recorded result after which it fails: no poison pills. */
 const STARTS_MAX = 3;

@@ -2,7 +2,7 @@
 // refused, and the pool kills the guest.
 
 import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
 import {
   ARGS_MAX,
   CAPABILITIES,
@@ -19,7 +19,6 @@ import {
   errorJsonCharsMax,
   type TaskLimits,
 } from "../wall/task_limits.ts";
-import { measureJson } from "../domain/json_scan.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
 
 const CHECKS_MAX = 64;

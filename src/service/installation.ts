@@ -13,10 +13,13 @@ import {
   ownCommands,
   type Run,
   runAll,
+  SERVICE_NAME,
+  SERVICE_PATHS,
+  type ServiceManager,
+  type ServicePaths,
   startCommands,
   stopCommands,
 } from "./manager.ts";
-import { SERVICE_NAME, SERVICE_PATHS, type ServiceManager, type ServicePaths } from "./paths.ts";
 import { smfManifest, systemdUnit } from "./units.ts";
 
 /** What is asked for. */

@@ -1,7 +1,7 @@
 // The unit that systemd reads. The agent notifies systemd that it is ready and alive (notice.ts); the
 // unit takes from it every privilege that it does not need.
 
-import type { ServicePaths } from "./paths.ts";
+import type { ServicePaths } from "./manager.ts";
 
 /** Seconds without a sign of life after which systemd starts the agent again. */
 const WATCHDOG_SECONDS = 30;

@@ -5,8 +5,7 @@
 import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { parseTokens, type Token, tokensText } from "../domain/token.ts";
-import { examineOwnFolder, readOwnFile, writeWhole } from "./own_file.ts";
-import { refuseOpen } from "./secret_file.ts";
+import { examineOwnFolder, readOwnFile, refuseOpen, writeWhole } from "./own_file.ts";
 
 /** The file's name in the state folder. */
 export const TOKENS_NAME = "tokens.json";

@@ -5,7 +5,7 @@ import {
   durationText,
   sizeText,
   tableLines,
-} from "../../src/cli/output/table.ts";
+} from "../../src/cli/output/printer.ts";
 import { openScreen } from "./screen.ts";
 import { paintFor, printable } from "../../src/cli/output/terminal.ts";
 

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { readObject } from "../../src/cli/client/answer.ts";
+import { readObject } from "../../src/cli/client/api_call.ts";
 import { withWorkflowCheck } from "../../src/cli/workflow/decoder.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { withHttpAgent } from "../http/http_agent.ts";

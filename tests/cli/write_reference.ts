@@ -2,7 +2,7 @@
 //   deno run --allow-read --allow-write --allow-env tests/cli/write_reference.ts
 
 import { fromFileUrl } from "@std/path";
-import { configFlags } from "../../src/cli/serve_flags.ts";
+import { configFlags } from "../../src/cli/config.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 
 const PAGE = fromFileUrl(new URL("../../docs/reference.md", import.meta.url));

@@ -2,7 +2,7 @@
 
 import { assert } from "@std/assert";
 import { type SshTransport, sshTransport } from "../../src/host/ssh/transport.ts";
-import type { SshHost } from "../../src/host/ssh/client.ts";
+import type { SshHost } from "../../src/host/ssh/connection.ts";
 import { until, withFolder } from "../support/until.ts";
 import { type SshServer, sshTest, withSshServer } from "./ssh_server.ts";
 import { newMark } from "./test_host.ts";

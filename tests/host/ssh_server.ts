@@ -1,7 +1,7 @@
 // A real sshd on loopback for tests, with keys, configuration and log of its own in a folder of the
 // test. Nothing of the system's own sshd is read or changed.
 
-import type { SshHost } from "../../src/host/ssh/client.ts";
+import type { SshHost } from "../../src/host/ssh/connection.ts";
 import { findProgram } from "../support/program.ts";
 import { until } from "../support/until.ts";
 

@@ -5,8 +5,7 @@
 import { assertEquals } from "@std/assert";
 import { selfCommand } from "../../src/program/executable.ts";
 import { runCommand } from "../../src/host/command.ts";
-import { quoted } from "../../src/host/ssh/command.ts";
-import { sshTransport } from "../../src/host/ssh/transport.ts";
+import { quoted, sshTransport } from "../../src/host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";

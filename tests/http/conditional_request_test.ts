@@ -3,8 +3,8 @@ import {
   documentConditions,
   matchedEncoding,
   preferredEncoding,
-} from "../../src/http/request/conditional_request.ts";
-import { serve } from "../../src/http/request/served_document.ts";
+  serve,
+} from "../../src/http/request/served_document.ts";
 import { T0 } from "../support/job.ts";
 
 const SHA256 = "0".repeat(63) + "a";

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
 import { countedConsoles } from "../../src/agent/host.ts";
 import { countedPerform } from "../../src/agent/runner.ts";
-import { countedStore } from "../../src/agent/store.ts";
+import { countedStore } from "../../src/store/counted_store.ts";
 import { countedShortWay, metricsRoutes } from "../../src/http/routes/metrics.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { agentMetrics } from "../../src/agent/monitoring.ts";

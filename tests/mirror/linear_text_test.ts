@@ -10,7 +10,7 @@ import { mediaKind, safeMediaName, unpackedName } from "../../src/domain/machine
 import { rangeValidator } from "../../src/mirror/media/partial.ts";
 import { parseRemote } from "../../src/mirror/web/public_address.ts";
 import { retryAfterSeconds } from "../../src/mirror/web/retry.ts";
-import { keptValidator } from "../../src/mirror/upstream.ts";
+import { keptValidator } from "../../src/mirror/web/upstream.ts";
 import { shown } from "../../src/mirror/web/request.ts";
 import { rowsPlace } from "../../src/store/sqlite/local/artifacts.ts";
 

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
-import { VALIDATOR_CHARS_MAX } from "../../src/mirror/upstream.ts";
+import { VALIDATOR_CHARS_MAX } from "../../src/mirror/web/upstream.ts";
 import { edit, withMirror } from "./test_mirror.ts";
 import { artifact, ISO, rejection } from "./vendor_file.ts";
 

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { SETTING_ROWS } from "../../src/config/settings.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { defaultConfig } from "../../src/service/installation.ts";
-import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/paths.ts";
+import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/manager.ts";
 
 for (const manager of SERVICE_MANAGERS) {
   Deno.test(`the configuration for ${manager} is sound, and so are its suggestions`, () => {

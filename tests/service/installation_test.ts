@@ -5,7 +5,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
-import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/paths.ts";
+import { SERVICE_MANAGERS, SERVICE_PATHS } from "../../src/service/manager.ts";
 import { withFolder } from "../support/until.ts";
 import { modeOf, withProgram } from "./program_below.ts";
 import { smf, systemd } from "./service_managers.ts";

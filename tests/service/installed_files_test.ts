@@ -4,7 +4,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
-import { SERVICE_PATHS } from "../../src/service/paths.ts";
+import { SERVICE_PATHS } from "../../src/service/manager.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { modeOf, withProgram } from "./program_below.ts";
 

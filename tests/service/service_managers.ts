@@ -2,8 +2,7 @@
 // from them: neither runs where the tests do. Their words are those of the programs.
 
 import { basename, join } from "@std/path";
-import type { Run } from "../../src/service/manager.ts";
-import { SERVICE_NAME, SERVICE_PATHS } from "../../src/service/paths.ts";
+import { type Run, SERVICE_NAME, SERVICE_PATHS } from "../../src/service/manager.ts";
 
 /** A program's end; `undefined` for one that did its work in silence. */
 type Answer = { readonly code: number; readonly stdout?: string; readonly stderr?: string };

@@ -2,10 +2,10 @@
 // `unknown` until answer.ts has read them; an error body becomes an AgentError.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { answerError } from "./answer.ts";
 import {
   addressText,
   type AgentAddress,
+  answerError,
   type ApiAnswer,
   type ApiCall,
   bodyText,

@@ -5,7 +5,7 @@
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
 import { pause } from "../../program/loop.ts";
-import { readObjects } from "../client/answer.ts";
+import { readObjects } from "../client/api_call.ts";
 import { type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";

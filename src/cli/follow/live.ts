@@ -10,7 +10,7 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { cut, durationText, sizeText } from "../output/table.ts";
+import { cut, durationText, sizeText } from "../output/printer.ts";
 import {
   bar,
   BAR_CHARS,

@@ -8,7 +8,7 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { durationText, sizeText } from "../output/table.ts";
+import { durationText, sizeText } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 
 const PROGRESS_PERCENT = 25;

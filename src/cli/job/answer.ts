@@ -2,8 +2,8 @@
 // how it ended, and where the running step is.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
-import { durationText } from "../output/table.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { durationText } from "../output/printer.ts";
 import type { Invocation } from "../command/command.ts";
 
 /** What the command line reads of a job. @see document 2, Job */

@@ -2,7 +2,7 @@
 
 import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { type ApiCall, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Flag, usageError } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {
@@ -16,7 +16,6 @@ import {
 import { jobPath, readJob } from "./answer.ts";
 import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
-import type { ApiCall } from "../client/api_call.ts";
 import {
   FILTER_FLAGS,
   filterOf,

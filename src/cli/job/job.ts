@@ -1,12 +1,12 @@
 // `zonewright job`: looking at jobs. Running, waiting and changing stand in files of their own.
 
-import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
 import { elapsedSeconds, type JobAnswer, jobPath, readJob } from "./answer.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";
-import { ageText, aheadText, type Column, durationText } from "../output/table.ts";
+import { ageText, aheadText, type Column, durationText } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";

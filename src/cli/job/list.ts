@@ -1,14 +1,13 @@
 // `zonewright job list`.
 
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { readObjects, textIn } from "../client/answer.ts";
+import { readObjects, textIn } from "../client/api_call.ts";
 import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
-import { ageText, aheadText } from "../output/table.ts";
+import { ageText, aheadText, parseJsonText } from "../output/printer.ts";
 import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { parseJsonText } from "../output/printer.ts";
 
 // Which jobs are meant, as flags say it. `job list` makes a query of it, and the changes of many jobs
 // send it as it is.

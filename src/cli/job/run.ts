@@ -16,7 +16,7 @@ import {
 import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
 import { readParams } from "./list.ts";
 import { workflowUuid } from "../workflow/file.ts";
-import { durationText } from "../output/table.ts";
+import { durationText } from "../output/printer.ts";
 
 /** `zonewright job run`. */
 export const RUN: Command = {

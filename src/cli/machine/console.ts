@@ -4,7 +4,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
-import { numberIn, readObject, textIn } from "../client/answer.ts";
+import { numberIn, readObject, textIn } from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";

@@ -2,7 +2,7 @@
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Flag, usageError } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {

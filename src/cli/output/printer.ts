@@ -3,12 +3,12 @@
 // made of, it is made printable here: what an agent answers may be meant for the terminal.
 
 import { jsonLines } from "../../metrics/log.ts";
-import { type Column, tableLines } from "./table.ts";
 import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
 import { resolve } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { usageError } from "../command/arguments.ts";
+import { format as formatBytes } from "@std/fmt/bytes";
 
 /** Writes what a command found, as text or as one JSON document. */
 export interface Printer {
@@ -105,4 +105,107 @@ export async function readJsonArgument(text: string, terminal: Terminal): Promis
   if (!text.startsWith("@")) return parseJsonText(text, "--data");
   const path = text.slice(1);
   return parseJsonText(await readText(path, terminal), path);
+}
+
+// Tables for people: aligned columns, two spaces apart, no line wider than the window when there is
+// one. Also the words for ages, durations and sizes that stand in them.
+
+/** One column: its head, and how its cells are laid out. */
+export interface Column {
+  readonly head: string;
+  /** May be cut when the window is too narrow. */
+  readonly flexible?: true;
+  readonly right?: true;
+}
+
+const GAP = "  ";
+const FLEXIBLE_CHARS_MIN = 8;
+
+/**
+ * The lines of a table. Cells are made printable; the last column is not padded.
+ * @param columnsMax width of the window, or undefined when nothing is to be cut
+ */
+export function tableLines(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  columnsMax: number | undefined,
+): string[] {
+  const cells = rows.map((row) => columns.map((_, index) => printable(row[index] ?? "")));
+  const widths = columns.map((column, index) =>
+    Math.max(lengthOf(column.head), ...cells.map((row) => lengthOf(row[index] ?? "")))
+  );
+  if (columnsMax !== undefined) narrow(columns, widths, columnsMax);
+  const line = (row: readonly string[]) =>
+    columns.map((column, index) => {
+      const width = widths[index] ?? 0;
+      const cell = cut(row[index] ?? "", width);
+      const padding = " ".repeat(width - lengthOf(cell));
+      return column.right === true ? padding + cell : cell + padding;
+    }).join(GAP).trimEnd();
+  return [line(columns.map((column) => column.head)), ...cells.map(line)];
+}
+
+/** Takes width from the widest flexible column, again and again, until the line fits. */
+function narrow(columns: readonly Column[], widths: number[], columnsMax: number): void {
+  const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
+  while (total() > columnsMax) {
+    let widest = -1;
+    for (const [index, column] of columns.entries()) {
+      const width = widths[index] ?? 0;
+      if (column.flexible !== true || width <= FLEXIBLE_CHARS_MIN) continue;
+      if (widest < 0 || width > (widths[widest] ?? 0)) widest = index;
+    }
+    // Nothing left to cut: the line is wider than the window, and whole.
+    if (widest < 0) return;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+}
+
+function lengthOf(text: string): number {
+  return [...text].length;
+}
+
+/** A text of at most `width` characters, with `…` where it was cut. */
+export function cut(text: string, width: number): string {
+  const letters = [...text];
+  if (letters.length <= width) return text;
+  return width <= 0 ? "" : `${letters.slice(0, width - 1).join("")}…`;
+}
+
+const AGE_STEPS = [
+  { unit: "d", seconds: 86_400 },
+  { unit: "h", seconds: 3600 },
+  { unit: "m", seconds: 60 },
+] as const;
+
+/** How long ago an instant was: `12 s`, `5 m`, `3 h`, `9 d`; `-` when there is none. */
+export function ageText(instant: string | undefined, nowMs: number): string {
+  return instant === undefined ? "-" : spanText(nowMs - Date.parse(instant));
+}
+
+/** How far off an instant is, in the same words. */
+export function aheadText(instant: string, nowMs: number): string {
+  return spanText(Date.parse(instant) - nowMs);
+}
+
+function spanText(ms: number): string {
+  if (Number.isNaN(ms)) return "-";
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const step = AGE_STEPS.find((one) => seconds >= one.seconds);
+  return step === undefined ? `${seconds} s` : `${Math.floor(seconds / step.seconds)} ${step.unit}`;
+}
+
+/** Seconds as people read them: `0.4 s`, `42 s`, `3 m 05 s`, `2 h 10 m`. */
+export function durationText(seconds: number): string {
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${String(whole % 60).padStart(2, "0")} s`;
+  return `${Math.floor(whole / 3600)} h ${String(Math.floor(whole / 60) % 60).padStart(2, "0")} m`;
+}
+
+/** Bytes in binary units, such as `631 MiB`; `-` when the number is not known. */
+export function sizeText(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return "-";
+  return formatBytes(bytes, { binary: true, maximumFractionDigits: bytes < 1024 ** 3 ? 0 : 1 });
 }

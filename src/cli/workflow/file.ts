@@ -7,7 +7,7 @@ import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { readObjects, textIn } from "../client/answer.ts";
+import { readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { type Command, EXIT } from "../command/command.ts";
 

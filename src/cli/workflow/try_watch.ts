@@ -4,7 +4,7 @@
 import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Trial } from "../../trial/trial.ts";
-import { numberIn, objectsIn, textIn } from "../client/answer.ts";
+import { numberIn, objectsIn, textIn } from "../client/api_call.ts";
 import type { FollowView } from "../follow/plain.ts";
 import {
   elapsedSeconds,
@@ -18,8 +18,7 @@ import {
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../command/command.ts";
-import type { Printer } from "../output/printer.ts";
-import { durationText } from "../output/table.ts";
+import { durationText, type Printer } from "../output/printer.ts";
 
 /** Longest wait between two looks: what a task says shows no later. */
 const LOOK_MS = 100;

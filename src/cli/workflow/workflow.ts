@@ -1,7 +1,7 @@
 // `zonewright workflow`: the workflows that jobs are made of.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import {
   type Command,
@@ -10,8 +10,7 @@ import {
   type Invocation,
   type Noun,
 } from "../command/command.ts";
-import { parseJsonText, readJsonFile } from "../output/printer.ts";
-import { durationText } from "../output/table.ts";
+import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
 import { canMove, printable, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowUuid } from "./file.ts";
 import { findingLines, VALIDATE } from "./validate.ts";
@@ -25,7 +24,7 @@ import { openLiveView } from "../follow/live.ts";
 import { type FollowView, openPlainView } from "../follow/plain.ts";
 import type { InfoEntry } from "../job/answer.ts";
 import { readParams } from "../job/list.ts";
-import { configFlags, configSources } from "../serve_flags.ts";
+import { configFlags, configSources } from "../config.ts";
 import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 
 const LIST: Command = {

@@ -3,8 +3,7 @@
 // where in it (as a JSON path) and what was found, so that its publisher can mend it.
 
 import { AgentError } from "../error.ts";
-import { isJsonObject, type JsonObject } from "../json.ts";
-import { countNames, measureJson, wideNumbers } from "../json_scan.ts";
+import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
 
 /** Largest document of the index, bytes. The largest known one has under 100 kB. */
 export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024;

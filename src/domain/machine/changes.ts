@@ -9,15 +9,24 @@ import {
   allowedFields,
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
+  JOB_TAG,
   type Policy,
   POLICY_SETTINGS,
   refusedBy,
 } from "../policy.ts";
 import { ALL_DISK_MODELS } from "./disk.ts";
 import { mediumPath } from "./media.ts";
-import { JOB_TAG, metadata, metadataKey, tags } from "./metadata.ts";
+import {
+  BRAND_OF,
+  destinations,
+  MEMORY_LIMITS,
+  metadata,
+  metadataKey,
+  routes,
+  settings,
+  tags,
+} from "./properties.ts";
 import { mac, newNics, nicChange, nicRelations, refuseTaken } from "./nic.ts";
-import { BRAND_OF, destinations, MEMORY_LIMITS, routes, settings } from "./properties.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */

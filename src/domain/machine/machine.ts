@@ -27,9 +27,8 @@ import {
 } from "../policy.ts";
 import { diskRelations, disks, refusedFor, withoutOther } from "./disk.ts";
 import { type MediaKind, type MediaRequest, mediaRequest, requestedKind } from "./media.ts";
-import { metadata, tags } from "./metadata.ts";
+import { BRAND_OF, MEMORY_LIMITS, metadata, routes, settings, tags } from "./properties.ts";
 import { newNics, nicRelations } from "./nic.ts";
-import { BRAND_OF, MEMORY_LIMITS, routes, settings } from "./properties.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */

@@ -3,8 +3,14 @@
 // everywhere. Digests are computed by a remote program, from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
-import type { Digests, HostFiles, HostFileWriter } from "../host_files.ts";
-import { moveWithin, removeWithin, type RunProgram } from "../folder_script.ts";
+import {
+  type Digests,
+  type HostFiles,
+  type HostFileWriter,
+  moveWithin,
+  removeWithin,
+  type RunProgram,
+} from "../host_files.ts";
 import { ATTRIBUTE, attributesOf, OPEN, PACKET } from "./packet.ts";
 import {
   answered,

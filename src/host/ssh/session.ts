@@ -2,7 +2,7 @@
 // ends, all pending requests fail with the reason.
 
 import { AgentError } from "../../domain/error.ts";
-import { killGroup } from "../program.ts";
+import { killGroup } from "../command.ts";
 import {
   ATTRIBUTE,
   attributesOf,

@@ -18,7 +18,7 @@ import {
 } from "./vnc_connection.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import * as operation from "./operations.ts";
-import { JOB_TAG } from "../../domain/machine/metadata.ts";
+import { JOB_TAG } from "../../domain/policy.ts";
 import { destroy, destroyOrphans, lookUp, stop } from "./operations.ts";
 
 interface CallOptions {

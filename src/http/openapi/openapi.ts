@@ -4,8 +4,7 @@
 import { Hono } from "hono";
 import { sha256Hex } from "../../domain/digest.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { answerDocument } from "../request/conditional_request.ts";
-import { serve, type ServedDocument } from "../request/served_document.ts";
+import { answerDocument, serve, type ServedDocument } from "../request/served_document.ts";
 
 /** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
 const PATH = "/openapi.json";

@@ -5,7 +5,7 @@ import type { Context } from "hono";
 import { routePath } from "hono/route";
 import type { Instant, Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import { methodName, NO_ROUTE } from "../../metrics/request_meter.ts";
+import { methodName, NO_ROUTE } from "../../metrics/meters.ts";
 import type { HttpEnv } from "../context.ts";
 
 /** Single lines of one caller within a window. */

@@ -4,8 +4,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { isFiniteJson } from "../../domain/json.ts";
-import { jsonWeight, measureJson } from "../../domain/json_scan.ts";
+import { isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
 import type { Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import type { MemoryEnv } from "./request_memory.ts";

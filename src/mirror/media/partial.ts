@@ -4,7 +4,7 @@
 import { join } from "@std/path";
 import { isJsonObject } from "../../domain/json.ts";
 import { fileInfo } from "./free_space.ts";
-import { keptValidator } from "../upstream.ts";
+import { keptValidator } from "../web/upstream.ts";
 
 /** Unfinished downloads kept for another try. */
 export const PARTIALS_MAX = 8;

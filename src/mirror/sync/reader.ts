@@ -7,7 +7,7 @@ import type { Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
 import type { IndexDocument, IndexProblem, IndexStore } from "../../store/store.ts";
 import { BACKOFF_MS_MAX, isTransient } from "../web/retry.ts";
-import type { Upstream } from "../upstream.ts";
+import type { Upstream } from "../web/upstream.ts";
 
 /** Documents requested at the same time. */
 const REQUESTS_AT_ONCE = 8;

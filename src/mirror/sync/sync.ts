@@ -4,7 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
 import { openSharedWork } from "../shared_work.ts";
-import type { Upstream } from "../upstream.ts";
+import type { Upstream } from "../web/upstream.ts";
 import { type Instant, msBetween, type Now } from "../../domain/instant.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import type { Log } from "../../metrics/log.ts";

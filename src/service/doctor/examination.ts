@@ -20,14 +20,14 @@ import { decodersCheck, guestsCheck } from "./walls.ts";
 import { openMemoryBudget } from "../../domain/memory_budget.ts";
 import { type MachineUuid, randomUuid } from "../../domain/id.ts";
 import { type Now, systemNow } from "../../domain/instant.ts";
+import { JOB_TAG } from "../../domain/policy.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import { selfCommand } from "../../program/executable.ts";
 import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
 import { readTlsIdentity } from "../../http/listen/tls.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/free_space.ts";
-import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state/own_file.ts";
-import { readSecretFile } from "../../state/secret_file.ts";
+import { type ActAs, asOwnerOf, examineOwnFolder, readSecretFile } from "../../state/own_file.ts";
 import { readTokenFile, tokenFilePath } from "../../state/token_file.ts";
 import { messageOf } from "../../domain/error.ts";
 import {
@@ -305,8 +305,6 @@ export function indexCheck(
 /** Machines that are looked at one by one. */
 const MACHINES_MAX = 500;
 const MACHINES_AT_A_TIME = 4;
-/** The tag by which a machine names the job that made it. */
-const JOB_TAG = "zonewright_job";
 
 /** The program that makes machines. */
 function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): HealthCheck {

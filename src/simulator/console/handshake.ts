@@ -9,8 +9,13 @@
 // @see RFC 6143, 7.1 to 7.3
 
 import { type ByteReader, writeAll } from "./byte_reader.ts";
-import { PIXEL_FORMAT_BYTES, pixelFormatBytes, SERVER_FORMAT } from "./pixel_format.ts";
-import { SCREEN_HEIGHT, SCREEN_WIDTH } from "./screen.ts";
+import {
+  PIXEL_FORMAT_BYTES,
+  pixelFormatBytes,
+  SCREEN_HEIGHT,
+  SCREEN_WIDTH,
+  SERVER_FORMAT,
+} from "./screen.ts";
 
 const VERSION_BYTES = 12;
 const SECURITY_NONE = 1;

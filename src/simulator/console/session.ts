@@ -3,13 +3,16 @@
 
 import { type ByteReader, writeAll } from "./byte_reader.ts";
 import {
+  CELL_HEIGHT,
   colourMapMessage,
   encodePixels,
   parsePixelFormat,
   type PixelFormat,
+  type Screen,
+  SCREEN_HEIGHT,
+  SCREEN_WIDTH,
   SERVER_FORMAT,
-} from "./pixel_format.ts";
-import { CELL_HEIGHT, type Screen, SCREEN_HEIGHT, SCREEN_WIDTH } from "./screen.ts";
+} from "./screen.ts";
 
 /** Longest text that a client may paste, bytes; it is read and discarded. */
 const CUT_TEXT_BYTES_MAX = 1 << 20;

@@ -4,7 +4,12 @@
 
 import type { Log } from "../../../metrics/log.ts";
 import type { HttpEnv } from "../../context.ts";
-import { answerDocument, heldAnswer } from "../../request/conditional_request.ts";
+import {
+  answerDocument,
+  type DocumentContent,
+  heldAnswer,
+  type ServedDocument,
+} from "../../request/served_document.ts";
 import {
   type DocumentCache,
   openDocumentCache,
@@ -31,7 +36,6 @@ import {
 import type { Now } from "../../../domain/instant.ts";
 import type { MemoryBudget } from "../../../domain/memory_budget.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import type { DocumentContent, ServedDocument } from "../../request/served_document.ts";
 import { answerPieces, type Piece } from "../../request/text_answer.ts";
 import { PART_BYTES } from "../../../store/stored_text.ts";
 

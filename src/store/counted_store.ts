@@ -1,0 +1,55 @@
+// The store as the agent uses it: writes of jobs count in its meters, whichever part makes them.
+
+import { afterTask, executionOf, heldIn, isFinal } from "../domain/job/state.ts";
+import type { JobResult, Meters } from "../metrics/meters.ts";
+import type { TaskRecord } from "./job_store.ts";
+import type { Store } from "./store.ts";
+
+/** Counts the store's writes of jobs, from any part of the agent. */
+export function countedStore(store: Store, meters: Meters): Store {
+  const { jobs } = store;
+  const { jobsCreated } = meters;
+  return {
+    ...store,
+    jobs: {
+      ...jobs,
+      create: async (job, unfinishedMax) => {
+        const outcome = await jobs.create(job, unfinishedMax);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
+      retry: async (uuid, successor, unfinishedMax) => {
+        const outcome = await jobs.retry(uuid, successor, unfinishedMax);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
+      recordTask: async (record) => {
+        const owned = await jobs.recordTask(record);
+        const result = owned ? resultOf(record) : undefined;
+        if (result !== undefined) meters.jobs[result] += 1;
+        if (result === "retried") jobsCreated.count += 1;
+        return owned;
+      },
+      cancel: async (uuid, now, showing) => {
+        const outcome = await jobs.cancel(uuid, now, showing);
+        if (outcome.kind === "changed") meters.jobs.canceled += 1;
+        return outcome;
+      },
+      resume: async (uuid, resume, now, showing) => {
+        const outcome = await jobs.resume(uuid, resume, now, showing);
+        if (outcome.kind === "changed") {
+          const { execution } = outcome.job;
+          if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;
+        }
+        return outcome;
+      },
+    },
+  };
+}
+
+/** How this write ended the job; undefined while it continues. */
+function resultOf({ event, phase }: TaskRecord): JobResult | undefined {
+  const { to, ends } = afterTask(heldIn(phase), event);
+  const execution = executionOf(to);
+  return ends && isFinal(execution) ? execution : undefined;
+}
