@@ -94,6 +94,7 @@ const ROOMS: Record<string, readonly string[]> = {
     "service",
     "state",
     "trial",
+    "wall/protocol.ts",
   ],
 };
 const GUEST_FILES = /^src\/guest\//;

@@ -11,7 +11,7 @@ import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
-import { systemNow } from "../domain/instant.ts";
+import { DAY_SECONDS, systemNow } from "../domain/instant.ts";
 import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
@@ -286,7 +286,7 @@ const BUILTIN_LIMITS: WorkflowLimits = {
   tasksMax: 16,
   sourceCharsMax: 16 * 1024,
   retryMax: 16,
-  timeoutSecondsMax: 86_400,
+  timeoutSecondsMax: DAY_SECONDS,
 };
 
 async function putBuiltinWorkflows({ newUuid, now }: AgentContext, store: Store): Promise<void> {

@@ -2,7 +2,7 @@
 // read at that moment.
 
 import type { RunnerId } from "../domain/id.ts";
-import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import { instantAfter, MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import {
   openReadiness,
@@ -19,8 +19,9 @@ import type { Family } from "../metrics/exposition.ts";
 import { gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { readBuildInfo, VERSION } from "../program/version.ts";
 import { EXECUTIONS } from "../domain/job/state.ts";
-import { STATS_WINDOWS } from "../store/job_store.ts";
 import type { AgentContext } from "./context.ts";
+import { LEASE_MS } from "../runner/runner.ts";
+import { STATS_WINDOWS } from "../domain/job/job.ts";
 
 /** A write with its sync; a slower disk delays every caller. */
 const STORE_DEADLINE_MS = 5_000;
@@ -32,12 +33,9 @@ const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
 const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
-/** The lease that the runner renews; see src/runner/runner.ts. */
-const LEASE_MS = 60_000;
 /** Missed syncs after which the index counts as old. */
 const SYNCS_MISSED_MAX = 3;
 const BYTES_PER_MB = 1e6;
-const MS_PER_SECOND = 1000;
 
 /** What the checks read. */
 interface ReadinessPlaces {

@@ -9,6 +9,7 @@ import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ErrorCode } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
+import { BOOT_OPTIONS } from "../domain/machine/action.ts";
 
 /**
  * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
@@ -43,7 +44,7 @@ export const CALL_RULES: Readonly<Record<CapabilityName, CallRule>> = {
   "vmadm.create": { kind: "act", argsMax: 1, brief: ([payload]) => payloadWords(payload) },
   "vmadm.get": read(1),
   "vmadm.list": read(0),
-  "vmadm.boot": change(2, (args) => picked(args, ["order", "once", "cdrom", "disk"])),
+  "vmadm.boot": change(2, (args) => picked(args, BOOT_OPTIONS)),
   "vmadm.stop": change(2, (args) => picked(args, ["force", "timeout"])),
   "vmadm.reboot": change(2, (args) => picked(args, ["force"])),
   "vmadm.update": change(2, (changes) => ({ changes: propertyNames(changes) })),

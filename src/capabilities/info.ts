@@ -27,7 +27,7 @@ const PROGRESS_DOUBLES_AFTER = 60;
 
 const INFO_DEADLINE_MS = 30_000;
 /** Characters of a name repeated in an error. */
-const NAME_CHARS_MAX = 64;
+const SHOWN_NAME_CHARS_MAX = 64;
 
 interface InfoDeps {
   readonly store: Store;
@@ -51,7 +51,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
       }
       const forged = forgedName(entry);
       if (forged !== undefined) {
-        const name = JSON.stringify(forged.slice(0, NAME_CHARS_MAX));
+        const name = JSON.stringify(forged.slice(0, SHOWN_NAME_CHARS_MAX));
         throw invalidArgument(
           "info",
           `Cannot append to the job's info: names such as ${name} are the agent's own`,

@@ -23,8 +23,8 @@ import { join } from "@std/path";
 import { openRegularFile, type RegularFile } from "../host/regular_file.ts";
 import type { Hashes } from "../mirror/media/hash.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
+import { HOUR_MS } from "../domain/instant.ts";
 
-const HOUR_MS = 3_600_000;
 /** A download has a minimum speed instead of a time limit. */
 const FIND_DEADLINE_MS = 12 * HOUR_MS;
 const PLACE_DEADLINE_MS = 2 * HOUR_MS;
@@ -67,7 +67,7 @@ async function find(deps: MediaDeps, call: Call, value: JsonValue | undefined): 
   const key = canonicalJson(value ?? null);
   const known = await deps.found.recall(call.job_uuid, key);
   if (known !== undefined) return known;
-  const medium = await findAnew(deps, call, media, any);
+  const medium = await search(deps, call, media, any);
   if (!any) parseMediaName(medium.name, "media");
   await deps.found.remember(call.job_uuid, key, medium);
   return medium;
@@ -112,7 +112,7 @@ async function findKnown(
   return medium;
 }
 
-async function findAnew(
+async function search(
   deps: MediaDeps,
   call: Call,
   request: MediaRequest,

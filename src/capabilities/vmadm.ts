@@ -16,12 +16,11 @@ import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { StopOptions } from "../host/vmadm/operations.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
-import type { Now } from "../domain/instant.ts";
+import { MINUTE_MS, type Now } from "../domain/instant.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
 import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
 import { waitForVnc } from "../host/vmadm/vnc.ts";
 
-const MINUTE_MS = 60_000;
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
 /** Volumes are made one after another, and vmadm waits for its daemon. */
 const CREATE_DEADLINE_MS = 15 * MINUTE_MS;

@@ -21,6 +21,7 @@ import {
 import { reportFailure } from "./command/failure.ts";
 import { openPrinter } from "./output/printer.ts";
 import { printable, processTerminal, type Terminal } from "./output/terminal.ts";
+import { withoutEndSlashes } from "../config/kinds.ts";
 
 /** Every noun by its name; loaded when it is asked for. */
 export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
@@ -367,5 +368,5 @@ function agentAddress(
         `${DEFAULT_URL} or ${new URL(DEFAULT_URL).host}`,
     );
   }
-  return { kind: "url", base: base.href.replace(/(?<!\/)\/+$/, "") };
+  return { kind: "url", base: withoutEndSlashes(base) };
 }

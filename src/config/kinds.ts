@@ -6,6 +6,7 @@ import type { Failpoint } from "../program/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
 import { durationSeconds } from "../domain/instant.ts";
 import { nearest } from "../domain/field_check.ts";
+import { PORT_MAX } from "../domain/ip_address.ts";
 
 /** The folder against which relative paths are resolved. */
 export interface ValuePlace {
@@ -277,8 +278,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-const PORT_MAX = 65_535;
-
 /** `host:port` or `[::1]:port`, or `off` to listen on the socket only. misfitsOf() knows the rest. */
 export const LISTEN: Kind<ListenAddress | null> = {
   placeholder: "HOST:PORT",
@@ -347,8 +346,13 @@ const readUpstream: Reader<string> = (raw, place) => {
     const word = "expected a URL without user, password, query and fragment";
     throw new Error(`${url.host || "it"}: ${word}: put a token in index_token_file`);
   }
-  return url.href.replace(/(?<!\/)\/+$/, "");
+  return withoutEndSlashes(url);
 };
+
+/** The text of a URL without slashes at its end. */
+export function withoutEndSlashes({ href }: URL): string {
+  return href.replace(/(?<!\/)\/+$/, "");
+}
 
 /** The upstream of the index: a URL without the `/v1`, or a folder that holds `v1/`. */
 export const UPSTREAM: Kind<string> = { placeholder: "URL|DIR", read: readUpstream };

@@ -3,10 +3,10 @@
 
 import { type Definition, integer, type Kind } from "./kinds.ts";
 import { SOURCE_CHARS_MAX } from "../wall/task_limits.ts";
+import { DAY_SECONDS } from "../domain/instant.ts";
 
 const KI = 1024;
 const MI = 1024 * KI;
-const DAY_SECONDS = 86_400;
 
 const count = (min: number, max: number) => integer("N", min, max);
 const seconds = (min: number, max: number) => integer("SECONDS", min, max);

@@ -30,17 +30,16 @@ import { POLICY_TABLE } from "./policy.ts";
 import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../program/failpoint.ts";
-import type { LogLevel } from "../metrics/log.ts";
+import { LOG_LEVELS, type LogLevel } from "../metrics/log.ts";
+import { DAY_SECONDS } from "../domain/instant.ts";
 
 function stateDir({ dev, cwd, os }: DefaultsFor): string {
   if (dev) return `${cwd === "/" ? "" : cwd}/run`;
   return isIllumos(os) ? "/opt/custom/zonewright" : "/var/lib/zonewright";
 }
 
-const DAY_SECONDS = 86_400;
 const YEAR_SECONDS = 365 * DAY_SECONDS;
 
-const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 const FORMATS = ["auto", "text", "json", "bunyan"] as const;
 const WORDINGS: readonly Wording[] = ["document", "node-workflow"];
 const ENGINES = ["fake", "qemu", "auto"] as const;
@@ -199,7 +198,11 @@ export const SETTINGS = {
     "document",
     "node-workflow speaks as that software where it differs from the document",
   ),
-  log_level: define<LogLevel>(choice("LEVEL", LEVELS), "info", `one of ${LEVELS.join(", ")}`),
+  log_level: define<LogLevel>(
+    choice("LEVEL", LOG_LEVELS),
+    "info",
+    `one of ${LOG_LEVELS.join(", ")}`,
+  ),
   log_format: define<typeof FORMATS[number]>(
     choice("FORMAT", FORMATS),
     "auto",

@@ -3,6 +3,14 @@
 
 import { invalidArgument } from "./error.ts";
 
+// Units of time.
+export const MS_PER_SECOND = 1000;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
+export const MINUTE_SECONDS = 60;
+export const HOUR_SECONDS = 3600;
+export const DAY_SECONDS = 86_400;
+
 /** ISO 8601 in UTC with milliseconds, such as `2026-11-20T13:00:00.000Z`. */
 export type Instant = string;
 
@@ -28,7 +36,6 @@ export const ISO_8601 =
 /** The last millisecond whose year has four digits: later ones would not sort as they read. */
 export const EPOCH_MS_MAX: number = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-const MINUTE_MS = 60_000;
 const DAY_MINUTES = 24 * 60;
 /** Length of an instant with a year of four digits; longer ones would not sort as they read. */
 const INSTANT_CHARS = 24;

@@ -1,5 +1,8 @@
 // IP addresses as texts: recognized, never resolved.
 
+/** The largest number of a port. */
+export const PORT_MAX = 65_535;
+
 const OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
 const QUAD = `${OCTET}(?:\\.${OCTET}){3}`;
 /** Four decimal parts without leading zeros, which some programs read as octal. */

@@ -14,6 +14,9 @@ export const BRANDS = ["kvm", "bhyve"] as const;
 /** One of them. */
 export type MachineBrand = typeof BRANDS[number];
 
+/** A quota is GiB; what disks and volumes reserve is MiB. */
+export const MIB_PER_GIB = 1024;
+
 /** Bounds of what a task or a request may ask of vmadm. */
 export interface Policy {
   readonly brands: readonly MachineBrand[];

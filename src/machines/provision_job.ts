@@ -5,7 +5,11 @@ import { invalidArgument } from "../domain/error.ts";
 import type { JobUuid, MachineUuid } from "../domain/id.ts";
 import type { Job, NewJob } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { type MachineRequest, parseMachineRequest } from "../domain/machine/machine.ts";
+import {
+  MACHINE_REQUEST_KEYS,
+  type MachineRequest,
+  parseMachineRequest,
+} from "../domain/machine/machine.ts";
 import type { Policy } from "../domain/policy.ts";
 import {
   type Claim,
@@ -100,11 +104,9 @@ function mayJoin(job: Job, params: JsonObject): boolean {
   return isProvisioning(job) && sameRequest(job.params, params);
 }
 
-const REQUEST_KEYS = ["uuid", "machine", "media", "boot"] as const;
-
 /** The params that describe the machine; others are the caller's own. */
 function requestOf(params: JsonObject): JsonObject {
-  const entries = REQUEST_KEYS
+  const entries = MACHINE_REQUEST_KEYS
     .map((key): [string, JsonValue | undefined] => [key, params[key]])
     .filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
   return Object.fromEntries(entries);

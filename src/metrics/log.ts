@@ -2,6 +2,8 @@
 // bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
 // error, where journald and SMF collect them.
 
+import { HOUR_MS } from "../domain/instant.ts";
+
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
@@ -16,9 +18,10 @@ export interface Log {
 /** Values of an event by their names; an error is shown by its message. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-const LEVELS = ["debug", "info", "warn", "error"] as const;
+/** From the least to the most serious. */
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 /** Lines below the level are left out. */
-export type LogLevel = typeof LEVELS[number];
+export type LogLevel = typeof LOG_LEVELS[number];
 /** How a line looks. */
 export type LogFormat = "text" | "json" | "bunyan";
 
@@ -58,7 +61,7 @@ const FIELD_CHARS_MAX = 2000;
  */
 export function openLog(options: LogOptions, base: LogFields = {}): Log {
   const line = (level: LogLevel, message: string, fields: LogFields = {}) => {
-    if (LEVELS.indexOf(level) < LEVELS.indexOf(options.level)) return;
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(options.level)) return;
     const all = { ...base, ...fields };
     try {
       const text = lineOf(options, level, message, all);
@@ -174,7 +177,6 @@ export function withoutOrders(json: string | undefined): string {
 const BURST_BYTES = 32 * 1024 * 1024;
 /** Bytes that come back within an hour; with the burst, the most that an hour can have. */
 const HOUR_BYTES = 32 * 1024 * 1024;
-const HOUR_MS = 3_600_000;
 /** Milliseconds after the first line that was left out until a line says so. */
 const TELL_MS = 60_000;
 /** Messages that are counted by themselves; the program has few more. */

@@ -3,11 +3,12 @@
 
 import type { LeftOut } from "./log.ts";
 import { type Family, Histogram } from "./exposition.ts";
+import { EXECUTIONS, type FinalExecution, isFinal } from "../domain/job/state.ts";
 
 /** How jobs end. */
-const JOB_RESULTS = ["succeeded", "failed", "canceled", "retried"] as const;
+const JOB_RESULTS: readonly JobResult[] = EXECUTIONS.filter(isFinal);
 /** The label `result` of finished jobs. */
-export type JobResult = typeof JOB_RESULTS[number];
+export type JobResult = FinalExecution;
 
 /** How one execution of a task ends: see TaskOutcome of src/sandbox/run_task.ts. */
 const TASK_RESULTS = ["success", "failure", "signal", "timeout", "aborted"] as const;

@@ -1,5 +1,8 @@
 // Waiting in loops: until something happens, a time has passed, or the loop is to end.
 
+/** Longest wait without a check, so that a changed clock is noticed, milliseconds. */
+export const LOOK_MS_MAX = 10_000;
+
 /** Longest timer of the platform; a longer wait is cut, and its loop looks again. */
 const TIMER_MS_MAX = 2_147_483_647;
 

@@ -8,7 +8,7 @@ import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job/wire.ts";
 import { leadsToNamed } from "../domain/ip_address.ts";
 import type { Log } from "../metrics/log.ts";
-import { Notifier } from "../program/loop.ts";
+import { LOOK_MS_MAX, Notifier } from "../program/loop.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
@@ -29,8 +29,6 @@ const ATTEMPTS_MAX = 36;
 const LARGE_CHARS_MIN = 64 * 1024;
 /** Bytes per character of a body: its text and its encoding. */
 const CHAR_BYTES = 4;
-/** Longest wait without a check, so that a changed clock is noticed. */
-const LOOK_MS_MAX = 10_000;
 
 /** Where pending callbacks are read, and how they are sent. */
 export interface CallbackOptions {

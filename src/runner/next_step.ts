@@ -11,6 +11,7 @@ import { pause } from "../program/loop.ts";
 import type { GuestOwner } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
+import type { SignalWord } from "../wall/protocol.ts";
 
 /** Error of a chain that exceeded its workflow's time. */
 const WORKFLOW_TIMEOUT = "workflow timeout";
@@ -76,7 +77,7 @@ type TaskEnd =
   | { readonly kind: "failure"; readonly error: JsonValue }
   | {
     readonly kind: "signal";
-    readonly word: "queue" | "wait" | "retry" | "cancel";
+    readonly word: SignalWord;
     readonly result: JsonValue;
   }
   | { readonly kind: "workflow_timeout" }

@@ -5,14 +5,13 @@ import { instantAfter, type Now } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../program/loop.ts";
 import type { Store } from "../store/store.ts";
+import { INFO_BATCH } from "../store/job_store.ts";
 
 /** Interval between two checks. */
 const LOOK_MS = 60_000;
 /** Jobs removed in one write, and the pause before the next. */
 const BATCH = 200;
 const PAUSE_MS = 50;
-/** Info entries removed in one write: a job may have many thousand. */
-const INFO_BATCH = 10_000;
 /** Without an age limit, nothing is older than the start of the calendar. */
 const BEGINNING = "0000-01-01T00:00:00.000Z";
 

@@ -4,15 +4,13 @@
 import type { JobUuid } from "../domain/id.ts";
 import { instantAfter, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
-import { Notifier } from "../program/loop.ts";
+import { LOOK_MS_MAX, Notifier } from "../program/loop.ts";
 import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
 
-/** Longest wait without a check, so that a changed clock is noticed. */
-const LOOK_MS_MAX = 10_000;
 /** Wait after a failed claim. */
 const CLAIM_RETRY_MS = 1_000;
 /** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
-const LEASE_MS = 60_000;
+export const LEASE_MS = 60_000;
 /**
  * Interval of lease renewals: two more may fail. At the same interval the runner, even when idle,
  * looks for expired leases of others.

@@ -10,7 +10,6 @@ import {
   type GuestCheck,
   type GuestMessage,
   JSON_DEPTH_MAX,
-  LOG_LEVELS,
   SIGNALS,
 } from "../wall/protocol.ts";
 import {
@@ -20,6 +19,7 @@ import {
   type TaskLimits,
 } from "../wall/task_limits.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
+import { LOG_LEVELS } from "../metrics/log.ts";
 
 const CHECKS_MAX = 64;
 const OUTCOMES = ["success", "failure", "signal"] as const;

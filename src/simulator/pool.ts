@@ -8,9 +8,6 @@ import type { JsonObject } from "../domain/json.ts";
 import { refusal } from "./outcome.ts";
 import { locked, readJson, type State, writeJson } from "./state.ts";
 
-/** A quota is GiB, a reservation MiB. */
-export const MIB_PER_GIB = 1024;
-
 /** One dataset, without its children. */
 export interface Dataset {
   readonly name: string;

@@ -3,7 +3,7 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Idempotency, Job, NewJob, TaskResult } from "../domain/job/job.ts";
+import type { Idempotency, Job, NewJob, STATS_WINDOWS, TaskResult } from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
 import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -191,8 +191,9 @@ export interface JobStore {
   pruneInfo(entries: number): Promise<number>;
 }
 
-/** The age groups of GET /stats, which overlap nowhere: by `created_at`, oldest group first. */
-export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
+/** Info entries removed in one write: a job may have many thousand. */
+export const INFO_BATCH = 10_000;
+
 /** A member of GET /stats. */
 export type StatsWindow = typeof STATS_WINDOWS[number];
 /** @see document 2, Stats */

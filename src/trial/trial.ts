@@ -18,7 +18,7 @@ import { jobOnWire } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import { selfCommand } from "../program/executable.ts";
-import type { Log } from "../metrics/log.ts";
+import type { Log, LogLevel } from "../metrics/log.ts";
 import { Notifier } from "../program/loop.ts";
 import type { Runner } from "../runner/runner.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
@@ -218,10 +218,9 @@ function stateOf(job: Job): TrialLook["state"] {
 
 /** What a task logs is in the info of its job too, and is shown from there. */
 function withoutTaskLines(log: Log): Log {
-  const others =
-    (level: "debug" | "info" | "warn" | "error"): Log["error"] => (message, fields) => {
-      if (message !== "task logged") log[level](message, fields);
-    };
+  const others = (level: LogLevel): Log["error"] => (message, fields) => {
+    if (message !== "task logged") log[level](message, fields);
+  };
   return {
     debug: others("debug"),
     info: others("info"),

@@ -37,10 +37,9 @@ export const CAPABILITIES = [
 /** The name of a capability as a guest sends it. */
 export type CapabilityName = typeof CAPABILITIES[number];
 
-/** The levels at which a task may log. */
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+type LevelOf<Name> = Name extends `log.${infer Level}` ? Level : never;
 /** The last part of `log.debug` to `log.error`. */
-export type TaskLogLevel = typeof LOG_LEVELS[number];
+export type TaskLogLevel = LevelOf<CapabilityName>;
 
 /** What a task may pass to its callback instead of an error. @see document 2, Tasks */
 export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;

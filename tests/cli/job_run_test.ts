@@ -30,7 +30,7 @@ Deno.test("job run exits 6 for the key of another request, and points at its job
 
 Deno.test("job run refuses a key that no header can hold before it calls", () =>
   withHttpAgent(async (agent) => {
-    for (const key of ["", "a b", "é", "a\n"]) {
+    for (const key of ["", "a b", "é", "a\n", "k".repeat(256)]) {
       const { code, err } = await said(agent, ["job", "run", "x", `--idempotency-key=${key}`]);
       assertEquals(code, 2, key);
       assertStringIncludes(err(), "--idempotency-key");

@@ -2,7 +2,6 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { assertNoneNew } from "./debt.ts";
 import { folderOf, linesOf, localImports, ROOT, type Source, sources } from "./sources.ts";
 
 /** Lines from which a file may stand alone. */
@@ -87,15 +86,15 @@ function looseFiles(files: readonly Source[]): string[] {
 
 Deno.test("a small file stands apart only for a reason", async () => {
   const main = { path: "main.ts", text: await Deno.readTextFile(join(ROOT, "main.ts")) };
-  assertNoneNew("a small file stands apart", smallFiles([...await sources("src"), main]));
+  assertEquals(smallFiles([...await sources("src"), main]), []);
 });
 
 Deno.test("a file that only its neighbour imports is joined with it", async () => {
-  assertNoneNew("a file has one importer, its neighbour", splitFiles(await sources("src")));
+  assertEquals(splitFiles(await sources("src")), []);
 });
 
 Deno.test("three files with one prefix are a folder", async () => {
-  assertNoneNew("three files share a prefix", crowdedPrefixes(await sources("src")));
+  assertEquals(crowdedPrefixes(await sources("src")), []);
 });
 
 Deno.test("no file lies loose at the top of src/", async () => {

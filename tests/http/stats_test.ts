@@ -19,7 +19,7 @@ Deno.test("GET /stats answers four windows of seven counters, all zero at first"
     const answer = await agent.call("GET", "/stats");
     assertEquals(answer.status, 200);
     const empty = { all_time: ZERO, past_24h: ZERO, past_hour: ZERO, current: ZERO };
-    assertEquals(answer.text, JSON.stringify(empty));
+    assertEquals(objectOf(answer), empty);
   });
 });
 

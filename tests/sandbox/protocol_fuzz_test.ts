@@ -12,9 +12,9 @@ import {
   CAPABILITIES,
   type GuestMessage,
   JSON_DEPTH_MAX,
-  LOG_LEVELS,
   SIGNALS,
 } from "../../src/wall/protocol.ts";
+import { LOG_LEVELS } from "../../src/metrics/log.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 5000;
 /** A stream is many lines. */

@@ -9,12 +9,12 @@ import {
   type ChangedJob,
   type Hold,
   type JobStats,
-  STATS_WINDOWS,
   type StatsWindow,
   type TaskRecord,
 } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, uuidOf } from "../support/job.ts";
+import { STATS_WINDOWS } from "../../src/domain/job/job.ts";
 
 /** Registers a test that is given an empty store. */
 export type Test = (name: string, run: (store: Store) => Promise<void>) => void;

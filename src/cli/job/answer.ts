@@ -5,6 +5,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { durationText } from "../output/printer.ts";
 import type { Invocation } from "../command/command.ts";
+import { SIGNALS } from "../../wall/protocol.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {
@@ -125,12 +126,14 @@ function nameOf(task: JsonObject): string {
   return textIn(task, "name") ?? textIn(task, "uuid") ?? "task";
 }
 
-/** What a task says to its job stands in the place of an error, and is none. */
-export const SIGNALS: readonly JsonValue[] = ["queue", "wait", "retry", "cancel"];
-
-/** The text of what a task failed with: a text, or an object with a message. */
+/**
+ * The text of what a task failed with: a text, or an object with a message. The word of a signal is in the
+ * place of an error, and is none.
+ */
 function failure({ error }: JsonObject): string | undefined {
-  if (error === undefined || error === null || error === "" || SIGNALS.includes(error)) {
+  if (
+    error === undefined || error === null || error === "" || SIGNALS.some((word) => word === error)
+  ) {
     return undefined;
   }
   if (typeof error === "string") return error;

@@ -12,6 +12,7 @@ import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { follow, followedExit, viewFor } from "../follow/follow.ts";
 import { openPlainView } from "../follow/plain.ts";
+import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 // `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
 
@@ -48,7 +49,6 @@ export const INFO: Command = {
   },
 };
 
-const WINDOWS = ["current", "past_hour", "past_24h", "all_time"] as const;
 /** `zonewright job stats`. */
 export const STATS: Command = {
   summary: "count jobs by state and age",
@@ -71,7 +71,7 @@ export const STATS: Command = {
         { head: "CREATED" },
         ...EXECUTIONS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
       ],
-      WINDOWS.map((window) => {
+      STATS_WINDOWS.toReversed().map((window) => {
         const counters = stats[window];
         const row = isJsonObject(counters) ? counters : {};
         return [window, ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0))];

@@ -17,6 +17,7 @@ import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts
 import { readParams } from "./list.ts";
 import { workflowUuid } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
+import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
 /** `zonewright job run`. */
 export const RUN: Command = {
@@ -119,8 +120,8 @@ const RESERVED = {
 
 /** A header takes no other characters; the agent judges the rest. */
 function headerText(key: string): string {
-  if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw usageError("--idempotency-key must be visible ASCII characters");
+  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
+    throw usageError("--idempotency-key must be 1 to 255 visible ASCII characters");
   }
   return key;
 }

@@ -3,14 +3,12 @@
 // Each connection there is a WebSocket to the agent.
 
 import { AgentError } from "../../domain/error.ts";
-import { isLoopback } from "../../domain/ip_address.ts";
+import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-
-const PORT_MAX = 65_535;
 
 /** `zonewright machine console`. */
 export const CONSOLE: Command = {

@@ -20,6 +20,7 @@ import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
 import { readJsonFile } from "../output/printer.ts";
+import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 
 /** The flags that name a medium; exactly one of them is given. */
 const MEDIA_FLAGS: readonly Flag[] = [
@@ -103,7 +104,6 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
 // vmadm takes it, or a whole request around one, as README.md and the HTTP interface have it. What
 // the file says may not be said again by a flag: which of the two counts would be a guess.
 
-const REQUEST_KEYS = ["machine", "media", "boot", "uuid"] as const;
 /** Keys that only a request has. */
 const TELLING_KEYS = ["machine", "media"] as const;
 
@@ -136,13 +136,17 @@ async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObj
 
 /** @throws {AgentError} `invalid_argument` for a request with other keys, or without a machine */
 function wholeRequest(content: JsonObject, where: string): JsonObject & { machine: JsonValue } {
-  const other = Object.keys(content).find((key) => !REQUEST_KEYS.some((known) => known === key));
+  const other = Object.keys(content).find((key) =>
+    !MACHINE_REQUEST_KEYS.some((known) => known === key)
+  );
   const found = TELLING_KEYS.filter((key) => Object.hasOwn(content, key))[0];
   if (other !== undefined) {
     throw usageError(
       `${where} mixes a request and a description: it has ${JSON.stringify(found)} and ` +
-        `${JSON.stringify(other)}${nearest(other, REQUEST_KEYS)}; expected a description alone, ` +
-        `or ${REQUEST_KEYS.join(", ")} with the description in "machine"`,
+        `${JSON.stringify(other)}${
+          nearest(other, MACHINE_REQUEST_KEYS)
+        }; expected a description alone, ` +
+        `or ${MACHINE_REQUEST_KEYS.join(", ")} with the description in "machine"`,
     );
   }
   const { machine, media, boot } = content;

@@ -25,6 +25,7 @@ import {
   timeoutMsOf,
   viewFor,
 } from "../follow/follow.ts";
+import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
 
 // `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: what is done to a machine after it
 // was made. Each is a job, which can be left alone, waited for or followed.
@@ -131,7 +132,7 @@ export const BOOT = actionCommand({
   request: (call, path) => ({
     method: "POST",
     path: `${path}/boot`,
-    body: fieldsOf(call, ["cdrom", "disk", "order", "once"]),
+    body: fieldsOf(call, BOOT_OPTIONS),
   }),
   done: "running",
 });

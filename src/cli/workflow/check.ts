@@ -8,6 +8,8 @@ import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
 import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job/workflow.ts";
 import { type Expression, type Node, parse, type Pattern } from "acorn";
+import { DAY_SECONDS, HOUR_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
+import { linesOfSource } from "../../domain/job/import_word.ts";
 
 /** Something wrong with a workflow, or likely to be. */
 export interface WorkflowFinding {
@@ -142,7 +144,7 @@ export function placeIn(message: string): SourcePlace | undefined {
 
 /** The line of a source, cut around the place, and below it a mark at the place. */
 function excerptOf(source: string, { line, column }: SourcePlace): readonly string[] {
-  const text = source.split(/\r\n|[\n\r\u2028\u2029]/)[line - 1] ?? "";
+  const text = linesOfSource(source)[line - 1] ?? "";
   const start = column - 1 > EXCERPT_CHARS - CUT.length ? column - 1 - BEFORE_CHARS : 0;
   const head = start > 0 ? CUT : "";
   const end = start + EXCERPT_CHARS;
@@ -259,10 +261,6 @@ const WORKFLOW_KEYS = [
 const OTHER_WORKFLOW_KEYS = ["uuid", "wf_uuid", "chain[]", "onerror[]"];
 const TASK_KEYS = ["name", "body", "fallback", "retry", "timeout", "retry_delay"];
 const OTHER_TASK_KEYS = ["uuid", "modules"];
-
-const HOUR_SECONDS = 3600;
-const DAY_SECONDS = 86_400;
-const MS_PER_SECOND = 1000;
 
 /** Every likely mistake in the body of a workflow, whether or not the rest is right. */
 export function mistakesOf(body: JsonObject): LikelyMistake[] {

@@ -14,11 +14,11 @@ import {
   type JobAnswer,
   readInfo,
   readJob,
-  SIGNALS,
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../command/command.ts";
 import { durationText, type Printer } from "../output/printer.ts";
+import { SIGNALS } from "../../wall/protocol.ts";
 
 /** Longest wait between two looks: what a task says shows no later. */
 const LOOK_MS = 100;

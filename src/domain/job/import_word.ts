@@ -27,7 +27,7 @@ const COLON_NEXT = /\s*:/y;
 const NAME_CHAR = /[\w$]/;
 const DIGIT = /\d/;
 /** Characters before a dot that are looked at; whatever is longer counts as a number. */
-const NAME_CHARS_MAX = 64;
+const NUMBER_CHARS_MAX = 64;
 
 const ADVICE = "a task body has no modules, rename it or split the word in a text";
 
@@ -83,9 +83,14 @@ export function importProblem(source: string): string | undefined {
   return undefined;
 }
 
+/** The lines of a source, as the language breaks them. */
+export function linesOfSource(source: string): string[] {
+  return source.split(/\r\n|[\n\r\u2028\u2029]/);
+}
+
 /** As an author counts, both from 1. */
 function placeOf(source: string, index: number): string {
-  const lines = source.slice(0, index).split(/\r\n|[\n\r\u2028\u2029]/);
+  const lines = linesOfSource(source.slice(0, index));
   return `in line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}`;
 }
 
@@ -236,7 +241,7 @@ function isPropertyDot(source: string, at: number): boolean {
   let start = at;
   while (NAME_CHAR.test(source[start - 1] ?? " ")) {
     start -= 1;
-    if (at - start > NAME_CHARS_MAX) return false;
+    if (at - start > NUMBER_CHARS_MAX) return false;
   }
   return start === at || !DIGIT.test(source[start] ?? "");
 }

@@ -84,8 +84,13 @@ export interface NewJob {
   readonly created_at: Instant;
 }
 
+/** The age groups of GET /stats, which overlap nowhere: by `created_at`, oldest group first. */
+export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
+
 /** The header of a request that may be repeated. */
 export const IDEMPOTENCY_KEY = "Idempotency-Key";
+/** Its value: visible ASCII without blanks. */
+export const IDEMPOTENCY_KEY_TEXT: RegExp = /^[\x21-\x7e]{1,255}$/;
 
 /** Distinguishes a repeated request from a new one. */
 export interface Idempotency {

@@ -44,7 +44,8 @@ export const EXECUTIONS = [
 ] as const;
 /** Where a job is, as it is shown. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
-type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
+/** How a job ends. */
+export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
 
 /** The chains of a job, in the words of its workflow. */
 export const PHASES = ["chain", "onerror", "oncancel"] as const;

@@ -79,6 +79,9 @@ const FIELDS = {
   delete: {},
 } as const;
 
+/** What a start of a machine may name for this one time. */
+export const BOOT_OPTIONS: readonly string[] = Object.keys(FIELDS.boot);
+
 /**
  * The options of an action, none of which is required.
  * @param others fields that may stand beside the options and belong to someone else

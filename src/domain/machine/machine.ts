@@ -41,6 +41,14 @@ export interface MachineRequest {
   uuid?: MachineUuid;
 }
 
+/** The keys of such a request. */
+export const MACHINE_REQUEST_KEYS = [
+  "machine",
+  "media",
+  "boot",
+  "uuid",
+] as const satisfies readonly (keyof MachineRequest)[];
+
 /** Properties of a new machine that no policy takes away. */
 type Extra = "uuid" | "vnc_password";
 

@@ -16,7 +16,7 @@ import {
   oneOf,
   text,
 } from "../description/value.ts";
-import { isIpv4, isIpv6 } from "../ip_address.ts";
+import { isIpv4, isIpv6, PORT_MAX } from "../ip_address.ts";
 import { type JsonObject, objectsIn } from "../json.ts";
 import { allowedFields, allowedNicTag, boundedList, type Policy, refusedBy } from "../policy.ts";
 import { atMostOf } from "./disk.ts";
@@ -31,7 +31,6 @@ const ADDRESSES_MAX = 20;
 const DHCP_CIDS_MAX = 20;
 const DHCP_CID = /^0x(?:[0-9A-Fa-f]{2}){1,254}$/;
 const BLOCKED_PORTS_MAX = 64;
-const PORT_MAX = 65_535;
 /** The name of a network. */
 export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 /** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */

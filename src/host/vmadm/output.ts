@@ -8,11 +8,10 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import type { CommandResult } from "../command.ts";
 import { PORT_MIN } from "./vnc_connection.ts";
 import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/masking.ts";
+import { PORT_MAX } from "../../domain/ip_address.ts";
 
 /** Characters of each stream that an error shows. */
 const SHOWN_CHARS_MAX = 2000;
-
-const PORT_MAX = 65_535;
 
 /** The text for people, without log lines, which are JSON objects. */
 export function messageOfOutput(stderr: string): string {

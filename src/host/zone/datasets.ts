@@ -8,6 +8,7 @@ import type { CommandResult } from "../command.ts";
 import type { Transport } from "../transport.ts";
 import { describeResult } from "../vmadm/output.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
+import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 /** Milliseconds per call of zfs; a busy pool destroys slowly. */
 const ZFS_MS_MAX = 120_000;
@@ -66,7 +67,6 @@ const ASK_MS_MAX = 30_000;
 /** The pool of all machines; no payload may choose another. */
 const POOL = "zones";
 const MIB = 1024 ** 2;
-const MIB_PER_GIB = 1024;
 /** GiB that the zone of a bhyve machine reserves by default. */
 const BHYVE_QUOTA_GIB = 1;
 /** Networks listed in an error. */

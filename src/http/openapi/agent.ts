@@ -1,7 +1,6 @@
 // The part of the description about the agent itself.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { STATS_WINDOWS } from "../../store/job_store.ts";
 import { refusals } from "./errors.ts";
 import {
   CONDITIONS,
@@ -12,9 +11,10 @@ import {
   type OpenapiPart,
   schemaRef,
 } from "./operation.ts";
+import { STATS_WINDOWS } from "../../domain/job/job.ts";
+import { EXECUTIONS } from "../../domain/job/state.ts";
 
-const COUNTERS = ["queued", "failed", "succeeded", "canceled", "running", "retried", "waiting"];
-const NONE: JsonObject = Object.fromEntries(COUNTERS.map((counter) => [counter, 0]));
+const NONE: JsonObject = Object.fromEntries(EXECUTIONS.map((counter) => [counter, 0]));
 const STATS: JsonObject = {
   all_time: { ...NONE, succeeded: 310, failed: 4 },
   past_24h: { ...NONE, succeeded: 12 },
@@ -31,8 +31,8 @@ const SCHEMAS: JsonObject = {
   ),
   Counters: objectOf(
     "Numbers of jobs of one window.",
-    COUNTERS,
-    Object.fromEntries(COUNTERS.map((counter) => [counter, COUNT])),
+    EXECUTIONS,
+    Object.fromEntries(EXECUTIONS.map((counter) => [counter, COUNT])),
   ),
   Health: objectOf("The agent answers.", ["status"], { status: { const: "ok" } }),
   Readiness: objectOf("Whether the agent can do its work.", ["status"], {

@@ -2,6 +2,7 @@
 // parts are data; these functions only spare them the words that OpenAPI wants around each.
 
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
+import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
 /** What one noun adds to the description. */
 export interface OpenapiPart {
@@ -188,7 +189,7 @@ export const HEADER_PARAMETERS: JsonObject = {
       "Makes the request safe to repeat: sent again with the same key within a day, it " +
       "makes no other job and returns the first one. A different request with the same key is " +
       "refused.",
-    schema: { type: "string", minLength: 1, maxLength: 255, pattern: "^[\\x21-\\x7e]*$" },
+    schema: { type: "string", pattern: IDEMPOTENCY_KEY_TEXT.source },
     example: "stop-42",
   },
   IfNoneMatch: {

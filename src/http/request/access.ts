@@ -20,7 +20,7 @@ const BEARER = /^bearer(?: +(.*))?$/i;
 /** The reason for every invalid ticket; which of them is true stays private. */
 const BAD_TICKET = "the ticket is not known: it was used, has expired, or is another machine's";
 /** Milliseconds between two log lines about refused tokens. */
-const LOG_EVERY_MS = 10_000;
+const REFUSAL_LOG_EVERY_MS = 10_000;
 
 /** Whether a request changes something, or shows what would allow that. */
 export function needsAdmin(method: string, path: string, headers: Headers): boolean {
@@ -127,7 +127,7 @@ function openFailureLog(
     total += 1;
     unlogged += 1;
     const nowMs = access.nowMs();
-    if (loggedAtMs !== undefined && nowMs - loggedAtMs < LOG_EVERY_MS) return;
+    if (loggedAtMs !== undefined && nowMs - loggedAtMs < REFUSAL_LOG_EVERY_MS) return;
     loggedAtMs = nowMs;
     log.warn("tokens refused", { count: unlogged, total, last_peer: peerText(remote), why });
     unlogged = 0;

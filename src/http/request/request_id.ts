@@ -11,7 +11,7 @@ import type { AccessLines } from "./access_lines.ts";
 import type { HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
-import { type Idempotency, IDEMPOTENCY_KEY } from "../../domain/job/job.ts";
+import { type Idempotency, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 import { canonicalJson, type JsonValue } from "../../domain/json.ts";
 import { sha256Hex } from "../../domain/digest.ts";
 
@@ -132,9 +132,6 @@ export function headAnswer(response: Response): Response {
 /** The header of a repeated answer: `true`. */
 export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
 
-/** Visible ASCII. */
-const KEY = /^[\x21-\x7e]{1,255}$/;
-
 /**
  * The key and digest of a request; undefined without the header.
  * @param body the order of its keys does not count
@@ -146,7 +143,7 @@ export async function idempotencyOf(
 ): Promise<Idempotency | undefined> {
   const key = headers.get(IDEMPOTENCY_KEY);
   if (key === null) return undefined;
-  if (!KEY.test(key)) {
+  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
     const message =
       `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
     throw invalidArgument(IDEMPOTENCY_KEY, message);

@@ -6,12 +6,13 @@ import type { RequestCount } from "../../metrics/meters.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
-import type { Execution } from "../../domain/job/state.ts";
-import { type JobStats, STATS_WINDOWS } from "../../store/job_store.ts";
+import { EXECUTIONS } from "../../domain/job/state.ts";
+import type { JobStats } from "../../store/job_store.ts";
+import { MS_PER_SECOND } from "../../domain/instant.ts";
+import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 /** Index documents of the short way; see index/documents.ts. */
 const SHORT_WAY_ROUTE = "/v1/*";
-const MS_PER_SECOND = 1000;
 
 /** The metrics, read for every request. */
 export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<HttpEnv> {
@@ -66,17 +67,6 @@ export function countedShortWay(
 
 // /stats: how many jobs are in each execution, by the age of the jobs.
 
-/** The counters of each window, in the order of document 2. */
-const COUNTERS: readonly Execution[] = [
-  "queued",
-  "failed",
-  "succeeded",
-  "canceled",
-  "running",
-  "retried",
-  "waiting",
-];
-
 /** @see document 2, Stats */
 export function statsRoutes({ store, now }: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
@@ -88,7 +78,7 @@ function statsOnWire(stats: JobStats): Record<string, Record<string, number>> {
   return Object.fromEntries(
     STATS_WINDOWS.map((window) => [
       window,
-      Object.fromEntries(COUNTERS.map((counter) => [counter, stats[window][counter]])),
+      Object.fromEntries(EXECUTIONS.map((counter) => [counter, stats[window][counter]])),
     ]),
   );
 }

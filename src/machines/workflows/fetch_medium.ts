@@ -4,6 +4,7 @@
 // Params: `media`, as media.find() takes it. The result of the task is the medium.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
+import { HOUR_SECONDS } from "../../domain/instant.ts";
 
 /**
  * Finds and verifies a medium. An interrupted download resumes, so errors of the upstream are retried;
@@ -36,8 +37,6 @@ const FETCH = `async function fetch(job, cb) {
   });
   cb(null, medium);
 }`;
-
-const HOUR_SECONDS = 3600;
 
 /**
  * The workflow and its constant uuid, which is the same in every agent; `definition` is a body of

@@ -5,6 +5,8 @@
 // Params: `uuid` of the machine, and the options of the action; see domain/machine/action.ts.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
+import { MINUTE_SECONDS } from "../../domain/instant.ts";
+import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
 
 /**
  * Source of `settled()`, part of each task that has `uuid`: waits out the short states around a boot
@@ -38,7 +40,7 @@ const BOOT = `async function boot(job, cb) {
     return cb("Cannot boot machine " + uuid + ": its state is " + machine.state + ", expected stopped");
   }
   const words = {};
-  for (const name of ["order", "once", "cdrom", "disk"]) {
+  for (const name of ${JSON.stringify(BOOT_OPTIONS)}) {
     if (job.params[name] !== undefined) words[name] = job.params[name];
   }
   await info({ task: "boot", message: "Booting machine " + uuid });
@@ -127,8 +129,6 @@ const DELETE = `async function remove(job, cb) {
   await info({ task: "delete", message: "Deleted machine " + uuid + " with its disks and its media" });
   cb(null, { uuid, changed: true });
 }`;
-
-const MINUTE_SECONDS = 60;
 
 const boot = { name: "boot", body: BOOT, timeout: 15 * MINUTE_SECONDS };
 const stop = { name: "stop", body: STOP, timeout: 15 * MINUTE_SECONDS };

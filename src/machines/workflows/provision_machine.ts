@@ -7,6 +7,7 @@
 // Every task may run again after a crash: it finds what is there and does not make it twice.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
+import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
 
 /**
  * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm goes on
@@ -312,9 +313,6 @@ const UNDO = `async function undo(job, cb) {
     cb("undo_failed: machine " + uuid + " could not be removed: " + error.message);
   }
 }`;
-
-const MINUTE_SECONDS = 60;
-const HOUR_SECONDS = 3600;
 
 /** Deleting is tried again: a dataset may be busy for a moment. */
 const undo = {

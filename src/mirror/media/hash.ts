@@ -11,7 +11,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 
 /** Bytes read from a file at a time. */
-const PART_BYTES = 256 * 1024;
+export const PART_BYTES = 256 * 1024;
 /** Bytes queued for the decoder; a caller that brings more waits. */
 const QUEUE_BYTES_MAX = 1024 * 1024;
 /** Longest line that a decoder answers with: two digests and their names, characters. */

@@ -17,7 +17,7 @@ import { closing } from "../../program/loop.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { openFileWriter } from "./file_writer.ts";
 import type { FreeBytes } from "./free_space.ts";
-import { sha256In } from "./hash.ts";
+import { PART_BYTES, sha256In } from "./hash.ts";
 
 /** New bytes that reset the count of tries: a large download may be cut many times. */
 const ADVANCE_BYTES = 1024 * 1024;
@@ -196,8 +196,6 @@ const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
 const RATIO_MAX = 1_000;
 /** Size up to which the ratio does not matter, bytes. */
 const RATIO_FREE_BYTES = 256 * 1024 ** 2;
-/** Bytes read at a time. */
-const PART_BYTES = 256 * 1024;
 
 interface DecompressRequest {
   readonly compression: PackedAs;

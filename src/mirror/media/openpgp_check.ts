@@ -8,9 +8,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import { join } from "@std/path";
 import { quote } from "../../domain/index/index_document.ts";
 import { isIndexName } from "../../domain/index/index_path.ts";
-
-/** Bytes read from a file at a time. */
-const PART_BYTES = 256 * 1024;
+import { PART_BYTES } from "./hash.ts";
 
 /** Result of a check. */
 export type Signed =

@@ -20,8 +20,9 @@ import {
 } from "../machine.ts";
 import { refusal, said, type ToolOutcome } from "../outcome.ts";
 import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
-import { createDataset, destroyDatasets, MIB_PER_GIB, volumeOf, zoneDataset } from "../pool.ts";
+import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
 import { exists, locked, type State, writeJson } from "../state.ts";
+import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 /** A start of a machine with more memory than this may take longer, MiB. */
 const RAM_STEP = 4096;

@@ -16,7 +16,6 @@ import { judge, refuseBad, withoutUnknown } from "./payload.ts";
 import {
   createDataset,
   destroyDatasets,
-  MIB_PER_GIB,
   reserve,
   volumeName,
   volumeOf,
@@ -24,6 +23,7 @@ import {
 } from "../pool.ts";
 import { isSet, MACHINE_PROPERTIES } from "./property.ts";
 import type { State } from "../state.ts";
+import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 const METADATA = ["customer_metadata", "internal_metadata", "tags", "routes"];
 const WHOLE = new Set([

@@ -6,7 +6,7 @@ import { AgentError } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { mapLimited, pause } from "../../../program/loop.ts";
-import type { JobFilter, JobKey } from "../../../store/job_store.ts";
+import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { errorWords } from "../../request/error_response.ts";
 import { cancelUnseen, type JobChangeContext } from "./change.ts";
@@ -204,7 +204,6 @@ export const PRUNED_OF_A_CALL_MAX = 1000;
 const AGE_SECONDS_MAX = 100 * 365 * 86_400;
 /** Jobs removed in one write, so that no other write waits for long. */
 const BATCH = 100;
-const INFO_BATCH = 10_000;
 
 /** The body of a prune. */
 export const pruneRequest = object({

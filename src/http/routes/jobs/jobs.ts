@@ -250,7 +250,7 @@ export const WAIT_FIELDS = {
     { default: TIMEOUT_SECONDS },
   ),
 };
-/** The row is read again after this time although nobody told of a change: hints may be lost. */
+/** The row is read again after this time even without a hint that it changed: hints may be lost. */
 const LOOK_MS_MAX = 1_000;
 
 /** Makes the handler, which counts waiting requests. */

@@ -1,13 +1,11 @@
 // Counts of jobs per execution. They are read from job_counts, which triggers keep exact; only the
 // minute in which a window begins is counted job by job.
 
-import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
 import type { JobStats } from "../../job_store.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-
-const HOUR_MS = 3_600_000;
 
 type Counts = Record<Execution, number>;
 
