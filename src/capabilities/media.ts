@@ -285,12 +285,16 @@ async function resolvedPath(mediaDirs: readonly string[], path: string): Promise
       return await pathWithin(mediaDirs, join(folder, path));
     }
   }
-  throw new AgentError(
-    "not_found",
-    `Cannot use medium ${JSON.stringify(path)}: it is in no media folder (there are ${
-      mediaDirs.join(", ") || "none"
-    })`,
-  );
+  const message = `Cannot use medium ${JSON.stringify(path)}: it is in no media folder: ` +
+    expectedFolders(mediaDirs);
+  throw new AgentError("not_found", message);
+}
+
+/** Where a medium may lie, and how an operator adds a place. */
+function expectedFolders(mediaDirs: readonly string[]): string {
+  return mediaDirs.length === 0
+    ? "expected one, and the agent has none: start it with --media-dir DIR"
+    : `expected ${mediaDirs.join(" or ")}; --media-dir of the agent adds one`;
 }
 
 async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
@@ -299,7 +303,7 @@ async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<
   // on the host.
   const outside = new AgentError(
     "forbidden",
-    `${cannot}: it is not in a media folder (there are ${mediaDirs.join(", ") || "none"})`,
+    `${cannot}: it is not in a media folder: ${expectedFolders(mediaDirs)}`,
   );
   const folders = await Promise.all(mediaDirs.map(realPath));
   const known = folders.filter((folder) => folder !== undefined);

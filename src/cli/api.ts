@@ -2,7 +2,7 @@
 // codes of the other commands.
 
 import { answerError, METHODS } from "./client/api_call.ts";
-import { usageError } from "./command/arguments.ts";
+import { cannot } from "./command/arguments.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 import { curlLine } from "./client/client.ts";
 import { readJsonArgument } from "./output/printer.ts";
@@ -31,14 +31,14 @@ export const API: Noun = {
       const [word = "", path = ""] = args.operands;
       const method = word.toUpperCase();
       if (!METHODS.includes(method)) {
-        throw usageError(`${JSON.stringify(word)} is not one of ${METHODS.join(", ")}`);
+        throw cannot(`use method ${JSON.stringify(word)}: expected one of ${METHODS.join(", ")}`);
       }
       if (!path.startsWith("/")) {
-        throw usageError(`${JSON.stringify(path)} is not a path: expected one such as /jobs`);
+        throw cannot(`call ${JSON.stringify(path)}: expected a path such as /jobs`);
       }
       const data = args.text("data");
       if (data !== undefined && (method === "GET" || method === "HEAD")) {
-        throw usageError(`--data does not go with ${method}: expected POST, PUT or DELETE`);
+        throw cannot(`send --data with ${method}: expected POST, PUT or DELETE`);
       }
       const call = {
         method,

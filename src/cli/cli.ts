@@ -7,7 +7,7 @@ import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
-import { type Flag, parseArguments, usageError } from "./command/arguments.ts";
+import { cannot, type Flag, parseArguments, usageError } from "./command/arguments.ts";
 import { openClient } from "./client/client.ts";
 import {
   type Command,
@@ -363,8 +363,8 @@ function agentAddress(
     base === undefined || !/^https?:$/.test(base.protocol) || base.search !== "" ||
     base.hash !== "" || base.username !== "" || base.password !== ""
   ) {
-    throw usageError(
-      `${JSON.stringify(typed)} is not the address of an agent: expected one such as ` +
+    throw cannot(
+      `use ${JSON.stringify(typed)} as the address of an agent: expected one such as ` +
         `${DEFAULT_URL} or ${new URL(DEFAULT_URL).host}`,
     );
   }

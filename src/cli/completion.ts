@@ -1,7 +1,7 @@
 // `zonewright completion`: the script by which a shell completes our commands.
 
 import { nearest } from "../domain/field_check.ts";
-import { usageError } from "./command/arguments.ts";
+import { cannot } from "./command/arguments.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 
 // The scripts know nothing of the commands: they pass on the words and show the answer, so they never
@@ -147,7 +147,7 @@ export const COMPLETION: Noun = {
         : undefined;
       if (script === undefined) {
         const near = nearest(shell, SHELLS);
-        throw usageError(`${JSON.stringify(shell)}: expected ${SHELLS.join(", ")}${near}`);
+        throw cannot(`complete for ${JSON.stringify(shell)}: expected ${SHELLS.join(", ")}${near}`);
       }
       terminal.out(script);
       return Promise.resolve(EXIT.ok);

@@ -9,7 +9,7 @@ import { restoreState } from "../state/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../program/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
-import { type Flag, usageError } from "./command/arguments.ts";
+import { cannot, type Flag, usageError } from "./command/arguments.ts";
 import {
   type Command,
   confirmed,
@@ -137,7 +137,7 @@ const PRUNE: Command = {
     }
     const seconds = durationSeconds(text);
     if (seconds === undefined) {
-      throw usageError(`--older-than ${text}: expected a time such as 30d`);
+      throw cannot(`use --older-than ${JSON.stringify(text)}: expected a time such as 30d or 12h`);
     }
     if (
       !call.args.has("curl") && !await confirmed(call, `remove jobs that ended over ${text} ago`)

@@ -11,7 +11,7 @@ import {
   type Outcome,
 } from "../service/doctor/check.ts";
 import { nearest } from "../domain/field_check.ts";
-import { usageError } from "./command/arguments.ts";
+import { cannot } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { configFlags, configSources } from "./config.ts";
 import type { Paint } from "./output/terminal.ts";
@@ -93,7 +93,11 @@ function chosen(checks: readonly HealthCheck[], names: readonly string[]): reado
   const known = checks.map(({ name }) => name);
   for (const name of names) {
     if (known.includes(name)) continue;
-    throw usageError(`--run ${JSON.stringify(name)}: no such check${nearest(name, known)}`);
+    throw cannot(
+      `run check ${JSON.stringify(name)}: expected one of ${known.join(", ")}${
+        nearest(name, known)
+      }`,
+    );
   }
   return names.length === 0 ? checks : checks.filter(({ name }) => names.includes(name));
 }

@@ -11,7 +11,7 @@ import {
 } from "./command/command.ts";
 import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
 import { nearest } from "../domain/field_check.ts";
-import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
 import { limitOf } from "./job/list.ts";
 import { type Printer, sizeText } from "./output/printer.ts";
 import type { Client, Sent } from "./client/client.ts";
@@ -187,7 +187,7 @@ function placeOf(operand: string | undefined): TreePlace {
   if (operand === undefined) return {};
   const [distro = "", release, more] = operand.split("/");
   if (distro === "" || release === "" || more !== undefined) {
-    throw usageError(`${JSON.stringify(operand)} is not DISTRO or DISTRO/RELEASE`);
+    throw cannot(`find ${JSON.stringify(operand)}: expected DISTRO or DISTRO/RELEASE`);
   }
   return { distro, ...(release === undefined ? {} : { release }) };
 }
@@ -304,7 +304,7 @@ export const SHOW: Command = {
   async run({ args, client, printer }) {
     const wanted = placeOf(args.operands[0]);
     if (wanted.release === undefined) {
-      throw usageError(`${JSON.stringify(args.operands[0])} is not DISTRO/RELEASE`);
+      throw cannot(`show ${JSON.stringify(args.operands[0])}: expected DISTRO/RELEASE`);
     }
     const sent = await read(client, wanted);
     if (sent.kind === "printed") return EXIT.ok;

@@ -13,7 +13,7 @@ import {
   SERVICE_NAME,
   type ServiceManager,
 } from "../service/manager.ts";
-import { type Flag, usageError } from "./command/arguments.ts";
+import { cannot, type Flag } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
@@ -29,8 +29,8 @@ function managerOf({ args }: Invocation): ServiceManager {
   const [word = ""] = args.operands;
   const found = SERVICE_MANAGERS.find((manager) => manager === word);
   if (found !== undefined) return found;
-  throw usageError(
-    `${JSON.stringify(word)} is not a service manager: expected ${SERVICE_MANAGERS.join(" or ")}` +
+  throw cannot(
+    `install for ${JSON.stringify(word)}: expected ${SERVICE_MANAGERS.join(" or ")}` +
       nearest(word, SERVICE_MANAGERS),
   );
 }
@@ -50,9 +50,11 @@ function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?
   const user = args.text("user");
   if (user === undefined) return {};
   if (manager === "smf") {
-    throw usageError("--user is for systemd: in a global zone vmadm needs root");
+    throw cannot("use --user with smf: in a global zone vmadm needs root: expected systemd");
   }
-  if (!USER.test(user)) throw usageError(`--user ${JSON.stringify(user)} is not a user name`);
+  if (!USER.test(user)) {
+    throw cannot(`use --user ${JSON.stringify(user)}: expected the name of a user`);
+  }
   return { user };
 }
 

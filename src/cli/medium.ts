@@ -9,7 +9,7 @@
 import { resolve } from "@std/path";
 import { nearest } from "../domain/field_check.ts";
 import type { ArtifactRef } from "../domain/machine/media.ts";
-import { type Arguments, usageError } from "./command/arguments.ts";
+import { type Arguments, cannot, usageError } from "./command/arguments.ts";
 
 /** Where a medium comes from, as the HTTP interface takes it. */
 export type TypedMedium = { url: string } | { path: string } | { artifact: ArtifactRef };
@@ -23,9 +23,9 @@ export function typedMedium(text: string, what: string, cwd: string): TypedMediu
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return { url: text };
   if (scheme !== undefined) {
-    throw usageError(`${what} is not an http or https URL; name a file by its path`);
+    throw cannot(`use ${what}: expected an http or https URL, or the path of a file`);
   }
-  if (text === "") throw usageError(`${what} is empty: expected a name, a path or a URL`);
+  if (text === "") throw cannot(`use ${what}: it is empty: expected a name, a path or a URL`);
   if (text.startsWith("/")) return { path: text };
   if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
   return text.includes("/") ? { artifact: typedArtifact(text) } : { path: text };
@@ -42,8 +42,8 @@ export function typedDigest(args: Arguments): string | undefined {
   const hex = (args.text(name) ?? "").toLowerCase();
   const digits = name === "sha256" ? 64 : 128;
   if (hex.length === digits && /^[0-9a-f]*$/.test(hex)) return `${name}:${hex}`;
-  throw usageError(
-    `--${name} must be ${digits} hexadecimal digits, found ${hex.length} characters`,
+  throw cannot(
+    `use this --${name}: found ${hex.length} characters: expected ${digits} hexadecimal digits`,
   );
 }
 
@@ -57,16 +57,17 @@ export function typedArtifact(text: string): ArtifactRef {
   const match = /^([^/:?]+)\/([^/:?]+)(?::([^/?]+))?(?:\?(.*))?$/.exec(text);
   const [, distro, release, build, query = ""] = match ?? [];
   if (distro === undefined || release === undefined) {
-    throw usageError(
-      `${JSON.stringify(text)} is not DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
+    throw cannot(
+      `find ${JSON.stringify(text)}: expected DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
     );
   }
   const ref: ArtifactRef = { distro, release, ...(build === undefined ? {} : { build }) };
   for (const [name, value] of new URLSearchParams(query)) {
     const choice = CHOICES.find((one) => one === name);
     if (choice === undefined) {
-      throw usageError(
-        `${JSON.stringify(name)} is not a part of an artifact${nearest(name, CHOICES)}`,
+      throw cannot(
+        `choose an artifact by ${JSON.stringify(name)}: expected ${CHOICES.join(", ")}` +
+          nearest(name, CHOICES),
       );
     }
     ref[choice] = value;

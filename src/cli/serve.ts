@@ -35,6 +35,13 @@ export const SERVE: Noun = {
     notes: CONFIG_NOTES,
     shared: "help",
     run: serve,
+    hint(error) {
+      if (error.code !== "conflict") return undefined;
+      return error.message.startsWith("Cannot listen")
+        ? "zonewright status asks the agent that runs; " +
+          "zonewright serve --listen 127.0.0.1:0 takes any free port"
+        : "zonewright doctor --run state  examines the state folder";
+    },
   },
 };
 

@@ -7,7 +7,7 @@ import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
 import { type ActAs, asOwnerOf } from "../state/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
-import { type Flag, usageError } from "./command/arguments.ts";
+import { cannot, type Flag } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { configFlags, configSources } from "./config.ts";
 
@@ -51,10 +51,16 @@ const CREATE: Command = {
   async run(call) {
     const name = call.args.text("name") ?? "";
     if (!isTokenName(name)) {
-      throw usageError("--name: expected letters, digits, dots, dashes or underscores, at most 64");
+      throw cannot(
+        "use this --name: expected letters, digits, dots, dashes or underscores, at most 64",
+      );
     }
     const scope = tokenScopeOf(call.args.text("scope"));
-    if (scope === undefined) throw usageError("--scope: expected read or admin");
+    if (scope === undefined) {
+      throw cannot(
+        `use --scope ${JSON.stringify(call.args.text("scope"))}: expected read or admin`,
+      );
+    }
     const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
     const sha256 = await sha256Of(token);
     const created_at = systemNow();

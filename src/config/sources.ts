@@ -17,7 +17,7 @@ import {
   VARIABLE_PREFIX,
   variableOf,
 } from "./settings.ts";
-import { AgentError, type FieldError, messageOf } from "../domain/error.ts";
+import { AgentError, type FieldError, messageOf, systemReason } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/field_check.ts";
 import { isLoopback } from "../domain/ip_address.ts";
@@ -161,7 +161,7 @@ function readFile(
   try {
     parsed = parseToml(file.text);
   } catch (error) {
-    errors.push({ field: "config", code: "Invalid", message: syntaxText(file.path, error) });
+    errors.push({ field: "config", code: "Invalid", message: syntaxText(file, error) });
     return {};
   }
   refuseUnknownKeys(parsed, [...Object.keys(SETTINGS), ...Object.keys(TABLES)], file.path, errors);
@@ -179,10 +179,26 @@ function readFile(
 }
 
 /** `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it. */
-function syntaxText(path: string, error: unknown): string {
+function syntaxText({ path, text }: ConfigFile, error: unknown): string {
   if (!(error instanceof TomlError)) throw error;
   const [first = ""] = error.message.split("\n");
-  return `${path}:${error.line}:${error.column}: ${first.replace(/^Invalid TOML document: /, "")}`;
+  const why = first.replace(/^Invalid TOML document: /, "");
+  const quotes = missingQuotes(text.split(/\r?\n/)[error.line - 1] ?? "");
+  return `${path}:${error.line}:${error.column}: ${quotes ?? why}`;
+}
+
+/** A key with a value that is neither quoted, a list, a table, nor begun like a number alone. */
+const BARE_TEXT = /^\s*([\w-]+)\s*=\s*([^"'[{#\s][^#"']*?)\s*(?:#.*)?$/;
+
+/** Values that TOML writes without quotes, or nearly so: numbers, booleans, dates. */
+const TOML_BARE =
+  /^(?:[-+]?(?:0[xob][\da-f_]+|[\d_.]+(?:e[-+]?\d+)?|inf|nan)|true|false|\d{4}-\d\d-\d\d.*)$/i;
+
+/** The most common mistake of all: a text without quotes. */
+function missingQuotes(line: string): string | undefined {
+  const [, key = "", value = ""] = BARE_TEXT.exec(line) ?? [];
+  if (value === "" || TOML_BARE.test(value)) return undefined;
+  return `a text needs quotes: found ${key} = ${value}, expected ${key} = ${JSON.stringify(value)}`;
 }
 
 function refuseUnknownKeys(
@@ -230,7 +246,7 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
     if (error instanceof AgentError) throw error;
     const missing = error instanceof Deno.errors.NotFound;
     if (missing && named === undefined) return readConfig(sources);
-    const message = `Cannot read the configuration ${path}: ${messageOf(error)}`;
+    const message = `Cannot read the configuration ${path}: ${systemReason(error)}`;
     throw new AgentError(missing ? "not_found" : "invalid_argument", message, { cause: error });
   }
 }

@@ -109,3 +109,9 @@ export function unreachable(value: never): never {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** What the system said, without its number and the call: `permission denied`, `is a directory`. */
+export function systemReason(error: unknown): string {
+  const [reason = ""] = messageOf(error).split(" (os error ", 1);
+  return reason.slice(0, 1).toLowerCase() + reason.slice(1);
+}

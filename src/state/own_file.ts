@@ -7,7 +7,7 @@
 // may write by itself. SQLite, which opens its files by name, is held by the same.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../domain/error.ts";
 
 /** What the names of these files begin with; SQLite and restores add their own ends to some. */
 const OWN_FILES = ["agent.lock", "agent.pid", "runner_id", "tokens.json", "zonewright.db"] as const;
@@ -33,7 +33,7 @@ interface Owner {
 export function examineOwnFolder(path: string): Owner {
   const real = realPathOf(path);
   const { isDirectory, uid, gid } = Deno.lstatSync(real);
-  if (!isDirectory) throw refused(path, "it is no folder");
+  if (!isDirectory) throw refused(path, "it is not a folder");
   for (let folder = dirname(real); folder !== dirname(folder); folder = dirname(folder)) {
     const mode = Deno.lstatSync(folder).mode ?? 0;
     if ((mode & OTHERS_WRITE) === 0 || (mode & STICKY) !== 0) continue;
@@ -50,8 +50,10 @@ function realPathOf(path: string): string {
   try {
     return Deno.realPathSync(path);
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new AgentError("not_found", `Cannot use ${path}: it is not there`, { cause: error });
+    if (!(error instanceof Deno.errors.NotFound)) throw stateFolderError(path, error);
+    const message = `Cannot use ${path} as the state folder: it does not exist: expected the ` +
+      "folder of an agent";
+    throw new AgentError("not_found", message, { cause: error });
   }
 }
 
@@ -66,7 +68,7 @@ function lookAt(path: string, owner: number | null): Deno.FileInfo | undefined {
     found = Deno.lstatSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
+    throw stateFolderError(dirname(path), error);
   }
   if (!found.isFile) throw refused(path, "it is not a regular file");
   const trusted = found.uid === owner || (found.uid === 0 && found.nlink === 1);
@@ -78,6 +80,19 @@ function lookAt(path: string, owner: number | null): Deno.FileInfo | undefined {
 
 function refused(path: string, why: string): AgentError {
   return new AgentError("forbidden", `Cannot use ${path}: ${why}`);
+}
+
+/** An error of the system about a state folder, with what it must be and how to name another. */
+export function stateFolderError(path: string, error: unknown): AgentError {
+  if (error instanceof AgentError) return error;
+  const isFile = error instanceof Deno.errors.NotADirectory ||
+    error instanceof Deno.errors.AlreadyExists;
+  const denied = error instanceof Deno.errors.PermissionDenied;
+  const why = isFile ? "it, or a folder of its path, is a file" : systemReason(error);
+  const who = Deno.uid() === null ? "" : ` that user ${Deno.uid()} may write to`;
+  const message = `Cannot use ${path} as the state folder: ${why}: expected a folder${who}; ` +
+    "--state-dir names another";
+  return new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
 }
 
 /**
@@ -161,7 +176,7 @@ export function ownerOf(path: string): Owner {
   try {
     return Deno.statSync(path);
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw stateFolderError(path, error);
     return { uid: Deno.uid(), gid: Deno.gid() };
   }
 }

@@ -4,7 +4,13 @@ import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
-import { asOwnerOf, examineOwnFolder, readOwnFile, replaceOwnFile } from "./own_file.ts";
+import {
+  asOwnerOf,
+  examineOwnFolder,
+  readOwnFile,
+  replaceOwnFile,
+  stateFolderError,
+} from "./own_file.ts";
 import { TOKENS_NAME } from "./token_file.ts";
 import {
   copyDatabase,
@@ -66,13 +72,22 @@ export interface StateDir {
  * the process, however it ends.
  * @param uid the user whose folder it must be; that of the process unless given
  * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else;
- *   `forbidden` for the folder of another user, and as examineOwnFolder()
+ *   `forbidden` for the folder of another user, and as examineOwnFolder(); either when the folder cannot
+ *   be made, read or written
  */
 export async function takeStateDir(
   path: string,
   newUuid: NewUuid,
   uid: number | null = Deno.uid(),
 ): Promise<StateDir> {
+  try {
+    return await takeFolder(path, newUuid, uid);
+  } catch (error) {
+    throw stateFolderError(path, error);
+  }
+}
+
+async function takeFolder(path: string, newUuid: NewUuid, uid: number | null): Promise<StateDir> {
   Deno.umask(UMASK);
   await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
   const { mode } = await Deno.stat(path);

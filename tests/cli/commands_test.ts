@@ -204,7 +204,7 @@ Deno.test("workflow create tells every incorrect field, and exits 2", () =>
     const input = JSON.stringify({ chain: [{ body: "1 + 1" }] });
     const { code, err } = await said(agent, ["workflow", "create", "-f", "-"], { input });
     assertEquals(code, 2);
-    assertStringIncludes(err(), "\n  name is missing\n");
+    assertStringIncludes(err(), ": name is missing (and 1 more)\n");
     assertStringIncludes(err(), "\n  chain[0].body is not a function definition");
   }));
 
@@ -215,9 +215,9 @@ Deno.test("a file that is missing or no JSON object is named", () =>
     assertStringIncludes(missing.err(), 'Cannot read "none.json": it does not exist');
     const broken = await said(agent, ["workflow", "create", "-f", "-"], { input: "{" });
     assertEquals(broken.code, 2);
-    assertStringIncludes(broken.err(), "standard input is not JSON");
+    assertStringIncludes(broken.err(), "Cannot read standard input: it is not JSON: ");
     const list = await said(agent, ["workflow", "create", "-f", "-"], { input: "[]" });
-    assertStringIncludes(list.err(), "standard input holds no JSON object");
+    assertStringIncludes(list.err(), "Cannot read standard input: it is JSON, but not an object");
     assertEquals((await said(agent, ["workflow", "create"])).code, 2);
   }));
 

@@ -316,7 +316,6 @@ Deno.test("config check exits 2 and tells every problem", async () => {
     screen.err(),
     'zonewright: Cannot read the configuration: unknown variable "ZONEWRIGHT_SLOT": ' +
       'did you mean "ZONEWRIGHT_SLOTS"? (and 1 more)\n' +
-      '  unknown variable "ZONEWRIGHT_SLOT": did you mean "ZONEWRIGHT_SLOTS"?\n' +
       '  --slots: "none" is not an integer from 1 to 64\n' +
       "hint: zonewright config check --help\n",
   );

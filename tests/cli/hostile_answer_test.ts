@@ -152,6 +152,9 @@ Deno.test("--follow says once that the agent is away, however long that takes", 
 Deno.test("a name that is too long exits 2, and is not repeated", async () => {
   const screen = screenFor("http://127.0.0.1:1");
   assertEquals(await screen.run("job", "run", "a".repeat(100_000)), 2);
-  assertStringIncludes(screen.err(), "over 16384 characters is too long\n");
+  assertStringIncludes(
+    screen.err(),
+    "Cannot call a path of 100016 characters: expected 16384 at most\n",
+  );
   assert(screen.err().length < 300);
 });

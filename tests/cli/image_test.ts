@@ -188,11 +188,11 @@ Deno.test("image sync --dry-run lists what would change, and its sums", async ()
     assertEquals(
       screen.out(),
       [
-        "+ v1/a.json  1 kiB",
-        "~ v1/b\\x1b.json  3 kiB",
-        "- v1/c.json  2 kiB",
+        "+ v1/a.json  1 KiB",
+        "~ v1/b\\x1b.json  3 KiB",
+        "- v1/c.json  2 KiB",
         "... and 1 more",
-        "partial: +1 ~1 -2, 9 unchanged; 4 kiB in, 2 kiB out",
+        "partial: +1 ~1 -2, 9 unchanged; 4 KiB in, 2 KiB out",
         "",
       ].join("\n"),
     );
@@ -212,7 +212,7 @@ Deno.test("image sync --wait tells its phases: in lines, or in one line that mov
       const ended = screen.run("image", "sync", "--wait");
       await until("the list", () => screen.err().includes("reading the list  0 of 3  0 B"));
       Object.assign(progress, { phase: "documents", documents: 2, bytes: 2048 });
-      await until("documents", () => screen.err().includes("reading documents  2 of 3  2 kiB"));
+      await until("documents", () => screen.err().includes("reading documents  2 of 3  2 KiB"));
       const before = polls();
       await until("another look", () => polls() > before + 1);
       end();

@@ -46,8 +46,8 @@ Deno.test("job cancel of many wants --yes where nobody can be asked", () =>
     assertEquals([unasked.code, unasked.out()], [2, ""]);
     assertStringIncludes(
       unasked.err(),
-      '--yes is missing: there is no terminal to ask whether to cancel 1 job with execution "queued", ' +
-        'param zone="a"\n',
+      'Cannot cancel 1 job with execution "queued", param zone="a": there is no terminal to ask on: ' +
+        "expected --yes\n",
     );
     assertEquals(await executions(agent, [uuid]), ["queued"]);
     const told = await said(agent, [...line, "--yes", "--json"]);

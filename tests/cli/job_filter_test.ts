@@ -86,12 +86,12 @@ Deno.test("job list filters by the time a job was made, of the calendar or befor
 Deno.test("job list refuses times, limits and params that are none", () =>
   withHttpAgent(async (agent) => {
     const refused: [string[], string][] = [
-      [["--since", "2026-02-31"], "Cannot read --since"],
+      [["--since", "2026-02-31"], 'Cannot use --since "2026-02-31": expected today'],
       // Digits alone could be a year.
-      [["--until", "2026"], "Cannot read --until"],
-      [["--limit", "0"], '--limit "0" is not a number'],
-      [["--limit", "all"], '--limit "all" is not a number'],
-      [["-p", "zone"], '--param "zone" is neither K=V nor K:=JSON'],
+      [["--until", "2026"], 'Cannot use --until "2026": expected today'],
+      [["--limit", "0"], 'Cannot use --limit "0": expected a number'],
+      [["--limit", "all"], 'Cannot use --limit "all": expected a number'],
+      [["-p", "zone"], 'Cannot use --param "zone": expected K=V, or K:=JSON'],
       [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
       [["-p", "name=a"], '"name" is a key of the list itself'],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],

@@ -83,17 +83,17 @@ Deno.test("media that cannot be told or trusted are refused with a sentence of t
     "--iso and --disk are both given: expected one medium",
   );
   assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
-  assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "is not an http or https URL");
-  assertStringIncludes(await refused("--iso", "file:///b.iso"), "name a file by its path");
-  assertStringIncludes(await refused("--iso", ""), "--iso is empty");
+  assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "expected an http or https URL");
+  assertStringIncludes(await refused("--iso", "file:///b.iso"), "or the path of a file");
+  assertStringIncludes(await refused("--iso", ""), "Cannot use --iso: it is empty");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", "abc"), "64 hexadecimal digits");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", HEX, "--sha512", HEX), "both");
-  assertStringIncludes(await refused("--iso", "a.iso", "--boot", "net"), "neither cd nor disk");
-  assertStringIncludes(await refused("--iso", "a.iso", "--uuid", "x"), "is not a uuid");
-  assertStringIncludes(await refused("--artifact", "debian"), "is not DISTRO/RELEASE");
+  assertStringIncludes(await refused("--iso", "a.iso", "--boot", "net"), "expected cd or disk");
+  assertStringIncludes(await refused("--iso", "a.iso", "--uuid", "x"), "expected a uuid");
+  assertStringIncludes(await refused("--artifact", "debian"), "expected DISTRO/RELEASE");
   assertStringIncludes(
     await refused("--artifact", "debian/13?formt=raw"),
-    '"formt" is not a part of an artifact: did you mean "format"?',
+    'choose an artifact by "formt": expected variant, arch, format: did you mean "format"?',
   );
 });
 
@@ -142,7 +142,7 @@ Deno.test("a mixture of request, description and flags is refused and names what
   const whole = { machine: MACHINE, media: PATH, boot: "cd", uuid: UUID };
   assertStringIncludes(
     await refusal({ ...MACHINE, media: PATH }),
-    'standard input mixes a request and a description: it has "media" and "brand"; expected',
+    'Cannot read standard input: it mixes a request and a description: it has "media" and "brand"; expected',
   );
   assertStringIncludes(await refusal({ machine: MACHINE, mdia: PATH }), 'did you mean "media"?');
   assertStringIncludes(await refusal({ media: PATH }), 'has "media" and no "machine"');

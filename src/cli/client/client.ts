@@ -1,7 +1,7 @@
 // The command line's way to an agent: HTTP over TCP or a unix socket, JSON both ways. Answers are
 // `unknown` until answer.ts has read them; an error body becomes an AgentError.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import {
   addressText,
   type AgentAddress,
@@ -12,7 +12,7 @@ import {
   type Credentials,
   urlOf,
 } from "./api_call.ts";
-import { usageError } from "../command/arguments.ts";
+import { cannot } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
 /** What became of the call of a command. */
@@ -54,8 +54,9 @@ const ANSWER_BYTES_MAX = 256 * 1_048_576;
 export function openClient({ address, credentials = {}, printCurl }: ClientOptions): Client {
   const connection = openConnection(address, credentials);
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
-    if (call.path.length > PATH_CHARS_MAX) {
-      throw usageError(`a name or path of over ${PATH_CHARS_MAX} characters is too long`);
+    const { length } = call.path;
+    if (length > PATH_CHARS_MAX) {
+      throw cannot(`call a path of ${length} characters: expected ${PATH_CHARS_MAX} at most`);
     }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
@@ -119,6 +120,10 @@ function unreachableError(address: AgentAddress, why: string): AgentError {
 function causeOf(error: unknown): string {
   const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const message = messageOf(inner);
+  // The first bytes of plain HTTP are no record of TLS.
+  if (/InvalidContentType|corrupt message|wrong version number/i.test(message)) {
+    return "it speaks http, not https: expected an address with http://";
+  }
   const known = /(connection refused|no such file or directory|permission denied|timed out)/i
     .exec(message);
   return known?.[1]?.toLowerCase() ?? message;
@@ -188,7 +193,7 @@ function trusting(pem: string, path: string): Deno.HttpClient {
     if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it contains no certificate");
     return Deno.createHttpClient({ caCerts: [pem] });
   } catch (error) {
-    throw usageError(`--ca ${path}: ${messageOf(error)}`);
+    throw cannot(`use --ca ${path}: ${messageOf(error)}: expected certificates (PEM)`);
   }
 }
 
@@ -198,7 +203,7 @@ async function headersOf(
 ): Promise<Record<string, string>> {
   if (tokenFile === undefined) return {};
   const token = (await readFile(tokenFile, "--token-file")).trim();
-  if (!isTokenText(token)) throw usageError(`--token-file ${tokenFile}: it contains no token`);
+  if (!isTokenText(token)) throw cannot(`use --token-file ${tokenFile}: it contains no token`);
   if (
     address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
   ) {
@@ -212,7 +217,7 @@ async function readFile(path: string, flag: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (error) {
-    throw usageError(`${flag} ${path}: ${messageOf(error)}`);
+    throw cannot(`read ${flag} ${path}: ${systemReason(error)}`);
   }
 }
 

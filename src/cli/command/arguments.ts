@@ -101,7 +101,12 @@ function add(given: Map<string, string[]>, flag: Flag, value: string): void {
   else throw usageError(`--${flag.name} is given twice`);
 }
 
-/** An error about how a command was written. */
+/** An error about how a command was written: its words, flags and operands. */
 export function usageError(what: string): Error {
-  return invalidArgument("arguments", `Cannot read the command: ${what}`);
+  return cannot(`read the command: ${what}`);
+}
+
+/** An error about what was typed. @param what was attempted, found and expected, without the `Cannot` */
+export function cannot(what: string): Error {
+  return invalidArgument("arguments", `Cannot ${what}`);
 }

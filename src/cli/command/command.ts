@@ -2,7 +2,7 @@
 // verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
-import { type Arguments, type Flag, usageError } from "./arguments.ts";
+import { type Arguments, cannot, type Flag } from "./arguments.ts";
 import type { Client } from "../client/client.ts";
 import type { Printer } from "../output/printer.ts";
 import type { Terminal } from "../output/terminal.ts";
@@ -97,7 +97,7 @@ export async function confirmed(
 ): Promise<boolean> {
   if (args.has(YES_FLAG.name)) return true;
   if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
-    throw usageError(`--yes is missing: there is no terminal to ask whether to ${deed}`);
+    throw cannot(`${deed}: there is no terminal to ask on: expected --yes`);
   }
   printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
   const answer = (await terminal.readLine()).trim().toLowerCase();

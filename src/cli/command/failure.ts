@@ -38,8 +38,9 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
     return exit_code;
   }
   terminal.err(`zonewright: ${printable(message)}\n`);
-  if (errors.length > 1) {
-    for (const one of errors) terminal.err(`  ${printable(one.message)}\n`);
+  // The sentence may already say the first of them.
+  for (const one of errors) {
+    if (!message.includes(one.message)) terminal.err(`  ${printable(one.message)}\n`);
   }
   terminal.err(`hint: ${printable(hint)}\n`);
   return exit_code;
@@ -103,12 +104,28 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
         error.retryAfterSeconds ?? 1
       } s; zonewright ${command} shows what it does`;
     }
+    case "forbidden":
+      return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []) ??
+        helpOf(name);
     case "not_found":
     case "conflict":
+      if (/ as the state folder: /.test(error.message)) {
+        return firstOther(name, STATE_EXAMINED) ?? helpOf(name);
+      }
       return firstOther(name, lookedAt(error.code, name, operands)) ?? helpOf(name);
     default:
       return firstOther(name, [...AFTER[error.code] ?? [], ...EXAMINATIONS]) ?? helpOf(name);
   }
+}
+
+const STATE_EXAMINED: readonly NextCommand[] = [
+  ["doctor --run state", "examines the state folder"],
+  ["config show --origin", "shows where its path comes from"],
+];
+
+/** Whether a command works on the state folder itself, and not through an agent. */
+function isLocal(name: string): boolean {
+  return /^(?:serve|doctor|db (?:backup|restore|check)|token .*)$/.test(name);
 }
 
 function helpOf(name: string): string {

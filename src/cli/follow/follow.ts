@@ -6,7 +6,7 @@ import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
 import { pause } from "../../program/loop.ts";
 import { readObjects } from "../client/api_call.ts";
-import { type Flag, usageError } from "../command/arguments.ts";
+import { cannot, type Flag } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { openLiveView } from "./live.ts";
@@ -48,7 +48,7 @@ export function timeoutMsOf(call: Invocation): number | undefined {
   if (text === undefined) return undefined;
   const seconds = durationSeconds(text);
   if (seconds === undefined || seconds === 0) {
-    throw usageError(`--timeout ${JSON.stringify(text)} is not a time such as 90s, 10m or 2h`);
+    throw cannot(`use --timeout ${JSON.stringify(text)}: expected a time such as 90s, 10m or 2h`);
   }
   return seconds * 1000;
 }

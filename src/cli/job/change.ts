@@ -3,7 +3,7 @@
 import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { type ApiCall, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
-import { type Flag, usageError } from "../command/arguments.ts";
+import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
@@ -150,9 +150,9 @@ function batchCall({ verb }: JobsChange, filter: JobSelection, limit: number | u
 /** @throws {AgentError} `invalid_argument` for jobs that the change never touches */
 function checkExecution({ execution }: JobSelection, { verb, touches }: JobsChange): void {
   if (execution === undefined || touches.includes(parseExecutionFilter(execution))) return;
-  throw usageError(
-    `jobs cannot be ${verb === "cancel" ? "canceled" : "retried"} when ` +
-      `${JSON.stringify(execution)}: expected --execution ${touches.join(" or ")}`,
+  throw cannot(
+    `${verb} jobs whose execution is ${JSON.stringify(execution)}: expected --execution ` +
+      touches.join(" or "),
   );
 }
 

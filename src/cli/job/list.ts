@@ -2,10 +2,10 @@
 
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
-import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import { PAST_FORMS, typedPast } from "../command/typed_time.ts";
 import { ageText, aheadText, parseJsonText } from "../output/printer.ts";
-import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
 
@@ -38,9 +38,9 @@ export const FILTER_FLAGS: readonly Flag[] = [
   {
     name: "since",
     placeholder: "TIME",
-    help: "only jobs created since an ISO 8601 time, or 2h ago",
+    help: `only jobs created since ${PAST_FORMS}`,
   },
-  { name: "until", placeholder: "TIME", help: "only jobs created before that time, or 10m ago" },
+  { name: "until", placeholder: "TIME", help: `only jobs created before ${PAST_FORMS}` },
   {
     name: "param",
     short: "p",
@@ -76,14 +76,9 @@ function workflowFilter(word: string): JobSelection {
   return isUuid(folded) ? { workflow_uuid: folded } : { name: word };
 }
 
-/** A time of the calendar, or one before now such as `2h`. */
 function instantOf(args: Arguments, flag: string, nowMs: number): string | undefined {
   const text = args.text(flag);
-  if (text === undefined) return undefined;
-  // Digits alone could be a year as well as seconds.
-  const seconds = /\d$/.test(text) ? undefined : durationSeconds(text);
-  if (seconds === undefined) return parseInstant(text, `--${flag}`);
-  return instantAfter(new Date(nowMs).toISOString(), -seconds * 1000);
+  return text === undefined ? undefined : typedPast(text, `--${flag}`, nowMs);
 }
 
 /** Keys of the list that mean something else than a param of that name. */
@@ -131,7 +126,7 @@ export function limitOf(args: Arguments): number | undefined {
   const text = args.text("limit");
   if (text === undefined) return undefined;
   if (!/^[1-9]\d{0,8}$/.test(text)) {
-    throw usageError(`--limit ${JSON.stringify(text)} is not a number such as 100`);
+    throw cannot(`use --limit ${JSON.stringify(text)}: expected a number such as 100`);
   }
   return Number(text);
 }
@@ -148,7 +143,7 @@ export function readParams(texts: readonly string[]): Record<string, JsonValue> 
     const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
     const [, name = "", sign, value = ""] = match ?? [];
     if (match === null) {
-      throw usageError(`--param ${JSON.stringify(text)} is neither K=V nor K:=JSON`);
+      throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
     }
     if (params.has(name)) throw usageError(`--param ${name} is given twice`);
     params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
@@ -186,10 +181,8 @@ export const LIST: Command = {
     const filter = filterOf(call);
     const [hidden] = hiddenParams(filter);
     if (hidden !== undefined) {
-      throw usageError(
-        `--param ${hidden} cannot filter the list: ${
-          JSON.stringify(hidden)
-        } is a key of the list itself`,
+      throw cannot(
+        `filter by --param ${hidden}: ${JSON.stringify(hidden)} is a key of the list itself`,
       );
     }
     const query = queryOf(filter);

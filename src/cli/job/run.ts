@@ -1,7 +1,7 @@
 // `zonewright job run`: a job of a workflow, by its name or its uuid.
 
-import { durationSeconds, instantAfter, parseInstant } from "../../domain/instant.ts";
-import { usageError } from "../command/arguments.ts";
+import { cannot } from "../command/arguments.ts";
+import { typedFuture } from "../command/typed_time.ts";
 import { otherJobHint } from "../command/failure.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
@@ -44,7 +44,7 @@ export const RUN: Command = {
       placeholder: "TEXT",
       help: "refuse a second unfinished job with equal params",
     },
-    { name: "at", placeholder: "TIME", help: "not before this ISO 8601 time, or +10m from now" },
+    { name: "at", placeholder: "TIME", help: "not before +10m, 2026-12-01 or 2026-12-01T03:00Z" },
     {
       name: "locks",
       placeholder: "PATTERN",
@@ -63,6 +63,8 @@ export const RUN: Command = {
     ...FOLLOW_FLAGS,
   ],
   notes: [
+    "A job runs once: there is no cron. For a job that repeats, let cron or a systemd timer call\n" +
+    "zonewright job run. A date without a time in --at is midnight in your time zone.",
     "With --idempotency-key, give --at an absolute time: a repeated call finds its job only if the\n" +
     "request is the same, and +10m is a different time at each call.",
   ],
@@ -93,7 +95,7 @@ function requestFields({ args, terminal }: Invocation): JsonObject {
   const params = readParams(args.texts("param"));
   for (const [name, instead] of Object.entries(RESERVED)) {
     if (Object.hasOwn(params, name)) {
-      throw usageError(`--param ${name} is not a parameter of a job: ${instead}`);
+      throw cannot(`set --param ${name}: it is not a parameter of a job: ${instead}`);
     }
   }
   const target = args.text("target");
@@ -103,7 +105,7 @@ function requestFields({ args, terminal }: Invocation): JsonObject {
   return {
     ...params,
     ...(target === undefined ? {} : { target }),
-    ...(at === undefined ? {} : { exec_after: instantOf(at, terminal.nowMs()) }),
+    ...(at === undefined ? {} : { exec_after: typedFuture(at, "--at", terminal.nowMs()) }),
     ...(locks === undefined ? {} : { locks }),
     ...(callback_url === undefined ? {} : { callback_url }),
   };
@@ -121,19 +123,9 @@ const RESERVED = {
 /** A header takes no other characters; the agent judges the rest. */
 function headerText(key: string): string {
   if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
-    throw usageError("--idempotency-key must be 1 to 255 visible ASCII characters");
+    throw cannot("use this --idempotency-key: expected 1 to 255 visible ASCII characters");
   }
   return key;
-}
-
-/** A time of the calendar, or one from now such as `+10m`. */
-function instantOf(text: string, nowMs: number): string {
-  if (!text.startsWith("+")) return parseInstant(text, "--at");
-  const seconds = durationSeconds(text.slice(1));
-  if (seconds === undefined) {
-    throw usageError(`--at ${JSON.stringify(text)} is not a time such as +90s, +10m or +2h`);
-  }
-  return instantAfter(new Date(nowMs).toISOString(), seconds * 1000);
 }
 
 // A job that a command has just made: its uuid, or its end when the command stays with it.

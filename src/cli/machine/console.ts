@@ -5,7 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/api_call.ts";
-import { usageError } from "../command/arguments.ts";
+import { cannot, usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -50,8 +50,8 @@ async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.
   const { args, client, printer } = call;
   if (args.has("listen")) throw usageError("--ticket and --listen exclude each other");
   if (client.address.kind === "socket") {
-    throw usageError(
-      "--ticket is for browsers, which cannot use a unix socket: name the agent with --url",
+    throw cannot(
+      "use --ticket over a unix socket: it is for browsers: expected the agent's --url",
     );
   }
   const sent = await client.send({ method: "POST", path: `${path}-tickets` });
@@ -80,9 +80,9 @@ function listenOf({ args }: Invocation): Listen | undefined {
   const hostname = six ?? four ?? "";
   const port = Number(digits ?? Number.NaN);
   if (!(port <= PORT_MAX) || !isLoopback(hostname)) {
-    throw usageError(
-      `--listen ${JSON.stringify(text)} is not a loopback address with a port, ` +
-        "such as 127.0.0.1:5901",
+    throw cannot(
+      `use --listen ${JSON.stringify(text)}: expected a loopback address with a port, such as ` +
+        "127.0.0.1:5901",
     );
   }
   return { hostname, port };

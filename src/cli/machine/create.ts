@@ -16,7 +16,7 @@ import { failedStep, type JobAnswer } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
 import { readJsonFile } from "../output/printer.ts";
@@ -73,7 +73,7 @@ function mediaOf(args: Arguments, cwd: string): Media {
     : typedMedium(text, `--${source} ${text}`.trimEnd(), cwd);
   if ("url" in media) {
     if (digest === undefined) {
-      throw usageError(`--${source} ${text} is a URL: expected its --sha256 as well`);
+      throw cannot(`use --${source} ${text}: it is a URL: expected its --sha256 as well`);
     }
     return { media: { url: media.url, digest }, ...bootOf(args, source) };
   }
@@ -95,7 +95,7 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
     return source === "iso" ? { boot: "cd" } : source === "disk" ? { boot: "disk" } : {};
   }
   if (boot !== "cd" && boot !== "disk") {
-    throw usageError(`--boot ${JSON.stringify(boot)} is neither cd nor disk`);
+    throw cannot(`use --boot ${JSON.stringify(boot)}: expected cd or disk`);
   }
   return { boot };
 }
@@ -115,7 +115,7 @@ async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObj
   }
   const uuid = args.text("uuid")?.toLowerCase();
   if (uuid !== undefined && !isUuid(uuid)) {
-    throw usageError(`--uuid ${JSON.stringify(uuid)} is not a uuid`);
+    throw cannot(`use --uuid ${JSON.stringify(uuid)}: expected a uuid`);
   }
   const content = await readJsonFile(file, terminal);
   const where = file === "-" ? "standard input" : file;
@@ -141,8 +141,8 @@ function wholeRequest(content: JsonObject, where: string): JsonObject & { machin
   );
   const found = TELLING_KEYS.filter((key) => Object.hasOwn(content, key))[0];
   if (other !== undefined) {
-    throw usageError(
-      `${where} mixes a request and a description: it has ${JSON.stringify(found)} and ` +
+    throw cannot(
+      `read ${where}: it mixes a request and a description: it has ${JSON.stringify(found)} and ` +
         `${JSON.stringify(other)}${
           nearest(other, MACHINE_REQUEST_KEYS)
         }; expected a description alone, ` +
@@ -151,11 +151,11 @@ function wholeRequest(content: JsonObject, where: string): JsonObject & { machin
   }
   const { machine, media, boot } = content;
   if (machine === undefined) {
-    throw usageError(`${where} has "media" and no "machine": expected the description in there`);
+    throw cannot(`read ${where}: it has "media" and no "machine": expected both`);
   }
   // Each of the flags that name a medium says what it is, too.
   if (media === undefined && boot !== undefined) {
-    throw usageError(`${where} has "boot" and no "media": expected both or neither`);
+    throw cannot(`read ${where}: it has "boot" and no "media": expected both or neither`);
   }
   return { ...content, machine };
 }

@@ -3,7 +3,7 @@
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
-import { type Flag, usageError } from "../command/arguments.ts";
+import { cannot, type Flag } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
@@ -107,7 +107,7 @@ function fieldsOf({ args }: Invocation, names: readonly string[]): JsonObject {
 function forceOf({ args }: Invocation): JsonObject {
   const seconds = args.text("force-after");
   if (seconds !== undefined && !/^\d{1,3}$/.test(seconds)) {
-    throw usageError("--force-after takes seconds, such as 30");
+    throw cannot(`use --force-after ${JSON.stringify(seconds)}: expected seconds, such as 30`);
   }
   return {
     ...(args.has("force") ? { force: true } : {}),

@@ -5,9 +5,9 @@
 import { jsonLines } from "../../metrics/log.ts";
 import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
 import { resolve } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { usageError } from "../command/arguments.ts";
+import { cannot } from "../command/arguments.ts";
 import { format as formatBytes } from "@std/fmt/bytes";
 
 /** Writes what a command found, as text or as one JSON document. */
@@ -66,7 +66,7 @@ export function parseJsonText(text: string, where: string): JsonValue {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw usageError(`${where} is not JSON: ${messageOf(error)}`);
+    throw cannot(`read ${where}: it is not JSON: ${messageOf(error)}`);
   }
 }
 
@@ -77,7 +77,9 @@ export function parseJsonText(text: string, where: string): JsonValue {
 export async function readJsonFile(path: string, terminal: Terminal): Promise<JsonObject> {
   const where = path === "-" ? "standard input" : path;
   const value = parseJsonText(await readText(path, terminal), where);
-  if (!isJsonObject(value)) throw usageError(`${where} holds no JSON object`);
+  if (!isJsonObject(value)) {
+    throw cannot(`read ${where}: it is JSON, but not an object: expected {...}`);
+  }
   return value;
 }
 
@@ -87,7 +89,7 @@ async function readText(path: string, terminal: Terminal): Promise<string> {
     return await Deno.readTextFile(resolve(terminal.cwd, path));
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
-    const why = missing ? "it does not exist" : messageOf(error);
+    const why = missing ? "it does not exist" : systemReason(error);
     throw new AgentError(
       missing ? "not_found" : "invalid_argument",
       `Cannot read ${JSON.stringify(path)}: ${why}`,
@@ -207,5 +209,7 @@ export function durationText(seconds: number): string {
 /** Bytes in binary units, such as `631 MiB`; `-` when the number is not known. */
 export function sizeText(bytes: number | null | undefined): string {
   if (bytes === null || bytes === undefined) return "-";
-  return formatBytes(bytes, { binary: true, maximumFractionDigits: bytes < 1024 ** 3 ? 0 : 1 });
+  const digits = bytes < 1024 ** 3 ? 0 : 1;
+  // The prefix of 1024 is Ki; the library writes it like that of 1000.
+  return formatBytes(bytes, { binary: true, maximumFractionDigits: digits }).replace("kiB", "KiB");
 }

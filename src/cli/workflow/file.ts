@@ -2,8 +2,8 @@
 // any way, which is then something to tell and no failure of the command.
 
 import { resolve } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
-import { type Arguments, type Flag, usageError } from "../command/arguments.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
@@ -44,7 +44,9 @@ export async function readWorkflowFiles(
 ): Promise<WorkflowFile[]> {
   const paths = [...texts("file"), ...operands];
   if (paths.length === 0) throw usageError("-f FILE is missing: expected a workflow as JSON");
-  if (paths.length > FILES_MAX) throw usageError(`over ${FILES_MAX} files are given`);
+  if (paths.length > FILES_MAX) {
+    throw cannot(`check ${paths.length} files: expected ${FILES_MAX} at most`);
+  }
   if (paths.filter((path) => path === STANDARD_INPUT).length > 1) {
     throw usageError("standard input is given twice");
   }
@@ -59,7 +61,7 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
     return { name: path, text: await Deno.readTextFile(resolve(terminal.cwd, path)) };
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
-    const why = missing ? "it does not exist" : messageOf(error);
+    const why = missing ? "it does not exist" : systemReason(error);
     const message = `Cannot read ${JSON.stringify(path)}: ${why}`;
     const code = missing ? "not_found" : "invalid_argument";
     throw new AgentError(code, message, { cause: error });

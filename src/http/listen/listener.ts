@@ -1,6 +1,6 @@
 // What a listener is: its address, and what answers its requests.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
 import { ipv6Groups } from "../../domain/ip_address.ts";
 import type { RawBytes } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
@@ -69,10 +69,54 @@ export function placeText(place: ListenPlace): string {
   return `${scheme}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }
 
-/** The error for an address where listening failed. */
-export function cannotListen(place: ListenPlace, error: unknown): AgentError {
-  const message = `Cannot listen on ${placeText(place)}: ${messageOf(error)}`;
+/** The error for an address where listening failed; names the process that has the port. */
+export async function cannotListen(place: ListenPlace, error: unknown): Promise<AgentError> {
+  const taken = error instanceof Deno.errors.AddrInUse && place.kind === "tcp";
+  const why = taken
+    ? `${await portHolder(place.port) ?? "another process"} listens there: expected a free port; ` +
+      "--listen HOST:PORT names another"
+    : systemReason(error);
+  const message = `Cannot listen on ${placeText(place)}: ${why}`;
   return new AgentError("conflict", message, { cause: error });
+}
+
+/** How the tables of the kernel write that a socket listens. @see proc_net_tcp in the kernel's docs */
+const LISTENS = "0A";
+
+/** `process 4711 (nginx)`: who listens on a port, where the system lets this process see it. */
+async function portHolder(port: number): Promise<string | undefined> {
+  if (Deno.build.os !== "linux") return undefined;
+  try {
+    const sockets = new Set<string>();
+    for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
+      for (const line of (await Deno.readTextFile(table)).split("\n")) {
+        const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/);
+        if (state !== LISTENS || Number.parseInt(local.split(":")[1] ?? "", 16) !== port) continue;
+        sockets.add(`socket:[${inode}]`);
+      }
+    }
+    for (const { name: pid } of Deno.readDirSync("/proc")) {
+      if (/^\d+$/.test(pid) && await holdsAny(pid, sockets)) {
+        const name = (await Deno.readTextFile(`/proc/${pid}/comm`)).trim();
+        return `process ${pid} (${name})`;
+      }
+    }
+  } catch {
+    // It is only a help: a table that cannot be read names nobody.
+  }
+  return undefined;
+}
+
+/** Whether a process has one of the sockets open; those of other users cannot be looked at. */
+async function holdsAny(pid: string, sockets: ReadonlySet<string>): Promise<boolean> {
+  try {
+    for await (const { name } of Deno.readDir(`/proc/${pid}/fd`)) {
+      if (sockets.has(await Deno.readLink(`/proc/${pid}/fd/${name}`).catch(() => ""))) return true;
+    }
+  } catch {
+    // It ended, or belongs to somebody else.
+  }
+  return false;
 }
 
 /** Waits for a promise, at most so long. */

@@ -2,7 +2,7 @@
 // its place, so that its rights are set before anyone can open it.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
 
 /** Who may open the socket besides root. */
 export interface SocketRights {
@@ -49,7 +49,7 @@ export async function bindSocket<T>(
     return bound;
   } catch (error) {
     if (bound !== undefined) await unbind(bound);
-    const message = `Cannot listen on ${path}: ${messageOf(error)}`;
+    const message = `Cannot listen on ${path}: ${systemReason(error)}`;
     throw new AgentError("conflict", message, { cause: error });
   } finally {
     if (folder !== undefined) await Deno.remove(folder, { recursive: true });
@@ -61,18 +61,24 @@ async function refuseTaken(path: string): Promise<void> {
   const found = await Deno.lstat(path).catch(absent);
   if (found === undefined) return;
   if (!found.isSocket) {
-    throw new AgentError("conflict", `Cannot listen on ${path}: found a file that is no socket`);
+    throw new AgentError(
+      "conflict",
+      `Cannot listen on ${path}: it is a file: expected a free name, or a socket that is left over`,
+    );
   }
   let connection: Deno.Conn;
   try {
     connection = await Deno.connect({ transport: "unix", path });
   } catch (error) {
     if (error instanceof Deno.errors.ConnectionRefused) return;
-    const message = `Cannot listen on ${path}: ${messageOf(error)}`;
+    const message = `Cannot listen on ${path}: ${systemReason(error)}`;
     throw new AgentError("conflict", message, { cause: error });
   }
   connection.close();
-  throw new AgentError("conflict", `Cannot listen on ${path}: another agent answers there`);
+  throw new AgentError(
+    "conflict",
+    `Cannot listen on ${path}: another agent answers there: expected a socket of its own`,
+  );
 }
 
 /**

@@ -80,7 +80,7 @@ async function listenAt(place: ListenPlace): Promise<Deno.Listener> {
   try {
     return Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
   } catch (error) {
-    throw cannotListen(place, error);
+    throw await cannotListen(place, error);
   }
 }
 
