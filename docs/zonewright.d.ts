@@ -207,8 +207,10 @@ declare namespace Zonewright {
     /** The policy, or the folder of a file, does not allow it. */
     | "forbidden"
     | "not_found"
-    /** The state of the thing does not allow it. */
+    /** The state of the thing does not allow it, or an address is taken. */
     | "conflict"
+    /** Something has this uuid already. */
+    | "already_exists"
     /** vmadm failed; the message has its words. */
     | "host"
     /** A download failed. */
@@ -276,9 +278,12 @@ declare namespace Zonewright {
     get(uuid: string): Promise<Machine | null>;
     /** All machines, with the most important properties of each. */
     list(): Promise<MachineSummary[]>;
-    /** Starts it; one that runs is left alone. bhyve ignores the words. */
+    /**
+     * Starts it; one that runs is left alone. bhyve ignores the words. It is looked at twice afterwards:
+     * one that has died fails the call, whose message has the end of its log.
+     */
     boot(uuid: string, words?: BootWords): Promise<null>;
-    /** Stops it; one that is stopped is left alone. */
+    /** Stops it; one that is stopped is left alone, one that is stopping already is waited for. */
     stop(uuid: string, options?: StopOptions | null): Promise<null>;
     /**
      * Restarts a running machine. A medium given at boot is lost, except for a kvm machine with
@@ -557,6 +562,8 @@ declare namespace Zonewright {
     cdrom?: string;
     /** `/name` of a placed image of a disk. */
     disk?: string;
+    /** Seconds between the two looks at it, 0 to 60; 1 when left out, 0 for one look. */
+    watch?: number;
   };
 
   /** Letters of c, d and n, each at most once. */

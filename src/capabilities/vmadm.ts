@@ -3,7 +3,7 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
-import { flag, oneOf, parse, positive } from "../domain/description/value.ts";
+import { flag, integer, oneOf, parse, positive } from "../domain/description/value.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { stopOptions } from "../domain/machine/action.ts";
@@ -13,7 +13,7 @@ import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { StopOptions } from "../host/vmadm/operations.ts";
+import type { StopOptions } from "../host/vmadm/power.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import { MINUTE_MS, type Now } from "../domain/instant.ts";
@@ -25,8 +25,8 @@ const READ_DEADLINE_MS = 2 * MINUTE_MS;
 /** Volumes are made one after another, and vmadm waits for its daemon. */
 const CREATE_DEADLINE_MS = 15 * MINUTE_MS;
 const BOOT_DEADLINE_MS = 10 * MINUTE_MS;
-/** vmadm forces a graceful stop after three minutes. */
-const STOP_DEADLINE_MS = 10 * MINUTE_MS;
+/** vmadm forces a graceful stop after three minutes; one that is under way is waited for first. */
+const STOP_DEADLINE_MS = 25 * MINUTE_MS;
 /** vmadm waits three minutes for the guest, then stops and starts the machine. */
 const REBOOT_DEADLINE_MS = 16 * MINUTE_MS;
 const UPDATE_DEADLINE_MS = 10 * MINUTE_MS;
@@ -64,11 +64,15 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
       return (await vmadm.list({ signal })).map(withoutInternals);
     }),
     "vmadm.boot": within(BOOT_DEADLINE_MS, async ({ signal }, [uuid, args]) => {
-      await vmadm.boot(machineUuid(uuid), parseBootArguments(args), { signal });
+      const { watch = WATCH_SECONDS, ...words } = parseBootArguments(args);
+      await vmadm.boot(machineUuid(uuid), words, { signal, watchMs: watch * 1000 });
       return null;
     }),
-    "vmadm.stop": within(STOP_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
-      await vmadm.stop(machineUuid(uuid), stopArguments(options), { signal });
+    "vmadm.stop": within(STOP_DEADLINE_MS, async ({ signal, task_name, note }, [uuid, options]) => {
+      const id = machineUuid(uuid);
+      const onWait = (seconds: number) =>
+        note({ task: task_name, message: `Machine ${id} is still stopping after ${seconds} s` });
+      await vmadm.stop(id, { ...stopArguments(options), onWait }, { signal });
       return null;
     }),
     "vmadm.reboot": within(REBOOT_DEADLINE_MS, async ({ signal }, [uuid, options]) => {
@@ -278,16 +282,20 @@ export function openOwnMachines(
 
 /** Whether vmadm made nothing, since another machine has the uuid or an address. */
 function isRefusal(error: unknown): boolean {
-  return error instanceof AgentError && error.code === "conflict";
+  return error instanceof AgentError && ["conflict", "already_exists"].includes(error.code);
 }
 
 // File arguments of vmadm.boot() and media.remove(): paths as seen inside the zone.
 // host/vmadm/boot_words.ts turns them into arguments of the command.
 
-type BootArguments = Parameters<Vmadm["boot"]>[1];
+type BootArguments = Parameters<Vmadm["boot"]>[1] & { watch?: number };
+
+/** Seconds between the two looks at a machine that was started. */
+const WATCH_SECONDS = 1;
+const WATCH_SECONDS_MAX = 60;
 
 /**
- * Reads `{order, once, cdrom, disk}`, all of them optional.
+ * Reads `{order, once, cdrom, disk, watch}`, all of them optional.
  * @throws {AgentError} `invalid_argument` naming the field
  */
 function parseBootArguments(value: JsonValue | undefined): BootArguments {
@@ -298,6 +306,7 @@ function parseBootArguments(value: JsonValue | undefined): BootArguments {
     once: oneOf(single),
     cdrom: mediumPath,
     disk: mediumPath,
+    watch: integer(0, WATCH_SECONDS_MAX),
   };
   return parse(object(fields), value ?? {}, "boot", "boot arguments");
 }

@@ -21,6 +21,8 @@ export const ERROR_CODES = {
   head_too_large: { status: 431, word: "RequestHeaderFieldsTooLarge", exit: "failure" },
   /** The state of the resource does not allow it. */
   conflict: { status: 409, word: "ConflictError", exit: "conflict" },
+  /** Something has this uuid or name already. */
+  already_exists: { status: 409, word: "ConflictError", exit: "conflict" },
   /** A parameter is missing or incorrect, which document 2 calls a conflict; `errors` names it. */
   invalid_argument: { status: 409, word: "InvalidArgument", exit: "usage" },
   /** The policy or the origin of the call does not allow it. */

@@ -5,7 +5,8 @@
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
-import { type CommandResult, NO_SPACE, runCommand } from "./command.ts";
+import { NO_SPACE, runCommand } from "./command.ts";
+import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
 import { openRegularFile } from "./regular_file.ts";
 import { closing } from "../program/loop.ts";
 
@@ -64,6 +65,8 @@ export interface HostFiles {
   moveWithin(move: { folder: string; name: string; temporary: string }): Promise<void>;
   /** Removes a name in a folder in the same way; false when it does not exist. */
   removeWithin(removal: { folder: string; name: string }): Promise<boolean>;
+  /** Reads the end of a regular file in the same way; null when there is none. */
+  tailWithin(request: TailRequest): Promise<string | null>;
   /** Removes a name; false when it does not exist. @throws {AgentError} `conflict` for a folder */
   remove(path: string): Promise<boolean>;
   /** Waits until the names in a folder are on the disk. */
@@ -81,6 +84,7 @@ export function localFiles(): HostFiles {
       reported("read", path, () => digestsOf(path, algorithms, signal)),
     moveWithin: (move) => moveWithin(runCommand, move),
     removeWithin: (removal) => removeWithin(runCommand, removal),
+    tailWithin: (request) => tailWithin(runCommand, request),
     remove: (path) => reported("remove", path, () => removeName(path)),
     sync: (folder) => reported("write", folder, () => syncFolder(folder)),
   };
@@ -294,91 +298,4 @@ export function brokenPromise(promised: PromisedDigests, found: Digests): Digest
     return digest !== undefined && digest.toLowerCase() !== found[algorithm];
   });
   return broken ?? null;
-}
-
-// Changes names in a zone's root. A system call with a path follows whatever links are on it at that
-// moment, and this runtime has no calls relative to an open folder. A shell has: it enters the folder,
-// checks where it is, and from then on uses plain names there, whatever happens to the path. `link` and
-// `rm` without options make one system call each and follow no link; `mv` and `ln` would move into a
-// folder that had taken the name.
-//
-// The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
-
-/** Runs a program on the managed host like runCommand(). */
-export type RunProgram = (
-  program: string,
-  args: readonly string[],
-  options: { deadlineMs: number; signal?: AbortSignal },
-) => Promise<CommandResult>;
-
-/** Only a disk that hangs takes longer. */
-const DEADLINE_MS = 60_000;
-
-/** Exit codes of the scripts. */
-const LED_ELSEWHERE = 3;
-const IS_A_FOLDER = 4;
-const NOT_THERE = 5;
-
-const ENTER = `
-cd -P -- "$1" 2>/dev/null && [ "$(pwd -P)" = "$1" ] || exit ${LED_ELSEWHERE}
-if [ -d "./$2" ] && [ ! -h "./$2" ]; then exit ${IS_A_FOLDER}; fi
-`;
-const REMOVE = `${ENTER}
-if [ ! -e "./$2" ] && [ ! -h "./$2" ]; then exit ${NOT_THERE}; fi
-rm -f -- "./$2"
-`;
-const MOVE = `${ENTER}
-if [ -e "./$2" ] || [ -h "./$2" ]; then rm -f -- "./$2" || exit; fi
-link "../$3" "./$2" && rm -f -- "../$3"
-`;
-
-/**
- * Removes a name in a folder.
- * @returns false when it does not exist
- * @throws {AgentError} `conflict` when the path leads elsewhere, or a folder has the name; `host`
- */
-export async function removeWithin(
-  run: RunProgram,
-  { folder, name }: { folder: string; name: string },
-): Promise<boolean> {
-  const action = `Cannot remove ${JSON.stringify(`${folder}/${name}`)}`;
-  const result = await run("/bin/sh", ["-c", REMOVE, "zonewright", folder, name], {
-    deadlineMs: DEADLINE_MS,
-  });
-  if (result.code === NOT_THERE) return false;
-  checkEnd(action, folder, result);
-  return true;
-}
-
-/**
- * Moves a file of the folder above into this one, replacing a regular file of that name.
- * @param temporary its name in the folder above
- * @throws {AgentError} `conflict` when the path leads elsewhere, or something else takes the name;
- * `storage_full`; `host`
- */
-export async function moveWithin(
-  run: RunProgram,
-  { folder, name, temporary }: { folder: string; name: string; temporary: string },
-): Promise<void> {
-  const action = `Cannot move a file to ${JSON.stringify(`${folder}/${name}`)}`;
-  const args = ["-c", MOVE, "zonewright", folder, name, temporary];
-  checkEnd(action, folder, await run("/bin/sh", args, { deadlineMs: DEADLINE_MS }));
-}
-
-function checkEnd(action: string, folder: string, { code, stderr }: CommandResult): void {
-  if (code === 0) return;
-  if (code === LED_ELSEWHERE) {
-    const message = `${action}: ${
-      JSON.stringify(folder)
-    } is another folder now, or leads elsewhere`;
-    throw new AgentError("conflict", message);
-  }
-  if (code === IS_A_FOLDER) throw new AgentError("conflict", `${action}: it is a folder`);
-  const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
-  if (NO_SPACE.test(said)) {
-    throw new AgentError("storage_full", `${action}: ${said}`);
-  }
-  // The name was given to something else between two steps.
-  const taken = /exists|is a directory/i.test(said);
-  throw new AgentError(taken ? "conflict" : "host", `${action}: ${said}`);
 }

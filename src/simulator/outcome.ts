@@ -34,6 +34,11 @@ export function printedJson(value: JsonValue): ToolOutcome {
   return printed(JSON.stringify(value, null, 2) + "\n");
 }
 
+/** A failure of one of the steps that the tool does at the same time. */
+export function firstOf(text: string): string {
+  return `first of 1 error: ${text}`;
+}
+
 /** A failure of the simulated tool; the message is the tool's own, word for word. */
 export function refusal(text: string): AgentError {
   return new AgentError("host", text);

@@ -139,8 +139,9 @@ export async function leftovers(state: State): Promise<JsonObject[]> {
   }
   for (const uuid of await namesIn(join(state.dir, "zones"))) {
     if (uuids.has(uuid)) {
-      // Only a copy into the root puts anything beside it.
-      const beside = (await namesIn(join(state.dir, "zones", uuid))).filter((it) => it !== "root");
+      // Only a copy into the root puts anything beside it and the logs of the zone.
+      const beside = (await namesIn(join(state.dir, "zones", uuid)))
+        .filter((it) => it !== "root" && it !== "logs");
       found.push(...beside.map((name) => ({ kind: "zone_file", uuid, name })));
       continue;
     }

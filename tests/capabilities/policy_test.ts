@@ -87,7 +87,7 @@ Deno.test("with --foreign-machines read no task changes a machine that no job ma
     }
     // A create that fails, since the uuid is taken, gives no right to the machine.
     const create = () => perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
-    assertEquals((await assertRejects(create, AgentError)).code, "conflict");
+    assertEquals((await assertRejects(create, AgentError)).code, "already_exists");
     const remove = () => perform("vmadm.delete", [UUID], signal);
     assertEquals((await assertRejects(remove, AgentError)).code, "forbidden");
     assertEquals((await perform("vmadm.get", [UUID], signal) as JsonObject).state, "stopped");

@@ -52,7 +52,7 @@ const OTHERS: readonly Strike[] = [
   { fault: "validate_refuses", cause: /ram/ },
   { fault: "start_failure", cause: /call to zoneadmd failed/ },
   { fault: "start_timeout", cause: /timeout exceeded/ },
-  { fault: "start_dies", cause: /call to zoneadmd failed/ },
+  { fault: "start_dies", cause: /the fault start_dies ends this hypervisor/ },
   { fault: "acpi_ignored", cause: /never/ },
   { fault: "delete_busy", cause: /never/ },
   { fault: "delete_leaks", cause: /never/ },

@@ -3,6 +3,7 @@
 
 import { localTransport, type Transport } from "../../src/host/transport.ts";
 import { withFolder } from "../support/until.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
 import { recording } from "./recording.ts";
 
 export interface FakeVmadm {
@@ -52,3 +53,8 @@ export function prints(name: string, stream: 1 | 2): string {
 /** Answers of `lookup` about the recorded machine. */
 export const THERE = prints("lookup_one.json", 1);
 export const NOT_THERE = "echo '[]'";
+/** The recorded machine in another state, and with other properties if need be. */
+export function thereAs(state: string, others: JsonObject = {}): string {
+  const [machine]: JsonObject[] = JSON.parse(recording("lookup_one.json"));
+  return `cat <<'TEXT'\n${JSON.stringify([{ ...machine, ...others, state }])}\nTEXT`;
+}

@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { type BootDevice, openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { type FakeVmadm, THERE, withFakeVmadm } from "./fake_vmadm.ts";
+import { type FakeVmadm, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";
 
@@ -17,12 +17,14 @@ function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Prom
 Deno.test("boot() says the words of the documented procedure", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("boot", `echo "Successfully started VM $2" >&2`);
+    await fake.answer("lookup", thereAs("running"));
     await vmadm.boot(UUID, { order: "cd", once: "d", cdrom: "/install.iso" });
     await vmadm.boot(UUID, { disk: "/image.raw" });
     await vmadm.boot(UUID, { order: "dc" });
     await vmadm.boot(UUID, { once: "n" });
     await vmadm.boot(UUID, {});
-    assertEquals(await fake.calls(), [
+    const boots = (await fake.calls()).filter((call) => call.startsWith("boot"));
+    assertEquals(boots, [
       `boot ${UUID} order=cd,once=d cdrom=/install.iso,ide`,
       `boot ${UUID} disk=/image.raw,ide`,
       `boot ${UUID} order=dc`,

@@ -101,19 +101,19 @@ Deno.test("create() tells a full pool as storage_full", async () => {
   });
 });
 
-Deno.test("create() tells a uuid that is taken as a conflict", async () => {
+Deno.test("create() tells a uuid that is taken", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", `echo 'VM with UUID ${UUID} already exists' >&2; exit 1`);
-    await refused(() => vmadm.create(PAYLOAD), "conflict", "already exists");
+    await refused(() => vmadm.create(PAYLOAD), "already_exists", UUID);
   });
 });
 
-Deno.test("create() tells a volume or a zone that is there already as a conflict", async () => {
+Deno.test("create() tells a volume or a zone that is there already", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const what of [`cannot create 'zones/${UUID}-disk0': dataset`, `${UUID}: zone`]) {
       const text = `Command failed: ${what} already exists`;
       await fake.answer("create", `cat >&2 <<'TEXT'\n${text}\n\nTEXT\nexit 1`);
-      await refused(() => vmadm.create(PAYLOAD), "conflict", text);
+      await refused(() => vmadm.create(PAYLOAD), "already_exists", text);
     }
   });
 });

@@ -1,13 +1,14 @@
 // The agent's side of vmadm against the simulator, by every way to it: the life of a machine, and its
 // mishaps.
 
-import { assert, assertEquals, assertFalse, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertFalse, assertMatch, assertRejects } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { refused } from "./refused.ts";
+import { until } from "../support/until.ts";
 import { hostTest } from "./test_host.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
@@ -122,7 +123,7 @@ hostTest("create() tells the mishaps of the host apart", async ({ vmadm, fault }
   assertEquals(found, mishaps);
   await fault("noise_stderr", "create", "1");
   assertEquals((await vmadm.create(PAYLOAD)).uuid, UUID);
-  await refused(() => vmadm.create(PAYLOAD), "conflict");
+  await refused(() => vmadm.create(PAYLOAD), "already_exists");
   await vmadm.delete(UUID);
 });
 
@@ -149,3 +150,31 @@ hostTest("waitForVnc() outlasts the mishaps of the host's console", async ({ vma
   }
   await vmadm.delete(UUID);
 });
+
+hostTest("boot() tells why a machine died, from the log of its brand", async (host) => {
+  const { vmadm, fault } = host;
+  const logs = { kvm: "root/tmp/vm.log", bhyve: "logs/platform.log" };
+  for (const [brand, log] of Object.entries(logs)) {
+    await vmadm.create({ ...PAYLOAD, brand });
+    await fault("start_dies", "1");
+    const error = await refused(() => vmadm.boot(UUID, {}), "host", `${log} ends with: `);
+    assertMatch(error.message, /begins \| .*the fault start_dies ends this hypervisor$/);
+    await vmadm.boot(UUID, {});
+    await vmadm.stop(UUID, { force: true });
+    await vmadm.stop(UUID, { force: true });
+    await vmadm.delete(UUID);
+  }
+});
+
+hostTest("stop() waits for a machine that somebody else is stopping", async (host) => {
+  const { vmadm, fault, simulate } = host;
+  await vmadm.create(PAYLOAD);
+  await vmadm.boot(UUID, {});
+  await fault("acpi_ignored");
+  const stops = simulate("vmadm", "stop", UUID, "-t", "4");
+  await until("state stopping", async () => (await vmadm.get(UUID))?.state === "stopping");
+  await vmadm.stop(UUID, {});
+  assertEquals((await vmadm.get(UUID))?.state, "stopped");
+  await stops;
+  await vmadm.delete(UUID);
+}, ["simulated"]);

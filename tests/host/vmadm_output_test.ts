@@ -5,22 +5,24 @@ import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { CommandResult } from "../../src/host/command.ts";
 import {
+  codeOf,
   createdUuid,
   describeResult,
+  isDone,
   masked,
   messageOfOutput,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-  says,
   secretsOf,
+  stateBeforeStop,
   withoutSecrets,
 } from "../../src/host/vmadm/output.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
-const OTHER_UUID = "11111111-2222-3333-4444-555555555555";
+const OTHER_UUID = parseUuid<MachineUuid>("11111111-2222-3333-4444-555555555555", "uuid");
 
 function result(parts: Partial<CommandResult>): CommandResult {
   return { code: 0, signal: null, stdout: "", stderr: "", durationMs: 1, ...parts };
@@ -51,11 +53,41 @@ Deno.test("createdUuid() is null without the sentence", () => {
   assertEquals(createdUuid(result({ stderr: `Not Successfully created VM ${UUID}\n` })), null);
 });
 
-Deno.test("says() wants the whole line", () => {
+Deno.test("isDone() takes the whole sentence about this machine, with exit code 0", () => {
   const stderr = `warning\nSuccessfully started VM ${UUID}\n`;
-  assert(says(result({ stderr }), `Successfully started VM ${UUID}`));
-  assert(!says(result({ stderr }), "Successfully started VM"));
-  assert(!says(result({ stderr }), `Successfully started VM ${OTHER_UUID}`));
+  assert(isDone(result({ stderr }), "boot", UUID));
+  assert(!isDone(result({ stderr, code: 1 }), "boot", UUID));
+  assert(!isDone(result({ stderr }), "stop", UUID));
+  assert(!isDone(result({ stderr: `Not ${stderr}` }), "boot", OTHER_UUID));
+  assert(!isDone(result({ stderr: `${stderr.trim()} x\n` }), "boot", UUID));
+});
+
+Deno.test("stateBeforeStop() reads the state with either exit code, and with its prefix", () => {
+  const sentence = `VM ${UUID} is already not 'running' (currently: stopping)`;
+  assertEquals(stateBeforeStop(result({ stderr: `${sentence}\n` }), UUID), "stopping");
+  const forced = result({ code: 1, stderr: `first of 1 error: ${sentence}\n` });
+  assertEquals(stateBeforeStop(forced, UUID), "stopping");
+  assertEquals(stateBeforeStop(result({ stderr: `No ${sentence}\n` }), UUID), null);
+  assertEquals(stateBeforeStop(result({ stderr: sentence }), OTHER_UUID), null);
+});
+
+Deno.test("codeOf() knows failures by their texts, with and without a prefix", () => {
+  const texts = [
+    [`VM with UUID ${UUID} already exists`, "already_exists"],
+    ["Command failed: cannot create 'zones/x': dataset already exists\n", "already_exists"],
+    ["Conflict detected with another vm, please check the MAC, IP, and VRID", "conflict"],
+    [
+      `Unable to start VM ${UUID}: Cannot start vm from state "running", must be "stopped".`,
+      "conflict",
+    ],
+    ["Command failed: cannot create 'zones/x': out of space\n", "storage_full"],
+    ["anything else", "host"],
+  ] as const;
+  for (const [text, code] of texts) {
+    assertEquals(codeOf(result({ code: 1, stderr: `${text}\n` })), code);
+    assertEquals(codeOf(result({ code: 1, stderr: `first of 2 errors: ${text}\n` })), code);
+    assertEquals(codeOf(result({ code: 0, stderr: `${text}\n` })), "host");
+  }
 });
 
 Deno.test("messageOfOutput() leaves log lines out and keeps other lines with braces", () => {

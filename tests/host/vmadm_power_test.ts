@@ -1,10 +1,12 @@
-// reboot, and how starting and stopping tell what did not come about.
+// reboot, and what starting and stopping find when they look at the machine afterwards. Time is the test's.
 
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
+import { pause } from "../../src/host/abort.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { type FakeVmadm, NOT_THERE, THERE, withFakeVmadm } from "./fake_vmadm.ts";
-import { RECORDED_UUID, recording } from "./recording.ts";
+import { randomPassword } from "../../src/host/vmadm/vnc_connection.ts";
+import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
+import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
@@ -13,10 +15,125 @@ function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Prom
   return withFakeVmadm((fake) => test(openVmadm(fake.transport), fake));
 }
 
-function thereAs(state: string): string {
-  const text = recording("lookup_one.json").replace('"stopped"', JSON.stringify(state));
-  return `cat <<'TEXT'\n${text}TEXT`;
+/** A vmadm whose waits end at once, and how long they would have been. */
+async function withClock(
+  test: (vmadm: Vmadm, fake: FakeVmadm, waitsMs: number[]) => Promise<void>,
+): Promise<void> {
+  await withFakeVmadm(async (fake) => {
+    const waitsMs: number[] = [];
+    const wait = async (_action: string, ms: number, signal?: AbortSignal) => {
+      waitsMs.push(ms);
+      await pause("Cannot wait", 0, signal);
+    };
+    await test(openVmadm(fake.transport, {}, randomPassword, wait), fake, waitsMs);
+  });
 }
+
+/** Answers of lookup, one after another; the last one stays. */
+async function answersInTurn(fake: FakeVmadm, ...answers: string[]): Promise<void> {
+  const cases = answers.map((answer, index) =>
+    `${index === answers.length - 1 ? "*" : index})\n${answer}\n;;`
+  );
+  await fake.answer(
+    "lookup",
+    `turn=$(cat "$dir/turn" 2>/dev/null || echo 0)
+     echo $((turn + 1)) > "$dir/turn"
+     case $turn in\n${cases.join("\n")}\nesac`,
+  );
+}
+
+const STARTED = `echo "Successfully started VM $2" >&2`;
+
+Deno.test("boot() looks twice at a machine that it started, with a pause between", async () => {
+  await withClock(async (vmadm, fake, waitsMs) => {
+    await fake.answer("boot", STARTED);
+    await fake.answer("lookup", thereAs("running"));
+    await vmadm.boot(UUID, {}, { watchMs: 1500 });
+    assertEquals([(await fake.calls()).length, waitsMs], [3, [1500]]);
+  });
+});
+
+Deno.test("boot() tells that a machine died at once or soon, with the end of its log", async () => {
+  await withClock(async (vmadm, fake) => {
+    const { zonesRoot } = fake.transport;
+    const zonepath = `${zonesRoot}/${UUID}`;
+    const dead = thereAs("stopped", { zonepath, brand: "kvm", exit_status: 1 });
+    await Deno.mkdir(`${zonepath}/root/tmp`, { recursive: true });
+    const log = `${zonepath}/root/tmp/vm.log`;
+    await Deno.writeTextFile(log, "old\n\u001b[31mCannot allocate memory\npassword=x\n");
+    await fake.answer("boot", STARTED);
+    await fake.answer("lookup", dead);
+    const words = (when: string) =>
+      `vmadm started it, and it ended ${when} with exit status 1: its state is "stopped"; its log ` +
+      `${log} ends with: old | [31mCannot allocate memory | password="***"`;
+    await refused(() => vmadm.boot(UUID, {}), "host", words("at once"));
+    await answersInTurn(fake, thereAs("running"), dead);
+    await refused(() => vmadm.boot(UUID, {}, { watchMs: 2000 }), "host", words("within 2 s"));
+    await fake.answer("lookup", NOT_THERE);
+    await refused(() => vmadm.boot(UUID, {}), "not_found", "it has been deleted");
+  });
+});
+
+Deno.test("boot() of a machine in another state is a conflict", async () => {
+  await withVmadm(async (vmadm, fake) => {
+    const text = 'Cannot start vm from state "provisioning", must be "stopped".';
+    await fake.answer("boot", `echo 'Unable to start VM ${UUID}: ${text}' >&2; exit 1`);
+    await fake.answer("lookup", thereAs("provisioning"));
+    await refused(() => vmadm.boot(UUID, {}), "conflict", text);
+  });
+});
+
+const IDLE = (state: string) => `echo "VM $2 is already not 'running' (currently: ${state})" >&2`;
+
+Deno.test("stop() waits for a machine that is stopping already, and reports on it", async () => {
+  await withClock(async (vmadm, fake, waitsMs) => {
+    await fake.answer("stop", IDLE("stopping"));
+    const stopping = thereAs("stopping");
+    await answersInTurn(fake, stopping, stopping, thereAs("down"), thereAs("stopped"));
+    const reports: number[] = [];
+    await vmadm.stop(UUID, { onWait: (seconds) => Promise.resolve(void reports.push(seconds)) });
+    assertEquals(waitsMs.filter((ms) => ms === 2000).length, 3);
+    assertEquals(reports.slice(0, 2), [15, 30]);
+    assertEquals((await fake.calls()).filter((call) => call.startsWith("stop")).length, 1);
+  });
+});
+
+Deno.test("stop() stops a machine again that runs on after it was stopping", async () => {
+  await withClock(async (vmadm, fake) => {
+    await fake.answer(
+      "stop",
+      `if [ -f "$dir/again" ]; then echo "Successfully completed stop for VM $2" >&2
+       else touch "$dir/again"; ${IDLE("stopping")}; fi`,
+    );
+    await answersInTurn(fake, thereAs("stopping"), thereAs("running"));
+    await vmadm.stop(UUID, {});
+    assertEquals((await fake.calls()).filter((call) => call.startsWith("stop")).length, 2);
+  });
+});
+
+Deno.test("stop() gives up on a machine that never ends to stop, or goes on running", async () => {
+  await withClock(async (vmadm, fake, waitsMs) => {
+    await fake.answer("stop", IDLE("stopping"));
+    await fake.answer("lookup", thereAs("stopping"));
+    await refused(() => vmadm.stop(UUID, {}), "conflict", 'its state is still "stopping"');
+    assertEquals(waitsMs.reduce((sum, ms) => sum + ms, 0), 300_000);
+    await fake.answer("lookup", thereAs("running"));
+    await refused(() => vmadm.stop(UUID, {}), "conflict", 'its state is still "running"');
+  });
+});
+
+Deno.test("stop() by force takes a machine that stopped meanwhile as stopped", async () => {
+  await withClock(async (vmadm, fake) => {
+    const idle = (state: string) => IDLE(state).replace('"VM', '"first of 1 error: VM');
+    await fake.answer("stop", `${idle("stopped")}; exit 1`);
+    await vmadm.stop(UUID, { force: true });
+    assertEquals(await fake.calls(), [`stop ${UUID} -F`]);
+    // The state is of before the halt that found nothing to halt.
+    await fake.answer("stop", `${idle("running")}; exit 1`);
+    await fake.answer("lookup", thereAs("stopped"));
+    await vmadm.stop(UUID, { force: true });
+  });
+});
 
 Deno.test("reboot() asks the guest, or resets it by force", async () => {
   await withVmadm(async (vmadm, fake) => {
@@ -67,13 +184,15 @@ Deno.test("a uuid in capitals reaches vmadm in the only spelling that it takes",
     await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
     await fake.answer("delete", `echo "Successfully deleted VM $2" >&2`);
     await fake.answer("update", `echo "Successfully updated VM $2" >&2`);
+    await fake.answer("lookup", thereAs("running"));
     await vmadm.boot(upper, {});
     await vmadm.stop(upper, {});
     await vmadm.update(upper, {});
     await vmadm.delete(upper);
     assertEquals(
       await fake.calls(),
-      ["boot", "stop", "update", "delete"].map((it) => `${it} ${UUID}`),
+      ["boot", `lookup -j`, "stop", "update", "delete"]
+        .map((it) => it.startsWith("lookup") ? `${it} uuid=${UUID}` : `${it} ${UUID}`),
     );
   });
 });
@@ -84,6 +203,7 @@ Deno.test("a stop that its deadline cuts is told as that, and the next call has 
     await fake.answer("stop", "exec sleep 600");
     await refused(() => vmadm.stop(UUID, {}), "timeout", `"vmadm stop ${UUID}"`);
     await fake.answer("boot", `echo "Successfully started VM $2" >&2`);
+    await fake.answer("lookup", thereAs("running"));
     await vmadm.boot(UUID, {});
   });
 });

@@ -4,12 +4,15 @@ import { assertEquals, assertFalse } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { until } from "../support/until.ts";
-import { type FakeVmadm, withFakeVmadm } from "./fake_vmadm.ts";
+import { type FakeVmadm, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
 const OTHER = parseUuid<MachineUuid>("11111111-2222-3333-4444-555555555555", "uuid");
+
+/** The look at a machine that was started. */
+const LOOK = `lookup -j uuid=${UUID}`;
 
 function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Promise<void> {
   return withFakeVmadm((fake) => test(openVmadm(fake.transport), fake));
@@ -24,6 +27,7 @@ Deno.test("calls about one machine are made one after another, others at once", 
        echo "Successfully started VM $2" >&2`,
     );
     await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
+    await fake.answer("lookup", thereAs("running"));
     const booting = vmadm.boot(UUID, {});
     const stopping = vmadm.stop(UUID, {});
     await until("the boot", async () => (await fake.calls()).includes(`boot ${UUID}`));
@@ -35,6 +39,7 @@ Deno.test("calls about one machine are made one after another, others at once", 
       `boot ${UUID}`,
       `stop ${OTHER}`,
       "boot done",
+      LOOK,
       `stop ${UUID}`,
     ]);
   });
@@ -47,6 +52,7 @@ Deno.test("a caller that gives up while it waits for its turn calls nothing", as
       "boot",
       `read -r open < "$dir/gate"; echo "Successfully started VM $2" >&2`,
     );
+    await fake.answer("lookup", thereAs("running"));
     await fake.answer("delete", `echo "Successfully deleted VM $2" >&2`);
     const booting = vmadm.boot(UUID, {});
     const giveUp = new AbortController();
@@ -59,6 +65,6 @@ Deno.test("a caller that gives up while it waits for its turn calls nothing", as
     assertEquals(await fake.calls(), [`boot ${UUID}`]);
     await Deno.writeTextFile(`${fake.folder}/gate`, "open\n");
     await Promise.all([booting, deleting]);
-    assertEquals(await fake.calls(), [`boot ${UUID}`, `delete ${UUID}`]);
+    assertEquals(await fake.calls(), [`boot ${UUID}`, LOOK, `delete ${UUID}`]);
   });
 });

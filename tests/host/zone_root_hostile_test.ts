@@ -191,3 +191,28 @@ zoneTest(
     assertEquals(await namesIn(root), []);
   },
 );
+
+zoneTest("the end of a log is read from a regular file of that folder only", async (zone) => {
+  const { transport: { files }, root, zonepath, folder } = zone;
+  const temporary = `${zonepath}/.zonewright-vm.log.part`;
+  const tail = (name = "vm.log", bytes = 4) =>
+    files.tailWithin({ folder: `${root}/tmp`, name, bytes, temporary });
+  assertEquals(await tail(), null);
+  await Deno.mkdir(`${root}/tmp`);
+  assertEquals(await tail(), null);
+  await Deno.writeTextFile(`${folder}/secret`, CANARY);
+  await Deno.symlink(`${folder}/secret`, `${root}/tmp/vm.log`);
+  assertEquals(await tail(), null);
+  await makeFifo(`${root}/tmp/fifo`);
+  assertEquals(await tail("fifo"), null);
+  await Deno.mkdir(`${root}/tmp/dir`);
+  assertEquals(await tail("dir"), null);
+  await Deno.writeTextFile(`${root}/tmp/plain`, "one two");
+  // What an attempt that was cut off left is in the way of none.
+  await Deno.writeTextFile(temporary, "old");
+  assertEquals(await tail("plain"), " two");
+  assertEquals(await tail("plain", 100), "one two");
+  await Deno.rename(`${root}/tmp`, `${root}/real`);
+  await Deno.symlink(`${root}/real`, `${root}/tmp`);
+  await refused(() => tail("plain"), "conflict", "leads elsewhere");
+});

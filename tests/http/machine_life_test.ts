@@ -114,6 +114,23 @@ eachProgram(
 );
 
 eachProgram(
+  "a stop and a delete wait for a machine that somebody else is stopping",
+  (program) =>
+    withMachineAgent(program, async (agent) => {
+      await agent.make(UUID);
+      for (const action of ["stop", "delete"]) {
+        await agent.simulate("fault", "acpi_ignored", "1");
+        const stops = agent.simulate("vmadm", "stop", UUID, "-t", "2");
+        await until("state stopping", async () => (await agent.machine(UUID)).state === "stopping");
+        resultOf(await agent.act(UUID, action));
+        await stops;
+        if (action === "stop") resultOf(await agent.act(UUID, "boot"));
+      }
+      await assertNothingLeft(agent);
+    }),
+);
+
+eachProgram(
   "what a host refuses fails the job with its cause and leaves the machine as it is",
   (program) =>
     withMachineAgent(program, async (agent) => {
@@ -123,6 +140,10 @@ eachProgram(
       await agent.simulate("fault", "--clear");
       assertEquals((await agent.machine(UUID)).state, "running");
       resultOf(await agent.act(UUID, "stop", { force: true }));
+      await agent.simulate("fault", "start_dies", "1");
+      const died = errorOf(await agent.act(UUID, "boot"));
+      assertStringIncludes(died, "it ended at once with exit status 1: its state is ");
+      assertStringIncludes(died, "root/tmp/vm.log ends with: ");
       await agent.simulate("fault", "start_failure");
       assertStringIncludes(errorOf(await agent.act(UUID, "boot")), "vmadm boot");
       await agent.simulate("fault", "--clear");

@@ -1,5 +1,6 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { openLocks } from "../../src/host/turns.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
@@ -22,6 +23,8 @@ const FAILURES: readonly {
   readonly task: string;
   readonly what: string;
   readonly act: (host: SimulatedHost) => Promise<unknown>;
+  /** What the error has to tell. */
+  readonly tells?: string;
 }[] = [
   {
     task: "preflight",
@@ -70,13 +73,25 @@ const FAILURES: readonly {
     act: (host) => host.simulate("fault", "start_failure"),
   },
   {
+    task: "boot_machine",
+    what: "the hypervisor dies at once",
+    act: (host) => host.simulate("fault", "start_dies"),
+    tells: "root/tmp/vm.log ends with: the simulated hypervisor begins | the fault start_dies",
+  },
+  {
     task: "wait_for_vnc",
     what: "the hypervisor dies",
     act: (host) => host.simulate("guest", UUID, "crash"),
+    tells: 'its state is "stopped", expected "running"; its log ',
   },
 ];
 
-for (const { task, what, act } of FAILURES) {
+/** The message of an error that a body threw or passed on. */
+function messageIn(error: JsonValue | undefined): JsonValue | undefined {
+  return isJsonObject(error) ? error.message : error;
+}
+
+for (const { task, what, act, tells = "" } of FAILURES) {
   Deno.test(`${task} fails when ${what}, and nothing is left`, async () => {
     await withProvisioning(async ({ host, provision }) => {
       const job = await provision(paramsFor(host, UUID), {
@@ -87,6 +102,7 @@ for (const { task, what, act } of FAILURES) {
       });
       assertEquals(job.execution, "failed");
       assertEquals(job.chain_results.map(({ name }) => name).at(-1), task);
+      assertStringIncludes(String(messageIn(job.chain_results.at(-1)?.error)), tells);
       assertEquals(job.onerror_results.map(({ error }) => error), [""]);
       await host.assertHolds();
     });

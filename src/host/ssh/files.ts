@@ -3,14 +3,8 @@
 // everywhere. Digests are computed by a remote program, from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
-import {
-  type Digests,
-  type HostFiles,
-  type HostFileWriter,
-  moveWithin,
-  removeWithin,
-  type RunProgram,
-} from "../host_files.ts";
+import type { Digests, HostFiles, HostFileWriter } from "../host_files.ts";
+import { moveWithin, removeWithin, type RunProgram, tailWithin } from "../folder_script.ts";
 import { ATTRIBUTE, attributesOf, OPEN, PACKET } from "./packet.ts";
 import {
   answered,
@@ -51,6 +45,7 @@ export function remoteFiles(deps: RemoteDeps): HostFiles {
     },
     moveWithin: (move) => moveWithin(deps.run, move),
     removeWithin: (removal) => removeWithin(deps.run, removal),
+    tailWithin: (request) => tailWithin(deps.run, request),
     remove: async (path) => {
       const here = await ask();
       const status = await statusOf(here, path);

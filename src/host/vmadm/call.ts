@@ -1,10 +1,11 @@
 // One call of vmadm: its arguments, its deadline and its errors, which carry the command and both streams
 // without secrets.
 
-import { AgentError, type ErrorCode } from "../../domain/error.ts";
+import { AgentError } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import type { pause } from "../abort.ts";
 import type { CommandResult } from "../command.ts";
-import { describeResult, messageOfOutput, secretsOf } from "./output.ts";
+import { codeOf, describeResult, secretsOf } from "./output.ts";
 import type { Transport } from "../transport.ts";
 
 /** Milliseconds per operation; vmadm's own time-outs are shorter. */
@@ -30,6 +31,8 @@ export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, nu
 export interface VmadmHost {
   readonly transport: Transport;
   readonly deadlinesMs: VmadmDeadlines;
+  /** Waits between two looks at a machine; pause() of abort.ts, or a test's own clock. */
+  readonly wait: typeof pause;
 }
 
 /** One run of vmadm. Its deadline is that of the operation. */
@@ -72,15 +75,4 @@ export function failureOf(call: VmadmCall, result: CommandResult): AgentError {
 
 function commandOf({ args }: VmadmCall): string {
   return JSON.stringify(["vmadm", ...args].join(" "));
-}
-
-/** Errors that callers can act on have their own code; vmadm has only texts. */
-function codeOf({ code, stderr }: CommandResult): ErrorCode {
-  const text = code === 0 ? "" : messageOfOutput(stderr);
-  if (/out of space|no space left|quota exceeded/i.test(text)) return "storage_full";
-  if (/^VM with UUID \S+ already exists/m.test(text)) return "conflict";
-  // A create that goes on or died has left a volume or zone of this uuid.
-  if (/(?:dataset|zone) already exists$/m.test(text)) return "conflict";
-  if (/^Conflict detected with another vm/m.test(text)) return "conflict";
-  return "host";
 }

@@ -8,12 +8,13 @@ import type { CommandResult } from "../command.ts";
 import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
   createdUuid,
-  messageOfOutput,
+  isDone,
+  isNotAnsweringYet,
+  isValid,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-  says,
 } from "./output.ts";
 import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 
@@ -22,7 +23,7 @@ type Signal = AbortSignal | undefined;
 /** Fields of a machine in a list. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
-/** Sentences by which vmadm refuses an operation in the wrong state. */
+/** The states in which vmadm performs an operation. */
 const STATES_WANTED: Readonly<Partial<Record<VmadmCall["operation"], readonly string[]>>> = {
   info: ["running", "stopping"],
   reboot: ["running"],
@@ -38,7 +39,7 @@ export async function validateCreate(
   const args = ["validate", "create"];
   const call: VmadmCall = { operation: "validate", action, args, payload, signal };
   const result = await callVmadm(host, call);
-  if (result.code === 0 && /^VALID 'create' payload/m.test(messageOfOutput(result.stderr))) return;
+  if (isValid(result)) return;
   const errors = parseValidation(result.stderr);
   if (errors === null) throw failureOf(call, result);
   const message = `${action}: ${errors.map((error) => error.message).join(", ")}`;
@@ -49,7 +50,7 @@ export async function validateCreate(
  * Goes on when `released` fires: a create that is cut off leaves volumes that vmadm cannot remove.
  * @param claiming see withoutDatasets()
  * @returns its state when it is done
- * @throws {AgentError} `conflict`, `storage_full`, `host`
+ * @throws {AgentError} `already_exists`, `conflict`, `storage_full`, `host`
  */
 export async function create(
   host: VmadmHost,
@@ -128,7 +129,7 @@ export async function update(
     signal,
   };
   const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully updated VM ${uuid}`)) return;
+  if (isDone(result, "update", uuid)) return;
   throw await explained(host, uuid, call, result);
 }
 
@@ -150,7 +151,7 @@ export async function destroy(
     signal,
   };
   const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully deleted VM ${uuid}`)) {
+  if (isDone(result, "delete", uuid)) {
     await destroyLeft(host, uuid);
     return [];
   }
@@ -175,13 +176,12 @@ export async function infoVnc(
   };
   const result = await callVmadm(host, call);
   if (result.code === 0) return parseVnc(result.stdout);
-  // qemu has started and does not answer vmadmd yet.
-  if (/query returned 500\./.test(messageOfOutput(result.stderr))) return null;
+  if (isNotAnsweringYet(result)) return null;
   throw await explained(host, uuid, call, result);
 }
 
 /** The error of a failed call: `not_found` says more than vmadm's text. */
-async function explained(
+export async function explained(
   host: VmadmHost,
   uuid: MachineUuid,
   call: VmadmCall,
@@ -292,78 +292,4 @@ async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise
       messageOf(cause);
     throw new AgentError("host", message, { cause });
   }
-}
-
-// Starts and stops machines. For a machine that is in that state already, vmadm prints an error and exits
-// with 0: no error here.
-
-/** Starts a machine with these arguments, unless it runs already. */
-export async function boot(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  words: readonly string[],
-  signal: Signal,
-): Promise<void> {
-  const call: VmadmCall = {
-    operation: "boot",
-    action: `Cannot boot machine ${uuid}`,
-    args: ["boot", uuid, ...words],
-    signal,
-  };
-  const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully started VM ${uuid}`)) return;
-  // vmadm prints this as an error and exits with 0.
-  const running = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
-  if (result.code === 0 && says(result, running)) return;
-  throw await explained(host, uuid, call, result);
-}
-
-/** How a machine is stopped: at once, or with seconds for its guest. */
-export interface StopOptions {
-  force?: boolean;
-  timeoutSeconds?: number;
-}
-
-/** Stops a machine, unless it is stopped already. */
-export async function stop(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  { force = false, timeoutSeconds }: StopOptions,
-  signal: Signal,
-): Promise<void> {
-  const given = timeoutSeconds === undefined || force ? [] : ["-t", String(timeoutSeconds)];
-  const call = forceable("stop", uuid, force, signal, given);
-  const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully completed stop for VM ${uuid}`)) return;
-  const text = messageOfOutput(result.stderr);
-  if (result.code === 0 && text.includes(`VM ${uuid} is already not 'running'`)) return;
-  throw await explained(host, uuid, call, result);
-}
-
-/**
- * Restarts a running machine.
- * @throws {AgentError} `conflict` when it is not running
- */
-export async function reboot(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  force: boolean,
-  signal: Signal,
-): Promise<void> {
-  const call = forceable("reboot", uuid, force, signal);
-  const result = await callVmadm(host, call);
-  if (result.code === 0 && says(result, `Successfully completed reboot for VM ${uuid}`)) return;
-  throw await explained(host, uuid, call, result);
-}
-
-/** With `-F` the guest is not asked. */
-function forceable(
-  operation: "stop" | "reboot",
-  uuid: MachineUuid,
-  force: boolean,
-  signal: Signal,
-  more: readonly string[] = [],
-): VmadmCall {
-  const args = [operation, uuid, ...(force ? ["-F"] : []), ...more];
-  return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
 }

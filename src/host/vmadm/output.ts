@@ -2,7 +2,7 @@
 // output carries data only. All functions are pure; their errors quote the raw text, bounded and without
 // secrets.
 
-import { AgentError, type FieldError } from "../../domain/error.ts";
+import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { CommandResult } from "../command.ts";
@@ -43,10 +43,62 @@ function shown(text: string, secrets: readonly string[] = []): string {
   return `${clean.slice(0, SHOWN_CHARS_MAX)}... (${clean.length} characters)`;
 }
 
-/** Whether a line of the text for people is this sentence. */
-export function says(result: CommandResult, sentence: string): boolean {
-  return [...messageOfOutput(result.stderr).split("\n"), ...result.stdout.split("\n")]
-    .some((line) => line.trim() === sentence);
+// The sentences of vmadm. It has no codes, so each sentence that this agent acts on is matched here, and
+// nowhere else. A failure of one of several parallel steps begins with FIRST_OF.
+
+const FIRST_OF = /\bfirst of \d+ errors?: /;
+
+/** What vmadm prints before the uuid of the machine when it has done an operation. */
+const DONE = {
+  boot: "Successfully started VM",
+  stop: "Successfully completed stop for VM",
+  reboot: "Successfully completed reboot for VM",
+  update: "Successfully updated VM",
+  delete: "Successfully deleted VM",
+} as const;
+
+/** Lines of both streams, without log lines and prefixes of failures. */
+function linesOf({ stdout, stderr }: CommandResult): string[] {
+  return [...messageOfOutput(stderr).split("\n"), ...stdout.split("\n")]
+    .map((line) => line.trim().replace(FIRST_OF, ""));
+}
+
+/** Whether vmadm has done this to the machine: exit code 0 and its sentence. */
+export function isDone(
+  result: CommandResult,
+  operation: keyof typeof DONE,
+  uuid: MachineUuid,
+): boolean {
+  return result.code === 0 && linesOf(result).includes(`${DONE[operation]} ${uuid}`);
+}
+
+/** Whether a boot found the machine running: the text of an error, with exit code 0. */
+export function isRunningAlready(result: CommandResult, uuid: MachineUuid): boolean {
+  const sentence = `Unable to start VM ${uuid}: VM ${uuid} is already 'running'`;
+  return result.code === 0 && linesOf(result).includes(sentence);
+}
+
+/**
+ * The state for which a stop did nothing, such as `stopped` or `stopping`; null when it says nothing of
+ * the kind. The exit code is 0, or 1 by force.
+ */
+export function stateBeforeStop(result: CommandResult, uuid: MachineUuid): string | null {
+  const sentence = new RegExp(`^VM ${uuid} is already not 'running' \\(currently: (\\w+)\\)$`);
+  for (const line of linesOf(result)) {
+    const state = sentence.exec(line)?.[1];
+    if (state !== undefined) return state;
+  }
+  return null;
+}
+
+/** Whether `validate create` accepts the payload. */
+export function isValid(result: CommandResult): boolean {
+  return result.code === 0 && /^VALID 'create' payload/m.test(messageOfOutput(result.stderr));
+}
+
+/** Whether `info` found a hypervisor that has started and does not answer vmadmd yet. */
+export function isNotAnsweringYet({ stderr }: CommandResult): boolean {
+  return /query returned 500\./.test(messageOfOutput(stderr));
 }
 
 /** The uuid in the sentence of a successful create; null when there is no such sentence. */
@@ -54,6 +106,22 @@ export function createdUuid(result: CommandResult): string | null {
   const sentence = /^Successfully created VM (\S+)\s*$/m;
   const match = sentence.exec(messageOfOutput(result.stderr)) ?? sentence.exec(result.stdout);
   return match?.[1] ?? null;
+}
+
+/** What failures of certain texts are to callers; every other one is `host`. */
+const CODES: readonly (readonly [RegExp, ErrorCode])[] = [
+  [/out of space|no space left|quota exceeded/i, "storage_full"],
+  [/^VM with UUID \S+ already exists/, "already_exists"],
+  // A create that goes on or died has left a volume or zone of this uuid.
+  [/(?:dataset|zone) already exists$/, "already_exists"],
+  [/^Conflict detected with another vm/, "conflict"],
+  [/Cannot start vm from state/, "conflict"],
+];
+
+/** The code of a failed call. */
+export function codeOf(result: CommandResult): ErrorCode {
+  const lines = result.code === 0 ? [] : linesOf({ ...result, stdout: "" });
+  return CODES.find(([text]) => lines.some((line) => text.test(line)))?.[1] ?? "host";
 }
 
 /**

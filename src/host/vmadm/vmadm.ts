@@ -4,7 +4,7 @@
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { orAborted } from "../abort.ts";
+import { orAborted, pause } from "../abort.ts";
 import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
 import { withoutSecrets } from "./output.ts";
 import type { Transport } from "../transport.ts";
@@ -19,7 +19,9 @@ import {
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import * as operation from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
-import { destroy, destroyOrphans, lookUp, stop } from "./operations.ts";
+import { destroy, destroyOrphans, lookUp } from "./operations.ts";
+import * as power from "./power.ts";
+import { endOfLog } from "../zone/machine_log.ts";
 
 interface CallOptions {
   signal?: AbortSignal;
@@ -62,7 +64,8 @@ export interface Vmadm {
    * @param o `claiming`: awaited before vmadm makes anything, if nothing on the host has the uuid; not
    * called if something has it, or zfs does not answer
    * @returns the state when it is done; `stopped` is a usable machine
-   * @throws {AgentError} `conflict` when uuid or addresses are taken; `storage_full`
+   * @throws {AgentError} `already_exists` when something has the uuid; `conflict` when an address is taken;
+   * `storage_full`
    */
   create(payload: JsonObject, o?: CreateOptions): Promise<{ uuid: MachineUuid; state: string }>;
   /** Waits for the end of an aborted create of this machine. */
@@ -71,17 +74,22 @@ export interface Vmadm {
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
   /** All machines with the fields of LIST_FIELDS in operations.ts. */
   list(o?: CallOptions): Promise<JsonObject[]>;
-  /** Starts a machine, unless it runs already. Paths are `/name`, the bus is ide. */
+  /**
+   * Starts a machine, unless it runs already, and looks whether it lives: at once, and again after
+   * `watchMs`. Paths are `/name`, the bus is ide.
+   * @throws {AgentError} `host` when it has died, with the end of its log; `conflict` when it is not stopped
+   */
   boot(
     uuid: MachineUuid,
     args: { order?: BootDevice; once?: BootDevice; cdrom?: string; disk?: string },
-    o?: CallOptions,
+    o?: CallOptions & { watchMs?: number },
   ): Promise<void>;
   /**
    * Stops a machine, unless it is stopped already. The guest has 180 seconds, or `timeoutSeconds`, and is
-   * then forced.
+   * then forced. A machine that is stopping already is waited for.
+   * @throws {AgentError} `conflict` when it goes on running
    */
-  stop(uuid: MachineUuid, args: operation.StopOptions, o?: CallOptions): Promise<void>;
+  stop(uuid: MachineUuid, args: power.StopOptions, o?: CallOptions): Promise<void>;
   /**
    * Restarts a running machine, through its guest or, with `force`, at once. A medium given at boot is
    * lost, except for kvm with `force`, which is a reset. Tasks call it; the built-in reboot does not, since
@@ -106,6 +114,8 @@ export interface Vmadm {
   infoVnc(uuid: MachineUuid, o?: CallOptions): Promise<VncAddress | null>;
   /** The same with the password: only for the answer to a caller who asked for it. */
   vncConsole(uuid: MachineUuid, o?: CallOptions): Promise<VncConsole | null>;
+  /** The end of the log of its hypervisor, or why there is none, as a clause of an error message. */
+  endOfLog(uuid: MachineUuid, o?: CallOptions): Promise<string>;
   /**
    * Connects to an address that vmadm has just reported.
    * @param o `bannerMs`: how long the console may take to send its banner; 5 s by default
@@ -121,13 +131,15 @@ export interface Vmadm {
  * Opens the vmadm of a host.
  * @param deadlinesMs overrides VMADM_DEADLINES_MS
  * @param newPassword makes the passwords of consoles
+ * @param wait the clock between two looks at a machine
  */
 export function openVmadm(
   transport: Transport,
   deadlinesMs: Partial<VmadmDeadlines> = {},
   newPassword: NewPassword = randomPassword,
+  wait: VmadmHost["wait"] = pause,
 ): Vmadm {
-  const host: VmadmHost = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs } };
+  const host = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs }, wait };
   const alone = async <T>(
     given: MachineUuid,
     o: CallOptions,
@@ -155,12 +167,11 @@ export function openVmadm(
     list: (o = {}) => operation.list(host, o.signal),
     boot: async (uuid, args, o = {}) => {
       const words = bootWords(args);
-      await alone(uuid, o, (uuid) => operation.boot(host, uuid, words, o.signal));
+      await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o));
     },
-    stop: (uuid, args, o = {}) =>
-      alone(uuid, o, (uuid) => operation.stop(host, uuid, args, o.signal)),
+    stop: (uuid, args, o = {}) => alone(uuid, o, (uuid) => power.stop(host, uuid, args, o.signal)),
     reboot: (uuid, args, o = {}) =>
-      alone(uuid, o, (uuid) => operation.reboot(host, uuid, args.force === true, o.signal)),
+      alone(uuid, o, (uuid) => power.reboot(host, uuid, args.force === true, o.signal)),
     update: (uuid, changes, o = {}) =>
       alone(uuid, o, (uuid) => operation.update(host, uuid, changes, o.signal)),
     delete: (uuid, o = {}) =>
@@ -174,9 +185,19 @@ export function openVmadm(
       return address;
     },
     vncConsole: async (uuid, o = {}) => await operation.infoVnc(host, checked(uuid), o.signal),
+    endOfLog: (uuid, o = {}) => alone(uuid, o, (uuid) => endOfMachineLog(host, uuid, o.signal)),
     connectVnc: (address, { bannerMs = BANNER_MS, signal } = {}) =>
       connectVnc(transport, address, { bannerMs, signal }),
   };
+}
+
+async function endOfMachineLog(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const machine = await operation.lookUp(host, uuid, signal);
+  return machine === null ? "it has been deleted" : await endOfLog(host.transport, machine);
 }
 
 type CreateOptions = CallOptions & { claiming?: () => Promise<void> };
@@ -233,7 +254,6 @@ interface LeftMachine {
 
 /** States of a machine whose create died: it may have no tags yet, and is unusable. */
 const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
-const UP: readonly unknown[] = ["ready", "running", "stopping"];
 
 /**
  * Removes the machine of a job with all its datasets, or datasets left without a machine. What another job
@@ -253,7 +273,7 @@ export async function removeLeft(
     return;
   }
   if (!machineToo || !isOf(job_uuid, machine)) return;
-  if (UP.includes(machine.state)) await stop(host, uuid, { force: true }, signal);
+  if (power.UP.includes(machine.state)) await power.stop(host, uuid, { force: true }, signal);
   await destroy(host, uuid, true, signal);
 }
 

@@ -17,7 +17,7 @@ const POLL_MS = 1_000;
  * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`:
  * how long one connection may take to bring the banner
  * @throws {AgentError} `timeout` with what was seen last; `aborted`; `not_found` when there is no
- * such machine; `conflict` when it is not running
+ * such machine; `conflict` when it is not running, with the end of its log
  */
 export async function waitForVnc(
   vmadm: Vmadm,
@@ -39,12 +39,24 @@ export async function waitForVnc(
     }
   } catch (cause) {
     if (o.signal?.aborted) throw abortedError(action, o.signal);
-    if (!deadline.signal.aborted) throw cause;
+    if (!deadline.signal.aborted) throw await withLog(vmadm, uuid, cause, o.signal);
     const message = `${action}: no answer within ${o.deadlineMs / 1000} s, last seen: ${seen}`;
     throw new AgentError("timeout", message, { cause });
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** A machine that is not running any more has ended while its console was waited for. */
+async function withLog(
+  vmadm: Vmadm,
+  uuid: MachineUuid,
+  cause: unknown,
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
+  if (!(cause instanceof AgentError) || cause.code !== "conflict") return cause;
+  const log = await vmadm.endOfLog(uuid, signal === undefined ? {} : { signal });
+  return new AgentError("conflict", `${cause.message}; ${log}`, { cause });
 }
 
 type BannerRead =

@@ -44,14 +44,15 @@ const BOOT = `async function boot(job, cb) {
     if (job.params[name] !== undefined) words[name] = job.params[name];
   }
   await info({ task: "boot", message: "Booting machine " + uuid });
+  // It fails when the machine does not live on.
   await vmadm.boot(uuid, words);
   await info({ task: "boot", message: "Booted machine " + uuid });
   cb(null, { uuid, state: "running", changed: true });
 }`;
 
 /**
- * Stops a machine, through its guest or by force. A stopped one is left alone; a stop that a crashed
- * agent began is still going on, and is waited for.
+ * Stops a machine, through its guest or by force. A stopped one is left alone; a stop that somebody else
+ * began, such as a crashed agent, is waited for by vmadm.stop(), which also reports on it.
  */
 const STOP = `async function stop(job, cb) {
   const { uuid, force, timeout } = job.params;
@@ -131,7 +132,8 @@ const DELETE = `async function remove(job, cb) {
 }`;
 
 const boot = { name: "boot", body: BOOT, timeout: 15 * MINUTE_SECONDS };
-const stop = { name: "stop", body: STOP, timeout: 15 * MINUTE_SECONDS };
+/** Longer than the deadline of vmadm.stop(). */
+const stop = { name: "stop", body: STOP, timeout: 30 * MINUTE_SECONDS };
 const eject = { name: "eject", body: EJECT, timeout: 10 * MINUTE_SECONDS };
 const remove = {
   name: "delete",

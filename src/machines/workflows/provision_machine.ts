@@ -113,7 +113,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   const isMade = (machine) => {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
-  const isTaken = ({ code, message }) => code === "conflict" && message.includes("already exists");
+  const isTaken = ({ code }) => code === "already_exists";
 
   const found = await settled(0);
   if (found !== null && isForeign(found)) {
@@ -223,10 +223,12 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
   // An ISO may be booted as a disk, the image of a disk never as a CD.
   const boot = file.toLowerCase().endsWith(".iso") ? job.params.boot : "disk";
   await info({ task: "boot_machine", message: "Booting machine " + uuid + " from " + file });
+  // Whether it goes on running shows while its console is waited for.
+  const watch = 0;
   const start = async () => {
-    if (machine.brand === "bhyve") return await vmadm.boot(uuid, {});
-    if (boot === "disk") return await vmadm.boot(uuid, { disk: file });
-    return await vmadm.boot(uuid, { order: "cd", once: "d", cdrom: file });
+    if (machine.brand === "bhyve") return await vmadm.boot(uuid, { watch });
+    if (boot === "disk") return await vmadm.boot(uuid, { disk: file, watch });
+    return await vmadm.boot(uuid, { order: "cd", once: "d", cdrom: file, watch });
   };
   if (machine.brand === "bhyve") {
     const attached = (machine.disks || []).some((disk) => disk.path === file);
@@ -237,8 +239,8 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
   try {
     await start();
   } catch (error) {
-    const overtaken = error.message.includes("Cannot start vm from state");
-    const now = overtaken ? await settled() : null;
+    // A boot begun by a crashed agent may have come first.
+    const now = error.code === "conflict" ? await settled() : null;
     if (now === null || now.state !== "running") throw error;
   }
   await info({ task: "boot_machine", message: "Booted machine " + uuid });

@@ -8,6 +8,8 @@
 //   SIGUSR1  the VNC proxy restarts: the listener moves to another port
 //   SIGKILL  halt
 
+import { join } from "@std/path";
+import { messageOf } from "../../domain/error.ts";
 import type { Engine } from "./engine.ts";
 import { FakeEngine } from "./fake.ts";
 import { faultMs, spend, strikes } from "../fault.ts";
@@ -19,6 +21,7 @@ import {
   machineFile,
   processFile,
   readMachine,
+  zonepath,
 } from "../machine.ts";
 import { announcePresence } from "./presence.ts";
 import { QemuEngine } from "./qemu.ts";
@@ -33,7 +36,14 @@ export async function runMachine(state: State, uuid: string, bootId: string): Pr
   const machine = await readMachine(state, uuid);
   // This start was given up meanwhile, or another one came first.
   if (machine?.boot?.id !== bootId || machine.state !== "ready") return 1;
-  if (hasTooManyDrives(machine) || await strikes(state, "start_dies")) {
+  await beginLog(state, machine);
+  const fatal = hasTooManyDrives(machine)
+    ? "too many drives of model ide"
+    : await strikes(state, "start_dies")
+    ? "the fault start_dies ends this hypervisor"
+    : null;
+  if (fatal !== null) {
+    await writeLog(state, machine, fatal);
     await changeMachine(state, uuid, (it) => halted(it, 1));
     return 1;
   }
@@ -41,22 +51,40 @@ export async function runMachine(state: State, uuid: string, bootId: string): Pr
   const presence_port = announcePresence(bootId);
   await writeJson(processFile(state, uuid), { pid: Deno.pid, boot_id: bootId, presence_port });
   const hypervisor = new Hypervisor(state, uuid);
-  const status = await hypervisor.run(machine);
-  await changeMachineIfThere(state, uuid, (it) => {
+  const status = await hypervisor.run(machine).catch(async (error: unknown) => {
+    await writeLog(state, machine, messageOf(error));
+    return 1;
+  });
+  await ifThere(changeMachine(state, uuid, (it) => {
     // A machine that is being halted by force is marked by the call that does it.
     if (it.boot?.id === bootId && it.state !== "stopped") halted(it, status);
-  });
+  }));
   return status;
 }
 
+/** kvm empties its log at each start; bhyve appends to it. */
+async function beginLog(state: State, machine: Machine): Promise<void> {
+  if (machine.brand === "kvm") await ifThere(Deno.writeTextFile(logFile(state, machine), ""));
+  else await Deno.mkdir(join(zonepath(state, machine.uuid), "logs"), { recursive: true });
+  await writeLog(state, machine, "the simulated hypervisor begins");
+}
+
+/** The file of a machine's hypervisor: kvm's is in the zone, bhyve's beside its root. */
+function logFile(state: State, { uuid, brand }: Machine): string {
+  return join(zonepath(state, uuid), brand === "kvm" ? "root/tmp/vm.log" : "logs/platform.log");
+}
+
+/** kvm writes plain lines, bhyve a JSON object a line. */
+async function writeLog(state: State, machine: Machine, text: string): Promise<void> {
+  const record = { log: `${text}\n`, stream: "stderr", time: new Date().toISOString() };
+  const line = machine.brand === "kvm" ? text : JSON.stringify(record);
+  await ifThere(Deno.writeTextFile(logFile(state, machine), `${line}\n`, { append: true }));
+}
+
 /** The folder of the host may be gone while a machine ends; there is then nothing to change. */
-async function changeMachineIfThere(
-  state: State,
-  uuid: string,
-  change: (machine: Machine) => void,
-): Promise<void> {
+async function ifThere(work: Promise<unknown>): Promise<void> {
   try {
-    await changeMachine(state, uuid, change);
+    await work;
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }

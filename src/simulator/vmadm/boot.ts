@@ -15,7 +15,7 @@ import {
   readMachine,
   zonepath,
 } from "../machine.ts";
-import { failed, misuse, refusal, said, type ToolOutcome } from "../outcome.ts";
+import { failed, firstOf, misuse, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { exists, sleep, type State } from "../state.ts";
 import { refuseDiskModel } from "./device.ts";
 
@@ -104,16 +104,19 @@ async function startZone(state: State, uuid: string, boot: Boot): Promise<void> 
     throw await unstarted(
       state,
       uuid,
-      `vminfod watchForEvent "VM.js startZone (${uuid})" timeout exceeded`,
+      `vminfod watchForChanges "VM.js startZone (${uuid})" timeout exceeded`,
     );
   }
   let ended = dead;
   if (!dead) startProcess(state, uuid, boot.id).then(() => ended = true);
   const deadline = Date.now() + state.host.timeouts.start;
-  for (; !ended && Date.now() < deadline; await sleep(LOOK_MS)) {
+  for (let looksOn = true; looksOn && Date.now() < deadline; await sleep(LOOK_MS)) {
+    // The process writes its last state before it ends.
+    looksOn = !ended;
     const machine = await readMachine(state, uuid);
     if (machine === null || machine.boot?.id !== boot.id) break;
-    if (machine.state === "running" || machine.state === "stopping") return;
+    // A machine that has died already counts as started: only its state tells.
+    if (["running", "stopping", "stopped"].includes(machine.state)) return;
     if (machine.state !== "ready") break;
   }
   throw await unstarted(
@@ -127,7 +130,7 @@ async function unstarted(state: State, uuid: string, text: string) {
   await changeMachine(state, uuid, (it) => {
     if (it.state === "ready") halted(it, 1);
   });
-  return refusal(text);
+  return refusal(firstOf(text));
 }
 
 /**

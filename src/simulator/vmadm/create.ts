@@ -16,12 +16,13 @@ import {
   machineFile,
   readMachine,
   readMachines,
+  UP,
   zonepath,
 } from "../machine.ts";
 import { refusal, said, type ToolOutcome } from "../outcome.ts";
 import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
 import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
-import { exists, locked, type State, writeJson } from "../state.ts";
+import { exists, locked, sleep, type State, writeJson } from "../state.ts";
 import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 /** A start of a machine with more memory than this may take longer, MiB. */
@@ -205,6 +206,11 @@ async function bootProvisioned(state: State, machine: Machine): Promise<void> {
     await startMachine(state, uuid, { order: null, files: [] }, "provisioning");
   } catch (error) {
     throw await fail(error instanceof Error ? error.message : String(error));
+  }
+  // The hypervisor has died, and nothing takes the flag away.
+  if (!UP.includes((await readMachine(state, uuid))?.state ?? "stopped")) {
+    await sleep(state.host.timeouts.provision);
+    throw await fail(`timed out waiting for /var/svc/provisioning to move for ${uuid}`);
   }
   const root = join(zonepath(state, uuid), "root/var/svc");
   await Deno.rename(join(root, "provisioning"), join(root, "provision_success"));

@@ -15,9 +15,10 @@ import {
   processFile,
   readMachine,
   signalMachine,
+  UP,
   zonepath,
 } from "../machine.ts";
-import { failed, refusal, said, type ToolOutcome } from "../outcome.ts";
+import { failed, firstOf, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { datasetsOf, destroyDatasets } from "../pool.ts";
 import { locked, sleep, type State } from "../state.ts";
 
@@ -36,15 +37,21 @@ export interface StopCall {
 export async function stop(state: State, uuid: string, args: StopCall): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) return failed(args.force ? "bad statusCode: 404" : `VM ${uuid} not found`);
-  if (machine.state !== "running" && machine.state !== "stopping") {
-    return said(`VM ${uuid} is already not 'running' (currently: ${machine.state})`);
-  }
-  if (!args.force && await strikes(state, "vmadmd_down")) {
-    throw refusal("connect ECONNREFUSED");
+  const idle = `VM ${uuid} is already not 'running' (currently: ${machine.state})`;
+  if (args.force) {
+    // Its code for "nothing to do" is lost on the way, so this is an error.
+    if (!UP.includes(machine.state)) return failed(firstOf(idle));
+    await changeMachine(state, uuid, (it) => it.vm.autoboot = false);
+    await halt(state, uuid);
+    return said(`Successfully completed stop for VM ${uuid}`);
   }
   await changeMachine(state, uuid, (it) => it.vm.autoboot = false);
-  if (args.force) await halt(state, uuid);
-  else await powerDown(state, machine, args.timeoutMs ?? state.host.timeouts.stop);
+  // A machine that is stopping already is not waited for.
+  if (machine.state !== "running") return said(idle);
+  if (machine.brand === "kvm" && await strikes(state, "vmadmd_down")) {
+    throw refusal(firstOf("connect ECONNREFUSED"));
+  }
+  await powerDown(state, machine, args.timeoutMs ?? state.host.timeouts.stop);
   return said(`Successfully completed stop for VM ${uuid}`);
 }
 
@@ -71,7 +78,7 @@ async function powerDown(state: State, machine: Machine, timeoutMs: number): Pro
 /** Ends the process of a machine at once. */
 export async function halt(state: State, uuid: string): Promise<void> {
   const machine = await changeMachine(state, uuid, (it) => {
-    if (it.state !== "running" && it.state !== "stopping") return;
+    if (!["ready", "running", "stopping"].includes(it.state)) return;
     it.state = "shutting_down";
     it.zone_state = "shutting_down";
   });
@@ -95,7 +102,8 @@ export async function reboot(state: State, uuid: string, force: boolean): Promis
   if (machine === null) throw refusal("bad statusCode: 404");
   if (machine.state !== "running") {
     const verb = force ? "reset" : "reboot";
-    throw refusal(`Cannot ${verb} vm from state "${machine.state}", must be "running"`);
+    const end = force ? "." : "";
+    throw refusal(`Cannot ${verb} vm from state "${machine.state}", must be "running"${end}`);
   }
   const done = said(`Successfully completed reboot for VM ${uuid}`);
   if (force && machine.brand === "kvm") {

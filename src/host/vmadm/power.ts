@@ -1,0 +1,180 @@
+// Starts and stops machines. vmadm's word is not enough: a start succeeds although the hypervisor died at
+// once, and a stop does nothing, with exit code 0, while a machine is still stopping. So the machine is
+// looked at afterwards.
+
+import { AgentError } from "../../domain/error.ts";
+import type { MachineUuid } from "../../domain/id.ts";
+import { endOfLog } from "../zone/machine_log.ts";
+import { callVmadm, type VmadmCall, type VmadmHost } from "./call.ts";
+import { explained, lookUp } from "./operations.ts";
+import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
+
+/** States of a machine that has a hypervisor, or gets one in a moment. */
+export const UP: readonly unknown[] = ["ready", "running", "stopping"];
+/** States that end by themselves. */
+const PASSING: readonly unknown[] = ["ready", "stopping", "shutting_down", "down"];
+
+/** How a started machine is looked at. */
+export interface BootWatch {
+  /** Milliseconds from the first look to a second one; without it there is one look. */
+  readonly watchMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Starts a machine with these arguments, unless it runs already.
+ * @throws {AgentError} `host` when it died, with the end of its log; `conflict` when it is not stopped
+ */
+export async function boot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  words: readonly string[],
+  { watchMs = 0, signal }: BootWatch,
+): Promise<void> {
+  const call: VmadmCall = {
+    operation: "boot",
+    action: `Cannot boot machine ${uuid}`,
+    args: ["boot", uuid, ...words],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (isRunningAlready(result, uuid)) return;
+  if (!isDone(result, "boot", uuid)) throw await explained(host, uuid, call, result);
+  await requireUp(host, uuid, call, 0);
+  if (watchMs === 0) return;
+  await host.wait(call.action, watchMs, signal);
+  await requireUp(host, uuid, call, watchMs);
+}
+
+/** @throws {AgentError} `host` when the machine that was just started has ended */
+async function requireUp(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  { action, signal }: VmadmCall,
+  sinceMs: number,
+): Promise<void> {
+  const machine = await lookUp(host, uuid, signal);
+  if (machine === null) throw new AgentError("not_found", `${action}: it has been deleted`);
+  const { state, exit_status } = machine;
+  if (UP.includes(state)) return;
+  const when = sinceMs === 0 ? "at once" : `within ${sinceMs / 1000} s`;
+  const status = typeof exit_status === "number" ? ` with exit status ${exit_status}` : "";
+  const log = await endOfLog(host.transport, machine);
+  const message = `${action}: vmadm started it, and it ended ${when}${status}: its state is ` +
+    `${JSON.stringify(state)}; ${log}`;
+  throw new AgentError("host", message);
+}
+
+/** How a machine is stopped: at once, or with seconds for its guest. */
+export interface StopOptions {
+  force?: boolean;
+  timeoutSeconds?: number;
+  /** Called every REPORT_MS while it is stopping, with the seconds so far. */
+  onWait?: (seconds: number) => Promise<void>;
+}
+
+/** Between two looks at a machine that is stopping; each starts an interpreter on the host. */
+const LOOK_MS = 2_000;
+/** A guest has at most 180 s, and halting its zone takes its time. */
+const STOPPING_MS_MAX = 300_000;
+/** Between two reports of a stop that is under way. */
+const REPORT_MS = 15_000;
+/** A machine may come out of the state in which the first stop found it as a running one. */
+const STOPS_MAX = 2;
+
+/**
+ * Stops a machine, unless it is stopped already. One that is stopping already is waited for.
+ * @throws {AgentError} `conflict` when it is neither stopped nor stopping in the end
+ */
+export async function stop(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  { force = false, timeoutSeconds, onWait }: StopOptions,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const given = timeoutSeconds === undefined || force ? [] : ["-t", String(timeoutSeconds)];
+  const call = forceable("stop", uuid, force, signal, given);
+  const finished = new AbortController();
+  const reporting = onWait === undefined
+    ? undefined
+    : report(host, call, onWait, finished.signal).catch(() => {
+      // A report that fails, as one too many does, does not fail the stop.
+    });
+  try {
+    for (let stops = 1; !await stopOnce(host, uuid, call); stops += 1) {
+      const state = await stateAfterWait(host, uuid, call);
+      if (state !== "running" && !PASSING.includes(state)) return;
+      if (state === "running" && stops < STOPS_MAX) continue;
+      const message = `${call.action}: its state is still ${JSON.stringify(state)}, expected ` +
+        '"stopped"';
+      throw new AgentError("conflict", message);
+    }
+  } finally {
+    finished.abort();
+    await reporting;
+  }
+}
+
+/** Whether the machine is stopped now; false when vmadm found it in another state than running. */
+async function stopOnce(host: VmadmHost, uuid: MachineUuid, call: VmadmCall): Promise<boolean> {
+  const result = await callVmadm(host, call);
+  if (isDone(result, "stop", uuid)) return true;
+  const state = stateBeforeStop(result, uuid);
+  if (state === null) throw await explained(host, uuid, call, result);
+  return state === "stopped";
+}
+
+/** The state of the machine once it does not change by itself any more, or when that takes too long. */
+async function stateAfterWait(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  { action, signal }: VmadmCall,
+): Promise<unknown> {
+  for (let waitedMs = 0;; waitedMs += LOOK_MS) {
+    const machine = await lookUp(host, uuid, signal);
+    if (machine === null) throw new AgentError("not_found", `${action}: there is no such machine`);
+    if (!PASSING.includes(machine.state) || waitedMs >= STOPPING_MS_MAX) return machine.state;
+    await host.wait(action, LOOK_MS, signal);
+  }
+}
+
+/** Reports at intervals until the signal fires. */
+async function report(
+  host: VmadmHost,
+  { action }: VmadmCall,
+  onWait: (seconds: number) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let ms = REPORT_MS;; ms += REPORT_MS) {
+    await host.wait(action, REPORT_MS, signal);
+    await onWait(ms / 1000);
+  }
+}
+
+/**
+ * Restarts a running machine.
+ * @throws {AgentError} `conflict` when it is not running
+ */
+export async function reboot(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  force: boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const call = forceable("reboot", uuid, force, signal);
+  const result = await callVmadm(host, call);
+  if (isDone(result, "reboot", uuid)) return;
+  throw await explained(host, uuid, call, result);
+}
+
+/** With `-F` the guest is not asked. */
+function forceable(
+  operation: "stop" | "reboot",
+  uuid: MachineUuid,
+  force: boolean,
+  signal: AbortSignal | undefined,
+  more: readonly string[] = [],
+): VmadmCall {
+  const args = [operation, uuid, ...(force ? ["-F"] : []), ...more];
+  return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
+}
