@@ -69,8 +69,8 @@ export async function openRunner(
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,
-    runTask: async (run, { job_uuid, task }, signal) => {
-      const taskContext = { job_uuid, task_name: task.name ?? task.uuid, signal };
+    runTask: async (run, { job_uuid, task, attempt }, signal) => {
+      const taskContext = { job_uuid, task_name: task.name ?? task.uuid, attempt, signal };
       const perform = performFor(taskContext);
       const calls = watchCalls(countedPerform(perform, meters));
       const beganMs = performance.now();

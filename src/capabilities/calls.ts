@@ -10,6 +10,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { ErrorCode } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import { BOOT_OPTIONS } from "../domain/machine/action.ts";
+import type { TaskContext } from "./capability.ts";
 
 /**
  * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
@@ -162,6 +163,9 @@ interface Count {
   ms: number;
 }
 
+/** The execution that is noted about. */
+export type Noted = Omit<TaskContext, "signal">;
+
 interface CallRecord {
   /** Counts a call; its entry, if it acts, is written when this settles. Never rejects. */
   add(call: EndedCall): Promise<void>;
@@ -177,6 +181,7 @@ interface RecordDeps {
         entry: JsonObject,
         now: Instant,
         entriesMax?: number,
+        attempt?: number | undefined,
       ): Promise<unknown>;
     };
   };
@@ -192,8 +197,7 @@ interface RecordDeps {
  */
 export function openCallRecord(
   { store, log, now, infoEntriesMax }: RecordDeps,
-  job_uuid: JobUuid,
-  task: string,
+  { job_uuid, task_name: task, attempt }: Noted,
 ): CallRecord {
   const counts = new Map<CapabilityName, Count>();
   // Tasks cannot crowd these entries out.
@@ -202,7 +206,7 @@ export function openCallRecord(
   let needsCounts = false;
   const write = async (entry: JsonObject) => {
     try {
-      await store.info.append(job_uuid, { task, ...entry }, now(), entriesMax);
+      await store.info.append(job_uuid, { task, ...entry }, now(), entriesMax, attempt);
     } catch (error) {
       // The call has happened; a missing record is no reason to fail it.
       log.warn("call was not recorded", { job_uuid, task_name: task, error });

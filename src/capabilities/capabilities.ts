@@ -98,8 +98,9 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
   // Every info entry carries it, and no rule limits the name of a task.
   const task_name = context.task_name.slice(0, TASK_NAME_CHARS_MAX);
   const { deps } = shared;
-  const record = openCallRecord(deps, job_uuid, task_name);
-  const note = openNotes(deps, job_uuid);
+  const of = { job_uuid, task_name, attempt: context.attempt };
+  const record = openCallRecord(deps, of);
+  const note = openNotes(deps, of);
   const gate = openGate(deps.limits.taskCallsMax);
   const changes = openChangeTurns();
   let dropped = 0;
@@ -109,7 +110,7 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
       throw new AgentError("forbidden", `Cannot call ${JSON.stringify(name)}: no such capability`);
     }
     if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
-    const progress = openProgress(deps, job_uuid, task_name);
+    const progress = openProgress(deps, of);
     const both = AbortSignal.any([over, signal]);
     const call = { job_uuid, task_name, note, drop, progress: progress.report };
     const began = performance.now();

@@ -11,6 +11,8 @@ export interface TaskContext {
   readonly job_uuid: JobUuid;
   /** The task's name, or its uuid when it has none. */
   readonly task_name: string;
+  /** Number of this attempt of the task, for the log of the job. */
+  readonly attempt?: number | undefined;
   /** Aborted when the execution ends: canceled, timed out, or lost. */
   readonly signal: AbortSignal;
 }

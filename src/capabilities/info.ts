@@ -3,7 +3,6 @@
 // Progress does not count: the clock limits it.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import type { JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
@@ -19,6 +18,7 @@ import type {
 import { masked } from "../host/vmadm/output.ts";
 import type { TaskLogLevel } from "../wall/protocol.ts";
 import { isSecretName, MASK } from "../domain/masking.ts";
+import type { Noted } from "./calls.ts";
 
 /** Milliseconds between two progress entries of one call; grows with their number. */
 const PROGRESS_INTERVAL_MS = 1000;
@@ -66,7 +66,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
 /** The notes of one execution: appends up to the limits. */
 export function openNotes(
   { store, now, infoEntriesMax, limits }: NoteDeps,
-  job_uuid: JobUuid,
+  { job_uuid, attempt }: Noted,
 ): Call["note"] {
   const { taskInfoEntriesMax, taskInfoCharsMax } = limits;
   let entries = 0;
@@ -84,7 +84,7 @@ export function openNotes(
       throw new AgentError("too_large", message);
     }
     entries += 1;
-    const appended = await store.info.append(job_uuid, entry, now(), infoEntriesMax);
+    const appended = await store.info.append(job_uuid, entry, now(), infoEntriesMax, attempt);
     if (appended === "not_found") {
       throw new AgentError("not_found", `Cannot append to the info of job ${job_uuid}: it is gone`);
     }
@@ -106,8 +106,7 @@ export interface Progress {
 /** Reports go to the info of the job, within the entries that its tasks may write. */
 export function openProgress(
   { store, log, now, infoEntriesMax }: InfoDeps,
-  job_uuid: JobUuid,
-  task_name: string,
+  { job_uuid, task_name, attempt }: Noted,
 ): Progress {
   let written: Instant | undefined;
   let entries = 0;
@@ -126,10 +125,11 @@ export function openProgress(
     entries += 1;
     const entry = { task: task_name, progress };
     // A failed report must not fail the download.
-    writing = writing.then(() => store.info.append(job_uuid, entry, at, infoEntriesMax)).then(
-      () => {},
-      (error) => log.warn("progress was not recorded", { job_uuid, task_name, error }),
-    );
+    writing = writing.then(() => store.info.append(job_uuid, entry, at, infoEntriesMax, attempt))
+      .then(
+        () => {},
+        (error) => log.warn("progress was not recorded", { job_uuid, task_name, error }),
+      );
   };
   return {
     report(phase, done, total) {

@@ -1,8 +1,9 @@
 // The job as a task body sees it, and what the body may change. Later tasks and GET /jobs/:job_uuid
 // see what a task sets on its job, except for the engine's own fields.
 
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
+import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 
@@ -90,4 +91,45 @@ export function watchCalls(perform: Perform): TaskCalls {
       return inTime;
     },
   };
+}
+
+// The memory of a running job. Its tasks take many times the size of its text, so a large job waits
+// for memory before its next task, and is never refused. It holds no other account while it waits;
+// messages of its guests are reserved later.
+
+/** Size from which a job reserves memory, bytes; the slots bound smaller ones. */
+const LARGE_BYTES = 1024 * 1024;
+
+/** The job's share of the account `runs`. */
+export class JobMemory {
+  readonly #budget: MemoryBudget;
+  #held: Reservation | undefined;
+
+  constructor(budget: MemoryBudget) {
+    this.#budget = budget;
+  }
+
+  /**
+   * Takes the memory for the job's next task, if available.
+   * @returns the bytes to wait for; 0 when the job has its memory, or needs none
+   */
+  take({ chain_results, onerror_results }: Job, { params, props }: JobData): number {
+    let bytes = valueWeight(params) + valueWeight(props);
+    for (const { result } of chain_results) bytes += valueWeight(result);
+    for (const { result } of onerror_results) bytes += valueWeight(result);
+    if (this.#held !== undefined) this.#held.resize(bytes);
+    if (this.#held !== undefined || bytes < LARGE_BYTES) return 0;
+    this.#held = this.#budget.tryReserve("runs", bytes);
+    return this.#held === undefined ? bytes : 0;
+  }
+
+  /** Waits for memory. @throws {AgentError} `aborted` by the signal */
+  async wait(bytes: number, signal: AbortSignal): Promise<void> {
+    const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
+    this.#held = await this.#budget.reserve("runs", bytes, "run a large job", turn);
+  }
+
+  release(): void {
+    this.#held?.release();
+  }
 }

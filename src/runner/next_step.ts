@@ -1,8 +1,14 @@
 // One task of a job: its input, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
-import { type Instant, instantAfter } from "../domain/instant.ts";
-import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
+import { type Instant, instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import {
+  type FailedAttempt,
+  type Job,
+  type NewJob,
+  phaseOf,
+  type TaskResult,
+} from "../domain/job/job.ts";
 import { executionOf, type Move, startsAfter, type TaskEvent } from "../domain/job/state.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { JsonValue } from "../domain/json.ts";
@@ -64,6 +70,8 @@ export function jobAfter(job: Job, move: Move, data: JobData, entry?: TaskResult
     ...data,
     ...results,
     starts: startsAfter(move, job.starts),
+    failures: 0,
+    retry_at: null,
     execution: executionOf(move.to),
     phase: move.phase,
   };
@@ -87,8 +95,13 @@ type TaskEnd =
 export interface AttemptDeps {
   /** The job's workflow, which owns the guests that run it. */
   readonly owner: GuestOwner;
-  /** Runs one body or fallback in a guest. */
-  readonly run: (run: TaskRun, signal: AbortSignal) => Promise<TaskOutcome>;
+  /** Runs one body or fallback in a guest. @param attempt its number */
+  readonly run: (run: TaskRun, attempt: number, signal: AbortSignal) => Promise<TaskOutcome>;
+  /**
+   * Records an attempt that another one follows. @returns whether the job is still this runner's
+   */
+  readonly failed: (attempt: FailedAttempt, retry_at: Instant) => Promise<boolean>;
+  readonly now: Now;
   /** Milliseconds left of the workflow's time. */
   readonly leftMs: () => number;
   /** Whether `retry` also counts the first execution. */
@@ -105,9 +118,14 @@ export interface Attempts {
   readonly data: JobData;
   /** Executions of the body. */
   readonly attempts: number;
+  /** The last ones that failed, which are recorded with the end of the task. */
+  readonly failed: readonly FailedAttempt[];
 }
 
-/** Runs a task to its end. Never throws for what a body does. */
+/**
+ * Runs a task to its end, beginning after the attempts that have failed before. Never throws for what
+ * a body does.
+ */
 export async function runAttempts(
   job: Job,
   task: Task,
@@ -116,25 +134,44 @@ export async function runAttempts(
 ): Promise<Attempts> {
   const executionsMax = Math.max((task.retry ?? 0) + (deps.retryCountsFirst ? 0 : 1), 1);
   let data = before;
-  let end: TaskEnd = { kind: "failure", error: "" };
-  let attempts = 0;
-  while (attempts < executionsMax) {
-    if (deps.leftMs() <= 0) return { end: { kind: "workflow_timeout" }, data, attempts };
+  // With another `compat` fewer may be allowed than have failed already.
+  let attempts = Math.min(job.failures, executionsMax - 1);
+  const ends = (end: TaskEnd, failed: readonly FailedAttempt[] = []) =>
+    ({ end, data, attempts, failed }) as const;
+  const delayMs = (task.retry_delay ?? 0) * 1000;
+  let waited = await waitForAttempt(restOfDelay(job, delayMs, deps.now()), deps);
+  for (;;) {
+    if (waited !== "due") return ends({ kind: waited });
     attempts += 1;
-    ({ end, data } = await execute(job, task, "body", data, attempts, deps));
-    if (end.kind !== "failure") return { end, data, attempts };
-    const delayMs = (task.retry_delay ?? 0) * 1000;
-    const leftMs = deps.leftMs();
-    if (attempts < executionsMax && delayMs > 0) {
-      await pause(Math.min(delayMs, leftMs), deps.signal);
+    const one = await execute(job, task, "body", data, attempts, deps);
+    data = one.data;
+    if (one.end.kind !== "failure") return ends(one.end, failuresOf(one));
+    if (deps.signal.aborted) return ends({ kind: "aborted" });
+    if (attempts >= executionsMax) {
+      const failed = { ...ends(one.end, failuresOf(one)), end: one.end };
+      return await runFallback(job, task, failed, deps);
     }
-    if (deps.signal.aborted) return { end: { kind: "aborted" }, data, attempts };
-    // A timer may end a moment early, which leaves no time for another execution.
-    if (attempts < executionsMax && delayMs >= leftMs) {
-      return { end: { kind: "workflow_timeout" }, data, attempts };
-    }
+    const retry_at = instantAfter(one.attempt.finished_at, delayMs);
+    const owned = await deps.failed({ ...one.attempt, wait_seconds: delayMs / 1000 }, retry_at);
+    if (!owned) return ends({ kind: "aborted" });
+    waited = await waitForAttempt(delayMs, deps);
   }
-  return await runFallback(job, task, { end, data, attempts }, deps);
+}
+
+/** What an earlier claim has left of the delay; no more than the whole, also by a clock set back. */
+function restOfDelay({ retry_at }: Job, delayMs: number, now: Instant): number {
+  return retry_at === null ? 0 : Math.min(Math.max(msBetween(now, retry_at), 0), delayMs);
+}
+
+/** Waits for the next attempt. A timer may end a moment early, which leaves no time for one. */
+async function waitForAttempt(
+  waitMs: number,
+  { leftMs, signal }: AttemptDeps,
+): Promise<"due" | "aborted" | "workflow_timeout"> {
+  const left = leftMs();
+  if (waitMs > 0) await pause(Math.min(waitMs, left), signal);
+  if (signal.aborted) return "aborted";
+  return waitMs >= left || leftMs() <= 0 ? "workflow_timeout" : "due";
 }
 
 /** Runs the fallback, if any, of a failed task. */
@@ -146,7 +183,19 @@ export async function runFallback(
 ): Promise<Attempts> {
   if (task.fallback === undefined) return failed;
   const { data, attempts, end } = failed;
-  return { ...await execute(job, task, "fallback", data, attempts, deps, end.error), attempts };
+  const one = await execute(job, task, "fallback", data, attempts, deps, end.error);
+  return { ...one, attempts, failed: [...failed.failed, ...failuresOf(one)] };
+}
+
+/** One execution of a body or fallback; `attempt` is what is recorded of it when it failed. */
+interface OneRun {
+  readonly end: TaskEnd;
+  readonly data: JobData;
+  readonly attempt: FailedAttempt;
+}
+
+function failuresOf({ end, attempt }: OneRun): FailedAttempt[] {
+  return end.kind === "failure" || end.kind === "workflow_timeout" ? [attempt] : [];
 }
 
 async function execute(
@@ -154,22 +203,57 @@ async function execute(
   task: Task,
   kind: "body" | "fallback",
   before: JobData,
-  attempt: number,
+  counted: number,
+  deps: AttemptDeps,
+  error?: JsonValue,
+): Promise<OneRun> {
+  const started_at = deps.now();
+  const { end, data } = await runOnce(job, task, kind, before, counted, deps, error);
+  const now = deps.now();
+  const fallback = kind === "fallback";
+  return {
+    end,
+    data,
+    attempt: {
+      task: task.name ?? task.uuid,
+      index: phaseOf(job).results.length,
+      attempt: job.starts - 1 + counted + (fallback ? 1 : 0),
+      fallback,
+      error: end.kind === "failure" ? end.error : WORKFLOW_TIMEOUT,
+      started_at,
+      // The clock may have been set back.
+      finished_at: now < started_at ? started_at : now,
+      wait_seconds: null,
+    },
+  };
+}
+
+async function runOnce(
+  job: Job,
+  task: Task,
+  kind: "body" | "fallback",
+  before: JobData,
+  counted: number,
   deps: AttemptDeps,
   error?: JsonValue,
 ): Promise<{ end: TaskEnd; data: JobData }> {
   const leftMs = deps.leftMs();
   if (leftMs <= 0) return { end: { kind: "workflow_timeout" }, data: before };
+  const attempt = job.starts - 1 + counted;
   const ownMs = task.timeout === undefined ? Number.POSITIVE_INFINITY : task.timeout * 1000;
-  const outcome = await deps.run({
-    owner: deps.owner,
-    source: kind === "body" ? task.body : task.fallback ?? "",
-    kind,
-    ...(error === undefined ? {} : { error }),
-    job: jobView(job, before, job.starts - 1 + attempt),
-    taskName: task.name ?? task.uuid,
-    timeoutMs: Math.min(ownMs, leftMs),
-  }, deps.signal);
+  const outcome = await deps.run(
+    {
+      owner: deps.owner,
+      source: kind === "body" ? task.body : task.fallback ?? "",
+      kind,
+      ...(error === undefined ? {} : { error }),
+      job: jobView(job, before, attempt),
+      taskName: task.name ?? task.uuid,
+      timeoutMs: Math.min(ownMs, leftMs),
+    },
+    attempt,
+    deps.signal,
+  );
   switch (outcome.kind) {
     case "success":
       return {

@@ -2,33 +2,39 @@
 // starts. runner.ts claims.
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
-import { type Job, type NewJob, phaseOf, type TaskResult } from "../domain/job/job.ts";
+import {
+  errorLine,
+  type FailedAttempt,
+  INTERRUPTED,
+  type Job,
+  type NewJob,
+  phaseOf,
+  type TaskResult,
+} from "../domain/job/job.ts";
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
 import type { Task } from "../domain/job/workflow.ts";
 import { untilDone } from "../program/loop.ts";
-import type { Hold } from "../store/job_store.ts";
-import type { JobData } from "./job_view.ts";
+import type { Hold, TaskRecord } from "../store/job_store.ts";
+import { type JobData, JobMemory } from "./job_view.ts";
 import {
   type AttemptDeps,
+  type Attempts,
   entryOf,
   eventOf,
   jobAfter,
-  type RecordedEnd,
   runAttempts,
   runFallback,
   successorOf,
 } from "./next_step.ts";
 import type { Instant, Now } from "../domain/instant.ts";
-import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
+import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { OwnerOf } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
-import { valueWeight } from "../domain/json.ts";
 
 /** Starts of a task without a recorded result after which it fails: no poison pills. */
 const STARTS_MAX = 3;
-const INTERRUPTED = "interrupted";
 
 const WRITE_AGAIN_FIRST_MS = 100;
 const WRITE_AGAIN_LONGEST_MS = 2_000;
@@ -139,7 +145,7 @@ class JobRun {
 
   async #runTask(task: Task, last: boolean): Promise<Went> {
     const started_at = this.#deps.now();
-    const { end, attempts, data } = await this.#attempt(task);
+    const { end, attempts, data, failed } = await this.#attempt(task);
     if (end.kind === "aborted") return await this.#stopped();
     this.#data = data;
     const now = this.#deps.now();
@@ -153,7 +159,7 @@ class JobRun {
     };
     const event = eventOf(this.#job, end, last);
     const successor = this.#after(event).to === "retried" ? await this.#successor(now) : null;
-    return await this.#record(event, entry, successor);
+    return await this.#record(event, entry, { successor, attempts: failed });
   }
 
   /** The job that replaces this one, if the workflow still exists and allows it. */
@@ -168,23 +174,45 @@ class JobRun {
     return afterTask(heldIn(this.#job.phase), event);
   }
 
-  async #attempt(task: Task): Promise<
-    { end: RecordedEnd | { kind: "aborted" }; attempts: number; data: JobData }
-  > {
-    const of = { job_uuid: this.#job.uuid, task };
+  async #attempt(task: Task): Promise<Attempts> {
+    const { uuid: job_uuid } = this.#job;
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
-      run: (run, signal) => this.#deps.runTask(run, of, signal),
+      run: (run, attempt, signal) => this.#deps.runTask(run, { job_uuid, task, attempt }, signal),
+      failed: (attempt, retry_at) => this.#recordAttempt(attempt, retry_at),
+      now: this.#deps.now,
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
       retryCountsFirst: this.#deps.retryCountsFirst,
       signal: this.#signal(),
     };
-    const { starts } = this.#job;
+    const { starts, failures: attempts } = this.#job;
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
     const end = { kind: "failure", error: INTERRUPTED } as const;
+    const failed = { end, attempts, data: this.#data, failed: [] };
     // The fallback has one start: it may be what crashes the agent.
-    if (starts > STARTS_MAX + 1) return { end, attempts: 0, data: this.#data };
-    return await runFallback(this.#job, task, { end, attempts: 0, data: this.#data }, deps);
+    return starts > STARTS_MAX + 1 ? failed : await runFallback(this.#job, task, failed, deps);
+  }
+
+  /** Records an attempt that another one follows. @returns whether the job is still ours */
+  async #recordAttempt(attempt: FailedAttempt, retry_at: Instant): Promise<boolean> {
+    const { store, now, changed, log } = this.#deps;
+    const { uuid: job_uuid, failures } = this.#job;
+    const write = () =>
+      store.jobs.recordAttempt({
+        ...this.#hold(),
+        attempt,
+        failures,
+        retry_at,
+        elapsed_ms: this.#elapsedMs(),
+        now: now(),
+      });
+    if (await this.#insist(write, "failed attempt not written") !== true) return false;
+    this.#job = { ...this.#job, failures: failures + 1, retry_at };
+    changed(job_uuid);
+    const { task, attempt: number, error, wait_seconds } = attempt;
+    const fields = { job_uuid, task, attempt: number, wait_seconds, error: errorLine(error) };
+    log.info("attempt failed", fields);
+    return true;
   }
 
   /** A cancel must not stop the oncancel chain that it started. */
@@ -219,7 +247,7 @@ class JobRun {
   async #record(
     event: TaskEvent,
     entry?: TaskResult,
-    successor: NewJob | null = null,
+    more: Pick<TaskRecord, "successor" | "attempts"> = {},
   ): Promise<Went> {
     const { store, now } = this.#deps;
     const move = this.#after(event);
@@ -228,10 +256,10 @@ class JobRun {
       store.jobs.recordTask({
         ...this.#hold(),
         ...(entry === undefined ? {} : { entry }),
+        ...more,
         ...this.#data,
         elapsed_ms: this.#elapsedMs(),
         event,
-        successor,
         now: now(),
       });
     if (!isHeld(move.to)) this.#deps.leaving(uuid, true);
@@ -282,8 +310,15 @@ class JobRun {
     });
   }
 
-  #logEnd({ uuid: job_uuid, name: workflow, execution }: Job): void {
-    this.#deps.log.info("job finished", { job_uuid, workflow, execution });
+  #logEnd(job: Job): void {
+    const { uuid: job_uuid, name: workflow, execution } = job;
+    const end = { job_uuid, workflow, execution };
+    const failed = execution === "failed" ? failedEntry(job) : undefined;
+    if (failed === undefined) this.#deps.log.info("job finished", end);
+    else {
+      const { name: task, attempts, error } = failed;
+      this.#deps.log.warn("job finished", { ...end, task, attempts, error: errorLine(error) });
+    }
   }
 
   #logTask(entry: TaskResult): void {
@@ -291,6 +326,11 @@ class JobRun {
     const failed = entry.error === "" ? {} : { error: JSON.stringify(entry.error) };
     this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
   }
+}
+
+/** The entry of the task for which a job has failed. */
+function failedEntry({ chain_results }: Job): TaskResult | undefined {
+  return chain_results.at(-1);
 }
 
 // What the runner gives a running job, and how it controls it.
@@ -311,7 +351,7 @@ export interface JobDeps {
   /** Runs one body or fallback in a guest, with the capabilities of this job and task. */
   readonly runTask: (
     run: TaskRun,
-    of: { job_uuid: JobUuid; task: Task },
+    of: { job_uuid: JobUuid; task: Task; attempt: number },
     signal: AbortSignal,
   ) => Promise<TaskOutcome>;
   readonly now: Now;
@@ -337,45 +377,4 @@ export interface RunningJob {
   stop(reason: StopReason): void;
   /** Settles when the job has left this runner; never rejects. */
   readonly done: Promise<void>;
-}
-
-// The memory of a running job. Its tasks take many times the size of its text, so a large job waits
-// for memory before its next task, and is never refused. It holds no other account while it waits;
-// messages of its guests are reserved later.
-
-/** Size from which a job reserves memory, bytes; the slots bound smaller ones. */
-const LARGE_BYTES = 1024 * 1024;
-
-/** The job's share of the account `runs`. */
-class JobMemory {
-  readonly #budget: MemoryBudget;
-  #held: Reservation | undefined;
-
-  constructor(budget: MemoryBudget) {
-    this.#budget = budget;
-  }
-
-  /**
-   * Takes the memory for the job's next task, if available.
-   * @returns the bytes to wait for; 0 when the job has its memory, or needs none
-   */
-  take({ chain_results, onerror_results }: Job, { params, props }: JobData): number {
-    let bytes = valueWeight(params) + valueWeight(props);
-    for (const { result } of chain_results) bytes += valueWeight(result);
-    for (const { result } of onerror_results) bytes += valueWeight(result);
-    if (this.#held !== undefined) this.#held.resize(bytes);
-    if (this.#held !== undefined || bytes < LARGE_BYTES) return 0;
-    this.#held = this.#budget.tryReserve("runs", bytes);
-    return this.#held === undefined ? bytes : 0;
-  }
-
-  /** Waits for memory. @throws {AgentError} `aborted` by the signal */
-  async wait(bytes: number, signal: AbortSignal): Promise<void> {
-    const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
-    this.#held = await this.#budget.reserve("runs", bytes, "run a large job", turn);
-  }
-
-  release(): void {
-    this.#held?.release();
-  }
 }

@@ -3,7 +3,14 @@
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Idempotency, Job, NewJob, STATS_WINDOWS, TaskResult } from "../domain/job/job.ts";
+import type {
+  FailedAttempt,
+  Idempotency,
+  Job,
+  NewJob,
+  STATS_WINDOWS,
+  TaskResult,
+} from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
 import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -85,8 +92,22 @@ export interface TaskRecord extends Hold {
   /** Milliseconds the phase has run, all claims together. */
   readonly elapsed_ms: number;
   readonly event: TaskEvent;
+  /** The last attempt and its fallback, those of them that failed: no other one follows. */
+  readonly attempts?: readonly FailedAttempt[];
   /** The job that takes the place of one that ends as retried; null when there is none. */
   readonly successor?: NewJob | null;
+  readonly now: Instant;
+}
+
+/** An attempt that failed and is followed by another one of the same task. */
+export interface AttemptRecord extends Hold {
+  readonly attempt: FailedAttempt;
+  /** `failures` of the job before it. */
+  readonly failures: number;
+  /** From when on the next one may begin. */
+  readonly retry_at: Instant;
+  /** Milliseconds the phase has run, all claims together. */
+  readonly elapsed_ms: number;
   readonly now: Instant;
 }
 
@@ -162,6 +183,11 @@ export interface JobStore {
   renew(runner_id: RunnerId, until: Instant): Promise<void>;
   /** @returns false when the claim no longer holds; nothing was written then */
   recordTask(record: TaskRecord): Promise<boolean>;
+  /**
+   * Keeps a failed attempt in the log of the job. The same record may be written again.
+   * @returns false when the claim no longer holds; nothing was written then
+   */
+  recordAttempt(record: AttemptRecord): Promise<boolean>;
   /**
    * Gives a claimed job back, the start of its task not counted. @returns whether the claim held
    * @param elapsed_ms milliseconds the phase has run, all claims together; a phase that a cancel has

@@ -3,7 +3,8 @@
 
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job/job.ts";
+import type { FailedAttempt, Job } from "../domain/job/job.ts";
+import type { Phase } from "../domain/job/state.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
@@ -20,6 +21,7 @@ export interface Store {
   readonly workflows: WorkflowStore;
   readonly jobs: JobStore;
   readonly info: InfoStore;
+  readonly log: JobLogStore;
   readonly callbacks: CallbackStore;
   readonly index: IndexStore;
   readonly media: MediaStore;
@@ -110,12 +112,14 @@ export interface InfoStore {
   /**
    * Appends one member to a job's info.
    * @param entriesMax entries that one job may have
+   * @param attempt number of the attempt of a task that appends it
    */
   append(
     uuid: JobUuid,
     entry: JsonObject,
     now: Instant,
     entriesMax?: number,
+    attempt?: number | undefined,
   ): Promise<"appended" | "full" | "not_found">;
   /**
    * Oldest first; undefined when there is no such job. `after` skips as many entries, `limit` ends
@@ -124,6 +128,50 @@ export interface InfoStore {
   list(uuid: JobUuid, after?: number, limit?: number): Promise<JsonObject[] | undefined>;
   /** The next part of the same list, as texts. */
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
+}
+
+/** An entry of the info of a job, or a failed attempt of one of its tasks. */
+export interface JobLogLine {
+  /** Rises with every line of every job, also across restarts; never used again. */
+  readonly seq: number;
+  /** The chain of a failed attempt; null for an entry of the info. */
+  readonly phase: Phase | null;
+  /** Number of the attempt that failed, or that wrote the entry; null where no task wrote it. */
+  readonly attempt: number | null;
+  /** The entry; of an attempt, what FailedAttempt has besides. */
+  readonly entry: JsonObject;
+  readonly created_at: Instant;
+}
+
+/** Which lines: the newest ones, those before a line, or those after one. */
+export interface JobLogPage {
+  readonly limit: number;
+  /** Only lines before this `seq`, the newest of them. */
+  readonly before?: number;
+  /** Only lines after this `seq`, the oldest of them; `before` counts for nothing then. */
+  readonly after?: number;
+}
+
+/** Lines, oldest first. */
+export interface JobLogPart {
+  readonly lines: readonly JobLogLine[];
+  /** Whether others follow in the direction of the page. */
+  readonly more: boolean;
+  /** Names of fields that the workflow of the job calls secret. */
+  readonly secrets: readonly string[];
+}
+
+/** A failed attempt, and the chain of its task. */
+export interface JobAttempt extends FailedAttempt {
+  readonly phase: Phase;
+}
+
+/** The reading side of the logs; recordTask(), recordAttempt() and the info write them. */
+export interface JobLogStore {
+  /** A page of lines within a bounded size; undefined when there is no such job. */
+  lines(uuid: JobUuid, page: JobLogPage): Promise<JobLogPart | undefined>;
+  /** The failed attempts that are kept, by phase and task, the newest of a phase if there are many. */
+  attempts(uuid: JobUuid): Promise<JobAttempt[]>;
 }
 
 /** A finished job whose callback is due. */

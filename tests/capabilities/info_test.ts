@@ -145,7 +145,7 @@ Deno.test("progress of a call that takes long is written ever more rarely", asyn
   const now = () => instantAfter(T0, seconds * 1000);
   await withHost(async ({ store, log, newJob }) => {
     const { uuid } = await newJob(1);
-    const progress = openProgress({ store, log, now }, uuid, "t");
+    const progress = openProgress({ store, log, now }, { job_uuid: uuid, task_name: "t" });
     const total = 12 * 3600;
     for (; seconds < total; seconds += 1) progress.report("download", seconds, total);
     progress.report("download", total, total);

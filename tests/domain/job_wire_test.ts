@@ -57,6 +57,20 @@ Deno.test("jobOnWire() leaves out what the engine keeps for itself and what is n
   assertEquals(full.oncancel_results, []);
 });
 
+Deno.test("jobOnWire() counts the time of a running job until now", () => {
+  const elapsedOf = (ms: number) => {
+    const job = storedJob({
+      execution: "running",
+      runner_id: RUNNER,
+      phases_ms: 500,
+      elapsed_ms: 1000,
+      elapsed_at: T0,
+    });
+    return jobOnWire(job, "document", instantAfter(T0, ms)).elapsed;
+  };
+  assertEquals([elapsedOf(0), elapsedOf(2250), elapsedOf(-9000)], [1.5, 3.75, 1.5]);
+});
+
 Deno.test("jobOnWire() shows what tasks set, but never over a field of the engine", () => {
   // These three only the engine writes into the props: jobData() keeps those of tasks out.
   const kept = ["num_attempts", "prev_attempt", "next_attempt"];

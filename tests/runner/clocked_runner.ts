@@ -37,12 +37,13 @@ export interface ClockedRunner {
   readonly renewals: Instant[];
 }
 
-/** Makes a runner, not yet started. */
+/** Makes a runner, not yet started. @param write takes the lines of its log */
 export function openClockedRunner(
   store: Store,
   clock: Clock,
   runner_id: RunnerId,
   slots = 1,
+  write?: (line: string) => void,
 ): ClockedRunner {
   const tasks: OpenTask[] = [];
   const renewals: Instant[] = [];
@@ -77,7 +78,12 @@ export function openClockedRunner(
     newUuid: randomUuid,
     retryCountsFirst: false,
     changed: () => {},
-    log: openLog({ level: "error", format: "json", write: () => {}, now: () => clock.now }),
+    log: openLog({
+      level: write === undefined ? "error" : "info",
+      format: "json",
+      write: write ?? (() => {}),
+      now: () => clock.now,
+    }),
   });
   return { runner, tasks, renewals };
 }

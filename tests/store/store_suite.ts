@@ -3,6 +3,7 @@
 // together are carried out.
 
 import type { Store } from "../../src/store/store.ts";
+import { attemptTests } from "./attempt_suite.ts";
 import { callbackTests } from "./callback_suite.ts";
 import { cancelTests } from "./cancel_suite.ts";
 import { claimTests } from "./claim_suite.ts";
@@ -55,6 +56,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   cancelTests(test);
   resumeTests(test);
   callbackTests(test);
+  attemptTests(test);
   infoTests(test);
   listTests(test);
   paramsTests(test);

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import { instantAfter } from "../../src/domain/instant.ts";
+import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { jobOnWire, type Wording } from "../../src/domain/job/wire.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { NewJob } from "../../src/domain/job/job.ts";
@@ -37,10 +37,14 @@ async function textOf(text: StoredText | undefined): Promise<string> {
 }
 
 /** That the text of every job is what JSON.stringify makes of it. */
-async function assertTexts(store: Store, wording: Wording = "document"): Promise<void> {
-  const showing = { ...DOCUMENT, wording };
+async function assertTexts(
+  store: Store,
+  wording: Wording = "document",
+  now: Instant = T0,
+): Promise<void> {
+  const showing = { ...DOCUMENT, wording, now };
   const jobs = (await store.jobs.list({})).map(({ job }) => job);
-  const wires = jobs.map((job) => JSON.stringify(jobOnWire(job, wording, T0)));
+  const wires = jobs.map((job) => JSON.stringify(jobOnWire(job, wording, now)));
   for (const [index, { uuid }] of jobs.entries()) {
     assertEquals(await textOf(await store.jobs.text(uuid, showing)), wires[index]);
   }
@@ -110,6 +114,10 @@ export function textTests(test: Test): void {
     await fill(store);
     await assertTexts(store);
     await assertTexts(store, "node-workflow");
+    // A running job has run longer by then, to the millisecond.
+    for (const ms of [1, 999, 12_345, 86_400_007, -5]) {
+      await assertTexts(store, "document", instantAfter(T0, ms));
+    }
   });
 
   test("the text of a large job is read in parts, and is the same", async (store) => {

@@ -25,6 +25,61 @@ export interface TaskResult {
   readonly attempts: number;
 }
 
+/** An attempt of a task that failed, or ended with the agent. */
+export interface FailedAttempt {
+  /** The task's name, or its uuid when it has none. */
+  readonly task: string;
+  /** Place of the task in the chain of the phase, from 0. */
+  readonly index: number;
+  /** Number of the attempt, from 1; those that ended with the agent and fallbacks count too. */
+  readonly attempt: number;
+  /** Whether the fallback ran and not the body. */
+  readonly fallback: boolean;
+  /** As in the entry of a task; a long one is cut. */
+  readonly error: JsonValue;
+  readonly started_at: Instant;
+  readonly finished_at: Instant;
+  /** Seconds until the next attempt; null when none follows. */
+  readonly wait_seconds: number | null;
+}
+
+/** Error of a task, or of an attempt of one, that ended with the agent. */
+export const INTERRUPTED = "interrupted";
+
+/** Failed attempts of a task that are kept: the first ones and the last ones. */
+export const ATTEMPTS_KEPT = { first: 5, last: 20 } as const;
+
+/** Characters of the JSON of an error that is kept whole with its attempt. */
+const ATTEMPT_ERROR_CHARS_MAX = 4096;
+
+/** The error of an attempt as it is kept: one whose JSON is long as the beginning of its text. */
+export function keptError(error: JsonValue): JsonValue {
+  if (JSON.stringify(error).length <= ATTEMPT_ERROR_CHARS_MAX) return error;
+  return cut(errorText(error), ATTEMPT_ERROR_CHARS_MAX);
+}
+
+/** Characters of an error in one line. */
+export const ERROR_LINE_CHARS_MAX = 300;
+
+/** The error of a task in one line. */
+export function errorLine(error: JsonValue): string {
+  // A long error need not be read to its end.
+  const text = errorText(error).slice(0, 4 * ERROR_LINE_CHARS_MAX);
+  const line = text.toWellFormed().replace(/[\s\p{Cc}]+/gu, " ").trim();
+  return cut(line, ERROR_LINE_CHARS_MAX);
+}
+
+/** An error is a text, or an object with a message; a task may give anything else. */
+function errorText(error: JsonValue): string {
+  if (typeof error === "string") return error;
+  const message = isJsonObject(error) ? error.message : undefined;
+  return typeof message === "string" && message !== "" ? message : JSON.stringify(error);
+}
+
+function cut(text: string, charsMax: number): string {
+  return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).toWellFormed()}…`;
+}
+
 /** A job as the store keeps it. @see document 2, Job */
 export interface Job {
   readonly uuid: JobUuid;
@@ -55,10 +110,16 @@ export interface Job {
   /** When a runner first took the job. */
   readonly started_at: Instant | null;
   readonly finished_at: Instant | null;
-  /** Milliseconds spent running the present phase before the present claim. */
+  /** Milliseconds spent running the present phase, until `elapsed_at` while a runner has the job. */
   readonly elapsed_ms: number;
   /** Milliseconds spent running the phases before the present one. */
   readonly phases_ms: number;
+  /** Null while no runner has the job. */
+  readonly elapsed_at: Instant | null;
+  /** Attempts of the present task that have failed; those that ended with the agent do not count. */
+  readonly failures: number;
+  /** From when on the next attempt of the present task may begin; null unless one has failed. */
+  readonly retry_at: Instant | null;
   readonly runner_id: RunnerId | null;
   /** How often the job was claimed; names the claim under which a runner may write about it. */
   readonly lease: number;

@@ -1,7 +1,7 @@
 // How jobs look from outside: the words of the wire, and which fields a response shows.
 
 import { invalidArgument } from "../error.ts";
-import type { Instant } from "../instant.ts";
+import { type Instant, msBetween } from "../instant.ts";
 import type { Job } from "./job.ts";
 import type { Execution } from "./state.ts";
 import type { JsonObject } from "../json.ts";
@@ -78,6 +78,11 @@ function waitOf(job: Job, now: Instant): { reason?: WaitReason; next_run_at?: In
   return { reason: "scheduled", next_run_at: job.claimable_at };
 }
 
+/** Milliseconds that the present phase of a job has run until now. */
+function elapsedMs({ elapsed_ms, elapsed_at }: Job, now: Instant): number {
+  return elapsed_ms + (elapsed_at === null ? 0 : Math.max(msBetween(elapsed_at, now), 0));
+}
+
 /** A job as a response shows it; what means nothing to a caller is left out. */
 export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject {
   const shown: readonly string[] = ATTEMPT_FIELDS;
@@ -108,7 +113,7 @@ export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject 
     ...given("started_at", job.started_at),
     ...given("finished_at", job.finished_at),
     ...given("runner_id", job.runner_id),
-    elapsed: (job.phases_ms + job.elapsed_ms) / 1000,
+    elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
   };
   // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
   return wire as JsonObject;

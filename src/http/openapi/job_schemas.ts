@@ -123,7 +123,7 @@ const JOB_FIELDS: JsonObject = {
   elapsed: {
     type: "number",
     minimum: 0,
-    description: "Seconds that the present chain ran before the present claim.",
+    description: "Seconds that its tasks have run, until now while one does.",
   },
   runner_id: { ...UUID, description: "The runner that runs the job now." },
   num_attempts: { ...COUNT, description: "How many times the job was repeated." },

@@ -66,6 +66,13 @@ const JOB_TABLES = `
     -- Time spent running the present phase, and the phases before it.
     elapsed_ms INTEGER NOT NULL CHECK (elapsed_ms >= 0),
     phases_ms INTEGER NOT NULL CHECK (phases_ms >= 0),
+    -- Until when elapsed_ms counts, while a runner holds the job.
+    elapsed_at TEXT,
+    -- Attempts of the present task that have failed, and from when on the next one may begin.
+    failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    retry_at TEXT,
+    -- Why the job failed, in one line.
+    error TEXT,
     runner_id TEXT,
     -- Number of the claim under which a runner holds the job; a write of an earlier one is refused.
     lease INTEGER NOT NULL CHECK (lease >= 0),
@@ -74,6 +81,8 @@ const JOB_TABLES = `
     params TEXT NOT NULL,
     props TEXT NOT NULL,
     CHECK (turn IS NULL OR claimable_at IS NOT NULL),
+    CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
+    CHECK (failures > 0 OR retry_at IS NULL),
     CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
     CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
     CHECK (execution NOT IN ('waiting', 'succeeded', 'failed', 'retried')
@@ -132,14 +141,30 @@ const JOB_TABLES = `
       WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
   END;
 
-  -- Info may outlive its job for a while: it is removed after it, some rows at a time.
-  CREATE TABLE job_info (
+  -- The lines of the logs of jobs: entries of their info, and attempts of their tasks that failed.
+  -- They may outlive their job for a while: they are removed after it, some at a time.
+  CREATE TABLE job_log (
+    -- The order of the lines of all jobs. Never used again, so that who has read up to a line
+    -- misses none after it.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id INTEGER NOT NULL,
-    position INTEGER NOT NULL CHECK (position >= 0),
+    -- Place of an entry in the info of its job; null for an attempt.
+    position INTEGER CHECK (position >= 0),
+    -- The chain of an attempt, and the place of its task there; null for an entry.
+    phase TEXT CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    task INTEGER CHECK (task >= 0),
+    -- Number of the attempt, or of the one that wrote the entry.
+    attempt INTEGER CHECK (attempt > 0),
     entry TEXT NOT NULL,
     created_at TEXT NOT NULL,
-    PRIMARY KEY (job_id, position)
-  ) STRICT, WITHOUT ROWID;
+    CHECK ((position IS NULL) = (phase IS NOT NULL)),
+    CHECK ((phase IS NULL) = (task IS NULL)),
+    CHECK (phase IS NULL OR attempt IS NOT NULL)
+  ) STRICT;
+  CREATE INDEX job_log_job ON job_log (job_id, seq);
+  CREATE UNIQUE INDEX job_log_info ON job_log (job_id, position) WHERE position IS NOT NULL;
+  CREATE UNIQUE INDEX job_log_attempts ON job_log (job_id, phase, task, attempt)
+    WHERE phase IS NOT NULL;
   CREATE TABLE removed_jobs (job_id INTEGER PRIMARY KEY) STRICT;
 
   -- Until when the jobs of a runner are its own although nothing is heard of it.

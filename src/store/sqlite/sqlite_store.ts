@@ -26,9 +26,11 @@ import {
   unpackDocument,
   upsertDocument,
 } from "./local/index_documents.ts";
+import { recordAttempt } from "./job/attempts.ts";
 import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job/changes.ts";
 import { earlierJob, openJobCreation, paramsDigest } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
+import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { selectMeasures, selectStats } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
@@ -78,6 +80,10 @@ export async function openSqliteStore(
     workflows: workflowStore(db),
     jobs: jobStore(db),
     info: infoStore(db),
+    log: {
+      lines: (uuid, page) => db.durably(() => selectLog(db, uuid, page)),
+      attempts: (uuid) => db.durably(() => selectAttempts(db, uuid)),
+    },
     callbacks: callbackStore(db),
     index,
     images: imageStore(db),
@@ -139,6 +145,7 @@ function jobStore(db: Connection): JobStore {
       const digest = successor === null ? null : await paramsDigest(successor);
       return await db.write("job_record", () => recordTask(db, record, digest));
     },
+    recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record)),
     release: (hold, elapsedMs, now) =>
       db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
     abandon: (hold, now) => db.write("job_abandon", () => abandonJob(db, hold, now)),
@@ -154,8 +161,8 @@ function jobStore(db: Connection): JobStore {
 
 function infoStore(db: Connection): InfoStore {
   return {
-    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER) =>
-      db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax)),
+    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt) =>
+      db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax, attempt ?? null)),
     list: (uuid, after = 0, limit = -1) => db.durably(() => selectInfo(db, uuid, after, limit)),
     texts: (uuid, after, limit) => db.durably(() => infoTexts(db, uuid, after, limit)),
   };

@@ -77,6 +77,8 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
       }),
     recordTask: (record) =>
       write(() => jobs.recordTask(record), (written) => model.recorded(record, written)),
+    recordAttempt: (record) =>
+      write(() => jobs.recordAttempt(record), (written) => model.attemptRecorded(record, written)),
     release: (hold, elapsedMs, now) =>
       write(
         () => jobs.release(hold, elapsedMs, now),

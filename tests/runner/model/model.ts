@@ -4,12 +4,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../../src/domain/id.ts";
-import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
+import { type Instant, instantAfter, msBetween } from "../../../src/domain/instant.ts";
 import type { NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import type { Task } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
-import type { Hold, TaskRecord } from "../../../src/store/job_store.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../../../src/store/job_store.ts";
 import {
   bodyIsNext,
   isInterrupted,
@@ -83,7 +83,24 @@ export class Model {
     else assertEquals([job.execution, job.phase], ["canceled", "oncancel"]);
     job.starts += 1;
     Object.assign(job, { held: true, lease, readyAt: null, begun: true });
-    job.run = { beganMs: this.ms - job.elapsedMs, executions: 0, seen: job.seen };
+    job.elapsedAt = this.now;
+    const { failures: executions, seen } = job;
+    job.run = { beganMs: this.ms - job.elapsedMs, executions, seen };
+  }
+
+  /** A failed attempt was written, or refused; the next one follows, also after a crash. */
+  attemptRecorded(record: AttemptRecord, written: boolean): void {
+    const job = this.job(record.job_uuid);
+    const holds = this.#holds(record) && record.phase === job.phase;
+    assertEquals(written, holds, `an attempt of job ${job.uuid} counts, or does not`);
+    if (!holds) return;
+    const run = this.#heldRun(job);
+    assertEquals([run.open, run.end], [undefined, undefined], `job ${job.uuid} has not failed`);
+    assertEquals(record.attempt.error, run.failure);
+    assertEquals(record.attempt.attempt, job.starts - 1 + run.executions);
+    job.failures += 1;
+    assertEquals(job.failures, run.executions);
+    this.#count(job, record);
   }
 
   /** A body or fallback begins: it must be the one that is next, with its time and its attempt. */
@@ -143,8 +160,7 @@ export class Model {
     assertEquals(written, holds, `a write about job ${job.uuid} counts, or does not`);
     if (!holds) return;
     const run = this.#heldRun(job);
-    job.elapsedMs = this.ms - run.beganMs;
-    assertEquals(record.elapsed_ms, job.elapsedMs);
+    this.#count(job, record);
     const tasks = tasksOf(job);
     const results = job.results[job.phase];
     const task = tasks[results.length];
@@ -178,6 +194,9 @@ export class Model {
     assertEquals(changed, !isFinal(job.execution), `job ${uuid} is canceled, or is not`);
     if (!changed) return;
     const undoes = (job.workflow.oncancel ?? []).length > 0 && job.begun;
+    if (job.held) job.elapsedMs += Math.max(msBetween(job.elapsedAt, this.now), 0);
+    job.elapsedAt = this.now;
+    if (undoes) Object.assign(job, { failures: 0 });
     if (undoes) this.#endPhase(job);
     Object.assign(job, { execution: "canceled", starts: undoes && job.held ? 1 : 0 });
     delete job.run;
@@ -197,6 +216,13 @@ export class Model {
     Object.assign(entry, { error: error ?? "", result: "resumed" });
     job.execution = error === undefined ? "queued" : "failed";
     if (error === undefined) this.#ready(job);
+  }
+
+  /** The time that a job has run is written with the end of an attempt or task. */
+  #count(job: ModelJob, { elapsed_ms }: Pick<TaskRecord, "elapsed_ms">): void {
+    job.elapsedMs = this.ms - this.#heldRun(job).beganMs;
+    job.elapsedAt = this.now;
+    assertEquals(elapsed_ms, job.elapsedMs);
   }
 
   #holds({ job_uuid, lease }: Hold): boolean {
@@ -226,11 +252,11 @@ export class Model {
     const goesOn = (phase: Phase, execution = job.execution) => {
       const beganMs = phase === job.phase ? this.#heldRun(job).beganMs : this.ms;
       if (phase !== job.phase) this.#endPhase(job);
-      Object.assign(job, { phase, execution, starts: 1 });
+      Object.assign(job, { phase, execution, starts: 1, failures: 0 });
       job.run = { beganMs, executions: 0, seen: job.seen };
     };
     const leaves = (execution: ModelJob["execution"]) => {
-      Object.assign(job, { execution, held: false, starts: 0, readyAt: null });
+      Object.assign(job, { execution, held: false, starts: 0, failures: 0, readyAt: null });
       delete job.run;
     };
     if (word === "success" && !last) return goesOn(job.phase);

@@ -44,6 +44,10 @@ export interface ModelJob {
   elapsedMs: number;
   /** The same of the phases before. */
   phasesMs: number;
+  /** Until when the time was counted. */
+  elapsedAt: Instant;
+  /** Attempts of the present task that were written as failed. */
+  failures: number;
   begun: boolean;
   /** Whether another job was made of it. */
   anew: boolean;
@@ -114,6 +118,8 @@ export function modelJobOf(wish: NewJob, now: Instant): ModelJob {
     seen: 0,
     starts: 0,
     elapsedMs: 0,
+    elapsedAt: now,
+    failures: 0,
     phasesMs: 0,
     begun: false,
     anew: false,

@@ -188,6 +188,7 @@ function shownBy(job: Job) {
     },
     seen: job.props.seen ?? 0,
     starts: job.starts,
+    failures: job.failures,
     lease: job.lease,
     held: job.runner_id !== null,
     claimable: job.claimable_at !== null,
@@ -199,7 +200,7 @@ function shownBy(job: Job) {
 }
 
 function shownByModel(job: ModelJob): ReturnType<typeof shownBy> {
-  const { uuid, execution, phase, results, seen, starts, lease, held, target } = job;
+  const { uuid, execution, phase, results, seen, starts, failures, lease, held, target } = job;
   return {
     uuid,
     execution,
@@ -207,6 +208,7 @@ function shownByModel(job: ModelJob): ReturnType<typeof shownBy> {
     results,
     seen,
     starts,
+    failures,
     lease,
     held,
     claimable: job.readyAt !== null,

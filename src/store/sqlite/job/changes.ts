@@ -2,7 +2,8 @@
 // claimed job also names its claim, so that a runner that has lost its job changes nothing.
 
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
+import { type Instant, msBetween } from "../../../domain/instant.ts";
+import { errorLine } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
   decide,
@@ -17,6 +18,7 @@ import {
 } from "../../../domain/job/state.ts";
 import type { ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
+import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
@@ -41,6 +43,7 @@ export function recordTask(
   if (row === undefined) return false;
   const { id } = row;
   if (entry !== undefined) insertResult(db, id, record.phase, entry);
+  for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
   if (move.to !== "retried" || successor === null) {
     if (move.ends) insertCallback(db, id, now);
@@ -73,7 +76,8 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     `UPDATE jobs
         SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN runner_id END,
             claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
-            elapsed_ms = ?9, phases_ms = phases_ms + ?10,
+            elapsed_ms = ?9, phases_ms = phases_ms + ?10, elapsed_at = CASE WHEN ?3 THEN ?5 END,
+            failures = 0, retry_at = NULL, error = coalesce(error, ?17),
             finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
       WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?15 AND phase = ?16
      RETURNING id, workflow_uuid`,
@@ -95,6 +99,9 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     record.lease,
     executionOf(at.state),
     at.phase,
+    record.event.kind === "fail" && record.entry !== undefined
+      ? errorLine(record.entry.error)
+      : null,
   );
 }
 
@@ -102,6 +109,7 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
 export function abandonJob(db: Connection, hold: Hold, now: Instant): boolean {
   const row = selectHeld(db, hold);
   if (row === undefined) return false;
+  insertInterrupted(db, row.id, now);
   writeMove(db, row, moveOf(standingOf(row), { kind: "abandon" }), now);
   return true;
 }
@@ -155,13 +163,20 @@ export function resumeJob(
     now,
     () => ({ kind: failed ? "resume_failed" : "resume" }),
     showing,
-    (row) =>
+    (row) => {
+      const error = failed ? resume.error : "";
       updateWaitingResult(db, row.id, row.phase, {
         result: resume.result,
-        error: failed ? resume.error : "",
+        error,
         finished_at: now,
-      }),
+      });
+      if (failed) writeError(db, row.id, errorLine(error));
+    },
   );
+}
+
+function writeError(db: Connection, id: number, error: string): void {
+  db.run("UPDATE jobs SET error = coalesce(error, ?) WHERE id = ?", error, id);
 }
 
 /** Does what a caller asks of a job, or says why not. */
@@ -180,7 +195,11 @@ function change(
     return { ...decision, job: { uuid, execution: row.execution } };
   }
   db.readers.changing(jobRow(row.id));
-  writeMove(db, row, decision, now);
+  // Its runner writes no more about what it was running.
+  const ranMs = row.elapsed_at === null
+    ? null
+    : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, now), 0);
+  writeMove(db, row, decision, now, ranMs);
   also(row);
   if (decision.ends) insertCallback(db, row.id, now);
   const text = showing === undefined ? undefined : jobText(db, uuid, showing);

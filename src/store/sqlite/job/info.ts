@@ -14,18 +14,22 @@ export function insertInfo(
   entry: JsonObject,
   now: Instant,
   entriesMax: number,
+  attempt: number | null,
 ): "appended" | "full" | "not_found" {
   const job = selectJobId(db, uuid);
   if (job === undefined) return "not_found";
   const appended = db.run(
-    `INSERT INTO job_info (job_id, position, entry, created_at)
-     SELECT ?1, position, ?2, ?3 FROM (
-       SELECT coalesce((SELECT max(position) FROM job_info WHERE job_id = ?1) + 1, 0) AS position)
+    `INSERT INTO job_log (job_id, position, entry, created_at, attempt)
+     SELECT ?1, position, ?2, ?3, ?5 FROM (
+       SELECT coalesce(
+         (SELECT max(position) FROM job_log WHERE job_id = ?1 AND position IS NOT NULL) + 1,
+         0) AS position)
       WHERE position < ?4`,
     job,
     JSON.stringify(entry),
     now,
     entriesMax,
+    attempt,
   );
   return appended > 0 ? "appended" : "full";
 }
@@ -44,7 +48,7 @@ export function selectInfo(
   const job = selectJobId(db, uuid);
   if (job === undefined) return undefined;
   const rows = db.rows<{ entry: string }>(
-    "SELECT entry FROM job_info WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?",
+    "SELECT entry FROM job_log WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?",
     job,
     after,
     limit,
@@ -66,7 +70,7 @@ export function infoTexts(
   );
   if (job === undefined) return undefined;
   const rows = db.rows<{ position: number; bytes: number }>(
-    `SELECT position, octet_length(entry) AS bytes FROM job_info
+    `SELECT position, octet_length(entry) AS bytes FROM job_log
       WHERE job_id = ? AND position >= ? ORDER BY position LIMIT ?`,
     job.id,
     after,
@@ -83,7 +87,7 @@ export function infoTexts(
     // Entries never change.
     row: `info ${job.id}`,
     sql: "group_concat(entry, ',')",
-    from: `(SELECT entry FROM job_info WHERE job_id = ? AND position BETWEEN ? AND ?
+    from: `(SELECT entry FROM job_log WHERE job_id = ? AND position BETWEEN ? AND ?
              ORDER BY position)`,
     values: [job.id, first.position, place],
     bytes: fit.reduce((sum, { bytes }) => sum + bytes, fit.length - 1),

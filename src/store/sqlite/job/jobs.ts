@@ -108,6 +108,9 @@ function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
     finished_at: null,
     elapsed_ms: 0,
     phases_ms: 0,
+    elapsed_at: null,
+    failures: 0,
+    retry_at: null,
     runner_id: null,
     lease: 0,
     starts: 0,
@@ -170,7 +173,7 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
   const row = db.row<JobRow>(
     `UPDATE jobs
         SET execution = ?3, runner_id = ?4, lease = lease + 1, claimable_at = NULL, turn = NULL,
-            starts = ?5, started_at = coalesce(started_at, ?6)
+            starts = ?5, started_at = coalesce(started_at, ?6), elapsed_at = ?6
       WHERE id = ?1 AND lease = ?2 AND turn IS NOT NULL
      RETURNING ${JOB_COLUMNS}`,
     ready.id,

@@ -5,6 +5,7 @@ import type { RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { decide } from "../../../domain/job/state.ts";
 import type { Connection } from "../connection.ts";
+import { insertInterrupted } from "./attempts.ts";
 import { standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
 
 /** Extends the lease of a runner: nobody else rescues its jobs before. */
@@ -37,6 +38,7 @@ export function rescueJobs(db: Connection, runner: RunnerId, now: Instant, own: 
   for (const row of held) {
     const decision = decide(standingOf(row), { kind: "rescue", lapsed: row.lapsed === 1 });
     if (decision.kind === "denied") continue;
+    insertInterrupted(db, row.id, now);
     writeMove(db, row, decision, now);
     rescued += 1;
   }

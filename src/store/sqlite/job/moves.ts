@@ -22,7 +22,7 @@ import { nextTurn } from "./turns.ts";
 
 /** The columns of StateRow, for SELECT on `jobs`. */
 export const STATE_COLUMNS = `id, uuid, workflow_uuid, execution, phase, undoable, claimable_at,
-  started_at, runner_id, lease, starts`;
+  started_at, elapsed_ms, elapsed_at, runner_id, lease, starts`;
 
 /** What a decision about a job is made upon; the schema's CHECKs make the unions true. */
 export interface StateRow {
@@ -35,6 +35,8 @@ export interface StateRow {
   readonly undoable: number;
   readonly claimable_at: Instant | null;
   readonly started_at: Instant | null;
+  readonly elapsed_ms: number;
+  readonly elapsed_at: Instant | null;
   readonly runner_id: RunnerId | null;
   readonly lease: number;
   readonly starts: number;
@@ -71,8 +73,11 @@ export function writeMove(
             claimable_at = CASE WHEN ?9 THEN ?10 END, turn = ?11, starts = ?12,
             finished_at = CASE WHEN ?13 THEN max(?10, coalesce(started_at, ?10))
                           ELSE finished_at END,
-            phases_ms = phases_ms + CASE phase WHEN ?7 THEN 0 ELSE elapsed_ms END,
-            elapsed_ms = CASE phase WHEN ?7 THEN coalesce(?14, elapsed_ms) ELSE 0 END
+            phases_ms = phases_ms + CASE phase WHEN ?7 THEN 0 ELSE coalesce(?14, elapsed_ms) END,
+            elapsed_ms = CASE phase WHEN ?7 THEN coalesce(?14, elapsed_ms) ELSE 0 END,
+            elapsed_at = CASE WHEN ?8 THEN ?10 END,
+            failures = CASE phase WHEN ?7 THEN failures ELSE 0 END,
+            retry_at = CASE phase WHEN ?7 THEN retry_at END
       WHERE id = ?1 AND execution = ?2 AND phase = ?3 AND runner_id IS ?4 AND lease = ?5`,
     row.id,
     row.execution,

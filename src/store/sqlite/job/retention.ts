@@ -92,8 +92,8 @@ function excessOf(db: Connection, finishedMax: number): number {
 
 function deleteInfo(db: Connection, job: number, limit: number): number {
   return db.run(
-    `DELETE FROM job_info WHERE job_id = ?1 AND position IN (
-       SELECT position FROM job_info WHERE job_id = ?1 ORDER BY position LIMIT ?2)`,
+    `DELETE FROM job_log WHERE seq IN (
+       SELECT seq FROM job_log WHERE job_id = ?1 ORDER BY seq LIMIT ?2)`,
     job,
     limit,
   );
@@ -107,7 +107,7 @@ function deleteJob(db: Connection, id: number): number {
   );
   if (row === undefined) throw new Error(`Cannot remove job ${id}: its row is missing`);
   db.run(
-    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_info WHERE job_id = ?1)",
+    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = ?1)",
     id,
   );
   return row.definition_id;

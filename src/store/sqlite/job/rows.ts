@@ -12,8 +12,8 @@ import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 /** The columns of a job, for SELECT and RETURNING on `jobs`. */
 export const JOB_COLUMNS = `
   id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
-  callback_url, params, props, created_at, started_at, finished_at, elapsed_ms, phases_ms, runner_id, lease,
-  starts`;
+  callback_url, params, props, created_at, started_at, finished_at, elapsed_ms, phases_ms, elapsed_at,
+  failures, retry_at, runner_id, lease, starts`;
 
 /** What a statement with JOB_COLUMNS answers; the schema's CHECKs make the unions true. */
 export interface JobRow {
@@ -35,6 +35,9 @@ export interface JobRow {
   readonly finished_at: Instant | null;
   readonly elapsed_ms: number;
   readonly phases_ms: number;
+  readonly elapsed_at: Instant | null;
+  readonly failures: number;
+  readonly retry_at: Instant | null;
   readonly runner_id: RunnerId | null;
   readonly lease: number;
   readonly starts: number;
@@ -81,7 +84,7 @@ interface DefinitionRow {
 }
 
 /** The definition of a job. */
-function definitionOf(db: Connection, id: number): JobDefinition {
+export function definitionOf(db: Connection, id: number): JobDefinition {
   return db.kept("definition", id, () => {
     const row = db.row<DefinitionRow>(
       "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",

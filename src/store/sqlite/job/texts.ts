@@ -50,9 +50,15 @@ const given = (name: string) => `',"${name}":' || nullif(json_quote(j.${name}), 
 /** The same of a column whose texts need no escapes. */
 const plain = (name: string) => `',"${name}":"' || j.${name} || '"'`;
 
-const ELAPSED = `(j.phases_ms + j.elapsed_ms) / 1000,
-  CASE (j.phases_ms + j.elapsed_ms) % 1000 WHEN 0 THEN NULL
-    ELSE rtrim(printf('.%03d', (j.phases_ms + j.elapsed_ms) % 1000), '0') END`;
+/** The milliseconds from one instant to another, as an expression of two others. */
+const msBetween = (from: string, to: string) =>
+  `CAST(round((julianday(${to}) - julianday(${from})) * 86400000) AS INTEGER)`;
+/** Milliseconds that the job has run until ?1. */
+const ELAPSED_MS = `(j.phases_ms + j.elapsed_ms +
+  CASE WHEN j.elapsed_at IS NULL THEN 0 ELSE max(${msBetween("j.elapsed_at", "?1")}, 0) END)`;
+const ELAPSED = `${ELAPSED_MS} / 1000,
+  CASE ${ELAPSED_MS} % 1000 WHEN 0 THEN NULL
+    ELSE rtrim(printf('.%03d', ${ELAPSED_MS} % 1000), '0') END`;
 
 /** Why an unfinished job does not run; the rules are those of domain/job/wire.ts. */
 const WAIT = `CASE

@@ -1,0 +1,112 @@
+// The log of a job: entries of its info and attempts that failed, in one order. Each statement walks
+// an index of one job and ends after a page.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import { type Phase, PHASES } from "../../../domain/job/state.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import type { JobAttempt, JobLogPage, JobLogPart } from "../../store.ts";
+import type { Connection } from "../connection.ts";
+import { fitting } from "../text_parts.ts";
+
+/** Bytes of the lines of one page. */
+const PAGE_BYTES = 1024 * 1024;
+/** Failed attempts of one phase that are read with a job; the newest. */
+const ATTEMPTS_OF_A_PHASE_MAX = 50;
+
+/** A page of lines, oldest first; undefined when there is no such job. */
+export function selectLog(
+  db: Connection,
+  uuid: JobUuid,
+  page: JobLogPage,
+): JobLogPart | undefined {
+  const job = db.row<{ id: number; secrets: string | null }>(
+    "SELECT id, props -> '$.secret_params' AS secrets FROM jobs WHERE uuid = ?",
+    uuid,
+  );
+  if (job === undefined) return undefined;
+  const backwards = page.after === undefined;
+  const found = backwards
+    ? selectBefore(db, job.id, page.before ?? Number.MAX_SAFE_INTEGER, page.limit + 1)
+    : selectAfter(db, job.id, page.after, page.limit + 1);
+  const fit = found.slice(0, Math.min(fitting(found, 0, PAGE_BYTES), page.limit));
+  if (backwards) fit.reverse();
+  return {
+    // The texts were made by this store from objects.
+    lines: fit.flatMap(({ seq }) => selectLine(db, seq) ?? [])
+      .map(({ entry, ...line }) => ({ ...line, entry: JSON.parse(entry) as JsonObject })),
+    more: fit.length < found.length,
+    secrets: job.secrets === null ? [] : JSON.parse(job.secrets) as string[],
+  };
+}
+
+interface SizedLine {
+  readonly seq: number;
+  readonly bytes: number;
+}
+
+/** Newest first. */
+function selectBefore(db: Connection, job: number, before: number, limit: number): SizedLine[] {
+  return db.rows<SizedLine>(
+    `SELECT seq, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+    job,
+    before,
+    limit,
+  );
+}
+
+/** Oldest first. */
+function selectAfter(db: Connection, job: number, after: number, limit: number): SizedLine[] {
+  return db.rows<SizedLine>(
+    `SELECT seq, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
+    job,
+    after,
+    limit,
+  );
+}
+
+interface LineRow {
+  readonly seq: number;
+  readonly phase: Phase | null;
+  readonly attempt: number | null;
+  readonly entry: string;
+  readonly created_at: Instant;
+}
+
+function selectLine(db: Connection, seq: number): LineRow | undefined {
+  const sql = "SELECT seq, phase, attempt, entry, created_at FROM job_log WHERE seq = ?";
+  return db.row<LineRow>(sql, seq);
+}
+
+interface AttemptRow {
+  readonly phase: Phase;
+  readonly task: number;
+  readonly attempt: number;
+  readonly entry: string;
+  readonly created_at: Instant;
+}
+
+/** The failed attempts of a job by phase and task; none when the job is missing. */
+export function selectAttempts(db: Connection, uuid: JobUuid): JobAttempt[] {
+  const rows = PHASES.flatMap((phase) =>
+    db.rows<AttemptRow>(
+      `SELECT phase, task, attempt, entry, created_at FROM job_log
+        WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?) AND phase = ?
+        ORDER BY task DESC, attempt DESC LIMIT ?`,
+      uuid,
+      phase,
+      ATTEMPTS_OF_A_PHASE_MAX,
+    ).reverse()
+  );
+  return rows.map(({ phase, task, attempt, entry, created_at }) => ({
+    phase,
+    index: task,
+    attempt,
+    fallback: false,
+    // The text was made by this store from an attempt.
+    ...JSON.parse(entry) as Pick<JobAttempt, "task" | "error" | "started_at" | "wait_seconds">,
+    finished_at: created_at,
+  }));
+}
