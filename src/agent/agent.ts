@@ -16,7 +16,7 @@ import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import { countedShortWay } from "../http/routes/metrics.ts";
+import { countedFastPath } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../program/loop.ts";
@@ -181,7 +181,7 @@ async function assemble(
     requests: meters,
     closing: closing.signal,
   });
-  const short = countedShortWay((app) => index.before(app, gate), app, meters);
+  const short = countedFastPath((app) => index.before(app, gate), app, meters);
   const server = await listen(short, { ...gate.listening, log });
   context.opened("http", async () => {
     closing.abort();

@@ -11,9 +11,9 @@ import type { Hono } from "hono";
 import { openDocumentCache } from "../http/request/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
 import {
+  type FastPathContext,
   indexTreeRoutes,
-  type ShortWayContext,
-  withShortWay,
+  withFastPath,
 } from "../http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
@@ -71,7 +71,7 @@ export async function openIndex(
 export interface IndexRoutes {
   readonly routes: readonly Hono<HttpEnv>[];
   /** Puts the fast path for documents in front of the application. */
-  before(app: App, rules: Pick<ShortWayContext, "access" | "allowedHosts">): App;
+  before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts">): App;
 }
 
 /** Nothing is read before the first request. */
@@ -92,7 +92,7 @@ export function openIndexRoutes(
       indexSyncRoutes({ index, mirror, limits, log, now }),
     ],
     before: (app, rules) =>
-      withShortWay(app, {
+      withFastPath(app, {
         ...rules,
         cache,
         // Not `now`: formatting an instant takes a twentieth of a whole 304.

@@ -18,7 +18,7 @@ import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobRoutes } from "./routes/jobs/jobs.ts";
 import { jsonOnly } from "./request/json_body.ts";
 import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
-import { headJudged } from "./request/head_check.ts";
+import { headChecked } from "./request/head_check.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
 import { mediaRoutes } from "./routes/media.ts";
@@ -40,7 +40,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.use(audited({ log: context.log, lines, now: context.now, trail: context.auditTrail }));
   app.use(identified(context.log, lines, () => context.newUuid()));
   app.use(bounded(context.limits.requestsMax));
-  app.use(headJudged(context));
+  app.use(headChecked(context));
   app.use(remembering(context.budget));
   const access = context.access ?? OPEN_ACCESS;
   const tickets = openConsoleTickets(context.limits, access.nowMs);

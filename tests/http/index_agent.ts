@@ -1,14 +1,14 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
-// together, short way included.
+// together, fast path included.
 
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
 import { openDocumentCache } from "../../src/http/request/document_cache.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexTreeRoutes, withShortWay } from "../../src/http/routes/index/documents.ts";
+import { indexTreeRoutes, withFastPath } from "../../src/http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { type App, listen } from "../../src/http/listen/server.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
@@ -19,6 +19,8 @@ export interface IndexAgent extends TestMirror {
   readonly url: string;
   readonly port: number;
   readonly agent: HttpAgent;
+  /** The application with the fast path before it, and the application alone. */
+  readonly apps: { readonly fast: App; readonly plain: App };
   /** Asks for a path below the address. */
   get(path: string, headers?: Record<string, string>, method?: string): Promise<IndexAnswer>;
 }
@@ -48,7 +50,7 @@ export async function withIndexAgent(
     ];
     await withHttpAgent(async (agent) => {
       const { log } = agent.context;
-      const shortWay = {
+      const fastPath = {
         cache,
         nowMs: () => Date.parse(now()),
         newId: () => randomUuid<JobUuid>(),
@@ -57,7 +59,9 @@ export async function withIndexAgent(
         access: OPEN_ACCESS,
         log,
       };
-      const app = withShortWay(createApp(agent.context), shortWay);
+      const plain = createApp(agent.context);
+      const app = withFastPath(plain, fastPath);
+      const apps = { fast: app, plain };
       const tcp = { hostname: "127.0.0.1", port: 0 };
       const server = await listen(app, { tcp, socketPath: null, log });
       const port = server.port ?? 0;
@@ -66,7 +70,7 @@ export async function withIndexAgent(
         await mirror.sync();
         const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
           ask(url + path, headers, method);
-        await run({ ...test, url, port, agent, get });
+        await run({ ...test, url, port, agent, apps, get });
       } finally {
         await server.shutdown();
       }

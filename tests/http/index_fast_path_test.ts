@@ -1,7 +1,8 @@
-// The short way beside the long one: whatever is sent, the answers are the same, and a request that
-// is refused on the long one is refused.
+// The fast path beside the application: whatever is sent, the answers are the same.
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { listen } from "../../src/http/listen/server.ts";
+import { withFolder } from "../support/until.ts";
 import { AGE_HEADER } from "../../src/http/routes/index/documents.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withIndexAgent } from "./index_agent.ts";
@@ -69,7 +70,7 @@ async function send(
   return [status, ...fields.sort(), "", ...body].join("\n");
 }
 
-Deno.test("the short way answers as the long one, byte for byte", async () => {
+Deno.test("the fast path answers as the application does, byte for byte", async () => {
   await withIndexAgent(async ({ port, agent, get, clock, mirror, server }) => {
     const compare = async () => {
       // Now every encoding is in memory.
@@ -95,13 +96,55 @@ Deno.test("the short way answers as the long one, byte for byte", async () => {
   });
 });
 
-Deno.test("the short way is taken by plain requests, and logs them as the long one does", async () => {
+/** Heads of requests on the unix socket, and the status of each. */
+const SOCKET_HEADS: readonly (readonly [head: string, status: number])[] = [
+  ["Host: localhost", 200],
+  ["Host: evil.example", 200],
+  ["Host:", 200],
+  ["Host: %2Frun%2Fagent.sock", 200],
+  ["X-Other: none", 200],
+  ["Host: a/b", 400],
+  ["Host: a?b", 400],
+  ["Host: a#b", 400],
+  ["Host: /", 400],
+  ["Host: a\\b", 400],
+];
+
+Deno.test("on the unix socket a Host changes nothing, or is refused, on both ways", async () => {
+  await withIndexAgent(async ({ apps, get, agent }) => {
+    await get(PATH);
+    for (const relayed of [false, true]) {
+      for (const [name, app] of Object.entries(apps)) {
+        await withFolder(async (folder) => {
+          const path = `${folder}/agent.sock`;
+          const options = { tcp: null, socketPath: path, log: agent.context.log, relayed };
+          const server = await listen(app, options);
+          try {
+            for (const [head, status] of SOCKET_HEADS) {
+              using connection = await Deno.connect({ transport: "unix", path });
+              const text = `GET ${PATH} HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`;
+              await connection.write(new TextEncoder().encode(text));
+              const answer = await new Response(connection.readable).text();
+              const found = Number(answer.split(" ", 2)[1]);
+              assertEquals([name, relayed, head, found], [name, relayed, head, status]);
+              if (status === 400) assertStringIncludes(answer, "is not the name of a host");
+            }
+          } finally {
+            await server.shutdown();
+          }
+        });
+      }
+    }
+  });
+});
+
+Deno.test("the fast path is taken by plain requests, and logs them as the application does", async () => {
   await withIndexAgent(async ({ get, agent }) => {
-    await get(PATH, { "x-request-id": "long" });
-    await get(PATH, { "x-request-id": "short" });
+    await get(PATH, { "x-request-id": "application" });
+    await get(PATH, { "x-request-id": "fast" });
     const lines = agent.log.filter(({ path }) => path === PATH);
-    assertEquals(lines.map(({ request_id }) => request_id), ["long", "short"]);
-    // Only the long way measures its time.
+    assertEquals(lines.map(({ request_id }) => request_id), ["application", "fast"]);
+    // Only the application measures its time.
     assertEquals(lines.map((line) => "ms" in line), [true, false]);
     for (const line of lines) {
       const { level, msg, method, status } = line;
@@ -110,7 +153,7 @@ Deno.test("the short way is taken by plain requests, and logs them as the long o
   });
 });
 
-Deno.test("the short way shows what a sync changed at once", async () => {
+Deno.test("the fast path shows what a sync changed at once", async () => {
   await withIndexAgent(async ({ get, mirror, server }) => {
     const etag = async () => (await get(PATH)).headers.get("etag");
     const [before, held] = [await etag(), await etag()];

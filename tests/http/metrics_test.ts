@@ -5,7 +5,7 @@ import type { MachineUuid } from "../../src/domain/id.ts";
 import { countedConsoles } from "../../src/agent/host.ts";
 import { countedPerform } from "../../src/agent/runner.ts";
 import { countedStore } from "../../src/store/counted_store.ts";
-import { countedShortWay, metricsRoutes } from "../../src/http/routes/metrics.ts";
+import { countedFastPath, metricsRoutes } from "../../src/http/routes/metrics.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { agentMetrics } from "../../src/agent/monitoring.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
@@ -197,10 +197,10 @@ Deno.test("a console is counted while it is open, however often it is closed", a
   });
 });
 
-Deno.test("what the short way answers is counted once, and what it leaves is not", async () => {
+Deno.test("what the fast path answers is counted once, and what it leaves is not", async () => {
   const meters = openMeters();
   const app: App = { fetch: () => Promise.resolve(new Response("long")) };
-  const whole = countedShortWay(
+  const whole = countedFastPath(
     (app) => ({
       fetch: (request, env) =>
         request.url.endsWith("/v1/known") ? new Response("short") : app.fetch(request, env),

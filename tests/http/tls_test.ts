@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Hono } from "hono";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
 import type { HttpEnv } from "../../src/http/context.ts";
-import { headJudged } from "../../src/http/request/head_check.ts";
+import { headChecked } from "../../src/http/request/head_check.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -130,7 +130,7 @@ programTest(
 
 programTest("openssl", "HTTP/2, which has no Host header, is held to the same names", async () => {
   const app = new Hono<HttpEnv>();
-  app.use(headJudged({ limits: DEFAULT_HTTP_LIMITS, allowedHosts: [] }));
+  app.use(headChecked({ limits: DEFAULT_HTTP_LIMITS, allowedHosts: [] }));
   app.onError((error) => new Response(messageOf(error), { status: 403 }));
   app.get("/", (c) => c.text("mine"));
   await withTls(async ({ urls: [url = ""] }, { certPath }) => {

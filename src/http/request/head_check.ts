@@ -4,7 +4,7 @@
 // believes to talk to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the
 // unix socket the mode of the file decides instead.
 //
-// The application and the short way of the index share this judgement; see routes/index/documents.ts.
+// The application and the fast path of the index share this check; see routes/index/documents.ts.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -16,7 +16,7 @@ const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/;
 const SHOWN_CHARS_MAX = 100;
 
-/** The size of a head and the fields that are judged; null for a field that was not sent. */
+/** The size of a head and the fields that are checked; null for a field that was not sent. */
 export interface RequestHead {
   readonly fields: number;
   /** Characters of all names and values. */
@@ -78,14 +78,14 @@ export function readHead(headers: Headers): RequestHead {
   };
 }
 
-/** Judges the head of a request. @returns why it is refused */
-export type HeadJudge = (
+/** Checks the head of a request. @returns why it is refused */
+export type HeadCheck = (
   head: RequestHead,
   request: Request,
   from: Pick<HttpEnv["Bindings"], "remote" | "secure"> | undefined,
 ) => AgentError | undefined;
 
-/** What heads are judged by. */
+/** What heads are checked against. */
 export interface HeadRules {
   readonly limits: Pick<HttpLimits, "headerFieldsMax" | "headerCharsMax">;
   /** Host names besides the loopback ones. */
@@ -93,10 +93,10 @@ export interface HeadRules {
 }
 
 /**
- * Refuses heads that are too large, and calls that a foreign web page may have made. Callers on the
- * unix socket are spared the second check.
+ * Refuses heads that are too large, and calls that a foreign web page may have made. On the unix socket the
+ * second check is left out: a Host is only refused when it would change the path.
  */
-export function openHeadJudge({ limits, allowedHosts }: HeadRules): HeadJudge {
+export function openHeadCheck({ limits, allowedHosts }: HeadRules): HeadCheck {
   const { headerFieldsMax, headerCharsMax } = limits;
   const names = new Set<string>(LOOPBACK_NAMES);
   for (const host of allowedHosts) names.add(host.toLowerCase());
@@ -110,20 +110,30 @@ export function openHeadJudge({ limits, allowedHosts }: HeadRules): HeadJudge {
       return tooLarge(`its header is over ${headerCharsMax} characters`);
     }
     // Not by the scheme of the URL: a client on TCP can write any into its request line.
-    if (from?.remote?.transport === "unix") return undefined;
+    if (from?.remote?.transport === "unix") return misleadingHost(head);
     return foreignCall(head, request, names, from?.secure);
   };
 }
 
 /** Refuses requests by their heads. Comes before anything else of a request is read. */
-export function headJudged(rules: HeadRules): MiddlewareHandler<HttpEnv> {
-  const judge = openHeadJudge(rules);
+export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
+  const check = openHeadCheck(rules);
   return async (c, next) => {
     // Hono leaves `env` out when the application is called without one.
-    const refusal = judge(readHead(c.req.raw.headers), c.req.raw, c.env);
+    const refusal = check(readHead(c.req.raw.headers), c.req.raw, c.env);
     if (refusal !== undefined) throw refusal;
     await next();
   };
+}
+
+/**
+ * `malformed` for a Host with which the URL of the request has another path or query than its first line.
+ * No other Host matters on the unix socket, and many clients send an empty one.
+ */
+function misleadingHost({ host }: RequestHead): AgentError | undefined {
+  if (host === null || !/[/?#\\]/.test(host)) return undefined;
+  const message = `Cannot accept the request: Host ${shown(host)} is not the name of a host`;
+  return new AgentError("malformed", message);
 }
 
 /** `malformed` without a Host, `forbidden` for a call of a foreign page. */

@@ -11,8 +11,8 @@ import type { JobStats } from "../../store/job_store.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
-/** Index documents of the short way; see index/documents.ts. */
-const SHORT_WAY_ROUTE = "/v1/*";
+/** Index documents of the fast path; see index/documents.ts. */
+const FAST_PATH_ROUTE = "/v1/*";
 
 /** The metrics, read for every request. */
 export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<HttpEnv> {
@@ -35,16 +35,16 @@ export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> 
 }
 
 /**
- * Counts what the short way answers; the rest is counted in the application.
- * @param before puts the short way before an application
+ * Counts what the fast path answers; the rest is counted in the application.
+ * @param before puts the fast path before an application
  */
-export function countedShortWay(
+export function countedFastPath(
   before: (app: App) => App,
   app: App,
   { requests }: RequestCount,
 ): App {
   let left = false;
-  // The short way decides synchronously, so no other request comes in between.
+  // The fast path decides synchronously, so no other request comes in between.
   const whole = before({
     fetch(request, env) {
       left = true;
@@ -58,7 +58,7 @@ export function countedShortWay(
       const answer = whole.fetch(request, env);
       if (!left && answer instanceof Response) {
         const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-        requests.answered(request.method, SHORT_WAY_ROUTE, answer.status, seconds);
+        requests.answered(request.method, FAST_PATH_ROUTE, answer.status, seconds);
       }
       return answer;
     },

@@ -1,6 +1,6 @@
-// The short way of the most common request: GET of an index document that is in memory. Routing such a
-// request through the application costs more than answering it. What the short way accepts is judged by
-// the rules of the application, and answered as there; all else, refusals included, is left to it.
+// The fast path of the most common request: GET of an index document that is in memory. Routing such a
+// request through the application costs more than answering it. The fast path checks a request as the
+// application does and gives the same answer; all else, refusals included, is left to the application.
 
 import type { Log } from "../../../metrics/log.ts";
 import type { HttpEnv } from "../../context.ts";
@@ -15,7 +15,7 @@ import {
   openDocumentCache,
   reportedAgeSeconds,
 } from "../../request/document_cache.ts";
-import { type HeadRules, openHeadJudge, readHead } from "../../request/head_check.ts";
+import { type HeadRules, openHeadCheck, readHead } from "../../request/head_check.ts";
 import type { Access } from "../../request/caller.ts";
 import { cleanRequestId } from "../../request/request_id.ts";
 import type { App } from "../../listen/server.ts";
@@ -41,8 +41,8 @@ import { PART_BYTES } from "../../../store/stored_text.ts";
 
 const TREE = "/v1/";
 
-/** What the short way works with. */
-export interface ShortWayContext extends HeadRules {
+/** What the fast path works with. */
+export interface FastPathContext extends HeadRules {
   /** Shared with the routes of the tree, which fill it. */
   readonly cache: DocumentCache;
   /** Milliseconds since 1970. */
@@ -52,17 +52,17 @@ export interface ShortWayContext extends HeadRules {
   readonly log: Log;
 }
 
-/** The application with the short way before it. */
-export function withShortWay(app: App, context: ShortWayContext): App {
-  const answer = openShortWay(context);
+/** The application with the fast path before it. */
+export function withFastPath(app: App, context: FastPathContext): App {
+  const answer = openFastPath(context);
   return { fetch: (request, env) => answer(request, env) ?? app.fetch(request, env) };
 }
 
-function openShortWay(
-  context: ShortWayContext,
+function openFastPath(
+  context: FastPathContext,
 ): (request: Request, env: HttpEnv["Bindings"]) => Response | undefined {
   const { cache, nowMs, newId, access, log } = context;
-  const judge = openHeadJudge(context);
+  const check = openHeadCheck(context);
   return (request, env) => {
     if (request.method !== "GET" || env.remote === undefined) return undefined;
     const { url } = request;
@@ -73,7 +73,7 @@ function openShortWay(
     const document = cache.held(path.slice(1));
     if (document === undefined || freshness === undefined) return undefined;
     const head = readHead(request.headers);
-    if (judge(head, request, env) !== undefined) return undefined;
+    if (check(head, request, env) !== undefined) return undefined;
     // Callers that show or need a token, and calls that are audited.
     if (head.authorization !== null || head.upgrade !== null || access.wantsToken(env.remote)) {
       return undefined;
@@ -103,7 +103,7 @@ interface IndexTreeContext {
   readonly now: Now;
   readonly budget: MemoryBudget;
   readonly log: Log;
-  /** Shared with the short way. */
+  /** Shared with the fast path. */
   readonly cache?: DocumentCache;
 }
 
