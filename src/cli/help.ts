@@ -4,11 +4,16 @@ import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
 import { VERSION } from "../program/version.ts";
 
 const PROGRAM = "zonewright";
+/** Columns of every help text: those of a terminal that nobody made wider. Command lines stay whole. */
+const COLUMNS_MAX = 80;
 
 /** The list of everything. */
 export function overview(summaries: readonly (readonly [name: string, summary: string])[]): string {
   return [
-    `${PROGRAM} creates machines, runs workflows and mirrors an image index on a SmartOS host.`,
+    ...wrapped(
+      `${PROGRAM} creates machines, runs workflows and mirrors an image index on a SmartOS host.`,
+      COLUMNS_MAX,
+    ),
     "",
     "Examples:",
     ...examples([
@@ -21,8 +26,11 @@ export function overview(summaries: readonly (readonly [name: string, summary: s
     ...aligned(summaries),
     "",
     `Help for a command: ${PROGRAM} help job run, or ${PROGRAM} job run --help.`,
-    "Exit codes: 0 ok, 1 failure, 2 usage, 3 agent not reachable, 4 not found, 5 job failed,",
-    "6 conflict, 7 canceled, 124 timeout, 130 interrupted.",
+    ...wrapped(
+      "Exit codes: 0 ok, 1 failure, 2 usage, 3 agent not reachable, 4 not found, 5 job failed, " +
+        "6 conflict, 7 canceled, 124 timeout, 130 interrupted.",
+      COLUMNS_MAX,
+    ),
     "",
   ].join("\n");
 }
@@ -31,7 +39,7 @@ export function overview(summaries: readonly (readonly [name: string, summary: s
 export function nounHelp(name: string, noun: Extract<Noun, { kind: "verbs" }>): string {
   const verbs = Object.entries(noun.verbs);
   return [
-    `${PROGRAM} ${name}: ${noun.summary}`,
+    ...wrapped(`${PROGRAM} ${name}: ${noun.summary}`, COLUMNS_MAX),
     "",
     "Examples:",
     ...examples(verbs.flatMap(([, command]) => command.examples.slice(0, 1))),
@@ -54,7 +62,7 @@ export function commandHelp(name: string, command: Command): string {
     return [`${short}--${flag.name}${value}`, flag.help] as const;
   });
   return [
-    `${PROGRAM} ${name}: ${command.summary}`,
+    ...wrapped(`${PROGRAM} ${name}: ${command.summary}`, COLUMNS_MAX),
     "",
     "Examples:",
     ...examples(command.examples),
@@ -63,25 +71,43 @@ export function commandHelp(name: string, command: Command): string {
     "",
     "Flags:",
     ...aligned(flags),
-    ...(command.notes ?? []).flatMap((note) => ["", note]),
+    ...(command.notes ?? []).flatMap((note) => [
+      "",
+      ...wrapped(note.replaceAll("\n", " "), COLUMNS_MAX),
+    ]),
     "",
   ].join("\n");
 }
 
 function examples(lines: readonly (readonly [line: string, does: string])[]): string[] {
-  return lines.flatMap(([line, does]) => [`  # ${does}`, `  ${PROGRAM} ${line}`]);
+  return lines.flatMap(([line, does]) => [
+    ...wrapped(does, COLUMNS_MAX - 4).map((part) => `  # ${part}`),
+    `  ${PROGRAM} ${line}`,
+  ]);
 }
 
-const NAME_CHARS_MAX = 34;
+/** A text as lines of at most so many characters, broken between words; a longer word stays whole. */
+function wrapped(text: string, charsMax: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last === undefined || last.length + 1 + word.length > charsMax) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  return lines;
+}
+
+const NAME_CHARS_MAX = 27;
 
 function aligned(pairs: readonly (readonly [string, string])[]): string[] {
   const fitting = pairs.map(([name]) => name.length).filter((size) => size <= NAME_CHARS_MAX);
   const width = Math.max(8, ...fitting);
-  return pairs.flatMap(([name, text]) =>
-    name.length > width
-      ? [`  ${name}`, `  ${"".padEnd(width)}  ${text}`]
-      : [`  ${name.padEnd(width)}  ${text}`]
-  );
+  return pairs.flatMap(([name, text]) => {
+    const lines = wrapped(text, COLUMNS_MAX - width - 4);
+    const named = name.length > width ? [name, ...lines.map(() => "")] : [name];
+    const beside = name.length > width ? ["", ...lines] : lines;
+    return beside.map((line, at) => `  ${(named[at] ?? "").padEnd(width)}  ${line}`.trimEnd());
+  });
 }
 
 // `zonewright man`: the manual page, for `man -l` and for packages.
@@ -115,7 +141,7 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
 // The manual page, made from the commands themselves, in the macros of man(7).
 
 /** What each exit code says. */
-const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
+export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: "Done.",
   failure: "Something failed; standard error says what.",
   usage: "Wrong command line, configuration or parameter.",

@@ -169,6 +169,18 @@ Deno.test("the help of every command is data: examples first, every flag, exit c
   }
 });
 
+Deno.test("help fits a terminal of 80 columns, but for command lines", async () => {
+  const nouns = Object.keys(NOUNS).map((noun) => [noun]);
+  for (const words of [[], ...nouns, ...COMMANDS.map(({ name }) => name.split(" "))]) {
+    const screen = openScreen();
+    assertEquals(await screen.run("help", ...words), 0);
+    for (const line of screen.out().split("\n")) {
+      const fits = [...line].length <= 80 || line.startsWith("  zonewright ");
+      assert(fits, `${words.join(" ")}: ${line}`);
+    }
+  }
+});
+
 Deno.test("a slip in any command exits 2, says nothing as data, and names its help", async () => {
   for (const { name, command } of COMMANDS) {
     const lines = [["--jsom"], Array(TOO_MANY).fill("x")];

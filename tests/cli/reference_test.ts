@@ -1,8 +1,8 @@
-// docs/reference.md against the program.
+// docs/reference.md and docs/cli.md against the program.
 
 import { assertEquals } from "@std/assert";
 import { EXIT } from "../../src/cli/command/command.ts";
-import { referencePage } from "./write_reference.ts";
+import { commandsPage, referencePage } from "./write_reference.ts";
 
 Deno.test({
   name: "docs/reference.md has the flags of this version [needs Linux]",
@@ -14,8 +14,9 @@ Deno.test({
   },
 });
 
-Deno.test("docs/reference.md names every exit code", async () => {
-  const { found } = await referencePage();
+Deno.test("docs/cli.md has the commands of this version, with every exit code", async () => {
+  const { found, required } = await commandsPage();
+  assertEquals(found, required, "run tests/cli/write_reference.ts");
   const codes = Array.from(found.matchAll(/^\| (\d+) \|/gm), ([, code]) => Number(code));
   assertEquals(codes, Object.values(EXIT).toSorted((a, b) => a - b));
 });

@@ -1,7 +1,12 @@
-// Writes the table of flags in docs/reference.md from the settings. Run it after a change of a setting:
+// Writes docs/cli.md from the commands, and the table of flags in docs/reference.md from the settings. Run it
+// after a change of a command or a setting:
 //   deno run --allow-read --allow-write --allow-env tests/cli/write_reference.ts
 
 import { fromFileUrl } from "@std/path";
+import { NOUNS } from "../../src/cli/cli.ts";
+import type { Flag } from "../../src/cli/command/arguments.ts";
+import { type Command, EXIT, flagsOf, GLOBAL_FLAGS } from "../../src/cli/command/command.ts";
+import { EXIT_WORDS } from "../../src/cli/help.ts";
 import { configFlags } from "../../src/cli/config.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 
@@ -29,4 +34,101 @@ export async function referencePage(): Promise<{ found: string; required: string
   return { found, required };
 }
 
+const COMMANDS_PAGE = fromFileUrl(new URL("../../docs/cli.md", import.meta.url));
+
+/** The page of all commands as it is, and as the commands require it. */
+export async function commandsPage(): Promise<{ found: string; required: string }> {
+  const found = await Deno.readTextFile(COMMANDS_PAGE).catch(() => "");
+  const nouns = await Promise.all(
+    Object.entries(NOUNS).map(async ([name, load]) => [name, await load()] as const),
+  );
+  const sections = nouns.flatMap(([name, noun]) =>
+    noun.kind === "command" ? ["", `## ${name}`, ...commandLines(name, noun.command)] : [
+      "",
+      `## ${name}`,
+      "",
+      sentence(noun.summary),
+      ...Object.entries(noun.verbs).flatMap(([verb, command]) => [
+        "",
+        `### ${name} ${verb}`,
+        ...commandLines(`${name} ${verb}`, command),
+      ]),
+    ]
+  );
+  return { found, required: [...HEAD, ...sections, ""].join("\n") };
+}
+
+const HEAD: readonly string[] = [
+  "# Commands",
+  "",
+  "Written from the commands by `tests/cli/write_reference.ts`, as `zonewright help` and `zonewright man`",
+  "are. Settings have a page of their own: [reference.md](reference.md).",
+  "",
+  "## All commands",
+  "",
+  "The flags of an agent may also stand before the command: `zonewright --url localhost:8780 job list`.",
+  "",
+  ...flagTable(GLOBAL_FLAGS),
+  "",
+  "Data is on standard output, all else on standard error. With `--json` standard output holds one JSON",
+  "document, or one in each line where a command keeps printing. A command that fails then prints nothing there and",
+  "one object on standard error: `code`, `message`, `hint` (the next command to type), `exit_code`, and `errors`",
+  "where fields of a request are named. A job that failed is a result: its document is on standard output.",
+  "",
+  "| Exit code | Meaning |",
+  "|---|---|",
+  ...Object.entries(EXIT).map(([name, code]) =>
+    `| ${code} | ${EXIT_WORDS[name as keyof typeof EXIT]} |`
+  ),
+];
+
+function commandLines(name: string, command: Command): string[] {
+  const settings = new Set(configFlags().map((flag) => flag.name));
+  const own = flagsOf(command).filter(({ name }) =>
+    name !== "help" && !settings.has(name) && !GLOBAL_FLAGS.some((flag) => flag.name === name)
+  );
+  const taken = command.flags.filter((flag) => settings.has(flag.name)).length;
+  const all = taken === settings.size
+    ? ["It takes every [setting](reference.md) as a flag."]
+    : taken > 0
+    ? [
+      `It takes ${taken} [settings](reference.md) as flags; \`zonewright ${name} --help\` lists them.`,
+    ]
+    : [];
+  return [
+    "",
+    sentence(command.summary),
+    "",
+    "```sh",
+    `zonewright ${[name, command.operands, "[flags]"].filter(Boolean).join(" ")}`,
+    "",
+    ...command.examples.flatMap(([line, does]) => [`# ${does}`, `zonewright ${line}`]),
+    "```",
+    ...(own.length === 0 ? [] : ["", ...flagTable(own)]),
+    ...(all.length === 0 ? [] : ["", ...all]),
+    ...(command.notes ?? []).flatMap((note) => ["", note.replaceAll("\n", " ")]),
+  ];
+}
+
+function flagTable(flags: readonly Flag[]): string[] {
+  return [
+    "| Flag | Meaning |",
+    "|---|---|",
+    ...flags.map(({ name, short, placeholder, help }) => {
+      const letter = short === undefined ? "" : `-${short}, `;
+      const flag = placeholder === undefined ? `--${name}` : `--${name} ${placeholder}`;
+      return `| \`${cell(letter + flag)}\` | ${cell(help)} |`;
+    }),
+  ];
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|");
+}
+
+function sentence(summary: string): string {
+  return `${summary.slice(0, 1).toUpperCase()}${summary.slice(1)}.`;
+}
+
+if (import.meta.main) await Deno.writeTextFile(COMMANDS_PAGE, (await commandsPage()).required);
 if (import.meta.main) await Deno.writeTextFile(PAGE, (await referencePage()).required);
