@@ -106,6 +106,8 @@ export interface CheckOptions {
    * it has others: what an agent answers is then wholly described, or the test fails.
    */
   readonly named: boolean;
+  /** Collects the properties that values had, by the `properties` that describe them. */
+  readonly seen?: Map<unknown, Set<string>>;
 }
 
 /**
@@ -125,6 +127,11 @@ export function schemaProblems(
     const closed = options.named && rest.type === "object" && isJsonObject(rest.properties) &&
       rest.additionalProperties === undefined;
     const applied = closed ? { ...rest, additionalProperties: false } : rest;
+    if (isJsonObject(inner) && isJsonObject(rest.properties)) {
+      const names = options.seen?.get(rest.properties) ?? new Set();
+      for (const name of Object.keys(inner)) names.add(name);
+      options.seen?.set(rest.properties, names);
+    }
     const found = Object.entries(applied).flatMap(([name, rule]) => {
       if (NOTES.includes(name)) return [];
       const keyword = Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name] : undefined;

@@ -1,7 +1,7 @@
 // The part of the description about the agent itself.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { refusals } from "./errors.ts";
+import { REFUSALS, refusals } from "./errors.ts";
 import {
   CONDITIONS,
   COUNT,
@@ -112,7 +112,7 @@ export const AGENT: OpenapiPart = {
           "200": jsonAnswer("It can.", schemaRef("Readiness"), READY),
           ...refusals(),
           "503": jsonAnswer(
-            "It cannot: a check has failed; or too many requests are under way.",
+            `It cannot: a check has failed. ${REFUSALS["503"].description}`,
             { anyOf: [schemaRef("Readiness"), schemaRef("Error")] },
             NOT_READY,
           ),

@@ -9,6 +9,7 @@ import {
 } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { headerRef, listOf, objectOf, schemaRef, TEXT } from "./operation.ts";
+import { tooManyRequests } from "../request/concurrency.ts";
 
 // The refusals of the description as data: for each status by which a request is refused, in which
 // cases, with an example of each.
@@ -182,7 +183,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       overload: {
         error_code: "overloaded",
-        message: "Cannot answer now: 256 requests are under way",
+        message: tooManyRequests(256).message,
       },
       full: {
         error_code: "overloaded",

@@ -9,6 +9,11 @@ import type { HttpEnv } from "../context.ts";
 const BODILESS_SHARE = 8;
 const BODILESS = ["GET", "HEAD"];
 
+/** The refusal of a request beyond the limit. */
+export function tooManyRequests(placesMax: number): AgentError {
+  return new AgentError("overloaded", `Cannot answer now: ${placesMax} requests are under way`);
+}
+
 /** Refuses requests beyond the limit. */
 export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
   let underWay = 0;
@@ -16,10 +21,7 @@ export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
     const placesMax = BODILESS.includes(c.req.method)
       ? requestsMax
       : requestsMax - Math.floor(requestsMax / BODILESS_SHARE);
-    if (underWay >= placesMax) {
-      const message = `Cannot answer now: ${placesMax} requests are under way`;
-      throw new AgentError("overloaded", message);
-    }
+    if (underWay >= placesMax) throw tooManyRequests(placesMax);
     underWay += 1;
     let counted = true;
     const release = () => {
