@@ -215,7 +215,7 @@ const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
   create: ["add", "run"],
   edit: ["update", "set"],
   replace: ["update"],
-  apply: ["update", "create"],
+  apply: ["update", "set", "create"],
   continue: ["resume"],
   test: ["try", "check"],
   lint: ["validate", "check"],

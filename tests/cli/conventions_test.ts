@@ -48,6 +48,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   "machine create": ["--file", "-"],
   "machine delete": ["--yes"],
   "workflow create": ["--file", "-"],
+  "workflow apply": ["--file", "-"],
   "workflow update": ["--file", "-"],
   "media add": ["--sha256", DIGEST],
   "media verify": ["--all"],

@@ -87,13 +87,12 @@ function commandLines(name: string, command: Command): string[] {
   const own = flagsOf(command).filter(({ name }) =>
     name !== "help" && !settings.has(name) && !GLOBAL_FLAGS.some((flag) => flag.name === name)
   );
-  const taken = command.flags.filter((flag) => settings.has(flag.name)).length;
-  const all = taken === settings.size
+  const taken = command.flags.filter((flag) => settings.has(flag.name));
+  const named = taken.map((flag) => `\`--${flag.name}\``).join(", ");
+  const all = taken.length === settings.size
     ? ["It takes every [setting](reference.md) as a flag."]
-    : taken > 0
-    ? [
-      `It takes ${taken} [settings](reference.md) as flags; \`zonewright ${name} --help\` lists them.`,
-    ]
+    : taken.length > 0
+    ? [`Of the [settings](reference.md) it takes ${named}.`]
     : [];
   return [
     "",

@@ -49,6 +49,14 @@ export const INFO: Command = {
   },
 };
 
+/** The windows of document 2 are disjoint: a job is counted where it fits first. */
+const WINDOW_WORDS: Readonly<Record<typeof STATS_WINDOWS[number], string>> = {
+  current: "last hour",
+  past_hour: "1 to 2 h ago",
+  past_24h: "2 to 24 h ago",
+  all_time: "earlier",
+};
+
 /** `zonewright job stats`. */
 export const STATS: Command = {
   summary: "count jobs by state and age",
@@ -74,9 +82,13 @@ export const STATS: Command = {
       STATS_WINDOWS.toReversed().map((window) => {
         const counters = stats[window];
         const row = isJsonObject(counters) ? counters : {};
-        return [window, ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0))];
+        return [
+          WINDOW_WORDS[window],
+          ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0)),
+        ];
       }),
     );
+    printer.note("each job is counted in one row");
     return EXIT.ok;
   },
 };

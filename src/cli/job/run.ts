@@ -15,7 +15,7 @@ import {
 } from "../follow/follow.ts";
 import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
 import { readParams } from "./list.ts";
-import { workflowUuid } from "../workflow/file.ts";
+import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
 import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
@@ -75,7 +75,7 @@ export const RUN: Command = {
     const fields = requestFields(call);
     const key = args.text("idempotency-key");
     const headers = key === undefined ? {} : { "idempotency-key": headerText(key) };
-    const workflow = await workflowUuid(client, args.operands[0] ?? "");
+    const workflow = await workflowToRun(client, args.operands[0] ?? "");
     const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
     if (sent.kind === "printed") return EXIT.ok;
@@ -86,7 +86,10 @@ export const RUN: Command = {
     return await showNewJob(call, job);
   },
   hint(error, { operands }) {
-    return error.code === "not_found" ? "zonewright workflow list" : otherJobHint(error, operands);
+    const other = otherJobHint(error, operands);
+    if (other !== undefined) return other;
+    const choosing = error.code === "not_found" || error.code === "conflict";
+    return choosing ? "zonewright workflow list  shows the workflows" : undefined;
   },
 };
 

@@ -6,6 +6,7 @@ import { AgentError, systemReason } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import { nearest } from "../../domain/field_check.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
@@ -77,20 +78,59 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
 export async function workflowUuid(client: Client, nameOrUuid: string): Promise<string> {
   const folded = nameOrUuid.toLowerCase();
   if (isUuid(folded)) return folded;
-  const query = new URLSearchParams({ name: nameOrUuid });
-  const found = readObjects(await client.get(`/workflows?${query}`), "the workflows");
-  const uuids = found.map((workflow) => textIn(workflow, "uuid") ?? "");
-  const [uuid] = uuids;
-  if (uuid !== undefined && uuids.length === 1) return uuid;
-  const quoted = JSON.stringify(nameOrUuid);
-  if (uuid !== undefined) {
-    const message = `Cannot choose workflow ${quoted}: ${uuids.length} have that name, ` +
-      `give a uuid: ${uuids.join(", ")}`;
-    throw new AgentError("conflict", message);
+  const found = await workflowsNamed(client, nameOrUuid);
+  if (found.length > 1) throw severalOfOneName("choose", nameOrUuid, found);
+  return uuidOf(found[0]) ?? await refuseUnknown(client, nameOrUuid);
+}
+
+/**
+ * The uuid of the workflow that a job is to run: of several of that name the newest, where they do the
+ * same.
+ * @throws {AgentError} `not_found`; `conflict` when several of that name differ
+ */
+export async function workflowToRun(client: Client, nameOrUuid: string): Promise<string> {
+  const folded = nameOrUuid.toLowerCase();
+  if (isUuid(folded)) return folded;
+  const found = await workflowsNamed(client, nameOrUuid);
+  if (new Set(found.map(withoutUuids)).size > 1) {
+    throw severalOfOneName("choose", nameOrUuid, found);
   }
+  return uuidOf(found.at(-1)) ?? await refuseUnknown(client, nameOrUuid);
+}
+
+/** The workflows of a name in the order of their creation, built-in ones too. */
+export async function workflowsNamed(client: Client, name: string): Promise<JsonObject[]> {
+  const query = new URLSearchParams({ name });
+  return readObjects(await client.get(`/workflows?${query}`), "the workflows");
+}
+
+function uuidOf(workflow: JsonObject | undefined): string | undefined {
+  return workflow === undefined ? undefined : textIn(workflow, "uuid");
+}
+
+/** What a workflow does, as text: uuids are given to it and to its tasks by the agent. */
+function withoutUuids(workflow: JsonObject): string {
+  return JSON.stringify(workflow, (key, value) => key === "uuid" ? undefined : value);
+}
+
+/** The error where a name does not say which workflow is meant. @param verb what was attempted */
+export function severalOfOneName(
+  verb: string,
+  name: string,
+  found: readonly JsonObject[],
+): AgentError {
+  const uuids = found.map((workflow) => uuidOf(workflow)).join(", ");
+  const message =
+    `Cannot ${verb} workflow ${JSON.stringify(name)}: ${found.length} have that name: ` +
+    `expected one of the uuids ${uuids}`;
+  return new AgentError("conflict", message);
+}
+
+async function refuseUnknown(client: Client, name: string): Promise<never> {
   const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
-  throw new AgentError("not_found", `Cannot find workflow ${quoted}${nearest(nameOrUuid, names)}`);
+  const message = `Cannot find workflow ${JSON.stringify(name)}${nearest(name, names)}`;
+  throw new AgentError("not_found", message);
 }
 
 // `zonewright workflow types`: what an editor needs to complete and check task bodies.

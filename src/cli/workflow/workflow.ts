@@ -13,6 +13,7 @@ import {
 import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
 import { canMove, printable, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowUuid } from "./file.ts";
+import { APPLY, CREATE, UPDATE } from "./write.ts";
 import { findingLines, VALIDATE } from "./validate.ts";
 import { resolve } from "@std/path";
 import { systemNow } from "../../domain/instant.ts";
@@ -115,53 +116,6 @@ const GET: Command = {
       rows,
     );
     return EXIT.ok;
-  },
-};
-
-async function fileOf(call: Invocation): Promise<JsonObject> {
-  const file = call.args.text("file");
-  if (file === undefined) throw usageError("-f FILE is missing: expected a workflow as JSON");
-  return await readJsonFile(file, call.terminal);
-}
-
-function written(call: Invocation, body: unknown): ExitCode {
-  const workflow = readObject(body, "the workflow");
-  if (call.printer.json) call.printer.document(workflow);
-  else call.printer.data(textIn(workflow, "uuid") ?? "");
-  return EXIT.ok;
-}
-
-const CREATE: Command = {
-  summary: "create a workflow from a file",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
-  examples: [["workflow create -f hello.json", "prints its uuid"]],
-  flags: [fileFlag()],
-  shared: "agent",
-  async run(call) {
-    const body = await fileOf(call);
-    const sent = await call.client.send({ method: "POST", path: "/workflows", body });
-    if (sent.kind === "printed") return EXIT.ok;
-    const code = written(call, sent.body);
-    call.printer.next(`job run ${textIn(body, "name") ?? ""} --follow`, "run it");
-    return code;
-  },
-};
-
-const UPDATE: Command = {
-  summary: "replace a workflow; existing jobs keep their chain",
-  operands: "WORKFLOW",
-  operandsMin: 1,
-  operandsMax: 1,
-  examples: [["workflow update hello -f hello.json", "by name or uuid"]],
-  flags: [fileFlag()],
-  shared: "agent",
-  async run(call) {
-    const body = await fileOf(call);
-    const uuid = await workflowUuid(call.client, call.args.operands[0] ?? "");
-    const sent = await call.client.send({ method: "PUT", path: `/workflows/${uuid}`, body });
-    return sent.kind === "printed" ? EXIT.ok : written(call, sent.body);
   },
 };
 
@@ -354,6 +308,7 @@ export const WORKFLOW: Noun = {
     list: LIST,
     get: GET,
     create: CREATE,
+    apply: APPLY,
     update: UPDATE,
     delete: DELETE,
     validate: VALIDATE,
