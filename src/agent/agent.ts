@@ -148,7 +148,7 @@ async function assemble(
   const rooms = { store, transport, vmadm, mirror, changed };
   const runner = await openRunner({ ...context, meters }, rooms, state);
   context.opened("runner", () => runner.stop(DRAIN_MS));
-  removeLeftovers(context, store, vmadm);
+  removeLeftovers(context, store, vmadm, transport.host);
   const closing = new AbortController();
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
@@ -212,9 +212,14 @@ async function openHost(context: AgentContext, path: string): Promise<Transport>
 }
 
 /** Starts removing what failed jobs left on the host. */
-function removeLeftovers({ now, log, opened }: AgentContext, store: Store, host: Vmadm): void {
+function removeLeftovers(
+  { now, log, opened }: AgentContext,
+  store: Store,
+  host: Vmadm,
+  hostName: string,
+): void {
   const workflow = PROVISION_MACHINE.uuid;
-  const leftovers = openLeftovers({ store, host, workflow, now, log });
+  const leftovers = openLeftovers({ store, host, hostName, workflow, now, log });
   opened("leftovers", () => leftovers.stop());
 }
 

@@ -246,7 +246,7 @@ export function openOwnMachines(
       const create = Symbol(uuid);
       let claimed = false;
       const claiming = async () => {
-        await machineClaims.take(uuid, job_uuid, now());
+        await machineClaims.take({ uuid, host: transport.host, job_uuid }, now());
         claimed = true;
       };
       // A create with a taken uuid makes nothing, and gives no right to its owner's machine.

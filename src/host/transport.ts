@@ -26,6 +26,8 @@ export const NICTAGADM = "/usr/bin/nictagadm";
 /** What the agent uses of the managed host. */
 export interface Transport {
   readonly kind: "local" | "simulated" | "ssh";
+  /** Names the host in what is kept of its machines: an agent may manage another one tomorrow. */
+  readonly host: string;
   /**
    * Runs vmadm with these arguments.
    * @throws {AgentError} see runCommand()
@@ -78,6 +80,7 @@ async function dialDirectly(
 export function localTransport(options: { vmadm: string; zonesRoot: string }): Transport {
   return {
     kind: "local",
+    host: "local",
     vmadm: (args, o) => runCommand(options.vmadm, args, o),
     zfs: (args, o) => runCommand(ZFS, args, o),
     nictagadm: (args, o) => runCommand(NICTAGADM, args, o),
@@ -102,6 +105,7 @@ export function simulatedTransport(options: { self: SelfCommand; stateDir: strin
   };
   return {
     kind: "simulated",
+    host: "simulated",
     vmadm: simulate("vmadm"),
     zfs: simulate("zfs"),
     nictagadm: simulate("nictagadm"),

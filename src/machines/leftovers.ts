@@ -1,6 +1,6 @@
 // Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover is a
-// row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals, for as long
-// as the job is kept.
+// row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals until nothing is
+// left, also when the job itself is no longer kept.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
@@ -34,6 +34,8 @@ export interface LeftoverHost {
 export interface LeftoverOptions {
   readonly store: Pick<Store, "machineClaims">;
   readonly host: LeftoverHost;
+  /** Its name in the claims: those of other hosts are left alone. */
+  readonly hostName: string;
   /** The workflow whose failed jobs leave no machine. For others only datasets without a machine go. */
   readonly workflow: WorkflowUuid;
   readonly now: Now;
@@ -68,9 +70,9 @@ export function openLeftovers(options: LeftoverOptions): Leftovers {
 
 /** Makes every due attempt, one after another, so that a failing host is not flooded. */
 export async function removeDue(options: LeftoverOptions, signal: AbortSignal): Promise<void> {
-  const { store: { machineClaims }, now } = options;
+  const { store: { machineClaims }, hostName, now } = options;
   await machineClaims.settle();
-  for (const leftover of await machineClaims.left()) {
+  for (const leftover of await machineClaims.left(undefined, hostName)) {
     if (signal.aborted) return;
     const { next_try_at } = leftover;
     const at = now();

@@ -1,6 +1,6 @@
 // Jobs that make machines and act on them. A machine has at most one unfinished job: a second one would
-// undo what the first does. The store refuses a second job with equal params; this file refuses all
-// others, one request at a time.
+// undo what the first does. The store refuses it, whichever agent asks; this file says which requests join
+// the job that there is, and which are refused naming it.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import {
@@ -23,7 +23,14 @@ import type { Workflow } from "../domain/job/workflow.ts";
 import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
 import { earlierJob, jobNotFound, jobRefusal } from "../store/job_refusal.ts";
 import type { Store } from "../store/store.ts";
-import { type Claim, historyOf, holderOf, machineTarget, otherJob } from "./history.ts";
+import {
+  type Claim,
+  historyOf,
+  holderOf,
+  type JobsOnly,
+  machineTarget,
+  otherJob,
+} from "./history.ts";
 import {
   claimMachine,
   jobOfGone,
@@ -98,18 +105,14 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
-/** Requests are handled one after another: keep one of these for each store. */
+/** Times that a request looks at its machine while jobs of others come and go. */
+const LOOKS_MAX = 5;
+
+/** The jobs of the machines of a store. */
 export function openMachineJobs(context: MachineJobsContext): MachineJobs {
-  let last: Promise<unknown> = Promise.resolve();
-  /** Runs functions one after another, so that nothing comes between a check and its write. */
-  const inTurn = <T>(run: () => Promise<T>): Promise<T> => {
-    const mine = last.then(run);
-    last = mine.catch(() => {});
-    return mine;
-  };
   const actionOf = (workflow: WorkflowUuid) =>
     MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
-  /** Prepares the claim of a job; vmadm is asked before the job's turn comes. */
+  /** Prepares the claim of a job; vmadm is asked once. */
   const claimsOf = async (job: NewJob, replaces?: JobUuid): Promise<() => Promise<Claim>> => {
     const action = actionOf(job.workflow.uuid);
     if (action === undefined) return () => claimMachine(job, context, replaces);
@@ -117,109 +120,118 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     return () => claimForAction(request, job, context);
   };
   const { store, unfinishedJobsMax } = context;
+  const create = (job: NewJob) => store.jobs.create(job, unfinishedJobsMax);
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (request, idempotency) => {
       const gone = request.uuid === undefined ? undefined : await jobOfGone(request.uuid, context);
-      return await inTurn(() => startMachine(request, gone, idempotency, context));
+      const uuid = request.uuid ?? context.newUuid<MachineUuid>();
+      const outcome = await unlessRepeated(idempotency, store, async () => {
+        const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
+        const job = newJob(workflow, paramsOf(request, uuid), uuid, idempotency, context);
+        return await placed(() => claimToStart(request, job, gone, store), create);
+      });
+      return await startOf(outcome, uuid, context);
     },
     act: async (action, uuid, options, idempotency) => {
-      const earlier = await replayOf(idempotency, store);
-      if (earlier !== undefined) return earlier;
-      const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
-      const job = newJob(workflow, { uuid, ...options }, machineTarget(uuid), idempotency, context);
-      const request = await prepareAction(action, job, context);
-      return await inTurn(() => startAction(request, job, context));
-    },
-    create: async (job) => {
-      const claims = await claimsOf(job);
-      return await inTurn(async () => {
-        // Of equal requests that arrive together, the later ones find the first one's job here.
-        const earlier = await earlierJob(job.idempotency, store.jobs);
-        if (earlier !== undefined) return earlier;
-        const claim = await claims();
-        if (claim.kind === "duplicate") return claim;
-        return await store.jobs.create(claim.job, unfinishedJobsMax);
+      const outcome = await unlessRepeated(idempotency, store, async () => {
+        const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
+        const job = newJob(workflow, { uuid, ...options }, uuid, idempotency, context);
+        const request = await prepareAction(action, job, context);
+        return await placed(() => claimForAction(request, job, context), create);
       });
+      return await startOf(outcome, uuid, context);
     },
+    create: (job) =>
+      unlessRepeated(job.idempotency, store, async () => placed(await claimsOf(job), create)),
     retry: async (uuid, successor) => {
       const claims = await claimsOf(successor, uuid);
-      return await inTurn(async () => {
-        const claim = await claims();
-        if (claim.kind === "duplicate") return claim;
-        return await store.jobs.retry(uuid, claim.job, unfinishedJobsMax);
-      });
+      return await placed(claims, (job) => store.jobs.retry(uuid, job, unfinishedJobsMax));
     },
   };
 }
 
-async function startMachine(
+/**
+ * Writes a job for its machine. When a job of another request comes between the check and the write, the
+ * store refuses it, and the machine is looked at again.
+ */
+async function placed<Outcome extends { readonly kind: string }>(
+  claims: () => Promise<Claim>,
+  write: (job: NewJob) => Promise<Outcome>,
+): Promise<Outcome | Extract<Claim, { kind: "duplicate" }>> {
+  for (let look = 1;; look++) {
+    const claim = await claims();
+    if (claim.kind === "duplicate") return claim;
+    const outcome = await write(claim.job);
+    if (outcome.kind !== "machine_taken" || look === LOOKS_MAX) return outcome;
+  }
+}
+
+/**
+ * Carries out a request, unless an earlier one under its key did. Of equal requests that arrive together,
+ * the later ones find the first one's job on the machine; they are answered as its repetitions.
+ */
+async function unlessRepeated(
+  idempotency: Idempotency | undefined,
+  { jobs }: JobsOnly,
+  run: () => Promise<CreateJobOutcome>,
+): Promise<CreateJobOutcome> {
+  const before = await earlierJob(idempotency, jobs);
+  if (before !== undefined) return before;
+  try {
+    const outcome = await run();
+    if (outcome.kind === "created") return outcome;
+    return await earlierJob(idempotency, jobs) ?? outcome;
+  } catch (error) {
+    const meanwhile = await earlierJob(idempotency, jobs);
+    if (meanwhile !== undefined) return meanwhile;
+    throw error;
+  }
+}
+
+/** Gives a job the machine that it is to make, unless a job of an equal request has it or made it. */
+async function claimToStart(
   request: MachineRequest,
+  job: NewJob,
   gone: JobUuid | undefined,
-  idempotency: Idempotency | undefined,
-  context: MachineJobsContext,
-): Promise<MachineStart> {
-  const { store } = context;
-  const earlier = await replayOf(idempotency, store);
-  if (earlier !== undefined) return earlier;
-  const uuid = request.uuid ?? context.newUuid<MachineUuid>();
-  const params = paramsOf(request, uuid);
-  const target = machineTarget(uuid);
-  if (request.uuid !== undefined) {
-    const job = await jobToJoin(target, params, gone, store);
-    if (job !== undefined) return { started: { uuid, job_uuid: job.uuid }, replayed: false };
-  }
-  const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-  return await written(newJob(workflow, params, target, idempotency, context), uuid, context);
+  store: JobsOnly,
+): Promise<Claim> {
+  if (request.uuid === undefined) return { kind: "free", job };
+  const joined = await jobToJoin(machineTarget(request.uuid), job.params, gone, store);
+  return joined === undefined
+    ? { kind: "free", job }
+    : { kind: "duplicate", job_uuid: joined.uuid };
 }
 
-async function startAction(
-  request: ActionRequest,
-  job: NewJob,
-  context: MachineJobsContext,
-): Promise<MachineStart> {
-  const earlier = await replayOf(job.idempotency, context.store);
-  if (earlier !== undefined) return earlier;
-  const claim = await claimForAction(request, job, context);
-  if (claim.kind === "duplicate") {
-    return { started: { uuid: request.uuid, job_uuid: claim.job_uuid }, replayed: false };
-  }
-  return await written(claim.job, request.uuid, context);
-}
-
-/** @throws {AgentError} see jobRefusal() */
-async function written(
-  job: NewJob,
+/** What a caller is answered of a job of its machine. @throws {AgentError} see jobRefusal() */
+async function startOf(
+  outcome: CreateJobOutcome,
   uuid: MachineUuid,
-  { store, unfinishedJobsMax, wake }: MachineJobsContext,
+  { store, wake }: MachineJobsContext,
 ): Promise<MachineStart> {
-  const outcome = await store.jobs.create(job, unfinishedJobsMax);
-  if (outcome.kind === "duplicate") {
-    return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };
+  switch (outcome.kind) {
+    case "created":
+      wake();
+      return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: false };
+    case "duplicate":
+      return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };
+    case "repeated": {
+      const job_uuid = outcome.job.uuid;
+      const job = await store.jobs.get(job_uuid);
+      if (job === undefined) throw jobNotFound(job_uuid);
+      // Every such job was made with the machine's uuid in its params.
+      const made = job.requested_params.uuid as MachineUuid;
+      return { started: { uuid: made, job_uuid }, replayed: true };
+    }
+    default:
+      throw jobRefusal(outcome);
   }
-  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  if (outcome.kind === "created") wake();
-  return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: outcome.kind === "repeated" };
-}
-
-/** The answer to an earlier request under the key; undefined when there was none. */
-async function replayOf(
-  idempotency: Idempotency | undefined,
-  store: Pick<Store, "jobs">,
-): Promise<MachineStart | undefined> {
-  const earlier = await earlierJob(idempotency, store.jobs);
-  if (earlier === undefined) return undefined;
-  const job_uuid = earlier.job.uuid;
-  const job = await store.jobs.get(job_uuid);
-  if (job === undefined) throw jobNotFound(job_uuid);
-  // Every such job was made with the machine's uuid in its params.
-  return { started: { uuid: job.params.uuid as MachineUuid, job_uuid }, replayed: true };
 }
 
 function newJob(
   workflow: Workflow,
   params: JsonObject,
-  target: string,
+  machine_uuid: MachineUuid,
   idempotency: Idempotency | undefined,
   { newUuid, now }: MachineJobsContext,
 ): NewJob {
@@ -228,7 +240,8 @@ function newJob(
     uuid: newUuid<JobUuid>(),
     workflow,
     exec_after: created_at,
-    target,
+    target: machineTarget(machine_uuid),
+    machine_uuid,
     params,
     ...(idempotency === undefined ? {} : { idempotency }),
     created_at,
@@ -282,11 +295,11 @@ async function claimForAction(
   const holder = await holderOf(target, store);
   if (holder !== undefined) {
     const same = holder.workflow_uuid === ACTION_WORKFLOWS[action] &&
-      canonicalJson(holder.params) === canonicalJson(params);
+      canonicalJson(holder.requested_params) === canonicalJson(params);
     if (!same) throw otherJob(holder, target);
     return { kind: "duplicate", job_uuid: holder.uuid };
   }
   requireOwnMachine(policy, uuid, machine);
   requireActable(action, uuid, machine, options);
-  return { kind: "free", job: { ...job, target, params } };
+  return { kind: "free", job: { ...job, target, machine_uuid: uuid, params } };
 }

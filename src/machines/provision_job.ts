@@ -2,7 +2,7 @@
 // request asks for.
 
 import { invalidArgument } from "../domain/error.ts";
-import type { JobUuid, MachineUuid } from "../domain/id.ts";
+import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import type { Job, NewJob } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
@@ -57,7 +57,7 @@ export async function jobToJoin(
     throw otherJob(holder, target);
   }
   const made = await jobThatMade(target, store);
-  if (made === undefined || !sameRequest(made.params, params)) return undefined;
+  if (made === undefined || !sameRequest(made.requested_params, params)) return undefined;
   return made.uuid === gone ? undefined : made;
 }
 
@@ -83,6 +83,8 @@ export async function claimMachine(
   const job = unnamed ? { ...given, target: null } : given;
   const { uuid } = parseMachineRequest(requestOf(job.params), policy);
   const target = machineTarget(uuid ?? job.uuid);
+  // A new machine is named after its job.
+  const machine_uuid = uuid ?? parseUuid<MachineUuid>(job.uuid, "uuid");
   // Without a uuid the job may have any target except that of a machine which it does not make.
   const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
   if (claims && job.target !== null && job.target !== target) {
@@ -91,17 +93,19 @@ export async function claimMachine(
       : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
     throw invalidArgument("target", message);
   }
-  if (uuid === undefined) return { kind: "free", job: { ...job, target: job.target ?? target } };
+  if (uuid === undefined) {
+    return { kind: "free", job: { ...job, target: job.target ?? target, machine_uuid } };
+  }
   const params = { ...job.params, uuid };
   const holder = await holderOf(target, store);
-  if (holder === undefined) return { kind: "free", job: { ...job, target, params } };
+  if (holder === undefined) return { kind: "free", job: { ...job, target, machine_uuid, params } };
   if (!mayJoin(holder, params)) throw otherJob(holder, target);
   return { kind: "duplicate", job_uuid: holder.uuid };
 }
 
 /** Whether an unfinished job does what a request asks for. */
 function mayJoin(job: Job, params: JsonObject): boolean {
-  return isProvisioning(job) && sameRequest(job.params, params);
+  return isProvisioning(job) && sameRequest(job.requested_params, params);
 }
 
 /** The params that describe the machine; others are the caller's own. */

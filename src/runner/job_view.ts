@@ -113,8 +113,12 @@ export class JobMemory {
    * Takes the memory for the job's next task, if available.
    * @returns the bytes to wait for; 0 when the job has its memory, or needs none
    */
-  take({ chain_results, onerror_results }: Job, { params, props }: JobData): number {
+  take(
+    { chain_results, onerror_results, requested_params }: Job,
+    { params, props }: JobData,
+  ): number {
     let bytes = valueWeight(params) + valueWeight(props);
+    if (requested_params !== params) bytes += valueWeight(requested_params);
     for (const { result } of chain_results) bytes += valueWeight(result);
     for (const { result } of onerror_results) bytes += valueWeight(result);
     if (this.#held !== undefined) this.#held.resize(bytes);

@@ -312,7 +312,9 @@ export function successorOf(
     target: job.target,
     locks: job.locks,
     callback_url: job.callback_url,
-    params: job.params,
+    machine_uuid: job.machine_uuid,
+    // What the tasks of this job made of them was for this job.
+    params: job.requested_params,
     props: { num_attempts: attempt + 1, prev_attempt: job.uuid },
     created_at: now,
   };

@@ -9,7 +9,7 @@ import { INFO_BATCH } from "../store/job_store.ts";
 
 /** Interval between two checks. */
 const LOOK_MS = 60_000;
-/** Jobs removed in one write, and the pause before the next. */
+/** Jobs, or idempotency keys, removed in one write, and the pause before the next. */
 const BATCH = 200;
 const PAUSE_MS = 50;
 /** Without an age limit, nothing is older than the start of the calendar. */
@@ -53,6 +53,7 @@ async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal)
 /** Ends when a batch was not full: nothing more is due. */
 async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
   const { store, keepSeconds, finishedMax, now } = options;
+  await inBatches(BATCH, () => store.jobs.pruneKeys(now(), BATCH), signal);
   let removed = 0;
   for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
     const at = now();
@@ -61,16 +62,20 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
     const retention = { finished_before, finished_max: finishedMax, limit: BATCH };
     batch = await store.jobs.prune(retention, at);
     removed += batch;
-    await pruneInfo(store, signal);
+    await inBatches(INFO_BATCH, () => store.jobs.pruneInfo(INFO_BATCH), signal);
     if (batch === BATCH) await pause(PAUSE_MS, signal);
   }
   return removed;
 }
 
 /** Ends when a batch was not full: nothing is left. */
-async function pruneInfo(store: Store, signal: AbortSignal): Promise<void> {
-  for (let batch = INFO_BATCH; batch === INFO_BATCH && !signal.aborted;) {
-    batch = await store.jobs.pruneInfo(INFO_BATCH);
-    if (batch === INFO_BATCH) await pause(PAUSE_MS, signal);
+async function inBatches(
+  full: number,
+  remove: () => Promise<number>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let batch = full; batch === full && !signal.aborted;) {
+    batch = await remove();
+    if (batch === full) await pause(PAUSE_MS, signal);
   }
 }

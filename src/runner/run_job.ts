@@ -112,7 +112,8 @@ class JobRun {
     const { store, monotonicMs } = this.#deps;
     const beganMs = monotonicMs();
     this.#data = { params: {}, props: {} };
-    this.#job = { ...this.#job, ...this.#data, chain_results: [], onerror_results: [] };
+    const large = { requested_params: {}, chain_results: [], onerror_results: [] };
+    this.#job = { ...this.#job, ...this.#data, ...large };
     const { drain } = this.#stops;
     try {
       await this.#memory.wait(bytes, AbortSignal.any([drain.signal, this.#signal()]));

@@ -23,6 +23,10 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
       );
     case "locked":
       return targetTaken(`Cannot create a job: job ${outcome.job_uuid} locks the target`);
+    case "machine_taken":
+      return targetTaken(
+        `Cannot create a job: job ${outcome.job_uuid} of the same machine is not finished`,
+      );
     case "full":
       return new AgentError(
         "overloaded",

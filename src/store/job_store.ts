@@ -31,6 +31,8 @@ export type PlaceJobOutcome =
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid }
   /** An unfinished job locks the target. */
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
+  /** Another unfinished job has the machine. */
+  | { readonly kind: "machine_taken"; readonly job_uuid: JobUuid }
   /** As many jobs are unfinished, or hold locks, as may. */
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
 
@@ -208,8 +210,15 @@ export interface JobStore {
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */
   stats(now: Instant): Promise<JobStats>;
-  /** Removes finished jobs with all that belongs to them, and old keys. @returns how many jobs */
+  /**
+   * Removes finished jobs with all that belongs to them, but none that still answers a repeated request
+   * or whose callback is due. @returns how many jobs
+   */
   prune(retention: Retention, now: Instant): Promise<number>;
+  /**
+   * Forgets idempotency keys that were used more than a day ago, so many at the most. @returns how many
+   */
+  pruneKeys(now: Instant, limit: number): Promise<number>;
   /**
    * Removes info of jobs that prune() has removed, at most so many entries, so that no write is
    * long. @returns how many

@@ -176,7 +176,10 @@ Deno.test("with --foreign-machines read the job that claimed a machine may undo 
     const other = await host.newJob(2);
     // What an agent that died has left: a machine without its tag, and whose it is.
     await host.vmadm.create({ ...PAYLOAD, uuid: UUID, autoboot: false });
-    await host.store.machineClaims.take(machineUuidOf(1), owner.uuid, systemNow());
+    await host.store.machineClaims.take(
+      { uuid: machineUuidOf(1), host: "simulated", job_uuid: owner.uuid },
+      systemNow(),
+    );
     const refused = await assertRejects(
       () => other.perform("vmadm.delete", [UUID], signal),
       AgentError,

@@ -21,7 +21,10 @@ Deno.test("machine leftovers lists what failed jobs have left, and says when not
     const { uuid: job_uuid, params } = listed?.job ?? {};
     if (job_uuid === undefined) throw new Error("There is no job");
     await claimAll(agent);
-    await agent.store.machineClaims.take(MACHINE as MachineUuid, job_uuid, T0);
+    await agent.store.machineClaims.take(
+      { uuid: MACHINE as MachineUuid, host: "simulated", job_uuid },
+      T0,
+    );
     await endTask(agent, job_uuid, { kind: "fail", onerror: false }, {}, params);
     const [left] = await agent.store.machineClaims.left();
     if (left === undefined) throw new Error("Nothing is left");
@@ -31,6 +34,7 @@ Deno.test("machine leftovers lists what failed jobs have left, and says when not
     assertEquals(await json.run("machine", "leftovers", "--json"), 0);
     assertEquals(JSON.parse(json.out()), [{
       uuid: MACHINE,
+      host: "simulated",
       job_uuid,
       job_execution: "failure",
       claimed_at: T0,

@@ -3,6 +3,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { EXECUTIONS } from "../../src/domain/job/state.ts";
 import {
+  ATTEMPT_FIELDS,
   ENGINE_FIELDS,
   executionOnWire,
   jobOnWire,
@@ -72,8 +73,8 @@ Deno.test("jobOnWire() counts the time of a running job until now", () => {
 });
 
 Deno.test("jobOnWire() shows what tasks set, but never over a field of the engine", () => {
-  // These three only the engine writes into the props: jobData() keeps those of tasks out.
-  const kept = ["num_attempts", "prev_attempt", "next_attempt"];
+  // These only the engine writes into the props: jobData() keeps those of tasks out.
+  const kept: readonly string[] = ATTEMPT_FIELDS;
   const owned = [...ENGINE_FIELDS].filter((name) => !kept.includes(name));
   const set = Object.fromEntries(owned.map((name) => [name, "forged"]));
   const props = { ...set, found: { a: 1 }, error: "mine" };

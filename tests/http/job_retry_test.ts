@@ -75,9 +75,12 @@ Deno.test("retry makes a whole job anew: 201, Location, and both jobs name each 
     const { execution, chain_results, found, exec_after, created_at, elapsed } = job;
     assertEquals([execution, chain_results, found, elapsed], ["queued", [], undefined, 0]);
     assertEquals([exec_after, created_at], [agent.clock.now, agent.clock.now]);
-    for (const field of ["target", "locks", "callback_url", "params", "chain", "timeout"]) {
+    for (const field of ["target", "locks", "callback_url", "chain", "timeout"]) {
       assertEquals([field, job[field]], [field, old[field]]);
     }
+    // What the tasks of the old job made of its params was for that job.
+    assertEquals([old.params, job.params], [{ size: 1, seen: true }, { size: 1 }]);
+    assertEquals(job.params_from, undefined);
     assertEquals(agent.hints, ["wake"]);
   }, { limits: { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] } });
 });
@@ -123,7 +126,12 @@ Deno.test("retry from a task keeps the results before it, and what the job had s
       assertEquals([job.chain, job.name], [chain, old.name]);
       assertEquals([job.params, job.found], [{ size: 1, seen: true }, "disk"]);
       assertEquals([job.prev_attempt, job.num_attempts], [uuid, 1]);
+      assertEquals(job.params_from, uuid);
       assertEquals(await jobOf(agent, job.uuid), job);
+      // The whole job once more is as it was asked for: here without params.
+      await agent.store.jobs.cancel(job.uuid as JobUuid, agent.clock.now);
+      const whole = objectOf(await retry(agent, String(job.uuid)));
+      assertEquals([whole.params, whole.params_from], [{}, undefined]);
     }
   });
 });

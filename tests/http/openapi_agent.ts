@@ -186,7 +186,10 @@ async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Prom
   if (next === undefined) return;
   await claimAll(agent);
   if (operation === "leftover_list") {
-    await agent.store.machineClaims.take(MACHINE_UUID as MachineUuid, uuid, T0);
+    await agent.store.machineClaims.take(
+      { uuid: MACHINE_UUID as MachineUuid, host: "simulated", job_uuid: uuid },
+      T0,
+    );
   }
   // A task keeps the params that the job has.
   await endTask(agent, uuid, next, {}, { machine: MACHINE_UUID });

@@ -47,9 +47,12 @@ Deno.test("a successor takes over target, params, lock and callback of the job b
     };
     const made = await store.jobs.create(jobOf(1, of));
     if (made.kind !== "created") throw new Error("The job was not created");
-    const successor = successorOf(made.job, workflowOf(), uuidOf<JobUuid>(2), T0);
+    // What a task has made of the params was for the job before it.
+    const job = { ...made.job, params: { a: 2, seen: true } };
+    const successor = successorOf(job, workflowOf(), uuidOf<JobUuid>(2), T0);
     assertEquals(successor, {
       ...of,
+      machine_uuid: null,
       uuid: uuidOf<JobUuid>(2),
       workflow: workflowOf(),
       exec_after: T0,

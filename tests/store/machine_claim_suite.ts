@@ -1,10 +1,11 @@
 // The suite's part on the claims of jobs on machines.
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
+import type { Instant } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
-import { finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 
 const MACHINE = uuidOf<MachineUuid>(901);
 const OTHER_JOB = uuidOf<JobUuid>(2);
@@ -13,52 +14,99 @@ const T2 = "2026-11-21T12:30:00.000Z";
 
 const FRESH = { tries: 0, next_try_at: null, error: null };
 
+const HOST = "one";
+
+function take(store: Store, uuid: MachineUuid, job_uuid: JobUuid, now: Instant): Promise<boolean> {
+  return store.machineClaims.take({ uuid, host: HOST, job_uuid }, now);
+}
+
 async function leftOf(store: Store): Promise<string[]> {
   return (await store.machineClaims.left()).map(({ uuid }) => uuid);
 }
 
 export function machineClaimTests(test: Test): void {
   test("a machine is the job's that claimed it last", async (store) => {
-    await store.machineClaims.take(MACHINE, JOB, T0);
-    const claim = { uuid: MACHINE, job_uuid: JOB, claimed_at: T0, ...FRESH };
+    for (const number of [1, 2]) await create(store, jobOf(number));
+    await take(store, MACHINE, JOB, T0);
+    const claim = { uuid: MACHINE, host: HOST, job_uuid: JOB, claimed_at: T0, ...FRESH };
     assertEquals(await store.machineClaims.get(MACHINE), claim);
     await store.machineClaims.postpone(claim, T2, "busy");
-    await store.machineClaims.take(MACHINE, OTHER_JOB, T1);
-    const later = { uuid: MACHINE, job_uuid: OTHER_JOB, claimed_at: T1, ...FRESH };
+    await take(store, MACHINE, OTHER_JOB, T1);
+    const later = { uuid: MACHINE, host: HOST, job_uuid: OTHER_JOB, claimed_at: T1, ...FRESH };
     assertEquals(await store.machineClaims.get(MACHINE), later);
   });
 
   test("only its own job releases a machine", async (store) => {
-    await store.machineClaims.take(MACHINE, JOB, T0);
+    await create(store, jobOf(1));
+    await take(store, MACHINE, JOB, T0);
     await store.machineClaims.release(MACHINE, OTHER_JOB);
     assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
     await store.machineClaims.release(MACHINE, JOB);
     assertEquals(await store.machineClaims.get(MACHINE), undefined);
   });
 
-  test("the machine of a job that succeeded, or that is not kept, is released", async (store) => {
+  test("a machine is claimed for a job that there is, and for no other", async (store) => {
+    assertFalse(await take(store, MACHINE, JOB, T0));
+    assertEquals(await store.machineClaims.get(MACHINE), undefined);
+    await create(store, jobOf(1));
+    assert(await take(store, MACHINE, JOB, T0));
+  });
+
+  test("the machine of a job that succeeded is released", async (store) => {
     const job = await run(store);
-    await store.machineClaims.take(MACHINE, JOB, T0);
-    const unknown = uuidOf<MachineUuid>(902);
-    await store.machineClaims.take(unknown, uuidOf<JobUuid>(77), T0);
+    await take(store, MACHINE, JOB, T0);
     await store.machineClaims.settle();
     assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
-    assertEquals(await store.machineClaims.get(unknown), undefined);
     await finish(store, job, "succeeded");
     assertEquals(await leftOf(store), []);
     await store.machineClaims.settle();
     assertEquals(await store.machineClaims.get(MACHINE), undefined);
   });
 
+  test("what is left of a machine is known when its job is no longer kept", async (store) => {
+    const failed = await run(store);
+    await take(store, MACHINE, JOB, T0);
+    await finish(store, failed, "failed");
+    const before = await store.machineClaims.left();
+    const done = await run(store, jobOf(2));
+    const other = uuidOf<MachineUuid>(902);
+    await take(store, other, OTHER_JOB, T0);
+    await finish(store, done, "succeeded");
+    const all = { finished_before: T1, finished_max: 0, limit: 9 };
+    assertEquals(await store.jobs.prune(all, T0), 2);
+    assertEquals(await store.jobs.get(JOB), undefined);
+    await store.machineClaims.settle();
+    assertEquals(await store.machineClaims.left(), before);
+    assertEquals([before.length, before[0]?.execution], [1, "failed"]);
+    assertEquals(await store.machineClaims.get(other), undefined);
+    await store.machineClaims.release(MACHINE, JOB);
+    assertEquals(await store.machineClaims.left(), []);
+  });
+
+  test("each host is given what is left on it, and whoever asks for all of it everything", async (store) => {
+    for (const [number, host] of [[1, "one"], [2, "two"]] as const) {
+      const job = await run(store, jobOf(number));
+      const uuid = uuidOf<MachineUuid>(900 + number);
+      await store.machineClaims.take({ uuid, host, job_uuid: job.uuid }, T0);
+      await finish(store, job, "failed");
+    }
+    const hostsOf = async (host?: string) =>
+      (await store.machineClaims.left(undefined, host)).map((left) => left.host);
+    assertEquals(await hostsOf("two"), ["two"]);
+    assertEquals(await hostsOf("three"), []);
+    assertEquals(await hostsOf(), ["one", "two"]);
+  });
+
   test("a machine is left when its job has failed, and not before", async (store) => {
     const job = await run(store);
-    await store.machineClaims.take(MACHINE, JOB, T0);
+    await take(store, MACHINE, JOB, T0);
     assertEquals(await leftOf(store), []);
     await finish(store, job, "failed");
     await store.machineClaims.settle();
     const { workflow } = jobOf(1);
     assertEquals(await store.machineClaims.left(), [{
       uuid: MACHINE,
+      host: HOST,
       job_uuid: JOB,
       claimed_at: T0,
       ...FRESH,
@@ -69,7 +117,7 @@ export function machineClaimTests(test: Test): void {
 
   test("a machine is left when its canceled job has run its last task", async (store) => {
     await run(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
-    await store.machineClaims.take(MACHINE, JOB, T0);
+    await take(store, MACHINE, JOB, T0);
     await store.jobs.cancel(JOB, T0);
     assertEquals(await leftOf(store), []);
     const done = recordOf(await present(store), { kind: "succeed" });
@@ -79,7 +127,7 @@ export function machineClaimTests(test: Test): void {
 
   test("attempts are counted, and keep what the latest failed with", async (store) => {
     const job = await run(store);
-    await store.machineClaims.take(MACHINE, JOB, T0);
+    await take(store, MACHINE, JOB, T0);
     await finish(store, job, "failed");
     const look = async () => {
       const [left] = await store.machineClaims.left();
@@ -97,7 +145,8 @@ export function machineClaimTests(test: Test): void {
     assertEquals(await shown(), { tries: 2, next_try_at: T1, error: "still busy" });
     // A claim that was taken over meanwhile is another one.
     const before = await look();
-    await store.machineClaims.take(MACHINE, OTHER_JOB, T1);
+    await create(store, jobOf(2));
+    await take(store, MACHINE, OTHER_JOB, T1);
     await store.machineClaims.postpone(before, T2, "late");
     assertEquals((await store.machineClaims.get(MACHINE))?.tries, 0);
   });

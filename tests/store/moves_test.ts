@@ -3,6 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { Database } from "@db/sqlite";
 import {
+  decide,
   executionOf,
   EXECUTIONS,
   isAtRest,
@@ -11,18 +12,25 @@ import {
   isHeld,
   JOB_STATES,
 } from "../../src/domain/job/state.ts";
-import { conditionOf, FINISHED, UNFINISHED } from "../../src/store/sqlite/job/moves.ts";
-import { HOLDS_TARGET } from "../../src/store/sqlite/schema.ts";
+import { FINISHED, UNFINISHED } from "../../src/store/sqlite/job/moves.ts";
+import { HOLDS_TARGET, REMOVABLE } from "../../src/store/sqlite/schema.ts";
 import { T0 } from "../support/job.ts";
 
-function withStates(run: (statesWhere: (condition: string) => string[]) => void): void {
+function withStates(
+  run: (statesWhere: (condition: string) => string[]) => void,
+  kept = 0,
+): void {
   const db = new Database(":memory:");
   try {
-    db.exec("CREATE TABLE jobs (state TEXT, execution TEXT, runner_id TEXT, claimable_at TEXT)");
+    db.exec(
+      `CREATE TABLE jobs (state TEXT, execution TEXT, runner_id TEXT, claimable_at TEXT,
+         finished_at TEXT, kept INTEGER)`,
+    );
     for (const state of JOB_STATES) {
       const runner = isHeld(state) ? "runner" : null;
-      db.prepare("INSERT INTO jobs VALUES (?, ?, ?, ?)")
-        .run(state, executionOf(state), runner, isClaimable(state) ? T0 : null);
+      const finished = isFinal(executionOf(state)) ? T0 : null;
+      db.prepare("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)")
+        .run(state, executionOf(state), runner, isClaimable(state) ? T0 : null, finished, kept);
     }
     run((condition) =>
       db.prepare(`SELECT state FROM jobs WHERE ${condition} ORDER BY rowid`)
@@ -33,11 +41,14 @@ function withStates(run: (statesWhere: (condition: string) => string[]) => void)
   }
 }
 
-Deno.test("conditionOf() holds for the jobs of its states and for no others", () => {
+Deno.test("retention may remove the jobs that the state machine lets go, unless they are kept", () => {
   withStates((statesWhere) => {
-    for (const state of JOB_STATES) assertEquals(statesWhere(conditionOf([state])), [state]);
-    assertEquals(statesWhere(conditionOf(JOB_STATES)), [...JOB_STATES]);
+    const prunable = JOB_STATES.filter((state) =>
+      decide({ state, phase: "chain" }, { kind: "prune" }).kind === "move"
+    );
+    assertEquals(statesWhere(REMOVABLE), prunable);
   });
+  withStates((statesWhere) => assertEquals(statesWhere(REMOVABLE), []), 1);
 });
 
 Deno.test("a job holds its target and its locks until it is at rest", () => {

@@ -104,6 +104,8 @@ export function pruneTests(test: Test): void {
     // A request that may come again finds its job for a day.
     assertEquals(await store.jobs.prune(EVERYTHING, T0), 0);
     const later = instantAfter(T0, 86_400_001);
+    assertEquals(await store.jobs.pruneKeys(T0, 9), 0);
+    assertEquals(await store.jobs.pruneKeys(later, 9), 1);
     assertEquals(await store.jobs.prune(EVERYTHING, later), 1);
     assertEquals(await store.jobs.get(JOB), undefined);
     assertEquals(await store.info.list(JOB), undefined);
@@ -115,6 +117,22 @@ export function pruneTests(test: Test): void {
     assertEquals([again.chain_results, await store.info.list(JOB)], [[], []]);
     assertEquals(await store.info.list(uuidOf<JobUuid>(2)), [{ b: 2 }]);
     assertEquals((await store.workflows.list({})).length, 1);
+  });
+  test("pruneKeys() forgets keys that are a day old, the oldest first, as many as asked for", async (store) => {
+    for (let number = 1; number <= 5; number++) {
+      const created_at = instantAfter(T0, number * 1000);
+      const idempotency = { key: `k${number}`, request_sha256: "a".repeat(64) };
+      await finish(store, await run(store, jobOf(number, { created_at, idempotency })));
+    }
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 0);
+    const later = instantAfter(T0, 86_400_000 + 4500);
+    assertEquals(await store.jobs.pruneKeys(later, 3), 3);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 3);
+    assertEquals(await numbers(store), [4, 5]);
+    assertEquals(await store.jobs.pruneKeys(later, 3), 1);
+    assertEquals(await store.jobs.pruneKeys(later, 3), 0);
+    assertEquals(await store.jobs.prune(EVERYTHING, T0), 1);
+    assertEquals(await numbers(store), [5]);
   });
   test("pruneInfo() removes entries of jobs that are gone, as many as asked for", async (store) => {
     await finished(store, 2);

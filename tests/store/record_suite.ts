@@ -4,7 +4,7 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { jobOf, resultOf, T0, taskOf, workflowOf } from "../support/job.ts";
-import { claim, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { claim, create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 
 /** What JSON can say and programs trip over. */
 const ODD: JsonValue[] = [
@@ -59,6 +59,24 @@ export function recordTests(test: Test): void {
     assert(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
     assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
     assertEquals((await present(store)).chain_results.length, 1);
+  });
+  test("the params that were asked for stay beside those that tasks have made of them", async (store) => {
+    const job = await run(store, jobOf(1, { target: "/t", params: { a: 1 } }));
+    assertEquals(job.requested_params, { a: 1 });
+    for (const params of [{ a: 1 }, { a: 2 }, { b: [] }, { a: 1 }]) {
+      await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { params }));
+      const after = await present(store);
+      assertEquals([after.params, after.requested_params], [params, { a: 1 }]);
+    }
+    // Equal requests are known by what was asked for.
+    const again = await store.jobs.create(jobOf(2, { target: "/t", params: { a: 1 } }));
+    assertEquals(again, { kind: "duplicate", job_uuid: JOB });
+    const begun = { target: "/t", params: { c: 3 }, requested_params: { a: 1 } };
+    assertEquals(await store.jobs.create(jobOf(3, begun)), { kind: "duplicate", job_uuid: JOB });
+    await store.jobs.cancel(JOB, T0);
+    const other = await create(store, jobOf(3, begun));
+    assertEquals([other.params, other.requested_params], [{ c: 3 }, { a: 1 }]);
+    assertEquals(await present(store, other.uuid), other);
   });
   test("a job that is queued again keeps its results and its time, and starts anew", async (store) => {
     const job = await run(store);

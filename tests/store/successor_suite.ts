@@ -47,6 +47,26 @@ export function successorTests(test: Test): void {
     assertEquals((await present(store)).props, { next_attempt: uuidOf(3) });
     assertEquals(await store.jobs.get(SUCCESSOR), undefined);
   });
+  test("a successor does not pass a lock that was taken meanwhile: there is none, and its job says why", async (store) => {
+    const callback_url = "http://tell.example/";
+    const job = await run(store, jobOf(1, { target: "/t", callback_url }));
+    await create(store, jobOf(3, { locks: "^/t$" }));
+    assert(await store.jobs.recordTask(retried(job, { callback_url })));
+    assertEquals(await store.jobs.get(SUCCESSOR), undefined);
+    const refused = `job ${uuidOf(3)} locks the target`;
+    const before = await present(store);
+    assertEquals([before.execution, before.props], ["retried", { next_attempt_refused: refused }]);
+    // Nobody goes on for it: its own callback is due, and it may be retried once the lock is gone.
+    assertEquals(await store.callbacks.nextDue(), T0);
+    assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "locked");
+    await store.jobs.cancel(uuidOf<JobUuid>(3), T0);
+    assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "created");
+  });
+  test("the lock of a job does not hold against its own successor", async (store) => {
+    const job = await run(store, jobOf(1, { target: "/t", locks: "^/t$" }));
+    assert(await store.jobs.recordTask(retried(job, { locks: "^/t$" })));
+    assertEquals((await present(store, SUCCESSOR)).execution, "queued");
+  });
   test("a job that was retried often enough ends without a successor", async (store) => {
     const job = await run(store, jobOf(1, { target: "/t" }));
     assert(await store.jobs.recordTask(retried(job, null)));

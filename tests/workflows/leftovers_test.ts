@@ -45,7 +45,14 @@ async function withLeftover(
 
 function look({ store, vmadm, log }: SimulatedHost, now: Instant): Promise<void> {
   const { uuid: workflow } = PROVISION_MACHINE;
-  const options: LeftoverOptions = { store, host: vmadm, workflow, now: () => now, log };
+  const options: LeftoverOptions = {
+    store,
+    host: vmadm,
+    hostName: "simulated",
+    workflow,
+    now: () => now,
+    log,
+  };
   return removeDue(options, new AbortController().signal);
 }
 
@@ -97,7 +104,10 @@ Deno.test("volumes without a machine are owed too, and removed when the host can
       calling: async (name, running) => {
         if (name === "vmadm.create") {
           // A loss of power in the middle of the create, and a cancel before the agent is back.
-          await host.store.machineClaims.take(UUID, running.uuid, systemNow());
+          await host.store.machineClaims.take(
+            { uuid: UUID, host: "simulated", job_uuid: running.uuid },
+            systemNow(),
+          );
           await host.simulate("fault", "create_killed_after_datasets", "1");
           const machine = paramsFor(host, UUID).machine as JsonObject;
           const stdin = JSON.stringify({ ...machine, uuid: UUID });
@@ -144,7 +154,14 @@ Deno.test("the next agent removes what this one has left", async () => {
     const store = await openSqliteStore(join(host.folder, "store.db"));
     const { uuid: workflow } = PROVISION_MACHINE;
     const now = () => at(LEFTOVER_FIRST_MS);
-    const leftovers = openLeftovers({ store, host: vmadm, workflow, now, log });
+    const leftovers = openLeftovers({
+      store,
+      host: vmadm,
+      hostName: "simulated",
+      workflow,
+      now,
+      log,
+    });
     try {
       await until("the leftover to go", async () => (await shown(host)).length === 0);
     } finally {
@@ -193,7 +210,10 @@ Deno.test("a machine whose claim another job took over is left to that job", asy
         ...machineClaims,
         left: async () => {
           const found = await machineClaims.left();
-          await machineClaims.take(UUID, job_uuid, at(1));
+          await machineClaims.take(
+            { uuid: UUID, host: "simulated", job_uuid },
+            at(1),
+          );
           return found;
         },
       },
@@ -201,7 +221,7 @@ Deno.test("a machine whose claim another job took over is left to that job", asy
     const { uuid: workflow } = PROVISION_MACHINE;
     const now = () => at(LEFTOVER_FIRST_MS);
     const { log, vmadm } = host;
-    const options = { store, host: vmadm, workflow, now, log };
+    const options = { store, host: vmadm, hostName: "simulated", workflow, now, log };
     await removeDue(options, new AbortController().signal);
     assertEquals((await machineClaims.get(UUID))?.job_uuid, job_uuid);
     await host.assertHolds(UUID);
@@ -215,7 +235,7 @@ Deno.test("a machine of a failed job of another workflow stays, and nothing is o
     const { store, vmadm, log } = host;
     const now = () => at(LEFTOVER_FIRST_MS);
     const workflow = randomUuid<WorkflowUuid>();
-    const options = { store, host: vmadm, workflow, now, log };
+    const options = { store, host: vmadm, hostName: "simulated", workflow, now, log };
     await removeDue(options, new AbortController().signal);
     assertEquals(await shown(host), []);
     await host.assertHolds(UUID);

@@ -34,7 +34,12 @@ async function losePower(
 ): Promise<void> {
   const machine = paramsFor(host, UUID, { brand }).machine as JsonObject;
   const payload = { ...machine, uuid: UUID, tags: { zonewright_job: running.uuid } };
-  if (claimed) await host.store.machineClaims.take(UUID, running.uuid, systemNow());
+  if (claimed) {
+    await host.store.machineClaims.take(
+      { uuid: UUID, host: "simulated", job_uuid: running.uuid },
+      systemNow(),
+    );
+  }
   await host.simulate("fault", "create_killed_after_datasets", "1");
   // Past the agent, which would clean up: it is dead too.
   const killed = await host.transport.vmadm(["create"], {

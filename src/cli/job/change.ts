@@ -231,8 +231,9 @@ export const RETRY: Command = {
     ...FOLLOW_FLAGS,
   ],
   notes: [
-    "The new job uses the workflow as it is now, with the params, target, locks and callback of the old\n" +
-    "job; with --from it keeps the old job's chain. Given filters instead of a JOB, the command acts on\n" +
+    "The new job uses the workflow as it is now, with the target, locks and callback of the old job and\n" +
+    "the params that were asked for; with --from it keeps the old job's chain, and the params as its\n" +
+    "tasks left them. Given filters instead of a JOB, the command acts on\n" +
     "every matching failed or canceled job that was not retried yet. On a terminal it shows the count\n" +
     "and asks; in scripts, pass --yes.",
   ],

@@ -244,10 +244,16 @@ function attemptPairs({ raw }: JobAnswer): Pairs {
   const attempts = numberIn(raw, "num_attempts");
   const before = textIn(raw, "prev_attempt");
   const after = textIn(raw, "next_attempt");
+  const params = textIn(raw, "params_from");
+  const refused = textIn(raw, "next_attempt_refused");
   const many = attempts === undefined ? "" : ` (${attempts} before this one)`;
   return [
     ...(before === undefined ? [] : [["retry of", before + many] as const]),
+    ...(params === undefined
+      ? []
+      : [["params from", `${params}, as its tasks left them`] as const]),
     ...(after === undefined ? [] : [["retried as", after] as const]),
+    ...(refused === undefined ? [] : [["not retried", refused] as const]),
   ];
 }
 

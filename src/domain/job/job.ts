@@ -6,7 +6,7 @@
 // `props`, except for `params`, which has a column of its own.
 
 import { unreachable } from "../error.ts";
-import type { JobUuid, RunnerId, WorkflowUuid } from "../id.ts";
+import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
 import { type Execution, isAtRest, isFinal, type Phase, stateOf } from "./state.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
@@ -100,7 +100,11 @@ export interface Job {
   readonly locks: string | null;
   /** Called when the job is final. */
   readonly callback_url: string | null;
+  /** The machine that the job makes or acts on, when it is a job of a machine. */
+  readonly machine_uuid: MachineUuid | null;
   readonly params: JsonObject;
+  /** The params as they were asked for; tasks change `params`. Equal requests are known by these. */
+  readonly requested_params: JsonObject;
   /** What tasks set on the job besides `params`. */
   readonly props: JsonObject;
   readonly chain_results: readonly TaskResult[];
@@ -134,6 +138,10 @@ export interface NewJob {
   readonly exec_after: Instant;
   readonly target: string | null;
   readonly params: JsonObject;
+  /** The params as they were asked for, where the job begins with others; see Job. */
+  readonly requested_params?: JsonObject;
+  /** The machine that the job makes or acts on, which has one unfinished job at most. */
+  readonly machine_uuid?: MachineUuid | null;
   /** What the engine itself keeps on the job, such as the attempt that came before it. */
   readonly props?: JsonObject;
   readonly locks?: string | null;

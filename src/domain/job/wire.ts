@@ -47,8 +47,18 @@ export function parseExecutionFilter(word: string): Execution {
   );
 }
 
-/** What the engine keeps of a job that was repeated by `cb('retry')`, and of the one after it. */
-export const ATTEMPT_FIELDS = ["num_attempts", "prev_attempt", "next_attempt"] as const;
+/**
+ * What the engine keeps of a job that was repeated, and of the one after it. `next_attempt_refused` says
+ * why cb('retry') made none; `params_from` names the job whose params, as its tasks left them, a job
+ * begins with: others begin with those that were asked for.
+ */
+export const ATTEMPT_FIELDS = [
+  "num_attempts",
+  "prev_attempt",
+  "next_attempt",
+  "next_attempt_refused",
+  "params_from",
+] as const;
 
 /**
  * What only the engine sets on a job. A task that sets one of these on its job object has set

@@ -61,6 +61,7 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
   const sessions = openFileSessions(connection);
   return {
     kind: "ssh",
+    host: `ssh ${addressOf(options.host)}`,
     vmadm: (args, o) => runFarCommand(connection, newMark, options.vmadm, args, o),
     zfs: (args, o) => runFarCommand(connection, newMark, ZFS, args, o),
     nictagadm: (args, o) => runFarCommand(connection, newMark, NICTAGADM, args, o),

@@ -128,6 +128,16 @@ const JOB_FIELDS: JsonObject = {
   runner_id: { ...UUID, description: "The runner that runs the job now." },
   num_attempts: { ...COUNT, description: "How many times the job was repeated." },
   prev_attempt: { ...UUID, description: "The job that this one repeats." },
+  next_attempt_refused: {
+    type: "string",
+    description: "Why cb('retry') made no other job.",
+  },
+  params_from: {
+    ...UUID,
+    description:
+      "The job whose params, as its tasks left them, this one began with; otherwise it began " +
+      "with those that were asked for.",
+  },
   next_attempt: { ...UUID, description: "The job that repeats this one." },
 };
 

@@ -161,8 +161,9 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
       operationId: "job_retry",
       summary: "Retry a finished job",
       description:
-        "The new job has the same params, target, locks and callback; `prev_attempt` and " +
-        "`next_attempt` tie the two together. A whole job is made of the workflow as it is now, or " +
+        "The new job has the same target, locks and callback, and the params that were asked for, whatever " +
+        "tasks have made of them; with `from` it has them as its tasks left them, and `params_from` says " +
+        "so. `prev_attempt` and `next_attempt` tie the two together. A whole job is made of the workflow as it is now, or " +
         "of the job's own tasks when that is gone. A job that is unfinished, or was retried " +
         "already, answers 409.",
       parameters: [parameterRef("JobUuid")],

@@ -199,7 +199,11 @@ const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
 const LEFTOVER_SCHEMAS: JsonObject = {
   Leftover: objectOf("What a job could not remove.", Object.keys(EXAMPLE), {
     uuid: { ...UUID, description: "Of the machine, of which there may be datasets only." },
-    job_uuid: UUID,
+    host: {
+      type: "string",
+      description: "The managed host that has it: an agent removes nothing from another one.",
+    },
+    job_uuid: { ...UUID, description: "Of the job, which may no longer be kept." },
     job_execution: schemaRef("Execution"),
     claimed_at: { ...INSTANT, description: "When the job began to make the machine." },
     tries: { ...COUNT, description: "Attempts to remove it since the job ended." },

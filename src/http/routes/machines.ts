@@ -187,9 +187,9 @@ export function leftoverRoutes(
 }
 
 function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
-  const { uuid, job_uuid, execution, claimed_at, tries, next_try_at, error } = leftover;
+  const { uuid, host, job_uuid, execution, claimed_at, tries, next_try_at, error } = leftover;
   const job_execution = executionOnWire(execution, wording);
-  return { uuid, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
+  return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
 // A machine in answers: what vmadm says, and what its jobs add.

@@ -159,7 +159,8 @@ export function readExecutions(
 export function readLeft(path: string): Pick<Leftover, "uuid" | "job_uuid" | "execution">[] {
   return reading(path, (db) => {
     schemaOf(db, path);
-    return db.prepare(`SELECT c.uuid, c.job_uuid, j.execution ${LEFT_CLAIMS}`).all();
+    return db.prepare(`SELECT c.uuid, c.job_uuid, coalesce(j.execution, c.execution) AS execution
+       ${LEFT_CLAIMS}`).all();
   });
 }
 

@@ -5,6 +5,10 @@
 export const HOLDS_TARGET = `(execution IN ('queued', 'running', 'waiting')
     OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
 
+/** The condition of the index of jobs that retention may remove, word for word, as above. */
+export const REMOVABLE = `finished_at IS NOT NULL AND kept = 0
+    AND runner_id IS NULL AND claimable_at IS NULL`;
+
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
   CREATE TABLE workflows (
@@ -77,9 +81,15 @@ const JOB_TABLES = `
     -- Number of the claim under which a runner holds the job; a write of an earlier one is refused.
     lease INTEGER NOT NULL CHECK (lease >= 0),
     starts INTEGER NOT NULL CHECK (starts >= 0),
+    -- The machine that the job makes or acts on, when it is a job of a machine.
+    machine_uuid TEXT,
+    -- Rows elsewhere without which the job may not go: its idempotency key and its callback.
+    kept INTEGER NOT NULL DEFAULT 0 CHECK (kept >= 0),
     -- Last, since they may be large: what stands before them is found without reading them.
     params TEXT NOT NULL,
     props TEXT NOT NULL,
+    -- The params as they were asked for, once tasks have changed them; null while they have not.
+    requested_params TEXT,
     CHECK (turn IS NULL OR claimable_at IS NOT NULL),
     CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
     CHECK (failures > 0 OR retry_at IS NULL),
@@ -99,18 +109,24 @@ const JOB_TABLES = `
   CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
   CREATE INDEX jobs_execution ON jobs (execution, id);
   CREATE INDEX jobs_created ON jobs (created_at);
-  CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
+  -- The finished jobs that may be removed, and no others: however many are kept, none is looked at.
+  CREATE INDEX jobs_removable ON jobs (finished_at) WHERE ${REMOVABLE};
   CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;
   CREATE INDEX jobs_locks ON jobs (id)
     WHERE locks IS NOT NULL AND ${HOLDS_TARGET};
   -- Of two equal requests one gets a job, also when they arrive together.
   CREATE UNIQUE INDEX jobs_unfinished_target ON jobs (target, params_sha256)
     WHERE target IS NOT NULL AND ${HOLDS_TARGET};
+  -- A second unfinished job of a machine would undo what the first one does.
+  CREATE UNIQUE INDEX jobs_unfinished_machine ON jobs (machine_uuid)
+    WHERE machine_uuid IS NOT NULL AND ${HOLDS_TARGET};
 
   CREATE TABLE task_results (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     phase TEXT NOT NULL CHECK (phase IN ('chain', 'onerror', 'oncancel')),
     position INTEGER NOT NULL CHECK (position >= 0),
+    -- Names the call that ended the wait of this task, where a repetition must be known.
+    resumed_by TEXT,
     entry TEXT NOT NULL,
     PRIMARY KEY (job_id, phase, position)
   ) STRICT, WITHOUT ROWID;
@@ -139,6 +155,7 @@ const JOB_TABLES = `
   CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
     UPDATE job_counts SET jobs = jobs - 1
       WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
+    DELETE FROM job_counts WHERE minute = substr(old.created_at, 1, 16) AND jobs = 0;
   END;
 
   -- The lines of the logs of jobs: entries of their info, and attempts of their tasks that failed.
@@ -155,6 +172,8 @@ const JOB_TABLES = `
     task INTEGER CHECK (task >= 0),
     -- Number of the attempt, or of the one that wrote the entry.
     attempt INTEGER CHECK (attempt > 0),
+    -- Names the call that appended an entry, where a repetition must be known.
+    call_id TEXT,
     entry TEXT NOT NULL,
     created_at TEXT NOT NULL,
     CHECK ((position IS NULL) = (phase IS NOT NULL)),
@@ -163,6 +182,7 @@ const JOB_TABLES = `
   ) STRICT;
   CREATE INDEX job_log_job ON job_log (job_id, seq);
   CREATE UNIQUE INDEX job_log_info ON job_log (job_id, position) WHERE position IS NOT NULL;
+  CREATE UNIQUE INDEX job_log_calls ON job_log (job_id, call_id) WHERE call_id IS NOT NULL;
   CREATE UNIQUE INDEX job_log_attempts ON job_log (job_id, phase, task, attempt)
     WHERE phase IS NOT NULL;
   CREATE TABLE removed_jobs (job_id INTEGER PRIMARY KEY) STRICT;
@@ -182,6 +202,10 @@ const JOB_TABLES = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX idempotency_keys_job ON idempotency_keys (job_id);
   CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+  -- A job with a key is written with kept = 1.
+  CREATE TRIGGER idempotency_keys_delete AFTER DELETE ON idempotency_keys BEGIN
+    UPDATE jobs SET kept = kept - 1 WHERE id = old.job_id;
+  END;
 
   -- Finished jobs whose callback_url has not been called yet.
   CREATE TABLE callbacks (
@@ -191,17 +215,35 @@ const JOB_TABLES = `
     attempts INTEGER NOT NULL CHECK (attempts >= 0)
   ) STRICT;
   CREATE INDEX callbacks_due ON callbacks (due_at);
+  CREATE TRIGGER callbacks_insert AFTER INSERT ON callbacks BEGIN
+    UPDATE jobs SET kept = kept + 1 WHERE id = new.job_id;
+  END;
+  CREATE TRIGGER callbacks_delete AFTER DELETE ON callbacks BEGIN
+    UPDATE jobs SET kept = kept - 1 WHERE id = old.job_id;
+  END;
 
   -- The machines that jobs have begun to make.
   CREATE TABLE machine_claims (
     uuid TEXT PRIMARY KEY,
-    -- No reference: a claim may outlive its job, and is released then.
+    -- The host of the machine, which alone can remove what is left of it.
+    host TEXT NOT NULL,
+    -- No reference: a claim outlives its job while something of the machine may be left.
     job_uuid TEXT NOT NULL,
+    workflow_uuid TEXT NOT NULL,
+    -- How the job ended, once its row is removed; until then the row says it.
+    execution TEXT CHECK (execution IN ('succeeded', 'failed', 'canceled', 'retried')),
     claimed_at TEXT NOT NULL,
     tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
     next_try_at TEXT,
     error TEXT,
     CHECK ((tries = 0) = (error IS NULL))
+  ) STRICT;
+  CREATE INDEX machine_claims_job ON machine_claims (job_uuid);
+
+  -- What a check of the store writes, to see that it can.
+  CREATE TABLE write_checks (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    checked_at TEXT NOT NULL
   ) STRICT;
 `;
 

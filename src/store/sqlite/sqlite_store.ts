@@ -27,8 +27,8 @@ import {
   upsertDocument,
 } from "./local/index_documents.ts";
 import { recordAttempt } from "./job/attempts.ts";
-import { abandonJob, cancelJob, recordTask, releaseJob, resumeJob } from "./job/changes.ts";
-import { earlierJob, openJobCreation, paramsDigest } from "./job/creation.ts";
+import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
+import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
@@ -42,7 +42,7 @@ import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./job/machine_claims.ts";
 import { openMediaStore } from "./local/media_files.ts";
 import { renewLease, rescueJobs } from "./job/leases.ts";
-import { prune, pruneInfo } from "./job/retention.ts";
+import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
 import {
   countWorkflows,
   deleteWorkflow,
@@ -140,11 +140,6 @@ function jobStore(db: Connection): JobStore {
     // A hint: nothing is promised by it, so it need not wait for the disk.
     nextDue: () => answer(() => selectNextDue(db)),
     renew: (runner, until) => db.write("job_renew", () => renewLease(db, runner, until)),
-    recordTask: async (record) => {
-      const { successor = null } = record;
-      const digest = successor === null ? null : await paramsDigest(successor);
-      return await db.write("job_record", () => recordTask(db, record, digest));
-    },
     recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record)),
     release: (hold, elapsedMs, now) =>
       db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
@@ -155,6 +150,7 @@ function jobStore(db: Connection): JobStore {
       db.write("job_resume", () => resumeJob(db, uuid, resume, now, showing)),
     stats: (now) => db.durably(() => selectStats(db, now)),
     pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
+    pruneKeys: (now, limit) => db.write("key_prune", () => pruneKeys(db, now, limit)),
     prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
   };
 }

@@ -147,6 +147,7 @@ function refusalOf(
         : unfinished(outcome.job, context);
     case "duplicate":
     case "locked":
+    case "machine_taken":
     case "full":
       return jobRefusal(outcome);
     default:
@@ -183,15 +184,19 @@ function wholeAttempt(
 }
 
 /**
- * The rest of the job: its own chain from one task on, with the params and properties that it had at the end.
+ * The rest of the job: its own chain from one task on, with the params and properties that it had at the end;
+ * `params_from` says so.
  * @throws {AgentError} `invalid_argument` naming `from`
  */
 function attemptFrom(job: Job, from: From, uuid: JobUuid, now: Instant): NewJob {
   const attempt = attemptOf(job, uuid, now);
+  const { next_attempt_refused: _old, ...props } = job.props;
   return {
     ...attempt,
     workflow: ownWorkflow(job),
-    props: { ...job.props, ...attempt.props },
+    params: job.params,
+    requested_params: job.requested_params,
+    props: { ...props, ...attempt.props, params_from: job.uuid },
     chain_results: resultsBefore(job, taskIndex(job, from)),
   };
 }
@@ -201,16 +206,17 @@ function attemptOf(
   uuid: JobUuid,
   now: Instant,
 ): Omit<NewJob, "workflow"> & Required<Pick<NewJob, "props">> {
-  const { target, params, locks, callback_url } = job;
+  const { target, requested_params, locks, callback_url, machine_uuid } = job;
   const { num_attempts, secret_params } = job.props;
   const attempts = typeof num_attempts === "number" ? num_attempts : 0;
   return {
     uuid,
     exec_after: now,
     target,
-    params,
+    params: requested_params,
     locks,
     callback_url,
+    machine_uuid,
     props: {
       num_attempts: attempts + 1,
       prev_attempt: job.uuid,

@@ -1,9 +1,10 @@
 // What changes a job after it was claimed. domain/job/state.ts decides each event; a write about a
 // claimed job also names its claim, so that a runner that has lost its job changes nothing.
 
+import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
-import { errorLine } from "../../../domain/job/job.ts";
+import { errorLine, type NewJob } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
   decide,
@@ -22,10 +23,20 @@ import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
-import { insertJob } from "./jobs.ts";
+import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
 import { insertResult, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
+
+/** What was found out before the write about the job that takes the place of another. */
+export interface ReadySuccessor {
+  readonly paramsSha256: string | null;
+  /** Whether a lock of another job, which was accepted meanwhile, is on its target. */
+  readonly lock: { readonly kind: "free" } | {
+    readonly kind: "locked";
+    readonly job_uuid: JobUuid;
+  };
+}
 
 /**
  * Records the end of a task and where the job goes, or nothing when the runner has lost the job. Nothing
@@ -34,7 +45,7 @@ import { giveTurn } from "./turns.ts";
 export function recordTask(
   db: Connection,
   record: TaskRecord,
-  successorParamsSha256: string | null,
+  ready?: ReadySuccessor,
 ): boolean {
   const { entry, now, successor = null } = record;
   changingJob(db, record.job_uuid);
@@ -45,22 +56,40 @@ export function recordTask(
   if (entry !== undefined) insertResult(db, id, record.phase, entry);
   for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
-  if (move.to !== "retried" || successor === null) {
-    if (move.ends) insertCallback(db, id, now);
-    return true;
-  }
-  // The job is final by now, so that its successor may have its target.
-  const outcome = insertJob(db, successor, successorParamsSha256);
-  nameNextAttempt(db, id, outcome.kind === "created" ? outcome.job.uuid : outcome.job_uuid);
-  // Another caller asked for the job that goes on instead of a successor: it has a callback of its own.
-  if (outcome.kind === "duplicate") insertCallback(db, id, now);
+  const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
+    goesOnAs(db, id, successor, ready);
+  if (move.ends && !goesOn) insertCallback(db, id, now);
   return true;
 }
 
-/** The job that goes on: the successor, or the unfinished one that has its target and params. */
-export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
-  db.readers.changing(jobRow(id));
-  db.run("UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2) WHERE id = ?1", id, next);
+/**
+ * Makes the job that takes the place of one that has ended as retried, whose target it may have by now.
+ * @returns whether the callback is that job's: not when there is none, or when another caller asked for it
+ */
+function goesOnAs(
+  db: Connection,
+  id: number,
+  successor: NewJob,
+  { lock, paramsSha256 }: ReadySuccessor,
+): boolean {
+  // A lock that was accepted meanwhile promised that no new job gets the target.
+  const outcome = lock.kind === "locked" ? lock : insertJob(db, successor, paramsSha256);
+  switch (outcome.kind) {
+    case "created":
+      nameNextAttempt(db, id, outcome.job.uuid);
+      return true;
+    case "duplicate":
+      nameNextAttempt(db, id, outcome.job_uuid);
+      return false;
+    case "locked":
+      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} locks the target`);
+      return false;
+    case "machine_taken":
+      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} has the machine`);
+      return false;
+    default:
+      return unreachable(outcome);
+  }
 }
 
 interface RecordedRow {
@@ -76,6 +105,7 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     `UPDATE jobs
         SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN runner_id END,
             claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
+            requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
             elapsed_ms = ?9, phases_ms = phases_ms + ?10, elapsed_at = CASE WHEN ?3 THEN ?5 END,
             failures = 0, retry_at = NULL, error = coalesce(error, ?17),
             finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END

@@ -16,8 +16,8 @@ import type {
 } from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
 import { HOLDS_TARGET } from "../schema.ts";
-import { nameNextAttempt } from "./changes.ts";
-import { countUnfinished, insertJob } from "./jobs.ts";
+import { recordTask } from "./changes.ts";
+import { countUnfinished, insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 
@@ -34,12 +34,13 @@ interface Prepared {
   readonly unfinishedMax: number;
 }
 
+/** A lock is newer than the judgement of a target: it is judged again. */
 type Unread = Extract<LockAnswer, { kind: "unread" }>;
 
 /** The methods of the store that make jobs. */
-export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry"> {
+export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry" | "recordTask"> {
   const patterns: LockPatterns = new Map();
-  const judged = async <T extends { readonly kind: string }>(
+  const judged = async <T>(
     job: NewJob,
     unfinishedMax: number,
     write: (ready: Prepared) => Promise<T | Unread>,
@@ -57,6 +58,17 @@ export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retr
     throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
   };
   return {
+    recordTask: (record) => {
+      const { successor = null } = record;
+      if (successor === null) return db.write("job_record", () => recordTask(db, record));
+      const ends = record.job_uuid;
+      return judged(successor, Number.MAX_SAFE_INTEGER, async ({ verdicts, paramsSha256 }) => {
+        return await db.write("job_record", () => {
+          const lock = successor.target === null ? FREE : lockOn(db, verdicts, ends);
+          return lock.kind === "unread" ? lock : recordTask(db, record, { lock, paramsSha256 });
+        });
+      });
+    },
     create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       judged(
         job,
@@ -72,16 +84,18 @@ export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retr
   };
 }
 
-function isUnread(outcome: { readonly kind: string }): outcome is Unread {
-  return outcome.kind === "unread";
+function isUnread(outcome: unknown): outcome is Unread {
+  return outcome === UNREAD;
 }
 
 function createJob(db: Connection, job: NewJob, ready: Prepared): CreateJobOutcome | Unread {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
-  if (earlier !== undefined) return earlier;
+  if (earlier !== undefined) return writtenBefore(db, job.uuid) ?? earlier;
   const outcome = placeJob(db, job, ready);
-  if (outcome.kind === "created" && idempotency !== undefined) insertKey(db, idempotency, job);
+  if (isUnread(outcome)) return outcome;
+  if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
+  if (idempotency !== undefined) insertKey(db, idempotency, job);
   return outcome;
 }
 
@@ -93,7 +107,7 @@ function placeJob(db: Connection, job: NewJob, ready: Prepared): PlaceJobOutcome
   if (typeof job.locks === "string" && countLocks(db) >= LOCKS_MAX) {
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
-  const lock: LockAnswer = job.target === null ? { kind: "free" } : lockOn(db, verdicts);
+  const lock = job.target === null ? FREE : lockOn(db, verdicts);
   return lock.kind === "free" ? insertJob(db, job, paramsSha256) : lock;
 }
 
@@ -142,6 +156,10 @@ function retryJob(
   );
   if (row === undefined) return { kind: "not_found" };
   const { id, execution, next_attempt } = row;
+  if (next_attempt === JSON.stringify(successor.uuid)) {
+    const made = writtenBefore(db, successor.uuid);
+    if (made !== undefined) return made;
+  }
   const decision = decide(standingOf(row), { kind: "retry", retried: next_attempt !== null });
   if (decision.kind === "denied") {
     if (next_attempt === null || decision.reason !== "retried") {
@@ -168,6 +186,8 @@ type LockAnswer =
   | { readonly kind: "free" }
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
   | { readonly kind: "unread" };
+const FREE = { kind: "free" } as const;
+const UNREAD = { kind: "unread" } as const;
 
 /** Patterns that were read, kept while some job holds them. */
 type LockPatterns = Map<string, LockPattern>;
@@ -190,14 +210,18 @@ async function judgeTarget(
   return verdicts;
 }
 
-/** What the locks that there are now say of the target that was judged. */
-function lockOn(db: Connection, verdicts: LockVerdicts): LockAnswer {
+/**
+ * What the locks that there are now say of the target that was judged.
+ * @param ends a job that ends with the write, and its lock with it
+ */
+function lockOn(db: Connection, verdicts: LockVerdicts, ends?: JobUuid): LockAnswer {
   for (const { locks, uuid } of selectLocks(db)) {
+    if (uuid === ends) continue;
     const verdict = verdicts.get(locks);
-    if (verdict === undefined) return { kind: "unread" };
+    if (verdict === undefined) return UNREAD;
     if (verdict) return { kind: "locked", job_uuid: uuid };
   }
-  return { kind: "free" };
+  return FREE;
 }
 
 /** How many jobs hold locks. */
@@ -214,8 +238,10 @@ function selectLocks(db: Connection): { locks: string; uuid: JobUuid }[] {
 
 // The digest by which the params of jobs with a target are compared, key order apart.
 
-/** Lower-case hex SHA-256 of the canonical params; null for a job without a target. */
-export async function paramsDigest({ target, params }: NewJob): Promise<string | null> {
+/** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
+async function paramsDigest(
+  { target, params, requested_params = params }: NewJob,
+): Promise<string | null> {
   if (target === null) return null;
-  return await sha256Hex(new TextEncoder().encode(canonicalJson(params)));
+  return await sha256Hex(new TextEncoder().encode(canonicalJson(requested_params)));
 }

@@ -1,7 +1,7 @@
 // Jobs: written, read and claimed. Lists stand in lists.ts, what changes a job afterwards in
 // changes.ts.
 
-import type { JobUuid, RunnerId } from "../../../domain/id.ts";
+import type { JobUuid, MachineUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Job, NewJob } from "../../../domain/job/job.ts";
 import {
@@ -24,7 +24,7 @@ import {
   jobFromRow,
   type JobRow,
 } from "./rows.ts";
-import { BYTES } from "./texts.ts";
+import { BYTES, jobRow } from "./texts.ts";
 import { fitting } from "../text_parts.ts";
 import { standingOf, UNFINISHED } from "./moves.ts";
 import { nextTurn, readyDelayedJobs } from "./turns.ts";
@@ -33,9 +33,15 @@ import { nextTurn, readyDelayedJobs } from "./turns.ts";
 const CLAIM_BYTES = 1024 * 1024;
 
 /** What became of the row of a new job. */
-export type InsertOutcome = Extract<CreateJobOutcome, { kind: "created" | "duplicate" }>;
+export type InsertOutcome = Extract<
+  CreateJobOutcome,
+  { kind: "created" | "duplicate" | "machine_taken" }
+>;
 
-/** Writes a queued job, unless an unfinished one has the same target and params. */
+/**
+ * Writes a queued job, unless an unfinished one has the same target and params, or the machine. A job
+ * that was written before, by a call whose answer was lost, is answered as it is now.
+ */
 export function insertJob(
   db: Connection,
   job: NewJob,
@@ -47,10 +53,10 @@ export function insertJob(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
-       elapsed_ms, phases_ms, lease, starts)
+       requested_params, machine_uuid, kept, elapsed_ms, phases_ms, lease, starts)
      VALUES (?1, ?2, ?3, '${executionOf(CREATED.state)}', '${CREATED.phase}', ?4, ?5, ?5, ?6, ?7,
-             ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0, 0, 0, 0)
-     ON CONFLICT (target, params_sha256) WHERE target IS NOT NULL AND ${HOLDS_TARGET} DO NOTHING`,
+             ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif(?15, ?8), ?16, ?17, 0, 0, 0, 0)
+     ON CONFLICT DO NOTHING`,
     job.uuid,
     job.workflow.uuid,
     definition,
@@ -65,10 +71,11 @@ export function insertJob(
     typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
     JSON.stringify(propsOf(job)),
     job.created_at,
+    job.requested_params === undefined ? null : JSON.stringify(job.requested_params),
+    job.machine_uuid ?? null,
+    Number(job.idempotency !== undefined),
   );
-  if (inserted === 0) {
-    return { kind: "duplicate", job_uuid: holderOf(db, job.target, paramsSha256) };
-  }
+  if (inserted === 0) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
   insertFirstResults(db, job);
   return { kind: "created", job: { ...queuedJob(job), ...definitionAt(job.workflow) } };
 }
@@ -98,7 +105,9 @@ function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
     target: job.target,
     locks: job.locks ?? null,
     callback_url: job.callback_url ?? null,
+    machine_uuid: job.machine_uuid ?? null,
     params: job.params,
+    requested_params: job.requested_params ?? job.params,
     props: propsOf(job),
     chain_results: job.chain_results ?? [],
     onerror_results: [],
@@ -117,17 +126,46 @@ function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
   };
 }
 
-function holderOf(db: Connection, target: string | null, paramsSha256: string | null): JobUuid {
-  const row = db.row<{ uuid: JobUuid }>(
+/** The job of an earlier call of the same request, whose answer was lost. */
+export function writtenBefore(
+  db: Connection,
+  uuid: JobUuid,
+): Extract<InsertOutcome, { kind: "created" }> | undefined {
+  const job = selectJob(db, uuid);
+  return job === undefined ? undefined : { kind: "created", job };
+}
+
+/** The unfinished job because of which another one was not written. */
+function holderOf(
+  db: Connection,
+  { target, machine_uuid = null }: NewJob,
+  paramsSha256: string | null,
+): InsertOutcome {
+  const equal = selectHolder(db, target, paramsSha256);
+  if (equal !== undefined) return { kind: "duplicate", job_uuid: equal };
+  const job_uuid = selectMachineHolder(db, machine_uuid);
+  if (job_uuid !== undefined) return { kind: "machine_taken", job_uuid };
+  throw new Error(`Cannot name the job that holds target ${target}: it is missing`);
+}
+
+function selectHolder(
+  db: Connection,
+  target: string | null,
+  paramsSha256: string | null,
+): JobUuid | undefined {
+  return db.row<{ uuid: JobUuid }>(
     `SELECT uuid FROM jobs
       WHERE target = ? AND params_sha256 = ? AND ${HOLDS_TARGET}`,
     target,
     paramsSha256,
-  );
-  if (row === undefined) {
-    throw new Error(`Cannot name the job that holds target ${target}: it is missing`);
-  }
-  return row.uuid;
+  )?.uuid;
+}
+
+function selectMachineHolder(db: Connection, machine: MachineUuid | null): JobUuid | undefined {
+  return db.row<{ uuid: JobUuid }>(
+    `SELECT uuid FROM jobs WHERE machine_uuid = ? AND ${HOLDS_TARGET}`,
+    machine,
+  )?.uuid;
 }
 
 /**
@@ -198,6 +236,31 @@ export function selectNextDue(db: Connection): NextDue {
   );
   const instant = row?.due ?? null;
   return instant === null ? { kind: "none" } : { kind: "at", instant };
+}
+
+/**
+ * The job that goes on: the successor, or the unfinished one that has its target and params. A finished
+ * job names one only.
+ */
+export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
+  db.readers.changing(jobRow(id));
+  db.run(
+    `UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2)
+      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
+    id,
+    next,
+  );
+}
+
+/** Why a finished job has no next attempt although it asked for one. */
+export function nameRefusedAttempt(db: Connection, id: number, reason: string): void {
+  db.readers.changing(jobRow(id));
+  db.run(
+    `UPDATE jobs SET props = json_set(props, '$.next_attempt_refused', ?2)
+      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
+    id,
+    reason,
+  );
 }
 
 /** How many jobs are not final, from the counters. */

@@ -5,33 +5,55 @@ import type { Instant } from "../../../domain/instant.ts";
 import type { Leftover, MachineClaim, MachineClaimStore } from "../../machine_claim_store.ts";
 import type { Connection } from "../connection.ts";
 
-/** Claims of jobs that have ended without a machine; a canceled job is final before its last task. */
-export const LEFT_CLAIMS = `FROM machine_claims c JOIN jobs j ON j.uuid = c.job_uuid
-      WHERE j.execution IN ('failed', 'canceled', 'retried')
+/**
+ * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
+ * row of the job says how it ended, or the claim once that row is removed.
+ */
+export const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
+      WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
         AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
-const COLUMNS = "c.uuid, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
+const COLUMNS = "c.uuid, c.host, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
 
 /** The part of the store about claims. */
 export function openMachineClaims(db: Connection): MachineClaimStore {
   return {
-    take: (uuid, job, now) => db.write("machine_take", () => upsertClaim(db, uuid, job, now)),
+    take: (machine, now) => db.write("machine_take", () => upsertClaim(db, machine, now)),
     get: (uuid) => db.durably(() => selectClaim(db, uuid)),
     release: (uuid, job) => db.write("machine_release", () => deleteClaim(db, uuid, job)),
     settle: () => db.write("machine_settle", () => deleteSettled(db)),
-    left: (limit = -1) => db.durably(() => selectLeft(db, limit)),
+    left: (limit = -1, host) => db.durably(() => selectLeft(db, limit, host ?? null)),
     postpone: (claim, next_try_at, error) =>
       db.write("machine_postpone", () => updateClaim(db, claim, next_try_at, error)),
   };
 }
 
-function upsertClaim(db: Connection, uuid: MachineUuid, job: JobUuid, now: Instant): void {
-  db.run(
-    `INSERT INTO machine_claims (uuid, job_uuid, claimed_at) VALUES (?1, ?2, ?3)
+function upsertClaim(
+  db: Connection,
+  { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
+  now: Instant,
+): boolean {
+  return db.run(
+    `INSERT INTO machine_claims (uuid, host, job_uuid, workflow_uuid, claimed_at)
+     SELECT ?1, ?2, uuid, workflow_uuid, ?4 FROM jobs WHERE uuid = ?3
      ON CONFLICT (uuid) DO UPDATE
-        SET job_uuid = ?2, claimed_at = ?3, tries = 0, next_try_at = NULL, error = NULL`,
+        SET host = excluded.host, job_uuid = excluded.job_uuid,
+            workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
+            execution = NULL, tries = 0, next_try_at = NULL, error = NULL`,
     uuid,
-    job,
+    host,
+    job_uuid,
     now,
+  ) > 0;
+}
+
+/** Jobs are about to be removed: their claims keep how they ended. */
+export function keepEnds(db: Connection, jobs: readonly number[]): void {
+  db.run(
+    `UPDATE machine_claims SET execution = ended.execution
+       FROM (SELECT jobs.uuid, jobs.execution FROM json_each(?) AS gone
+               CROSS JOIN jobs ON jobs.id = gone.value) AS ended
+      WHERE machine_claims.job_uuid = ended.uuid`,
+    JSON.stringify(jobs),
   );
 }
 
@@ -46,16 +68,17 @@ function deleteClaim(db: Connection, uuid: MachineUuid, job: JobUuid): void {
 function deleteSettled(db: Connection): void {
   db.run(
     `DELETE FROM machine_claims
-      WHERE NOT EXISTS (SELECT 1 FROM jobs j
-                         WHERE j.uuid = machine_claims.job_uuid AND j.execution <> 'succeeded')`,
+      WHERE coalesce((SELECT execution FROM jobs WHERE uuid = job_uuid), execution) = 'succeeded'`,
   );
 }
 
-function selectLeft(db: Connection, limit: number): Leftover[] {
+function selectLeft(db: Connection, limit: number, host: string | null): Leftover[] {
   return db.rows<Leftover>(
-    `SELECT ${COLUMNS}, j.execution, j.workflow_uuid ${LEFT_CLAIMS}
-      ORDER BY c.claimed_at, c.uuid LIMIT ?`,
+    `SELECT ${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid
+       ${LEFT_CLAIMS} AND (?2 IS NULL OR c.host = ?2)
+      ORDER BY c.claimed_at, c.uuid LIMIT ?1`,
     limit,
+    host,
   );
 }
 

@@ -10,7 +10,6 @@ import {
   isClaimable,
   isFinal,
   isHeld,
-  type JobState,
   type Move,
   type Phase,
   type Standing,
@@ -101,17 +100,6 @@ export function writeMove(
 export const UNFINISHED = listed(EXECUTIONS.filter((execution) => !isFinal(execution)));
 /** Executions of jobs that are final, as a list of SQL. */
 export const FINISHED = listed(EXECUTIONS.filter(isFinal));
-
-/** The condition on the columns of `jobs` under which a job is in one of the states. */
-export function conditionOf(states: readonly JobState[]): string {
-  return `(${states.map(conditionOfState).join(" OR ")})`;
-}
-
-function conditionOfState(state: JobState): string {
-  const not = (holds: boolean) => holds ? "NOT " : "";
-  return `(execution = '${executionOf(state)}' AND runner_id IS ${not(isHeld(state))}NULL
-    AND claimable_at IS ${not(isClaimable(state))}NULL)`;
-}
 
 function listed(words: readonly string[]): string {
   return `(${words.map((word) => `'${word}'`).join(", ")})`;

@@ -2,31 +2,22 @@
 // after them their info and what nobody refers to any more.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import { decide, JOB_STATES } from "../../../domain/job/state.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
-import { conditionOf, FINISHED } from "./moves.ts";
+import { keepEnds } from "./machine_claims.ts";
+import { FINISHED } from "./moves.ts";
+import { REMOVABLE } from "../schema.ts";
 
 /** How long a repeated request is known by its idempotency key, milliseconds: a day. */
 const IDEMPOTENCY_MS = 86_400_000;
 
-/** The states whose jobs may be removed. */
-const PRUNABLE = JOB_STATES.filter((state) => {
-  const at = { state, phase: "chain" } as const;
-  return decide(at, { kind: "prune" }).kind === "move";
-});
-/** Jobs that may be removed: none whose callback is due or that still answers a repeated request. */
-const REMOVABLE = `finished_at IS NOT NULL AND ${conditionOf(PRUNABLE)}
-  AND NOT EXISTS (SELECT 1 FROM callbacks WHERE job_id = jobs.id)
-  AND NOT EXISTS (SELECT 1 FROM idempotency_keys WHERE job_id = jobs.id)`;
-
 /** Removes info of the jobs that are gone, which may be much. @returns the entries */
 export function pruneInfo(db: Connection, entries: number): number {
   let left = entries;
-  for (const id of selectRemovedJobs(db)) {
+  for (const id of selectRemovedJobs(db, entries)) {
     left -= deleteInfo(db, id, left);
     if (left <= 0) break;
     db.run("DELETE FROM removed_jobs WHERE job_id = ?", id);
@@ -34,22 +25,38 @@ export function pruneInfo(db: Connection, entries: number): number {
   return entries - left;
 }
 
-function selectRemovedJobs(db: Connection): number[] {
-  return db.rows<{ job_id: number }>("SELECT job_id FROM removed_jobs ORDER BY job_id")
-    .map(({ job_id }) => job_id);
+/** The oldest removed jobs with info left: each has one entry at least. */
+function selectRemovedJobs(db: Connection, limit: number): number[] {
+  return db.rows<{ job_id: number }>(
+    "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT ?",
+    limit,
+  ).map(({ job_id }) => job_id);
+}
+
+/**
+ * Forgets the oldest idempotency keys that are over, so many at the most: their jobs may go then.
+ * @returns how many keys
+ */
+export function pruneKeys(db: Connection, now: Instant, limit: number): number {
+  return db.run(
+    `DELETE FROM idempotency_keys WHERE key IN (
+       SELECT key FROM idempotency_keys WHERE created_at < ? ORDER BY created_at LIMIT ?)`,
+    instantAfter(now, -IDEMPOTENCY_MS),
+    limit,
+  );
 }
 
 /** Removes what may go. @returns the number of jobs */
 export function prune(db: Connection, retention: Retention, now: Instant): number {
-  deleteOldKeys(db, instantAfter(now, -IDEMPOTENCY_MS));
-  const definitions = new Set<number>();
   const jobs = jobsToGo(db, retention);
+  if (jobs.length === 0) return 0;
+  keepEnds(db, jobs);
+  const definitions = new Set<number>();
   for (const id of jobs) {
     db.readers.changing(jobRow(id));
+    noteInfoLeft(db, id);
     definitions.add(deleteJob(db, id));
   }
-  if (jobs.length === 0) return 0;
-  deleteEmptyCounts(db);
   deleteUnusedDefinitions(db, definitions);
   deleteGoneRunners(db, now);
   return jobs.length;
@@ -66,7 +73,7 @@ function jobsToGo(db: Connection, retention: Retention): number[] {
 
 function selectOldJobs(db: Connection, before: Instant, limit: number): number[] {
   return db.rows<{ id: number }>(
-    `SELECT id FROM jobs INDEXED BY jobs_finished
+    `SELECT id FROM jobs INDEXED BY jobs_removable
       WHERE ${REMOVABLE} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
     before,
     limit,
@@ -75,7 +82,7 @@ function selectOldJobs(db: Connection, before: Instant, limit: number): number[]
 
 function selectOldestJobs(db: Connection, limit: number): number[] {
   return db.rows<{ id: number }>(
-    `SELECT id FROM jobs INDEXED BY jobs_finished WHERE ${REMOVABLE}
+    `SELECT id FROM jobs INDEXED BY jobs_removable WHERE ${REMOVABLE}
       ORDER BY finished_at LIMIT ?`,
     limit,
   ).map(({ id }) => id);
@@ -99,6 +106,14 @@ function deleteInfo(db: Connection, job: number, limit: number): number {
   );
 }
 
+/** The info of a job is removed after it, when there is any. */
+function noteInfoLeft(db: Connection, id: number): void {
+  db.run(
+    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = ?1)",
+    id,
+  );
+}
+
 /** @returns the definition that the job had */
 function deleteJob(db: Connection, id: number): number {
   const row = db.row<{ definition_id: number }>(
@@ -106,17 +121,5 @@ function deleteJob(db: Connection, id: number): number {
     id,
   );
   if (row === undefined) throw new Error(`Cannot remove job ${id}: its row is missing`);
-  db.run(
-    "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = ?1)",
-    id,
-  );
   return row.definition_id;
-}
-
-function deleteOldKeys(db: Connection, before: Instant): void {
-  db.run("DELETE FROM idempotency_keys WHERE created_at < ?", before);
-}
-
-function deleteEmptyCounts(db: Connection): void {
-  db.run("DELETE FROM job_counts WHERE jobs = 0 AND minute <> ''");
 }

@@ -1,7 +1,7 @@
 // A job as a row, and back. The results of its tasks are rows of their own; the job's copy of its
 // workflow is read once for all jobs that share it.
 
-import type { JobUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
+import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { type Job, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
 import type { Execution, Phase } from "../../../domain/job/state.ts";
@@ -12,8 +12,8 @@ import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 /** The columns of a job, for SELECT and RETURNING on `jobs`. */
 export const JOB_COLUMNS = `
   id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
-  callback_url, params, props, created_at, started_at, finished_at, elapsed_ms, phases_ms, elapsed_at,
-  failures, retry_at, runner_id, lease, starts`;
+  callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
+  elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
 
 /** What a statement with JOB_COLUMNS answers; the schema's CHECKs make the unions true. */
 export interface JobRow {
@@ -28,8 +28,10 @@ export interface JobRow {
   readonly target: string | null;
   readonly locks: string | null;
   readonly callback_url: string | null;
+  readonly machine_uuid: MachineUuid | null;
   readonly params: string;
   readonly props: string;
+  readonly requested_params: string | null;
   readonly created_at: Instant;
   readonly started_at: Instant | null;
   readonly finished_at: Instant | null;
@@ -49,11 +51,15 @@ export function jobFromRow(db: Connection, row: JobRow): Job {
   const results = selectResults(db, id);
   const resultsOf = (phase: Phase) =>
     results.filter((result) => result.phase === phase).map(({ entry }) => entry);
+  // Texts of JSON columns were made by this store from values of these types.
+  const params = JSON.parse(row.params) as JsonObject;
   return {
     ...columns,
     ...definitionOf(db, definition_id),
-    // Texts of JSON columns were made by this store from values of these types.
-    params: JSON.parse(row.params) as JsonObject,
+    params,
+    requested_params: row.requested_params === null
+      ? params
+      : JSON.parse(row.requested_params) as JsonObject,
     props: JSON.parse(row.props) as JsonObject,
     chain_results: resultsOf("chain"),
     onerror_results: resultsOf("onerror"),

@@ -38,6 +38,7 @@ const results = (phase: Phase) =>
 /** Bytes of a job, but for its smaller fields; SQLite keeps lengths apart, so that no text is read. */
 export const BYTES =
   `octet_length(params) + octet_length(props) + coalesce(octet_length(target), 0) +
+  coalesce(octet_length(requested_params), 0) +
   (SELECT octet_length(chain) + octet_length(onerror) + octet_length(oncancel)
      FROM definitions WHERE id = definition_id) +
   (SELECT total(octet_length(entry)) FROM task_results WHERE job_id = jobs.id)`;
