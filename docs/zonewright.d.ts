@@ -339,16 +339,23 @@ declare namespace Zonewright {
   /** A machine of brand kvm. */
   type KvmPayload = PayloadOfAnyBrand & {
     brand: "kvm";
-    /** At most one with `boot`, at most two of model `ide`. */
+    /**
+     * At most one with `boot`; `ide` among the first four only. With more than three the machine
+     * boots no medium.
+     */
     disks?: Disk<"virtio" | "scsi" | "ide">[];
     vga?: "cirrus" | "std" | "vmware" | "qxl" | "xenfb";
     /** Where a start without words of its own looks. */
-    boot?: `order=${BootOrder}` | `order=${BootOrder},once=${"c" | "d" | "n"}`;
+    boot?:
+      | BootOrder
+      | `order=${BootOrder}`
+      | `order=${BootOrder},once=${"c" | "d" | "n"}`
+      | `once=${"c" | "d" | "n"}`;
     cpu_type?: "qemu64" | "host";
     /** Packets of one flush of a virtio nic: 1 to 65535. */
-    virtio_txburst?: number;
+    virtio_txburst?: Whole;
     /** Nanoseconds until a virtio nic flushes: 1 to 1000000000. */
-    virtio_txtimer?: number;
+    virtio_txtimer?: Whole;
     bootrom?: never;
   };
 
@@ -371,32 +378,33 @@ declare namespace Zonewright {
     /** In lower case. `vmadm.create()` requires it. */
     uuid?: string;
     /** 1 to 64. */
-    vcpus?: number;
+    vcpus?: Whole;
     /** Memory of the guest, MiB: 1 to 262144. */
-    ram?: number;
+    ram?: Whole;
     /** Never true: the machine would start without its medium. */
     autoboot?: false;
     /** IP addresses of name servers, at most 8. */
     resolvers?: string[];
     /** At most 8, one of them primary. */
     nics?: Nic[];
-    /** At most 189 letters, digits, dots, dashes and underscores. */
+    /** For people: 1 to 189 characters, none of them a control character. */
     alias?: string;
+    /** Letters, digits, dashes, underscores and dots. */
     hostname?: string;
     /** Of the zone's own files, media included, GiB: 1 to 1024. */
-    quota?: number;
+    quota?: Whole;
     /** Hundredths of one processor: 1 to 6400. */
-    cpu_cap?: number;
+    cpu_cap?: Whole;
     /** 1 to 65535. */
-    cpu_shares?: number;
+    cpu_shares?: Whole;
     /** Of the hypervisor and its guest, MiB: 1 to 266240. */
-    max_physical_memory?: number;
+    max_physical_memory?: Whole;
     /** MiB: 1 to 266240, not over `max_physical_memory`. */
-    max_locked_memory?: number;
+    max_locked_memory?: Whole;
     /** MiB: 256 to 266240, not below `max_physical_memory`. */
-    max_swap?: number;
+    max_swap?: Whole;
     /** Threads of the zone: 1 to 100000. */
-    max_lwps?: number;
+    max_lwps?: Whole;
     /** A uuid: whose machine it is, for firewall rules and other programs. */
     owner_uuid?: string;
     /** A uuid, for other programs. */
@@ -406,11 +414,15 @@ declare namespace Zonewright {
     /** Whether the firewall rules of the host hold for it. */
     firewall_enabled?: boolean;
     /** 0 to 1024. */
-    zfs_io_priority?: number;
+    zfs_io_priority?: Whole;
     /** Of the zone's own files. */
     zfs_root_compression?: Compression;
     /** Bytes of a block of the zone's own files. */
     zfs_root_recsize?: BlockSize;
+    /** Datasets that may be made below the zone's own: 0 to 1000000. */
+    zfs_filesystem_limit?: Whole;
+    /** Snapshots of the zone's dataset and those below it: 0 to 1000000. */
+    zfs_snapshot_limit?: Whole;
     /** True for a random password of the console, which no task gets to see. */
     vnc_password?: boolean;
     /** At most 64. The tag `zonewright_job` is the agent's own. */
@@ -420,8 +432,14 @@ declare namespace Zonewright {
     routes?: Routes;
   };
 
-  /** Gateways, or nics such as `nics[0]`, by the IPv4 address or network that they lead to; at most 64. */
+  /**
+   * Gateways, or nics such as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by the IPv4 address or network
+   * that they lead to; at most 64. Such a nic has an address of its own, which no DHCP gives it.
+   */
   type Routes = { [destination: string]: string };
+
+  /** A whole number, or its digits as a text. */
+  type Whole = number | `${bigint}`;
 
   /** A flat object of texts, numbers and booleans. */
   type Metadata = { [key: string]: string | number | boolean };
@@ -430,12 +448,12 @@ declare namespace Zonewright {
   type Disk<Model extends string = DiskModel> = {
     model: Model;
     /** MiB: 1 to 4194304. */
-    size: number;
+    size: Whole;
     boot?: boolean;
     media?: "disk";
     compression?: Compression;
     /** MiB that are reserved in the pool, at most `size`. */
-    refreservation?: number;
+    refreservation?: Whole;
     block_size?: BlockSize;
     /** Of bhyve: bytes that the guest sees, or logical and physical ones, such as `512/4096`. */
     guest_block_size?: string;
@@ -458,7 +476,10 @@ declare namespace Zonewright {
     | `gzip-${1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9}`;
 
   /** Bytes. */
-  type BlockSize = 512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072;
+  type BlockSize = Digits<512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072>;
+
+  /** A number, or its digits as a text. */
+  type Digits<Number extends number> = Number | `${Number}`;
 
   /** Of kvm: virtio, scsi, ide. Of bhyve: virtio, ahci, nvme. */
   type DiskModel = "virtio" | "scsi" | "ide" | "ahci" | "nvme";
@@ -468,7 +489,7 @@ declare namespace Zonewright {
     /** The network of the host, such as `admin` or `external`. */
     nic_tag: string;
     model: "virtio" | "e1000" | "rtl8139";
-    /** An IPv4 address, which needs a `netmask`, or `dhcp`. */
+    /** An IPv4 address, which needs a `netmask`; `dhcp` or `addrconf`. IPv6 stands in `ips`. */
     ip?: string;
     /** Such as `255.255.255.0`. */
     netmask?: string;
@@ -477,22 +498,22 @@ declare namespace Zonewright {
     /** Such as `02:08:20:aa:bb:cc`. */
     mac?: string;
     /** 0 to 4095. */
-    vlan_id?: number;
-    /** Addresses with their prefix such as `192.0.2.7/24`, `dhcp`, or `addrconf`; at most 20. */
+    vlan_id?: Whole;
+    /** Addresses with their prefix such as `192.0.2.7/24`, `dhcp`, or `addrconf`; each once, at most 20. */
     ips?: string[];
     /** IPv4 addresses, at most 20. */
     gateways?: string[];
-    /** Bytes: 576 to 9000. */
-    mtu?: number;
+    /** Bytes: 1500 to 9000. */
+    mtu?: Whole;
     /** For those who keep networks elsewhere. */
     network_uuid?: string;
-    /** `0x` and hexadecimal bytes; at most 20. */
+    /** Of kvm: `0x` and hexadecimal bytes; at most 20, of 1023 characters in all. */
     allowed_dhcp_cids?: string[];
     /** At most 64. */
-    blocked_outgoing_ports?: number[];
+    blocked_outgoing_ports?: Whole[];
   };
 
-  /** What changes of the nic that has this `mac`. */
+  /** What changes of the nic that has this `mac`; its `nic_tag` holds no slash. */
   type NicChange = Partial<Nic> & { mac: string };
 
   /** Properties that have the same meaning and bounds as those of a new machine. */
@@ -518,6 +539,8 @@ declare namespace Zonewright {
       | "zfs_io_priority"
       | "zfs_root_compression"
       | "zfs_root_recsize"
+      | "zfs_filesystem_limit"
+      | "zfs_snapshot_limit"
     >
     & Pick<KvmPayload, "boot" | "cpu_type" | "vga" | "virtio_txburst" | "virtio_txtimer">
     & Pick<BhyvePayload, "bootrom">;

@@ -5,6 +5,7 @@
 
 import type { Reasons } from "./machine/refused_properties.ts";
 import { AgentError } from "./error.ts";
+import { orDigits } from "./description/formats.ts";
 import type { Fields } from "./description/object.ts";
 import { type Description, integer, listOf, oneOf } from "./description/value.ts";
 import type { JsonObject, JsonValue } from "./json.ts";
@@ -104,6 +105,8 @@ export const DEFAULT_POLICY: Policy = {
     "zfs_io_priority",
     "zfs_root_compression",
     "zfs_root_recsize",
+    "zfs_filesystem_limit",
+    "zfs_snapshot_limit",
   ],
   diskProperties: [
     "boot",
@@ -171,15 +174,18 @@ export interface SizeBound {
   readonly min?: number;
   readonly times?: number;
   readonly plus?: number;
+  /** Why nothing below the least value is taken. */
+  readonly below?: string;
 }
 
-/** A whole number that the policy bounds. */
+/** A whole number that the policy bounds, or its digits as a text. */
 export function boundedSize(
   policy: Policy,
   name: LargestNumber,
-  { min = 1, times = 1, plus = 0 }: SizeBound = {},
+  { min = 1, times = 1, plus = 0, below }: SizeBound = {},
 ): Description<number> {
-  return integer(min, policy[name] * times + plus, { setting: POLICY_SETTINGS[name] });
+  const chosen = { setting: POLICY_SETTINGS[name], ...(below === undefined ? {} : { below }) };
+  return orDigits(integer(min, policy[name] * times + plus, chosen));
 }
 
 /** A list whose length the policy bounds. */

@@ -96,6 +96,8 @@ const NIC = {
   allowed_dhcp_cids: ["0x01e2f9a7"],
   blocked_outgoing_ports: [25],
 };
+/** A nic without what kvm alone has. */
+const { allowed_dhcp_cids: _cids, ...BHYVE_NIC } = NIC;
 const SETTINGS = {
   vcpus: 1,
   ram: 256,
@@ -116,6 +118,8 @@ const SETTINGS = {
   zfs_io_priority: 100,
   zfs_root_compression: "lz4",
   zfs_root_recsize: 131_072,
+  zfs_filesystem_limit: 10,
+  zfs_snapshot_limit: "10",
 };
 const ANY_BRAND = {
   ...SETTINGS,
@@ -139,6 +143,7 @@ const BHYVE = {
   ...ANY_BRAND,
   brand: "bhyve",
   disks: [{ ...BHYVE_DISK, model: "nvme" }],
+  nics: [BHYVE_NIC],
   bootrom: "uefi",
 };
 const CHANGES = {

@@ -149,3 +149,20 @@ Deno.test("attached media are the CDs among the disks", () => {
     assertEquals(attachedMedia(machine), []);
   }
 });
+
+Deno.test("a kvm machine boots no medium behind all of IDE's places", () => {
+  const machine = (disks: number) => ({ brand: "kvm", state: "stopped", disks: Array(disks) });
+  const boot = (disks: number, options: JsonObject) => () =>
+    requireActable("boot", UUID, machine(disks), options);
+  boot(3, { cdrom: "/a.iso" })();
+  boot(8, { order: "cd" })();
+  for (
+    const [disks, options] of [[4, { cdrom: "/a.iso" }], [3, {
+      cdrom: "/a.iso",
+      disk: "/b.img",
+    }]] as const
+  ) {
+    const error = assertThrows(boot(disks, options), AgentError, `it has ${disks} disks`);
+    assertEquals(error.code, "conflict");
+  }
+});

@@ -81,8 +81,11 @@ Deno.test("a new nic shares neither mac nor address with those that the machine 
     "changes.add_nics[0].mac",
     "changes.add_nics[1]",
   ]);
-  // Another network, one that goes or moves in the same change, and addresses that nobody chose.
-  fit({ add_nics: [{ ...taken, vlan_id: 7 }, { ...taken, nic_tag: "external" }] });
+  for (const network of [{ vlan_id: 7 }, { nic_tag: "external" }]) {
+    const add_nics = [{ ...taken, ...network }];
+    assertEquals(fieldsOf(() => fit({ add_nics })), ["changes.add_nics[0]"]);
+  }
+  // One that goes or moves in the same change, and addresses that nobody chose.
   fit({ add_nics: [{ ...taken, mac: first }], remove_nics: [first] });
   fit({ add_nics: [taken], update_nics: [{ mac: first, ips: ["192.0.2.8/24"] }] });
   fit({ add_nics: [{ ...nic, ip: "dhcp" }] });
@@ -90,6 +93,50 @@ Deno.test("a new nic shares neither mac nor address with those that the machine 
     fieldsOf(() => fit({ add_nics: [taken], update_nics: [{ mac: first, mtu: 9000 }] })),
     ["changes.add_nics[0]"],
   );
+});
+
+Deno.test("changed routes lead by nics that the machine has afterwards", () => {
+  const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
+  const nics = [{ mac: first, ips: ["192.0.2.7/24"] }, { mac: second, ips: ["dhcp"] }];
+  const fit = (by: string, changes: JsonObject = {}) => () =>
+    requireFitting(
+      { ...changes, set_routes: { "203.0.113.0/24": by } },
+      { brand: "kvm", nics },
+      DEFAULT_POLICY,
+    );
+  const field = "changes.set_routes.203.0.113.0/24";
+  for (const by of ["198.51.100.1", "nics[0]", `macs[${first}]`]) fit(by)();
+  for (const by of ["nics[1]", "nics[2]", `macs[${second}]`, "macs[02:08:20:00:00:cc]"]) {
+    assertEquals(fieldsOf(fit(by)), [field]);
+  }
+  const added = { nic_tag: "admin", model: "virtio", ips: ["192.0.2.8/24"] };
+  fit("nics[2]", { add_nics: [added] })();
+  fit("nics[1]", { update_nics: [{ mac: second, ips: ["192.0.2.9/24"] }] })();
+  assertEquals(fieldsOf(fit("nics[0]", { remove_nics: [first] })), [field]);
+});
+
+Deno.test("changes of nics and disks are held against the brand and the drives of the machine", () => {
+  const disk = { path: "/dev/zvol/rdsk/zones/a", model: "virtio" };
+  const fit = (changes: JsonObject, brand: string, disks: number) => () =>
+    requireFitting(changes, { brand, nics: [], disks: Array(disks).fill(disk) }, DEFAULT_POLICY);
+  const cds = { add_disks: [{ path: "/a.iso", media: "cdrom", model: "ide" }] };
+  fit(cds, "kvm", 3)();
+  assertEquals(fieldsOf(fit(cds, "kvm", 4)), ["changes.add_disks[0].model"]);
+  fit({ ...cds, remove_disks: [disk.path] }, "kvm", 4)();
+  const cids = { allowed_dhcp_cids: ["0x0a"] };
+  for (const list of ["add_nics", "update_nics"]) {
+    fit({ [list]: [cids] }, "kvm", 1)();
+    const field = `changes.${list}[0].allowed_dhcp_cids`;
+    assertEquals(fieldsOf(fit({ [list]: [cids] }, "bhyve", 1)), [field]);
+  }
+});
+
+Deno.test("the network of a nic that is there has no slash, which vmadm refuses", () => {
+  const mac = "02:08:20:aa:bb:cc";
+  const changes = (nic_tag: string) => ({ update_nics: [{ mac, nic_tag }] });
+  assertEquals(parseMachineChanges(changes("external"), DEFAULT_POLICY), changes("external"));
+  const parse = () => parseMachineChanges(changes("overlay/7"), DEFAULT_POLICY);
+  assertEquals(fieldsOf(parse), ["changes.update_nics[0].nic_tag"]);
 });
 
 Deno.test("a change of a nic names it by its mac, also where the policy forbids to choose one", () => {

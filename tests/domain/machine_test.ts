@@ -67,6 +67,72 @@ Deno.test("parseMachineRequest() refuses to boot the image of a disk as a cd", (
   assertEquals(fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY)), ["boot"]);
 });
 
+Deno.test("parseMachineRequest() keeps digits as the number that they stand for", () => {
+  const texts = { vcpus: "2", ram: "01024", zfs_root_recsize: "4096", quota: "20" };
+  const digits = {
+    ...texts,
+    disks: [{ model: "virtio", size: "10", refreservation: "0" }],
+    nics: [{ ...nic, mtu: "1500", vlan_id: "7", blocked_outgoing_ports: ["25"] }],
+  };
+  assertEquals(parseMachineRequest(request(digits), DEFAULT_POLICY).machine, {
+    ...machine,
+    ...{ vcpus: 2, ram: 1024, zfs_root_recsize: 4096, quota: 20 },
+    disks: [{ model: "virtio", size: 10, refreservation: 0 }],
+    nics: [{ ...nic, mtu: 1500, vlan_id: 7, blocked_outgoing_ports: [25] }],
+  });
+  for (const ram of ["262145", "9999999999999999"]) {
+    const parse = () => parseMachineRequest(request({ ram }), DEFAULT_POLICY);
+    const { errors: [error] } = assertThrows(parse, AgentError);
+    assertEquals([error?.field, error?.code], ["machine.ram", "TooLarge"]);
+  }
+});
+
+Deno.test("a quota and a cap of 0, which are no limits, are refused with that reason", () => {
+  for (const name of ["quota", "cpu_cap"]) {
+    const parse = () => parseMachineRequest(request({ [name]: 0 }), DEFAULT_POLICY);
+    assertThrows(parse, AgentError, ": 0 would be no limit");
+  }
+});
+
+Deno.test("a route leads by a nic of the machine that has an address of its own", () => {
+  const mac = "02:08:20:AA:bb:cc";
+  const nics = [
+    { ...nic, ips: ["192.0.2.7/24"], mac },
+    { ...nic, ip: "dhcp" },
+    { ...nic, ips: ["addrconf", "2001:db8::7/64"] },
+    nic,
+  ];
+  const by = (gateway: string) => () =>
+    parseMachineRequest(request({ nics, routes: { "203.0.113.0/24": gateway } }), DEFAULT_POLICY)
+      .machine.routes;
+  const kept = `macs[${mac.toLowerCase()}]`;
+  for (const gateway of ["nics[0]", "nics[2]", "198.51.100.1", kept]) {
+    assertEquals(by(gateway)(), { "203.0.113.0/24": gateway });
+  }
+  assertEquals(by(`macs[${mac}]`)(), { "203.0.113.0/24": kept });
+  for (const gateway of ["nics[1]", "nics[3]", "nics[4]", "macs[02:08:20:aa:bb:cd]"]) {
+    assertEquals(fieldsOf(by(gateway)), ["machine.routes.203.0.113.0/24"]);
+  }
+});
+
+Deno.test("a kvm machine keeps one of IDE's four places for its medium", () => {
+  const disks = (count: number, model: string) => Array(count).fill({ model, size: 1 });
+  const asked = (changes: JsonObject) => () =>
+    parseMachineRequest(request(changes), DEFAULT_POLICY);
+  for (const model of ["ide", "scsi", "virtio"]) {
+    asked({ disks: disks(3, model) })();
+    assertEquals(fieldsOf(asked({ disks: disks(4, model) }))[0], "machine.disks");
+  }
+  const bhyve = { brand: "bhyve", disks: disks(8, "ahci"), nics: [] };
+  parseMachineRequest({ machine: bhyve, media }, DEFAULT_POLICY);
+  // A task may make one that boots no medium.
+  const payload = (list: JsonObject[]) => () =>
+    parseMachinePayload({ brand: "kvm", disks: list }, DEFAULT_POLICY, "payload");
+  payload([...disks(4, "ide"), ...disks(4, "virtio")])();
+  const fifth = payload([...disks(4, "virtio"), ...disks(1, "ide")]);
+  assertEquals(fieldsOf(fifth), ["payload.disks[4].model"]);
+});
+
 Deno.test("parseMachineRequest() drops a primary that is false", () => {
   for (const primary of [0, false]) {
     const read = parseMachineRequest(request({ nics: [{ ...nic, primary }] }), DEFAULT_POLICY);

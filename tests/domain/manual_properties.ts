@@ -17,7 +17,7 @@ export interface Taken {
 
 const UUID = "aaaaaaaa-0000-4000-8000-000000000001";
 const NO_FLAGS = [1, "true", null];
-const NO_SIZES = [0, -1, 1.5, "7", 2 ** 53, null, [], {}];
+const NO_SIZES = [0, -1, 1.5, "0", "-1", "1.5", " 7", "0x7", "", 2 ** 53, null, [], {}];
 
 function size(brands: Brands, good: JsonValue, more: readonly JsonValue[] = []): Taken {
   return { brands, update: true, good: [good], bad: [...NO_SIZES, ...more] };
@@ -39,15 +39,19 @@ const CIDS = ["0x0a", `0x${"ab".repeat(254)}`];
 
 /** Null for what is refused, at create and at update. */
 export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
-  alias: setting(["web1", "a.b_c-d"], ["", "-x", "ä", "a b", "x".repeat(190), 7]),
+  alias: setting(["web1", "-x", "ä", "a b:c", "😀".repeat(189)], [
+    ...["", "a\nb", "\0", "\u2028", "\ud800", "x".repeat(190)],
+    7,
+  ]),
   archive_on_delete: null,
   autoboot: atCreate([false], [true, 0, "false"]),
   billing_id: setting([UUID], ["", UUID.toUpperCase(), 7]),
   bhyve_extra_opts: null,
   boot: of(
     "kvm",
-    setting(["order=cd", "order=d", "order=ncd,once=d"], [
-      ...["cd", "order=", "order=a", "order=cc", "order=cdnc", "order=cd,once=cd", "order=cd -s"],
+    setting(["order=cd", "order=d", "order=ncd,once=d", "cd", "n", "once=d"], [
+      ...["order=", "order=a", "order=cc", "order=cdnc", "order=cd,once=cd", "order=cd -s"],
+      ...["", "cc", "cdnc", "a", "cd,once=d", "once=", "once=cd", "order=cd,menu=on"],
       7,
     ]),
   ),
@@ -63,7 +67,7 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   datasets: null,
   delegate_dataset: null,
   disks: atCreate([[]], [{}, [7], "x"]),
-  "disks.*.block_size": atCreate([512, 131_072], [256, 1000, 262_144, "512"]),
+  "disks.*.block_size": atCreate([512, 131_072], [256, 1000, 262_144, "1000"]),
   "disks.*.boot": atCreate([true, false], NO_FLAGS),
   "disks.*.compression": atCreate(["off", "gzip-9"], ["zstd", "gzip-10", true]),
   "disks.*.guest_block_size": of(
@@ -82,7 +86,7 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
       4,
     ]),
   ),
-  "disks.*.refreservation": atCreate([0, 1024], [-1, 1025, 1.5, "0"]),
+  "disks.*.refreservation": atCreate([0, 1024, "512"], [-1, 1025, 1.5, "1025"]),
   "disks.*.size": atCreate([1, 4_194_304], [...NO_SIZES, 4_194_305]),
   "disks.*.media": atCreate(["disk"], ["cdrom", "floppy", 7]),
   "disks.*.model": atCreate(["virtio"], ["sata", "VIRTIO", "", null]),
@@ -97,7 +101,10 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   flexible_disk_size: null,
   free_space: null,
   fs_allowed: null,
-  hostname: setting(["web1", "web1.example.com"], ["a_b", "-a", "", "x".repeat(64), 7]),
+  hostname: setting(["web1", "web1.example.com", "a_b"], [
+    ...["-a", "a-", "a..b", "a;b", "a b", "", "x".repeat(64), "a.".repeat(127)],
+    7,
+  ]),
   hvm: null,
   image_uuid: null,
   internal_metadata: null,
@@ -118,27 +125,34 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   "nics.*.allow_mac_spoofing": null,
   "nics.*.allow_restricted_traffic": null,
   "nics.*.allow_unfiltered_promisc": null,
-  "nics.*.blocked_outgoing_ports": atCreate([[], [25, 65_535]], [[0], [65_536], ["25"], 25]),
+  "nics.*.blocked_outgoing_ports": atCreate([[], [25, 65_535], ["25"]], [[0], [65_536], ["a"], 25]),
   "nics.*.allowed_ips": null,
-  "nics.*.allowed_dhcp_cids": atCreate([CIDS], [["0x"], ["0a"], ["0xabc"], Array(21).fill("0x0a")]),
+  "nics.*.allowed_dhcp_cids": of(
+    "kvm",
+    atCreate([CIDS], [["0x"], ["0a"], ["0xabc"], Array(21).fill("0x0a"), Array(3).fill(CIDS[1])]),
+  ),
   "nics.*.dhcp_server": null,
   "nics.*.gateway": atCreate(["192.0.2.1"], ["2001:db8::1", "gw", "192.0.2.01", 7]),
   "nics.*.gateways": atCreate([["192.0.2.1"]], ["192.0.2.1", [7], Array(21).fill("192.0.2.1")]),
   "nics.*.interface": null,
-  "nics.*.ip": atCreate(["dhcp"], ["DHCP", "192.0.2", "192.0.2.256", 7]),
+  "nics.*.ip": atCreate(["dhcp", "addrconf"], ["DHCP", "192.0.2", "192.0.2.256", "2001:db8::7", 7]),
   "nics.*.ips": atCreate([["192.0.2.7/24", "2001:db8::7/64", "addrconf"]], [
     ["192.0.2.7"],
     ["192.0.2.7/33"],
+    ["192.0.2.7/24", "192.0.2.7/24"],
+    ["192.0.2.7/24", "192.0.2.7/024"],
+    ["2001:db8::A/64", "2001:DB8::a/64"],
+    ["dhcp", "dhcp"],
     "dhcp",
   ]),
   "nics.*.mac": atCreate(["02:08:20:aa:bb:cc"], ["01:00:5e:00:00:01", "2:8:20:a:b:c", "", 7]),
   "nics.*.model": atCreate(["virtio", "e1000", "rtl8139"], ["vmxnet3", "", null]),
-  "nics.*.mtu": atCreate([576, 9000], [575, 9001, "1500"]),
+  "nics.*.mtu": atCreate([1500, 9000, "1500"], [1499, 9001, "1499"]),
   "nics.*.netmask": atCreate([], ["255.0.255.0", "0.0.0.0", "/24", 24]),
   "nics.*.network_uuid": atCreate([UUID], ["", UUID.toUpperCase(), 7]),
   "nics.*.nic_tag": atCreate(["external", "sdc_overlay/12"], ["a b", "", "x".repeat(65), 7]),
   "nics.*.primary": atCreate([1, 0, true, false], ["true", 2, null]),
-  "nics.*.vlan_id": atCreate([0, 4095], [-1, 4096, "1"]),
+  "nics.*.vlan_id": atCreate([0, 4095, "1"], [-1, 4096, "4096", ""]),
   "nics.*.vrrp_primary_ip": null,
   "nics.*.vrrp_vrid": null,
   nic_driver: null,
@@ -152,7 +166,8 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   quota: size("both", 20, [1025]),
   ram: size("both", 512, [262_145]),
   resolvers: setting([["192.0.2.53", "2001:db8::53"], []], ["192.0.2.53", ["x"], Array(9).fill(7)]),
-  routes: atCreate([{ "192.0.2.0/24": "198.51.100.1", "203.0.113.7": "nics[0]" }], [
+  routes: atCreate([{ "192.0.2.0/24": "198.51.100.1" }], [
+    { "192.0.2.0/24": "nics[0]" },
     [],
     { "2001:db8::/64": "198.51.100.1" },
     { "192.0.2.0/24": "nics[32]" },
@@ -179,11 +194,11 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   vnc_port: null,
   zfs_data_compression: null,
   zfs_data_recsize: null,
-  zfs_filesystem_limit: null,
-  zfs_io_priority: setting([0, 1024], [-1, 1025, "100"]),
+  zfs_filesystem_limit: setting([0, 1_000_000], [-1, 1.5, 1_000_001, "none", null]),
+  zfs_io_priority: setting([0, 1024], [-1, 1025, "1025"]),
   zfs_root_compression: setting(["off", "lz4", "gzip-1"], ["zstd", "gzip-0", true]),
-  zfs_root_recsize: setting([512, 131_072], [256, 1000, 262_144, "512"]),
-  zfs_snapshot_limit: null,
+  zfs_root_recsize: setting([512, 131_072], [256, 1000, 262_144, "1000"]),
+  zfs_snapshot_limit: setting([0, 1_000_000], [-1, 1.5, 1_000_001, "none", null]),
   zlog_max_size: null,
   zone_state: null,
   zonepath: null,

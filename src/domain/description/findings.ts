@@ -13,10 +13,13 @@ const FINDINGS_MAX = 64;
  * the size of all params of a job or of one info entry (measured as JSON, over all fields).
  */
 export const UNSTATED_RULES = {
+  digits: "compares the number that a text stands for",
   memory_limits: "compares the numbers of two fields",
   reservation: "compares the numbers of two fields",
   distinct_disks: "compares one field of every item of a list",
   distinct_nics: "compares the addresses of every item of a list",
+  joined_text: "counts the characters of all items of a list together",
+  route_nic: "compares the values of an object with the items of a list",
   boot_medium: "what a medium is follows from the end of its name, after its compression's",
   address: "only the URL parser knows which texts are addresses, and what their parts are",
   calendar: "which days, hours and offsets exist depends on one another",

@@ -1,9 +1,19 @@
-// Descriptions of texts that several documents hold: uuids, addresses, dates.
+// Descriptions of texts that several documents hold: uuids, addresses, dates, digits.
 
 import { anyOf, IPV4, IPV4_NETWORK, IPV6, IPV6_NETWORK, NETMASKS } from "../ip_address.ts";
 import { type JobUuid, type MachineUuid, parseUuid, UUID, type WorkflowUuid } from "../id.ts";
 import { EPOCH_MS_MAX, type Instant, instantOf, ISO_8601 } from "../instant.ts";
-import { type Description, either, integer, kept, oneOf, text, unless, worded } from "./value.ts";
+import {
+  type Description,
+  DIGITS,
+  either,
+  integer,
+  kept,
+  oneOf,
+  text,
+  unless,
+  worded,
+} from "./value.ts";
 
 /** A uuid in lower case, the only spelling that vmadm takes. */
 export const uuid: Description<string> = text(UUID, "a uuid in lower case");
@@ -20,15 +30,18 @@ export const ipv4: Description<string> = text(IPV4, "an IPv4 address");
 /** An address of either family. */
 export const ipAddress: Description<string> = text(anyOf(IPV4, IPV6), "an IP address");
 
-/** An IPv4 address, or the word for one that the network gives. */
-export const ipv4OrDhcp: Description<string> = text(
-  anyOf(/^dhcp$/, IPV4),
-  'an IPv4 address or "dhcp"',
+/** Words for an address that the network gives. */
+const GIVEN_ADDRESS = /^(?:dhcp|addrconf)$/;
+
+/** The one address of a nic: its netmask stands beside it, which IPv6 has no form of. */
+export const nicAddress: Description<string> = text(
+  anyOf(GIVEN_ADDRESS, IPV4),
+  'an IPv4 address, "dhcp" or "addrconf"; IPv6 addresses stand in ips, with their prefix',
 );
 
 /** An address with the length of its prefix, or a word for one that the network gives. */
 export const networkAddress: Description<string> = text(
-  anyOf(/^(?:dhcp|addrconf)$/, IPV4_NETWORK, IPV6_NETWORK),
+  anyOf(GIVEN_ADDRESS, IPV4_NETWORK, IPV6_NETWORK),
   'an address with its prefix such as 192.0.2.7/24, "dhcp" or "addrconf"',
 );
 
@@ -99,3 +112,22 @@ export const spanEnd: Description<Instant> = {
   // In a query an unescaped plus sign is a blank, and no date holds a blank.
   fromText: (text) => text.replace(" ", "+"),
 };
+
+/** As a description of numbers, which a text of digits may stand for too. A number is kept. */
+export function orDigits(numbers: Description<number>): Description<number> {
+  return {
+    ...numbers,
+    read(value, field, findings) {
+      if (typeof value !== "string" || !DIGITS.test(value)) {
+        return numbers.read(value, field, findings);
+      }
+      return numbers.read(Number(value), field, {
+        ...findings,
+        add: (at, code, words) => findings.add(at, code, words, "digits"),
+      });
+    },
+    schema: (components) => ({
+      anyOf: [numbers.schema(components), { type: "string", pattern: DIGITS.source }],
+    }),
+  };
+}

@@ -66,12 +66,16 @@ function tested<T>(
 /** Where a limit or a list of words comes from, when the operator chose it. */
 export interface ChosenBy {
   readonly setting?: string;
+  /** Why nothing below the least value is taken. */
+  readonly below?: string;
 }
 
 function chosenBy({ setting }: ChosenBy): string {
   return setting === undefined ? "" : ` (setting ${setting})`;
 }
 
+/** Every integer that a number holds exactly, and few others. */
+export const DIGITS = /^[0-9]{1,16}$/;
 /** A whole number of a range, limits included. */
 export function integer(min: number, max: number, chosen: ChosenBy = {}): Description<number> {
   const words = `an integer from ${min} to ${max}`;
@@ -80,14 +84,14 @@ export function integer(min: number, max: number, chosen: ChosenBy = {}): Descri
     read(value, field, findings) {
       const whole = typeof value === "number" && Number.isInteger(value);
       if (whole && value >= min && value <= max) return value;
-      if (whole && value > max) {
-        findings.add(field, "TooLarge", `must be ${words}${chosenBy(chosen)}`);
-      } else findings.add(field, "Invalid", `must be ${words}`);
+      const isLarge = whole && value > max;
+      const below = whole && chosen.below !== undefined ? `: ${chosen.below}` : "";
+      const why = isLarge ? chosenBy(chosen) : below;
+      findings.add(field, isLarge ? "TooLarge" : "Invalid", `must be ${words}${why}`);
       return undefined;
     },
     schema: () => ({ type: "integer", minimum: min, maximum: max }),
-    // Sixteen digits hold every integer that a number holds exactly, and few that it does not.
-    fromText: (text) => /^\d{1,16}$/.test(text) ? Number(text) : text,
+    fromText: (text) => DIGITS.test(text) ? Number(text) : text,
   };
 }
 

@@ -16,6 +16,7 @@ import {
 import { AgentError, unreachable } from "../error.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import { BRANDS } from "../policy.ts";
+import { IDE_PLACES } from "./disk.ts";
 import { mediumPath } from "./media.ts";
 
 /** What can be done with a machine that exists; each action has a built-in workflow. */
@@ -132,6 +133,20 @@ export function requireActable(
       'brand is "bhyve", which boots its disks as they are attached; expected no options';
     throw new AgentError("conflict", message);
   }
+  if (action === "boot" && brand === "kvm") requirePlaces(uuid, machine, options);
+}
+
+/**
+ * Files of a start are IDE drives behind all of the machine's own.
+ * @throws {AgentError} `conflict` when IDE has no place for them
+ */
+function requirePlaces(uuid: string, { disks }: JsonObject, options: JsonObject): void {
+  const files = ["cdrom", "disk"].filter((name) => options[name] !== undefined);
+  const own = Array.isArray(disks) ? disks.length : 0;
+  if (files.length === 0 || own + files.length <= IDE_PLACES) return;
+  const message = `Cannot boot machine ${uuid} with ${files.join(" and ")}: it has ${own} disks, ` +
+    `and the hypervisor has a place for a medium among the first ${IDE_PLACES} drives only`;
+  throw new AgentError("conflict", message);
 }
 
 /** States in which a machine may have a console. */

@@ -1,7 +1,7 @@
 // Changes of a machine that is there, as `vmadm update` takes them: the sizes that a description has,
 // and attaching or detaching a medium, which is how a bhyve machine boots from one.
 
-import { openFindings, refuseFindings } from "../description/findings.ts";
+import { type Findings, openFindings, refuseFindings } from "../description/findings.ts";
 import { type Fields, object } from "../description/object.ts";
 import { type Description, flag, listOf, oneOf, only, parse } from "../description/value.ts";
 import { type JsonObject, objectsIn } from "../json.ts";
@@ -10,11 +10,12 @@ import {
   DEFAULT_POLICY,
   FORBIDDEN_WORDS,
   JOB_TAG,
+  type MachineBrand,
   type Policy,
   POLICY_SETTINGS,
   refusedBy,
 } from "../policy.ts";
-import { ALL_DISK_MODELS } from "./disk.ts";
+import { ALL_DISK_MODELS, IDE_PLACES } from "./disk.ts";
 import { mediumPath } from "./media.ts";
 import {
   BRAND_OF,
@@ -26,7 +27,15 @@ import {
   settings,
   tags,
 } from "./properties.ts";
-import { mac, newNics, nicChange, nicRelations, refuseTaken } from "./nic.ts";
+import {
+  mac,
+  newNics,
+  NIC_BRANDS,
+  nicChange,
+  nicRelations,
+  refuseRoutes,
+  refuseTaken,
+} from "./nic.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
 /** Media that one call attaches or detaches. */
@@ -68,7 +77,7 @@ export function machineChanges(policy: Policy): Description<JsonObject> {
     remove_customer_metadata: keys,
     set_routes: routes,
     remove_routes: destinations,
-    add_nics: newNics(policy),
+    add_nics: newNics(policy, undefined),
     update_nics: listOf(nicChange(policy), REMOVED_MAX, "nics"),
     remove_nics: listOf(mac, REMOVED_MAX, "MAC addresses"),
     add_disks: listOf(medium, MEDIA_MAX, "media"),
@@ -92,8 +101,8 @@ export function parseMachineChanges(value: unknown, policy: Policy, field = "cha
 
 /** Whether changes can only be checked beside the machine itself. */
 export function needsMachine(changes: JsonObject): boolean {
-  return changes.add_nics !== undefined ||
-    Object.keys(changes).some((name) => Object.hasOwn(BRAND_OF, name));
+  return ["add_nics", "set_routes", "add_disks"].some((name) => changes[name] !== undefined) ||
+    brandedIn(changes).length > 0;
 }
 
 /**
@@ -119,12 +128,49 @@ export function requireFitting(
     findings.add(`${field}.add_nics`, "TooLarge", words);
   }
   refuseTaken(added, kept, `${field}.add_nics`, findings);
-  for (const name of Object.keys(changes)) {
-    const owner = Object.hasOwn(BRAND_OF, name) ? BRAND_OF[name] : undefined;
-    if (owner === undefined || owner === brand) continue;
-    findings.add(`${field}.${name}`, "Invalid", `is only for machines of brand ${owner}`);
+  refuseRoutes(changes.set_routes, [...kept, ...added], `${field}.set_routes`, findings);
+  if (brand === "kvm") refuseHighPlaces(changes, machine, `${field}.add_disks`, findings);
+  for (const [path, owner] of brandedIn(changes)) {
+    if (owner === brand) continue;
+    findings.add(`${field}.${path}`, "Invalid", `is only for machines of brand ${owner}`);
   }
   refuseFindings(findings, "changes");
+}
+
+/** The paths of what one brand alone has, with that brand. */
+function brandedIn(changes: JsonObject): [string, MachineBrand][] {
+  const ownersIn = (
+    object: JsonObject,
+    owners: Readonly<Record<string, MachineBrand>>,
+    prefix: string,
+  ) =>
+    Object.entries(owners).filter(([name]) => Object.hasOwn(object, name))
+      .map(([name, owner]): [string, MachineBrand] => [prefix + name, owner]);
+  return [
+    ...ownersIn(changes, BRAND_OF, ""),
+    ...["add_nics", "update_nics"].flatMap((list) =>
+      objectsIn(changes[list]).flatMap((nic, index) =>
+        ownersIn(nic, NIC_BRANDS, `${list}[${index}].`)
+      )
+    ),
+  ];
+}
+
+/** Refuses media that are attached as IDE drives behind all of its places. */
+function refuseHighPlaces(
+  { add_disks, remove_disks }: JsonObject,
+  { disks }: JsonObject,
+  field: string,
+  findings: Findings,
+): void {
+  const removed = Array.isArray(remove_disks) ? remove_disks : [];
+  const before = objectsIn(disks).filter(({ path }) => !removed.includes(path ?? null)).length;
+  for (const [index, { model }] of objectsIn(add_disks).entries()) {
+    if (model !== "ide" || before + index < IDE_PLACES) continue;
+    const words = `must not be ide: ${before + index} drives come before it, and only the first ` +
+      `${IDE_PLACES} have a place there`;
+    findings.add(`${field}[${index}].model`, "Invalid", words);
+  }
 }
 
 /** The nics of a machine as they are once others are removed and some of them changed. */

@@ -1,6 +1,6 @@
 // The disks of a machine: one disk, models per brand, and what only the list as a whole can tell.
 
-import { uuid } from "../description/formats.ts";
+import { orDigits, uuid } from "../description/formats.ts";
 import type { Findings } from "../description/findings.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
 import {
@@ -15,7 +15,7 @@ import {
   only,
   text,
 } from "../description/value.ts";
-import { type JsonObject, objectsIn } from "../json.ts";
+import { isJsonObject, type JsonObject, objectsIn } from "../json.ts";
 import {
   allowedFields,
   boundedList,
@@ -35,11 +35,12 @@ export const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
 export const ALL_DISK_MODELS: readonly string[] = [...new Set(Object.values(DISK_MODELS).flat())];
 
 /**
- * IDE has four places and qemu numbers drives in order: behind three disks a CD may not be readable,
- * behind four qemu ends at once.
+ * Drives that IDE has places for. vmadm numbers the drives of a kvm machine in their order, whatever
+ * their models, and those of a start after the machine's own. The hypervisor ends at once when a drive
+ * of model ide has a higher number, and an old report says that it does not read a CD in the last place.
  * @see TritonDataCenter/smartos-live#331
  */
-const IDE_DISKS_MAX = 2;
+export const IDE_PLACES = 4;
 const BLOCK_BYTES_MIN = 512;
 const BLOCK_BYTES_MAX = 131_072;
 /** How vmadm lets zfs compress a dataset. */
@@ -78,7 +79,7 @@ function powersOfTwo(min: number, max: number): number[] {
 
 /** A power of two of a range, both ends of which are powers of two. */
 export function powerOfTwo(min: number, max: number): Description<number> {
-  return oneNumber(powersOfTwo(min, max), `a power of two from ${min} to ${max}`);
+  return orDigits(oneNumber(powersOfTwo(min, max), `a power of two from ${min} to ${max}`));
 }
 
 /**
@@ -210,20 +211,34 @@ export function diskRelations(brand: MachineBrand | undefined): readonly Relatio
       ({ boot }) => boot === true,
       (found) => `must have at most one disk with boot: found ${found}`,
     ),
-    ...(brand === "kvm"
-      ? [atMostOf(
-        "disks",
-        IDE_DISKS_MAX,
-        { model: { const: "ide" } },
-        ({ model }) => model === "ide",
-        (found) =>
-          `must have at most ${IDE_DISKS_MAX} disks of model ide, since the medium needs one of ` +
-          `the four IDE places: found ${found}`,
-      )]
-      : []),
+    ...(brand === "kvm" ? [IDE_FIRST] : []),
     DISTINCT,
   ];
 }
+
+/** No schema states it: that of a request, which has a medium beside its disks, allows fewer disks. */
+const IDE_FIRST: Relation = {
+  check({ disks }, field, findings) {
+    for (const [index, disk] of (Array.isArray(disks) ? disks : []).entries()) {
+      if (index < IDE_PLACES || !isJsonObject(disk) || disk.model !== "ide") continue;
+      const words = `must not be ide: only the first ${IDE_PLACES} disks have a place there`;
+      findings.add(`${field}.disks[${index}].model`, "Invalid", words);
+    }
+  },
+};
+
+/** Leaves the medium of a kvm machine a place among its drives. */
+export const PLACE_FOR_MEDIUM: Relation = {
+  check({ disks }, field, findings) {
+    const found = Array.isArray(disks) ? disks.length : 0;
+    if (found < IDE_PLACES) return;
+    const words =
+      `must hold at most ${IDE_PLACES - 1} disks of a kvm machine: behind more of them ` +
+      "the hypervisor finds no place for the medium and ends";
+    findings.add(`${field}.disks`, "Invalid", words);
+  },
+  schema: { properties: { disks: { maxItems: IDE_PLACES - 1 } } },
+};
 
 /** At most so many items of a list are of some kind, which a schema of their fields states too. */
 export function atMostOf(

@@ -25,10 +25,10 @@ import {
   type Policy,
   refusedBy,
 } from "../policy.ts";
-import { diskRelations, disks, refusedFor, withoutOther } from "./disk.ts";
+import { diskRelations, disks, PLACE_FOR_MEDIUM, refusedFor, withoutOther } from "./disk.ts";
 import { type MediaKind, type MediaRequest, mediaRequest, requestedKind } from "./media.ts";
 import { BRAND_OF, MEMORY_LIMITS, metadata, routes, settings, tags } from "./properties.ts";
-import { newNics, nicRelations } from "./nic.ts";
+import { newNics, nicRelations, ROUTES_BY_NICS } from "./nic.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
 /** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */
@@ -69,7 +69,7 @@ function machineOf(
     ),
     ...settings(policy),
     disks: disks(policy, brand),
-    nics: newNics(policy),
+    nics: newNics(policy, brand),
     tags,
     customer_metadata: metadata,
     routes,
@@ -84,7 +84,13 @@ function machineOf(
   return object(withoutOther(allowed, BRAND_OF, brand), {
     required: ["brand"],
     refused: refusedFor(fields, BRAND_OF, brand, refusedBy(fields, REFUSED_MACHINE_PROPERTIES)),
-    relations: [MEMORY_LIMITS, ...diskRelations(brand), ...nicRelations("nics")],
+    relations: [
+      MEMORY_LIMITS,
+      ...diskRelations(brand),
+      ...nicRelations("nics"),
+      ROUTES_BY_NICS,
+      ...(brand === "kvm" && !extra.includes("uuid") ? [PLACE_FOR_MEDIUM] : []),
+    ],
   });
 }
 

@@ -1,11 +1,19 @@
 // The network interfaces of a machine.
 
-import { ipv4, ipv4OrDhcp, netmask, networkAddress, uuid } from "../description/formats.ts";
+import {
+  ipv4,
+  netmask,
+  networkAddress,
+  nicAddress,
+  orDigits,
+  uuid,
+} from "../description/formats.ts";
 import type { Findings } from "../description/findings.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
 import {
   about,
   type Description,
+  each,
   either,
   flag,
   integer,
@@ -15,11 +23,19 @@ import {
   oneNumber,
   oneOf,
   text,
+  unless,
 } from "../description/value.ts";
 import { isIpv4, isIpv6, PORT_MAX } from "../ip_address.ts";
-import { type JsonObject, objectsIn } from "../json.ts";
-import { allowedFields, allowedNicTag, boundedList, type Policy, refusedBy } from "../policy.ts";
-import { atMostOf } from "./disk.ts";
+import { isJsonObject, type JsonObject, objectsIn } from "../json.ts";
+import {
+  allowedFields,
+  allowedNicTag,
+  boundedList,
+  type MachineBrand,
+  type Policy,
+  refusedBy,
+} from "../policy.ts";
+import { atMostOf, refusedFor, withoutOther } from "./disk.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
 /** @see vmadm(8), nics.*.model */
@@ -30,11 +46,20 @@ const ADDRESSES_MAX = 20;
 /** Identifiers of DHCP clients that one nic may use; vmadm takes no more. */
 const DHCP_CIDS_MAX = 20;
 const DHCP_CID = /^0x(?:[0-9A-Fa-f]{2}){1,254}$/;
+/** Characters of the identifiers of one nic, joined by commas. */
+const DHCP_CIDS_CHARS_MAX = 1023;
 const BLOCKED_PORTS_MAX = 64;
+/** vmadm refuses less on a physical network; a nic without mtu takes that of its network. */
+const MTU_MIN = 1500;
 /** The name of a network. */
 export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
+/** What `vmadm update` takes as the network of a nic that is there: none with a slash. */
+const PLAIN_NIC_TAG = /^[A-Za-z0-9_]{1,64}$/;
 /** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */
-const MAC = /^(?!00(?::00){5}$)[0-9A-Fa-f][02468ACEace](?::[0-9A-Fa-f]{2}){5}$/;
+const OCTETS = "[0-9A-Fa-f][02468ACEace](?::[0-9A-Fa-f]{2}){5}";
+const MAC = new RegExp(`^(?!00(?::00){5}$)${OCTETS}$`);
+/** A nic of the machine as a route names it. */
+export const NIC_BY_MAC: RegExp = new RegExp(`^macs\\[${OCTETS}\\]$`);
 
 /** Names a nic; kept in lower case. */
 export const mac: Description<string> = kept(
@@ -48,61 +73,92 @@ const primary: Description<boolean> = kept(
   (value) => value === true || value === 1 ? true : undefined,
 );
 
+const anyTag = text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes");
+
 /** Every field of a nic. */
 function nicFields(policy: Policy): Fields {
   return {
-    nic_tag: allowedNicTag(
-      policy,
-      text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes"),
-    ),
+    nic_tag: allowedNicTag(policy, anyTag),
     model: oneOf(NIC_MODELS),
-    ip: about("Needs `netmask`, unless it is `dhcp`.", ipv4OrDhcp),
+    ip: about("Needs `netmask`, unless it is `dhcp` or `addrconf`.", nicAddress),
     netmask: about("A mask, such as 255.255.255.0; only with an `ip`.", netmask),
     gateway: ipv4,
     primary: about("Of one nic at most.", primary),
     mac: about("Of one nic: neither a group's address nor all zeros.", mac),
-    vlan_id: about("0 for none.", integer(0, 4095)),
-    ips: listOf(
-      about("An address with its prefix, `dhcp` or `addrconf`.", networkAddress),
-      ADDRESSES_MAX,
-      "addresses",
+    vlan_id: about("0 for none.", orDigits(integer(0, 4095))),
+    ips: unless(
+      listOf(
+        about("An address with its prefix, `dhcp` or `addrconf`.", networkAddress),
+        ADDRESSES_MAX,
+        "addresses",
+      ),
+      "distinct_nics",
+      (ips) => {
+        const double = doubleIn(ips.filter((ip) => ip !== null).map(normalAddress));
+        return double === undefined ? undefined : `must not hold ${double} twice`;
+      },
     ),
     gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
-    mtu: about("Bytes.", integer(576, 9000)),
+    mtu: about("Bytes; without it, that of the network.", orDigits(integer(MTU_MIN, 9000))),
     network_uuid: about("For programs that keep networks elsewhere.", uuid),
-    allowed_dhcp_cids: listOf(
-      text(DHCP_CID, "0x and the bytes of a DHCP client's identifier in hexadecimal"),
-      DHCP_CIDS_MAX,
-      "identifiers",
+    allowed_dhcp_cids: dhcpCids,
+    blocked_outgoing_ports: listOf(
+      orDigits(integer(1, PORT_MAX)),
+      BLOCKED_PORTS_MAX,
+      "ports",
     ),
-    blocked_outgoing_ports: listOf(integer(1, PORT_MAX), BLOCKED_PORTS_MAX, "ports"),
   };
 }
 
-/** The nics of a new machine, or those that one gets. */
-export function newNics(policy: Policy): Description<(JsonObject | null)[]> {
-  return boundedList(
-    policy,
-    "nicsMax",
-    named("Nic", nic(policy, ["nic_tag", "model"], policy.nicProperties)),
-    "nics",
-  );
+const dhcpCids = unless(
+  listOf(
+    text(DHCP_CID, "0x and the 1 to 254 bytes of a DHCP client's identifier in hexadecimal"),
+    DHCP_CIDS_MAX,
+    "identifiers",
+  ),
+  "joined_text",
+  (cids) =>
+    cids.join(",").length <= DHCP_CIDS_CHARS_MAX
+      ? undefined
+      : `must have at most ${DHCP_CIDS_CHARS_MAX} characters in all, joined by commas`,
+);
+
+/** The brands of those properties of a nic that one brand alone has. */
+export const NIC_BRANDS: Readonly<Record<string, MachineBrand>> = { allowed_dhcp_cids: "kvm" };
+
+const SCHEMA_NAMES: Readonly<Record<MachineBrand, string>> = { kvm: "KvmNic", bhyve: "BhyveNic" };
+
+/**
+ * The nics of a new machine, or those that one gets.
+ * @param brand that of the machine; without it, nics of either brand
+ */
+export function newNics(
+  policy: Policy,
+  brand: MachineBrand | undefined,
+): Description<(JsonObject | null)[]> {
+  const one = nic(nicFields(policy), ["nic_tag", "model"], policy.nicProperties, brand);
+  const name = brand === undefined ? "Nic" : SCHEMA_NAMES[brand];
+  return boundedList(policy, "nicsMax", named(name, one), "nics");
 }
 
 /** What changes of a nic that is there, which its `mac` names. */
 export function nicChange(policy: Policy): Description<JsonObject> {
-  return nic(policy, ["mac"], [...policy.nicProperties, "mac"]);
+  const plain = text(PLAIN_NIC_TAG, "a name of at most 64 letters, digits and underscores");
+  const tag = allowedNicTag(policy, anyTag);
+  const fields = { ...nicFields(policy), nic_tag: each(tag, plain) };
+  return nic(fields, ["mac"], [...policy.nicProperties, "mac"], undefined);
 }
 
 function nic(
-  policy: Policy,
+  fields: Fields,
   required: readonly string[],
   allowed: readonly string[],
+  brand: MachineBrand | undefined,
 ): Description<JsonObject> {
-  const fields = nicFields(policy);
-  return object(allowedFields(fields, allowed), {
+  const own = withoutOther(fields, NIC_BRANDS, brand);
+  return object(allowedFields(own, allowed), {
     required,
-    refused: refusedBy(fields, REFUSED_NIC_PROPERTIES),
+    refused: refusedFor(fields, NIC_BRANDS, brand, refusedBy(fields, REFUSED_NIC_PROPERTIES)),
     relations: [WITH_NETMASK],
   });
 }
@@ -113,12 +169,12 @@ const WITH_NETMASK: Relation = {
       findings.add(`${field}.netmask`, "Missing", "is missing, an ip needs it");
     }
     if (ip === undefined && netmask !== undefined) {
-      findings.add(`${field}.ip`, "Missing", "is missing, a netmask needs it");
+      findings.add(`${field}.netmask`, "Invalid", "is without an ip: vmadm would ignore it");
     }
   },
   schema: {
     dependentRequired: { netmask: ["ip"] },
-    if: { properties: { ip: { not: { const: "dhcp" } } }, required: ["ip"] },
+    if: { properties: { ip: { not: { enum: ["dhcp", "addrconf"] } } }, required: ["ip"] },
     then: { required: ["netmask"] },
   },
 };
@@ -146,11 +202,19 @@ function refuseDoubles(nics: readonly JsonObject[], field: string, findings: Fin
   if (new Set(macs).size < macs.length) {
     findings.add(field, "Invalid", "must not have two nics with the same mac", "distinct_nics");
   }
-  const addresses = nics.flatMap(addressesOf);
-  const double = addresses.find((address, index) => addresses.indexOf(address) !== index);
+  const double = doubleIn(nics.flatMap(addressesOf));
   if (double === undefined) return;
-  const words = `must not have two nics with the same address: found ${plain(double)} twice`;
+  const words = `must not have two nics with the same address: found ${double} twice`;
   findings.add(field, "Invalid", words, "distinct_nics");
+}
+
+function doubleIn(texts: readonly string[]): string | undefined {
+  return texts.find((text, index) => texts.indexOf(text) !== index);
+}
+
+/** An address in lower case; its prefix without leading zeros. */
+function normalAddress(address: string): string {
+  return address.toLowerCase().replace(/\/0+/, "/");
 }
 
 /** Refuses what new nics share with those that the machine has; vmadm compares other machines only. */
@@ -168,24 +232,47 @@ export function refuseTaken(
     }
     const double = addressesOf(nic).find((address) => taken.includes(address));
     if (double === undefined) continue;
-    const words = `must not have the address ${
-      plain(double)
-    }, which is that of another of its nics`;
+    const words = `must not have the address ${double}, which is that of another of its nics`;
     findings.add(`${field}[${index}]`, "Invalid", words);
   }
 }
 
-/** An address of addressesOf() without its network. */
-function plain(address: string): string {
-  return address.slice(address.indexOf(" ") + 1);
-}
-
-/** The addresses of one nic with their network: on another network the same address is another one. */
-function addressesOf({ nic_tag, vlan_id = 0, ip, ips }: JsonObject): string[] {
+/** The addresses of one nic. vmadm takes each on one nic of a machine only, whatever the network. */
+function addressesOf({ ip, ips }: JsonObject): string[] {
   const given = [ip, ...(Array.isArray(ips) ? ips : [])]
     .filter((address): address is string => typeof address === "string")
     .map((address) => address.split("/")[0] ?? "")
     .filter((address) => isIpv4(address) || isIpv6(address));
-  // One nic may name its address in both ways.
-  return [...new Set(given)].map((address) => `${nic_tag}/${vlan_id} ${address.toLowerCase()}`);
+  // One nic may name its address in both ways, and with several prefixes.
+  return [...new Set(given.map((address) => address.toLowerCase()))];
 }
+
+/**
+ * Refuses routes by a nic that is not there, or has no address of its own.
+ * @param field the path of the routes
+ */
+export function refuseRoutes(
+  routes: unknown,
+  nics: readonly unknown[],
+  field: string,
+  findings: Findings,
+): void {
+  for (const [destination, by] of Object.entries(isJsonObject(routes) ? routes : {})) {
+    const [, kind, name] = /^(nics|macs)\[(.+)\]$/.exec(String(by)) ?? [];
+    if (kind === undefined) continue;
+    const nic = kind === "nics"
+      ? nics[Number(name)]
+      : nics.find((one) => isJsonObject(one) && one.mac === name);
+    if (isJsonObject(nic) && addressesOf(nic).length > 0) continue;
+    const found = isJsonObject(nic) ? "which has no address of its own" : "which is not there";
+    const words = `must lead by a nic that has an address of its own: found ${by}, ${found}`;
+    findings.add(`${field}.${destination}`, "Invalid", words, "route_nic");
+  }
+}
+
+/** Routes of a new machine lead by its own nics. */
+export const ROUTES_BY_NICS: Relation = {
+  check({ nics, routes }, field, findings) {
+    refuseRoutes(routes, Array.isArray(nics) ? nics : [], `${field}.routes`, findings);
+  },
+};

@@ -1,7 +1,7 @@
 // The properties of a machine that are read alike when it is made and when it is changed. Each has its
 // type and its bounds here; those of sizes come from the policy.
 
-import { ipAddress, uuid } from "../description/formats.ts";
+import { ipAddress, orDigits, uuid } from "../description/formats.ts";
 import { entriesOf, type Fields, type Relation } from "../description/object.ts";
 import {
   about,
@@ -9,6 +9,7 @@ import {
   type Description,
   flag,
   integer,
+  kept,
   listOf,
   oneOf,
   scalar,
@@ -18,6 +19,7 @@ import { anyOf, DESTINATION, IPV4 } from "../ip_address.ts";
 import type { JsonObject } from "../json.ts";
 import { boundedSize, JOB_TAG, type MachineBrand, type Policy } from "../policy.ts";
 import { COMPRESSIONS, powerOfTwo } from "./disk.ts";
+import { NIC_BY_MAC } from "./nic.ts";
 
 // Tags and customer metadata: flat objects of texts, numbers and booleans, which vmadm keeps beside a
 // machine.
@@ -69,11 +71,18 @@ const RECSIZE_MAX = 131_072;
 const TX_BURST_MAX = 65_535;
 /** Nanoseconds until a virtio nic flushes: a second. */
 const TX_TIMER_MAX = 1_000_000_000;
-const ALIAS = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,188}$/;
-const HOSTNAME =
-  /^(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
+/** Filesystems and snapshots below the zone's own dataset. */
+const DATASETS_MAX = 1_000_000;
+/** One line of text. It is stored encoded, and shown in lists and logs. */
+const ALIAS = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,189}$/u;
+const LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?";
+/** vmadm writes it unquoted into the script that starts a kvm machine. */
+const HOSTNAME = new RegExp(`^(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*$`);
+const LETTERS = "(?![cdn]*([cdn])[cdn]*\\1)[cdn]{1,3}";
 /** qemu's letters, each once, as vmadm hands them to it. */
-const BOOT = /^order=(?![cdn]*([cdn])[cdn]*\1)[cdn]{1,3}(?:,once=[cdn])?$/;
+const BOOT = new RegExp(
+  `^(?:${LETTERS}|order=${LETTERS.replace("\\1", "\\2")}(?:,once=[cdn])?|once=[cdn])$`,
+);
 const NIC_BY_PLACE = /^nics\[(?:[0-9]|[1-2][0-9]|3[01])\]$/;
 const VGAS = ["cirrus", "std", "vmware", "qxl", "xenfb"];
 const CPU_TYPES = ["qemu64", "host"];
@@ -100,10 +109,17 @@ function sizes(policy: Policy): Fields {
   return {
     vcpus: about("Virtual processors.", boundedSize(policy, "vcpusMax")),
     ram: about("Memory of the guest, MiB.", boundedSize(policy, "ramMiBMax")),
-    // 0 means no quota to vmadm, which no policy with a largest quota can allow.
-    quota: about("GiB of the zone, disks left out.", boundedSize(policy, "quotaGiBMax")),
-    cpu_cap: about("Percent of one processor.", boundedSize(policy, "vcpusMax", { times: 100 })),
-    cpu_shares: about("Relative to other machines.", integer(1, CPU_SHARES_MAX)),
+    quota: about(
+      "GiB of the zone, disks left out.",
+      boundedSize(policy, "quotaGiBMax", {
+        below: "0 would be no limit, or 1 for a bhyve machine",
+      }),
+    ),
+    cpu_cap: about(
+      "Percent of one processor.",
+      boundedSize(policy, "vcpusMax", { times: 100, below: "0 would be no limit" }),
+    ),
+    cpu_shares: about("Relative to other machines.", count(1, CPU_SHARES_MAX)),
     max_physical_memory: about(
       "MiB, the hypervisor's own included.",
       boundedSize(policy, "ramMiBMax", memory),
@@ -116,19 +132,38 @@ function sizes(policy: Policy): Fields {
       "MiB, not below `max_physical_memory`.",
       boundedSize(policy, "ramMiBMax", { ...memory, min: SWAP_MIB_MIN }),
     ),
-    max_lwps: about("Threads of the zone.", integer(1, LWPS_MAX)),
-    zfs_io_priority: about("Relative to other machines.", integer(0, IO_PRIORITY_MAX)),
+    max_lwps: about("Threads of the zone.", count(1, LWPS_MAX)),
+    zfs_io_priority: about("Relative to other machines.", count(0, IO_PRIORITY_MAX)),
     zfs_root_compression: oneOf(COMPRESSIONS),
     zfs_root_recsize: about(
       "Bytes of a block of the zone's own files.",
       powerOfTwo(RECSIZE_MIN, RECSIZE_MAX),
     ),
+    zfs_filesystem_limit: about(
+      "Datasets that may be made below the zone's own.",
+      count(0, DATASETS_MAX),
+    ),
+    zfs_snapshot_limit: about(
+      "Snapshots of the zone's own dataset and those below it.",
+      count(0, DATASETS_MAX),
+    ),
   };
 }
 
+/** A whole number, or its digits as a text. */
+function count(min: number, max: number): Description<number> {
+  return orDigits(integer(min, max));
+}
+
 const LABELS: Fields = {
-  alias: text(ALIAS, "a name of at most 189 letters, digits, dots, dashes and underscores"),
-  hostname: text(HOSTNAME, "a host name"),
+  alias: about(
+    "For people; need not be unique.",
+    text(ALIAS, "a text of 1 to 189 characters, none of them a control character"),
+  ),
+  hostname: text(
+    HOSTNAME,
+    "a host name: letters, digits, dashes, dots and underscores, of 63 characters between two dots",
+  ),
   owner_uuid: about("Its owner, for firewall rules and other programs.", uuid),
   billing_id: about("For other programs.", uuid),
   do_not_inventory: about("Whether other programs pass it over.", flag),
@@ -140,22 +175,32 @@ function ofOneBrand(): Fields {
   return {
     boot: about(
       "Where a start without boot options looks.",
-      text(BOOT, "order=cd with letters of c, d and n, each once, or order=cd,once=d"),
+      text(
+        BOOT,
+        "letters of c, d and n, each once: cd, order=cd, once=d or order=cd,once=d",
+      ),
     ),
     bootrom: oneOf(BOOTROMS),
     cpu_type: oneOf(CPU_TYPES),
     vga: oneOf(VGAS),
-    virtio_txburst: about("Packets of one flush.", integer(1, TX_BURST_MAX)),
-    virtio_txtimer: about("Nanoseconds until a flush.", integer(1, TX_TIMER_MAX)),
+    virtio_txburst: about("Packets of one flush.", count(1, TX_BURST_MAX)),
+    virtio_txtimer: about("Nanoseconds until a flush.", count(1, TX_TIMER_MAX)),
   };
 }
 
 /** Static routes: where to, as an address or a network, and by which gateway or nic. */
 export const routes: Description<JsonObject> = about(
-  "Gateways, or nics as `nics[0]`, by the IPv4 address or network that is reached.",
+  "Gateways, or nics as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by the IPv4 address or network " +
+    "that is reached. Such a nic has an address of its own, which no DHCP gives it.",
   entriesOf(
     DESTINATION,
-    text(anyOf(IPV4, NIC_BY_PLACE), 'the IPv4 address of a gateway, or a nic as "nics[0]"'),
+    kept(
+      text(
+        anyOf(IPV4, NIC_BY_PLACE, NIC_BY_MAC),
+        'the IPv4 address of a gateway, or a nic as "nics[0]" or "macs[02:08:20:aa:bb:cc]"',
+      ),
+      (value) => value.toLowerCase(),
+    ),
     {
       countMax: ROUTES_MAX,
       countWords: "entries",

@@ -55,8 +55,6 @@ export const REFUSED_MACHINE_PROPERTIES: Reasons = {
     "tmpfs",
     "zfs_data_compression",
     "zfs_data_recsize",
-    "zfs_filesystem_limit",
-    "zfs_snapshot_limit",
     "zlog_max_size",
     "zlog_mode",
   ]),

@@ -203,6 +203,11 @@ function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string)
   return machine?.[name] ?? asked[name] ?? null;
 }
 
+/** A number that a request may have sent as its digits. */
+function numberIn(value: JsonValue): JsonValue {
+  return typeof value === "string" ? Number(value) : value;
+}
+
 /** `state` is vmadm's, or `absent` while there is only a job. */
 function machineOnWire(
   uuid: string,
@@ -217,8 +222,8 @@ function machineOnWire(
     brand: field("brand"),
     state: machine?.state ?? ABSENT,
     zone_state: machine?.zone_state ?? null,
-    ram: field("ram"),
-    vcpus: field("vcpus"),
+    ram: numberIn(field("ram")),
+    vcpus: numberIn(field("vcpus")),
     media: job?.params.media ?? null,
     medium: media[0] ?? null,
     job_uuid: job?.uuid ?? null,

@@ -54,10 +54,13 @@ async function firstFile(
 /** Places for IDE drives; qemu ends at once when it is given more. */
 const IDE_DRIVES_MAX = 4;
 
-/** Whether a machine has more IDE drives than there are places, those of its start included. */
+/**
+ * Whether a machine has an IDE drive behind the last place: drives are numbered in their order, whatever
+ * their models, and those of a start come last.
+ */
 export function hasTooManyDrives(machine: Machine): boolean {
   const drives = [...objectsIn(machine.vm.disks), ...machine.boot?.files ?? []];
-  return drives.filter(({ model }) => model === "ide").length > IDE_DRIVES_MAX;
+  return drives.some(({ model }, index) => model === "ide" && index >= IDE_DRIVES_MAX);
 }
 
 /** Whether the screen of a machine stays empty: bhyve's CSM firmware draws nothing. */

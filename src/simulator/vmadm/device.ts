@@ -118,7 +118,7 @@ export function nicOf(state: State, nic: JsonObject, index: number): JsonObject 
 function addressesOf(nic: JsonObject, shown: string): JsonValue[] {
   if (Array.isArray(nic.ips)) return nic.ips;
   if (nic.ip === undefined) return [];
-  if (nic.ip === "dhcp") return ["dhcp"];
+  if (nic.ip === "dhcp" || nic.ip === "addrconf") return [nic.ip];
   if (!isIpv4(nic.ip)) throw refusal(`Invalid IP for NIC: ${shown}`);
   if (nic.netmask === undefined) throw refusal(`Missing .netmask option for NIC: ${shown}`);
   const prefix = prefixOf(nic.netmask);

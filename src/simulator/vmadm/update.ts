@@ -39,8 +39,10 @@ const WHOLE = new Set([
   "virtio_txburst",
   "virtio_txtimer",
   "vnc_port",
+  "zfs_filesystem_limit",
   "zfs_io_priority",
   "zfs_root_recsize",
+  "zfs_snapshot_limit",
 ]);
 const MEMORY = ["ram", "max_physical_memory", "max_locked_memory", "max_swap"];
 const FLAGS = new Set([
