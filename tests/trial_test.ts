@@ -12,6 +12,7 @@ import { openLog } from "../src/metrics/log.ts";
 import { type Trial, type TrialOptions, withTrial } from "../src/trial/trial.ts";
 import { until, withFolder } from "./support/until.ts";
 import { rested, resultOf, trialOf } from "./trial_run.ts";
+import { isoBytes } from "./support/medium.ts";
 
 const UUID = "aaaaaaaa-0000-4000-8000-000000000001";
 const OTHER = "aaaaaaaa-0000-4000-8000-000000000002";
@@ -116,12 +117,12 @@ Deno.test("bodies of a trial are behind the same wall, under the same policy", a
 
 Deno.test("a trial finds media of its folders, and the sample index without being told", async () => {
   await withFolder(async (mediaDir) => {
-    await Deno.writeFile(join(mediaDir, "small.iso"), new Uint8Array(2048));
+    await Deno.writeFile(join(mediaDir, "small.iso"), isoBytes(40_960));
     const body = "async (job, cb) => { const own = await media.find({ path: 'small.iso' }); " +
       "const found = await images.find({ distro: 'zonewright-sample', release: 'latest' }); " +
       "cb(null, { size: own.size, distro: found.distro }); }";
     const result = await resultOf(body, { params: {}, mediaDir });
-    assertEquals(result, { size: 2048, distro: "zonewright-sample" });
+    assertEquals(result, { size: 40_960, distro: "zonewright-sample" });
   });
 });
 

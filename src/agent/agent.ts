@@ -16,6 +16,7 @@ import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
+import type { MachineAccess } from "../http/context.ts";
 import { countedFastPath } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
@@ -167,11 +168,7 @@ async function assemble(
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
     log,
-    // Separate limits: callers must not delay tasks.
-    machines: {
-      vmadm: countedConsoles(withReadTurns(vmadm, config.slots.value), meters),
-      policy: openPolicy(context),
-    },
+    machines: openMachineAccess(context, vmadm, mirror, meters),
     mediaFiles: mirror.files,
     allowedHosts: gate.allowedHosts,
     routes: [
@@ -202,6 +199,21 @@ function openChanges(
     callbacks.wake();
   };
   return { changes, changed };
+}
+
+/** What requests may do with machines. Their limits are separate: callers must not delay tasks. */
+function openMachineAccess(
+  context: AgentContext,
+  vmadm: Vmadm,
+  media: Mirror,
+  meters: Meters,
+): MachineAccess {
+  const turns = context.config.slots.value;
+  return {
+    vmadm: countedConsoles(withReadTurns(vmadm, turns), meters),
+    policy: openPolicy(context),
+    media,
+  };
 }
 
 /** Opens the transport, after warning of what the host lacks. */

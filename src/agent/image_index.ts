@@ -53,6 +53,7 @@ export async function openIndex(
     // This process serves the sample, on a loopback address.
     allowHttp: config.allow_http_index.value || sample,
     cacheDir: join(stateDir, "media"),
+    mediaDirs: config.media_dir.value,
     cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
     bytesPerSecond: config.download_rate.value,
     allowedHosts: config.download_host.value,

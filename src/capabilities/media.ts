@@ -1,28 +1,21 @@
 // Installation media for tasks: find one, place it in the root of a zone, remove it.
 
-import { type Digest, parseDigest, requireDigest } from "../domain/digest.ts";
-import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
+import { parseDigest } from "../domain/digest.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import {
-  type MediaRequest,
-  parseMediaName,
-  parseMediaRequest,
-  safeMediaName,
-} from "../domain/machine/media.ts";
-import { type Policy, POLICY_SETTINGS } from "../domain/policy.ts";
+import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/machine/media.ts";
+import { type Policy, quotaToRaise } from "../domain/policy.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { placeFile, removeFile } from "../host/zone/root.ts";
+import { findFile } from "../mirror/media/folders.ts";
+import { requireBootableAt, warningOf } from "../mirror/media/look_inside.ts";
 import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { existingMachine, machineUuid, parseZoneFile } from "./vmadm.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
 import { downloadArtifact, downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
 import type { MachineUuid } from "../domain/id.ts";
-import { join } from "@std/path";
-import { openRegularFile, type RegularFile } from "../host/regular_file.ts";
-import type { Hashes } from "../mirror/media/hash.ts";
-import type { KnownFiles } from "../mirror/media/known_files.ts";
 import { HOUR_MS } from "../domain/instant.ts";
 
 /** A download has a minimum speed instead of a time limit. */
@@ -68,9 +61,23 @@ async function find(deps: MediaDeps, call: Call, value: JsonValue | undefined): 
   const known = await deps.found.recall(call.job_uuid, key);
   if (known !== undefined) return known;
   const medium = await search(deps, call, media, any);
-  if (!any) parseMediaName(medium.name, "media");
+  if (!any) await requireMedium(deps, call, medium);
   await deps.found.remember(call.job_uuid, key, medium);
   return medium;
+}
+
+/** Refuses what no machine boots, and warns of what may not start. */
+async function requireMedium({ mirror }: MediaDeps, call: Call, medium: Medium): Promise<void> {
+  const { note, task_name, signal } = call;
+  const { source, path, name, label, sha256 } = medium;
+  parseMediaName(name, "media");
+  const look = await requireBootableAt(path, name, label).catch(async (error: unknown) => {
+    // A file of the cache may be damaged: then it goes, and is downloaded again for the next job.
+    if (source !== "path") await mirror.files.verify(sha256, { signal });
+    throw error;
+  });
+  const message = warningOf(name, look);
+  if (message !== undefined) await note({ task: task_name, message: `Warning: ${message}` });
 }
 
 /** `any_format` also accepts what no machine boots; such media can be found but not placed. */
@@ -199,18 +206,6 @@ function zonepathOf(machine: JsonObject): string {
   throw new AgentError("host", "Cannot find the zone's folder: vmadm reports no zonepath");
 }
 
-// Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
-// most media would not fit.
-
-const GIB = 1024 ** 3;
-/** GiB besides the medium: the zone's own files, and the temporary name of a copy. */
-const ROOM_GIB = 1;
-
-/** GiB of quota that a zone needs for a medium of this size. */
-function quotaFor(bytes: number): number {
-  return Math.ceil(bytes / GIB) + ROOM_GIB;
-}
-
 /**
  * Raises the quota of a machine when a medium would not fit; never lowers it.
  * @throws {AgentError} `forbidden` when the policy does not allow it
@@ -222,152 +217,6 @@ async function raiseQuota(
   uuid: MachineUuid,
   { machine, bytes, signal }: { machine: JsonObject; bytes: number; signal: AbortSignal },
 ): Promise<void> {
-  const wanted = quotaFor(bytes);
-  const quota = typeof machine.quota === "number" ? machine.quota : 0;
-  // 0 means no quota for kvm; bhyve reads it as its minimum, 1 GiB.
-  if (quota >= wanted || (quota === 0 && machine.brand === "kvm")) return;
-  if (wanted > policy.quotaGiBMax) {
-    const message =
-      `Cannot place the medium: machine ${uuid} would need a quota of ${wanted} GiB, ` +
-      `the policy allows ${policy.quotaGiBMax} (setting ${POLICY_SETTINGS.quotaGiBMax})`;
-    throw new AgentError("forbidden", message);
-  }
-  await vmadm.update(uuid, { quota: wanted }, { signal });
-}
-
-// Media that are files of the agent's host: taken from one of the operator's folders, read whole,
-// and from then on known by their digest.
-
-/** Options of a read; progress counts bytes done and total bytes. */
-export interface ReadOptions {
-  readonly hash: KnownFiles["hash"];
-  readonly signal: AbortSignal;
-  readonly onProgress: (done: number, total: number) => void;
-}
-
-/**
- * Finds a file by path and hashes it.
- * @throws {AgentError} `forbidden` when it lies outside the folders, links followed; `not_found`;
- *   `invalid_argument` when it is not a regular file; `digest_mismatch`; `aborted`
- */
-async function findFile(
-  mediaDirs: readonly string[],
-  request: { readonly path: string; readonly digest?: Digest; readonly any?: boolean },
-  options: ReadOptions,
-): Promise<Medium> {
-  const path = await resolvedPath(mediaDirs, request.path);
-  const file = await open(path, request.path);
-  try {
-    const found = await hash(file, request, options);
-    if (request.digest !== undefined) {
-      requireDigest(JSON.stringify(request.path), found, request.digest);
-    }
-    // The requested name, not that of a link's target.
-    const safe = safeMediaName(request.path);
-    const name = request.any === true ? safe : parseMediaName(safe, "media.path");
-    const label = `file ${request.path}`;
-    // The operator put the file there; only a digest says what it should be.
-    const level = request.digest === undefined ? "none" : "index";
-    return { source: "path", path, name, size: file.size, sha256: found.sha256, label, level };
-  } finally {
-    await file.close();
-  }
-}
-
-/**
- * Follows every link of a path, which must end inside one of the folders. A name without a slash is
- * searched in the folders, in order.
- */
-async function resolvedPath(mediaDirs: readonly string[], path: string): Promise<string> {
-  if (path.includes("/")) return await pathWithin(mediaDirs, path);
-  for (const folder of mediaDirs) {
-    if (await realPath(join(folder, path)) !== undefined) {
-      return await pathWithin(mediaDirs, join(folder, path));
-    }
-  }
-  const message = `Cannot use medium ${JSON.stringify(path)}: it is in no media folder: ` +
-    expectedFolders(mediaDirs);
-  throw new AgentError("not_found", message);
-}
-
-/** Where a medium may lie, and how an operator adds a place. */
-function expectedFolders(mediaDirs: readonly string[]): string {
-  return mediaDirs.length === 0
-    ? "expected one, and the agent has none: start it with --media-dir DIR"
-    : `expected ${mediaDirs.join(" or ")}; --media-dir of the agent adds one`;
-}
-
-async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
-  const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
-  // Outside files get the same answer whether they exist or not: tasks must not learn what else is
-  // on the host.
-  const outside = new AgentError(
-    "forbidden",
-    `${cannot}: it is not in a media folder: ${expectedFolders(mediaDirs)}`,
-  );
-  const folders = await Promise.all(mediaDirs.map(realPath));
-  const known = folders.filter((folder) => folder !== undefined);
-  if (![...mediaDirs, ...known].some((folder) => isWithin(folder, asked))) throw outside;
-  const path = await realPath(asked);
-  if (path === undefined) throw new AgentError("not_found", `${cannot}: it does not exist`);
-  if (!known.some((folder) => isWithin(folder, path))) throw outside;
-  return path;
-}
-
-function isWithin(folder: string, path: string): boolean {
-  return path.startsWith(join(folder, "/")) && path.length > folder.length + 1;
-}
-
-async function realPath(path: string): Promise<string | undefined> {
-  try {
-    return await Deno.realPath(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    const message = `Cannot use medium ${JSON.stringify(path)}: ${messageOf(error)}`;
-    throw new AgentError("invalid_argument", message, { cause: error });
-  }
-}
-
-async function open(path: string, asked: string): Promise<RegularFile> {
-  const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
-  let file: RegularFile | null;
-  try {
-    file = await openRegularFile(path);
-  } catch (error) {
-    throw new AgentError("not_found", `${cannot}: ${messageOf(error)}`, { cause: error });
-  }
-  if (file === null) {
-    throw new AgentError("invalid_argument", `${cannot}: it is not a regular file`);
-  }
-  if (file.size > 0) return file;
-  await file.close();
-  throw new AgentError("invalid_argument", `${cannot}: it is empty`);
-}
-
-async function hash(
-  file: RegularFile,
-  { path, digest }: { readonly path: string; readonly digest?: Digest },
-  { signal, onProgress, hash }: ReadOptions,
-): Promise<Hashes> {
-  let done = 0;
-  const read = async function* () {
-    for await (const part of file.parts()) {
-      if (signal.aborted) {
-        throw new AgentError(
-          "aborted",
-          `Cannot read medium ${JSON.stringify(path)}: the task was aborted`,
-        );
-      }
-      yield part;
-      done += part.length;
-      onProgress(done, file.size);
-    }
-  };
-  // SHA-512 costs five times as much, so it is computed only for a comparison.
-  const hashes = await hash(read(), digest === undefined ? [] : [digest.algorithm]);
-  if (done !== file.size) {
-    const message = `Cannot use medium ${JSON.stringify(path)}: it changed while it was read`;
-    throw new AgentError("conflict", message);
-  }
-  return hashes;
+  const quota = quotaToRaise(policy, machine, bytes, `machine ${uuid}`);
+  if (quota !== undefined) await vmadm.update(uuid, { quota }, { signal });
 }

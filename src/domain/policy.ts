@@ -227,3 +227,33 @@ export function requireOwnMachine(policy: Policy, uuid: string, machine: JsonObj
     `read such machines (setting ${POLICY_SETTINGS.foreignMachines})`;
   throw new AgentError("forbidden", message);
 }
+
+// Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
+// most media would not fit.
+
+const GIB = 1024 ** 3;
+/** GiB besides the medium: the zone's own files, and the temporary name of a copy. */
+const ROOM_GIB = 1;
+
+/**
+ * The quota in GiB that a machine needs before a medium fits into its zone.
+ * @param who for the error, such as `machine 0f5c…`
+ * @returns undefined when it has enough
+ * @throws {AgentError} `forbidden` when the policy does not allow as much
+ * @see vmadm(8), quota
+ */
+export function quotaToRaise(
+  policy: Policy,
+  machine: JsonObject,
+  bytes: number,
+  who: string,
+): number | undefined {
+  const wanted = Math.ceil(bytes / GIB) + ROOM_GIB;
+  const quota = typeof machine.quota === "number" ? machine.quota : 0;
+  // 0 means no quota for kvm; bhyve reads it as its minimum, 1 GiB.
+  if (quota >= wanted || (quota === 0 && machine.brand === "kvm")) return undefined;
+  if (wanted <= policy.quotaGiBMax) return wanted;
+  const message = `Cannot place the medium: ${who} would need a quota of ${wanted} GiB, ` +
+    `the policy allows ${policy.quotaGiBMax} (setting ${POLICY_SETTINGS.quotaGiBMax})`;
+  throw new AgentError("forbidden", message);
+}

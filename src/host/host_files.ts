@@ -7,7 +7,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
 import { NO_SPACE, runCommand } from "./command.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
-import { openRegularFile } from "./regular_file.ts";
+import { openRegularFile } from "../program/regular_file.ts";
 import { closing } from "../program/loop.ts";
 
 /** What is at a path: a link itself, not its target. */

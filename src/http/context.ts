@@ -9,6 +9,7 @@ import type { Wording } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Policy } from "../domain/policy.ts";
+import type { MediumLookup } from "../machines/provision_job.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
@@ -61,6 +62,8 @@ export interface HttpContext {
 export interface MachineAccess {
   readonly vmadm: MachineReader;
   readonly policy: Policy;
+  /** Looks up what a request boots from; see Mirror.expect(). */
+  readonly media: MediumLookup;
 }
 
 /** The reading side of vmadm: requests look at machines, only jobs change them. */

@@ -33,10 +33,15 @@ import {
 } from "./history.ts";
 import {
   claimMachine,
-  jobOfGone,
+  FREE_UUID,
+  holderOfUuid,
   jobToJoin,
   type MachineLookup,
+  type MediumLookup,
   paramsOf,
+  requireMakeable,
+  requireMedium,
+  type UuidHolder,
 } from "./provision_job.ts";
 import { builtinWorkflow } from "./media_jobs.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
@@ -48,6 +53,7 @@ import type { Now } from "../domain/instant.ts";
 export interface MachineJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly vmadm: MachineLookup;
+  readonly media: MediumLookup;
   readonly policy: Policy;
   /** Jobs of all kinds that may be unfinished. */
   readonly unfinishedJobsMax: number;
@@ -76,8 +82,9 @@ export interface MachineJobs {
   owns(workflow: WorkflowUuid): boolean;
   /**
    * Starts to make a machine. An equal request for the same uuid gets the existing job, while that is
-   * unfinished or after it has made the machine.
-   * @throws {AgentError} `conflict` naming another unfinished job of the machine; `not_found`
+   * unfinished or after it has made the machine. What can be refused without the job is refused.
+   * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine that
+   * has the uuid; for its medium see Mirror.expect(); `not_found`
    */
   start(request: MachineRequest, idempotency?: Idempotency): Promise<MachineStart>;
   /**
@@ -115,7 +122,10 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   /** Prepares the claim of a job; vmadm is asked once. */
   const claimsOf = async (job: NewJob, replaces?: JobUuid): Promise<() => Promise<Claim>> => {
     const action = actionOf(job.workflow.uuid);
-    if (action === undefined) return () => claimMachine(job, context, replaces);
+    if (action === undefined) {
+      await requireMakeable(job, context);
+      return () => claimMachine(job, context, replaces);
+    }
     const request = await prepareAction(action, job, context);
     return () => claimForAction(request, job, context);
   };
@@ -124,12 +134,17 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (request, idempotency) => {
-      const gone = request.uuid === undefined ? undefined : await jobOfGone(request.uuid, context);
       const uuid = request.uuid ?? context.newUuid<MachineUuid>();
       const outcome = await unlessRepeated(idempotency, store, async () => {
+        const holder = request.uuid === undefined ? FREE_UUID : await holderOfUuid(uuid, context);
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
         const job = newJob(workflow, paramsOf(request, uuid), uuid, idempotency, context);
-        return await placed(() => claimToStart(request, job, gone, store), create);
+        const claims = () => claimToStart(request, job, holder, store);
+        // The job of an equal request is joined whether its medium is still there or not.
+        const first = await claims();
+        if (first.kind === "duplicate") return first;
+        await requireMedium(request, context);
+        return await placed(claims, create);
       });
       return await startOf(outcome, uuid, context);
     },
@@ -193,11 +208,11 @@ async function unlessRepeated(
 async function claimToStart(
   request: MachineRequest,
   job: NewJob,
-  gone: JobUuid | undefined,
+  holder: UuidHolder,
   store: JobsOnly,
 ): Promise<Claim> {
   if (request.uuid === undefined) return { kind: "free", job };
-  const joined = await jobToJoin(machineTarget(request.uuid), job.params, gone, store);
+  const joined = await jobToJoin(request.uuid, job.params, holder, store);
   return joined === undefined
     ? { kind: "free", job }
     : { kind: "duplicate", job_uuid: joined.uuid };

@@ -1,7 +1,7 @@
 // Jobs of the provisioning workflow: their params, and whether an existing job already does what a
 // request asks for.
 
-import { invalidArgument } from "../domain/error.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import type { Job, NewJob } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
@@ -10,7 +10,8 @@ import {
   type MachineRequest,
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
-import type { Policy } from "../domain/policy.ts";
+import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
+import { type Policy, quotaToRaise } from "../domain/policy.ts";
 import {
   type Claim,
   holderOf,
@@ -27,38 +28,112 @@ export interface MachineLookup {
   get(uuid: MachineUuid): Promise<JsonObject | null>;
 }
 
+/** Looks a medium up; see Mirror.expect(). */
+export interface MediumLookup {
+  expect(media: MediaRequest): Promise<ExpectedMedium>;
+}
+
+/** What a request for a machine is checked against before there is a job. */
+interface RequestChecks {
+  readonly store: JobsOnly;
+  readonly vmadm: MachineLookup;
+  readonly media: MediumLookup;
+  readonly policy: Policy;
+}
+
+/** The machine that has the uuid of a request, and what made one that is gone. */
+export interface UuidHolder {
+  /** As vmadm describes it; null when the uuid is free. */
+  readonly machine: JsonObject | null;
+  /** The job that made a machine which is gone since: the same request may make it again. */
+  readonly gone: JobUuid | undefined;
+}
+
+/** A uuid that nothing has. */
+export const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
+
 /**
- * The job that made a machine which is gone since, so that the same request may make it again. Called
- * outside the queue of claims: a vmadm that hangs must not hold up requests for other machines.
+ * Asks who has a uuid. Called outside the queue of claims: a vmadm that hangs must not hold up
+ * requests for other machines.
  */
-export async function jobOfGone(
+export async function holderOfUuid(
   uuid: MachineUuid,
-  { store, vmadm }: { readonly store: JobsOnly; readonly vmadm: MachineLookup },
-): Promise<JobUuid | undefined> {
+  { store, vmadm }: Pick<RequestChecks, "store" | "vmadm">,
+): Promise<UuidHolder> {
   const made = await jobThatMade(machineTarget(uuid), store);
-  if (made === undefined) return undefined;
-  return await vmadm.get(uuid) === null ? made.uuid : undefined;
+  const machine = await vmadm.get(uuid);
+  return { machine, gone: machine === null ? made?.uuid : undefined };
+}
+
+/** @throws {AgentError} `conflict` naming the machine that has the uuid */
+export function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
+  if (machine === null) return;
+  const { alias, brand, state } = machine;
+  const name = typeof alias === "string" && alias !== "" ? ` ${JSON.stringify(alias)}` : "";
+  const message =
+    `Cannot make machine ${uuid}: machine${name} (${brand}, ${state}) has this uuid; ` +
+    "leave the uuid out, or delete that machine first";
+  throw new AgentError("conflict", message);
+}
+
+/**
+ * Refuses a medium that cannot be had or cannot boot the machine, before it is fetched.
+ * @throws {AgentError} see Mirror.expect(); `invalid_argument` for a disk image and a bhyve machine;
+ *   `forbidden` for a medium that would not fit into the quota
+ */
+export async function requireMedium(
+  { machine, media }: Pick<MachineRequest, "machine" | "media">,
+  { media: lookup, policy }: Pick<RequestChecks, "media" | "policy">,
+): Promise<void> {
+  const { name, size } = await lookup.expect(media);
+  if (machine.brand === "bhyve" && mediaKind(name) !== "cd") {
+    const message = `Cannot boot a bhyve machine from ${name}: expected an ISO image`;
+    throw invalidArgument("media", message);
+  }
+  // Without a quota the machine gets one that its medium fits into.
+  if (size !== null) quotaToRaise(policy, { quota: 1, ...machine }, size, "the machine");
+}
+
+/**
+ * Checks a job of POST /jobs as a request for a machine is checked. One that is to run later is left to
+ * its own first tasks: by then a machine may be gone, and a medium may have come.
+ * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
+ */
+export async function requireMakeable(job: NewJob, checks: RequestChecks): Promise<void> {
+  const request = parseMachineRequest(requestOf(job.params), checks.policy);
+  if (job.exec_after > job.created_at) return;
+  const { uuid } = request;
+  if (uuid !== undefined) {
+    // An unfinished job of the machine is joined, or named in the refusal.
+    if (await holderOf(machineTarget(uuid), checks.store) !== undefined) return;
+    requireFree(uuid, await holderOfUuid(uuid, checks));
+  }
+  await requireMedium(request, checks);
 }
 
 /**
  * The job of an earlier equal request, unless its machine is gone.
- * @param gone what jobOfGone() returned
- * @throws {AgentError} `conflict` naming another unfinished job of the machine
+ * @param holder what holderOfUuid() returned
+ * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine
  */
 export async function jobToJoin(
-  target: string,
+  uuid: MachineUuid,
   params: JsonObject,
-  gone: JobUuid | undefined,
+  holder: UuidHolder,
   store: JobsOnly,
 ): Promise<Job | undefined> {
-  const holder = await holderOf(target, store);
-  if (holder !== undefined) {
-    if (mayJoin(holder, params)) return holder;
-    throw otherJob(holder, target);
+  const target = machineTarget(uuid);
+  const unfinished = await holderOf(target, store);
+  if (unfinished !== undefined) {
+    if (mayJoin(unfinished, params)) return unfinished;
+    throw otherJob(unfinished, target);
   }
   const made = await jobThatMade(target, store);
-  if (made === undefined || !sameRequest(made.requested_params, params)) return undefined;
-  return made.uuid === gone ? undefined : made;
+  const same = made !== undefined && sameRequest(made.requested_params, params) &&
+    made.uuid !== holder.gone;
+  if (same) return made;
+  requireFree(uuid, holder);
+  return undefined;
 }
 
 /** Later jobs that failed because the machine exists do not change which one made it. */

@@ -1,23 +1,29 @@
 // The mirror: the image index of one upstream, and the files it names.
 
-import type { CheckLevel, Digest } from "../domain/digest.ts";
+import { type CheckLevel, type Digest, parseDigest } from "../domain/digest.ts";
 import type { Decoders } from "../decoder/pool.ts";
 import type { Now } from "../domain/instant.ts";
-import type { ArtifactRef } from "../domain/machine/media.ts";
+import {
+  type ArtifactRef,
+  type ExpectedMedium,
+  type MediaRequest,
+  parseMediaName,
+} from "../domain/machine/media.ts";
 import type { Log } from "../metrics/log.ts";
 import type { ImageStore } from "../store/image_store.ts";
 import type { MediaStore } from "../store/media_store.ts";
 import type { IndexStore } from "../store/store.ts";
 import { openBandwidth } from "./media/download.ts";
 import { openCache } from "./media/cache.ts";
-import { type DownloadOptions, openDownloads } from "./media/downloads.ts";
+import { lookAtFile } from "./media/folders.ts";
+import { type DownloadOptions, type Downloads, openDownloads } from "./media/downloads.ts";
 import { findArtifact, findImage, type FoundArtifact } from "./media/find_artifact.ts";
 import { fileInfo, type FreeBytes, systemFreeBytes } from "./media/free_space.ts";
 import { openHashing } from "./media/hash.ts";
 import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
 import { openKnownHosts } from "./web/known_hosts.ts";
-import type { Medium } from "./media/wanted_file.ts";
+import type { Medium, WantedFile } from "./media/wanted_file.ts";
 import type { ObtainDependencies } from "./media/obtain_file.ts";
 import { type Resolve, systemResolve } from "./web/public_address.ts";
 import { openSyncs, type Syncs } from "./sync/sync.ts";
@@ -54,6 +60,12 @@ export interface Mirror extends Syncs {
     digest: Digest | undefined,
     options?: DownloadOptions,
   ): Promise<Medium>;
+  /**
+   * The medium that a request means, before it is fetched or read whole.
+   * @throws {AgentError} for what can be refused by then: a file that is missing or no medium, an
+   *   artifact that the index does not have, a host or a check that the configuration does not allow
+   */
+  expect(media: MediaRequest, signal?: AbortSignal): Promise<ExpectedMedium>;
   /** Files by digest. */
   readonly files: KnownFiles;
   /** Forgets a cached file that turned out to be damaged; the next request downloads it again. */
@@ -77,6 +89,8 @@ export interface MirrorDependencies {
   /** Allows plain http, and files from the upstream when its address is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
+  /** Folders of the operator's media, in the order in which a name is searched; none unless given. */
+  readonly mediaDirs?: readonly string[];
   /** Bytes of the cache; no limit unless given. */
   readonly cacheBytesMax?: number;
   /** Bytes a second of all downloads together; no limit unless given. */
@@ -134,6 +148,12 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     now,
     log,
   });
+  const find = async (ref: ArtifactRef, options?: ReadingOptions) => {
+    const found = await findImage(deps.images, ref);
+    if (found !== undefined) return found;
+    const reading = openIndexReading(deps.decoders, deps.upstream ?? "", options);
+    return await findArtifact({ index, reading }, ref);
+  };
   return {
     upstream: deps.upstream,
     get syncing() {
@@ -147,17 +167,47 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     },
     sync: (request) => syncs.sync(request),
     preview: (request) => syncs.preview(request),
-    async findArtifact(ref, options) {
-      const found = await findImage(deps.images, ref);
-      if (found !== undefined) return found;
-      const reading = openIndexReading(deps.decoders, deps.upstream ?? "", options);
-      return await findArtifact({ index, reading }, ref);
+    findArtifact: find,
+    async expect(media, signal) {
+      if (!("path" in media)) return expected(await wantedOf(media, downloads, find, signal));
+      const digest = media.digest === undefined
+        ? {}
+        : { digest: parseDigest(media.digest, "digest") };
+      return await lookAtFile(deps.mediaDirs ?? [], { path: media.path, ...digest });
     },
     download: (found, options = {}) => downloads.artifact(found, options),
     downloadUrl: (url, digest, options = {}) => downloads.url(url, digest, options),
     files: openKnownFiles({ ...obtain, media: deps.media, now, log }),
     discard: (medium) => downloads.discard(medium),
   };
+}
+
+/** The file that a request would download. @throws {AgentError} as Mirror.expect() */
+async function wantedOf(
+  media: Exclude<MediaRequest, { path: string }>,
+  downloads: Downloads,
+  find: Mirror["findArtifact"],
+  signal: AbortSignal | undefined,
+): Promise<WantedFile> {
+  const { digest, check, allow_unverified } = media;
+  const options: DownloadOptions = {
+    ...(signal === undefined ? {} : { signal }),
+    ...(digest === undefined ? {} : { digest: parseDigest(digest, "media.digest") }),
+    ...(check === undefined ? {} : { check }),
+    ...(allow_unverified === undefined ? {} : { allowUnverified: allow_unverified }),
+  };
+  if ("url" in media) {
+    const { compression } = media;
+    const packed = compression === undefined ? {} : { compression };
+    return await downloads.expectUrl(media.url, undefined, { ...options, ...packed });
+  }
+  const reading = signal === undefined ? {} : { signal };
+  return await downloads.expectArtifact(await find(media.artifact, reading), options);
+}
+
+function expected({ name, size, compression }: WantedFile): ExpectedMedium {
+  // The size of a packed file says little of what it unpacks to.
+  return { name: parseMediaName(name, "media"), size: compression === "none" ? size : null };
 }
 
 function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {

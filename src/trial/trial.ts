@@ -262,6 +262,8 @@ function openTrialIndex(
     findArtifact: async (...args) => await (await synced()).findArtifact(...args),
     download: async (found, options) => await (await synced()).download(found, options),
     downloadUrl: async (...args) => await (await mirror()).downloadUrl(...args),
+    expect: async (media, signal) =>
+      await (await ("artifact" in media ? synced() : mirror())).expect(media, signal),
     files: {
       list: async () => await (await mirror()).files.list(),
       get: async (sha256) => await (await mirror()).files.get(sha256),

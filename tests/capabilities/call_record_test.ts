@@ -7,6 +7,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/
 import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
 import { until } from "../support/until.ts";
 import { callsOf, machineUuidOf, withHost } from "./simulated_host.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const UUID: string = machineUuidOf(1);
 const { signal } = new AbortController();
@@ -119,7 +120,7 @@ Deno.test("executions that fill the info of their job cannot hide what they call
         await perform("log.info", ["x"], signal);
       }
       // Finding a medium tells its progress too.
-      await Deno.writeFile(`${mediaDir}/${execution}.iso`, new Uint8Array(10));
+      await Deno.writeFile(`${mediaDir}/${execution}.iso`, isoBytes(40_960));
       await perform("media.find", [{ path: `${execution}.iso` }], signal);
       perform.close();
     }

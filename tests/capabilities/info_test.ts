@@ -9,6 +9,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const { signal } = new AbortController();
 const { taskInfoCharsMax, taskInfoEntriesMax } = DEFAULT_LIMITS;
@@ -126,7 +127,7 @@ async function progressOf(bytes: number, stepMs: number): Promise<JsonObject[]> 
   await withHost(async ({ store, newJob, mediaDir }) => {
     const { uuid, perform } = await newJob(1);
     const path = join(mediaDir, "large.iso");
-    await Deno.writeFile(path, new Uint8Array(bytes));
+    await Deno.writeFile(path, isoBytes(bytes));
     await perform("media.find", [{ path }], signal);
     const calls = (await callsOf(store, uuid)).length;
     for (const { task, progress } of (await store.info.list(uuid) ?? []).slice(0, -calls)) {

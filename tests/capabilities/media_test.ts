@@ -6,6 +6,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { runCommand } from "../../src/host/command.ts";
 import type { Perform } from "../../src/sandbox/run_task.ts";
 import { ISO_BYTES, machineUuidOf, withHost } from "./simulated_host.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const UUID: string = machineUuidOf(1);
 const { signal } = new AbortController();
@@ -127,7 +128,7 @@ Deno.test("media.find() makes a safe name of an unsafe one", async () => {
   await withHost(async ({ mediaDir, newJob }) => {
     const { perform } = await newJob(1);
     const path = join(mediaDir, "Win 11, (x64)=é.iso");
-    await Deno.writeFile(path, new Uint8Array(10));
+    await Deno.writeFile(path, isoBytes(40_960));
     assertEquals((await find(perform, { path })).name, "Win-11-x64-.iso");
   });
 });
@@ -180,7 +181,7 @@ Deno.test("media.place() refuses a file that changed after it was found", async 
     const { perform } = await host.newJob(1);
     await newMachine(perform, "kvm");
     const medium = await find(perform, { path: host.iso });
-    await Deno.writeFile(host.iso, new Uint8Array(ISO_BYTES).fill(8));
+    await Deno.writeFile(host.iso, isoBytes(ISO_BYTES, false));
     const place = () => perform("media.place", [UUID, medium], signal);
     await refused(place, "digest_mismatch");
     const root = join(host.transport.zonesRoot, UUID, "root");

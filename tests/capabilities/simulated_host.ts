@@ -27,6 +27,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const CALL_DEADLINE_MS = 60_000;
 /** Faces of the simulator that are processes of their own here: a fault may end them. */
@@ -112,7 +113,7 @@ async function openHost(
   await Deno.mkdir(stateDir);
   await Deno.mkdir(mediaDir);
   const iso = join(mediaDir, "install.iso");
-  await Deno.writeFile(iso, new Uint8Array(ISO_BYTES).fill(7));
+  await Deno.writeFile(iso, isoBytes(ISO_BYTES));
   const transport = simulatedTransport({ self, stateDir });
   const vmadm = openVmadm(transport);
   const mirror = openMirror({

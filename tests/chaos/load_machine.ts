@@ -6,6 +6,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { machine } from "../domain/machine_request.ts";
 import { until } from "../support/until.ts";
 import { type ChaosAgent, objectOf } from "./agent_under_chaos.ts";
+import { isoBytes } from "../support/medium.ts";
 
 /** The medium, in the media folder of an agent under load. */
 const ISO = "install.iso";
@@ -23,7 +24,7 @@ export const FINAL = ["success", "failure", "canceled"];
 export async function prepareMedium(folder: string): Promise<string[]> {
   const media = join(folder, "media");
   await Deno.mkdir(media);
-  await Deno.writeFile(join(media, ISO), new Uint8Array(ISO_BYTES).fill(7));
+  await Deno.writeFile(join(media, ISO), isoBytes(ISO_BYTES));
   return ["--media-dir", media];
 }
 

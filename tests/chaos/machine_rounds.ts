@@ -18,6 +18,7 @@ import {
   startChaosAgent,
   withDeadline,
 } from "./agent_under_chaos.ts";
+import { isoBytes } from "../support/medium.ts";
 
 /** Milliseconds of each phase of the simulated host, so that a kill finds something under way. */
 const PHASE_MS = 80;
@@ -59,7 +60,7 @@ export class MachineRounds {
     const media = join(this.#folder, "media");
     await Deno.mkdir(media);
     await Deno.mkdir(this.stateDir, { mode: 0o700 });
-    await Deno.writeFile(join(media, "install.iso"), new Uint8Array(MEDIUM_BYTES).fill(7));
+    await Deno.writeFile(join(media, "install.iso"), isoBytes(MEDIUM_BYTES));
     await this.simulate("engine");
     await this.#delay((delays) => {
       for (const phase of Object.keys(delays)) {

@@ -204,6 +204,19 @@ Deno.test("machine create --wait --json prints one document when its job is canc
     assertEquals(JSON.parse(screen.out()), document);
   }));
 
+Deno.test("machine create --idempotency-key twice makes one machine, and says so", () =>
+  withMachines(async (agent) => {
+    const line = [...CREATE, "--idempotency-key", "order-7"].filter((word) => word !== "--wait");
+    const first = screenFor(agent.url, { input: INPUT });
+    assertEquals(await first.run(...line), 0);
+    const again = screenFor(agent.url, { input: INPUT });
+    assertEquals([await again.run(...line), again.out()], [0, first.out()]);
+    assertStringIncludes(again.err(), "was requested by the same call before\n");
+    assertEquals(await agent.store.jobs.count({}), 1);
+    const bad = screenFor(agent.url, { input: INPUT });
+    assertEquals(await bad.run(...CREATE, "--idempotency-key", "a b"), 2);
+  }));
+
 const VNC = { host: "127.0.0.1", port: 5901, display: 1 };
 
 /** A host with one machine that runs and one that does not. */

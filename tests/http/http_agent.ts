@@ -75,8 +75,11 @@ export const NO_MACHINES: MachineReader = {
   connectVnc: () => Promise.reject(new Error("there is no console")),
 };
 
-/** What the machine routes are given besides their host. */
-export const MACHINE_DEPS = { policy: DEFAULT_POLICY } as const;
+/** What the machine routes are given besides their host: every medium is there, and boots. */
+export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
+  policy: DEFAULT_POLICY,
+  media: { expect: () => Promise.resolve({ name: "install.iso", size: 1024 }) },
+};
 
 /** Runs a function with an agent that listens, and closes it whatever happens. */
 export async function withHttpAgent(

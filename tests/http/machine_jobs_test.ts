@@ -1,6 +1,7 @@
 // Making machines: the jobs that requests start, join or are refused for.
 
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
@@ -81,9 +82,12 @@ Deno.test("an equal request for the same uuid is answered with the job that ther
 Deno.test("a repeated request that waits for vmadm holds up no other", async () => {
   const { promise: told, resolve: tell } = Promise.withResolvers<JsonObject>();
   const asked = Promise.withResolvers<void>();
+  let calls = 0;
   const vmadm = {
     ...NO_MACHINES,
     get: () => {
+      calls += 1;
+      if (calls === 1) return Promise.resolve(null);
       asked.resolve();
       return told;
     },
@@ -177,16 +181,16 @@ Deno.test("jobs that came after the one that made a machine do not hide it from 
   await withHost(async (agent, vmadm) => {
     const body = { ...REQUEST, uuid: MACHINE };
     const first = await start(agent, body);
-    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     await end(agent, first.job_uuid, "succeeded");
     const other = { ...body, machine: { ...description, ram: 2048 } };
     await end(agent, (await start(agent, other)).job_uuid, "failed");
+    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     const workflow = await newWorkflow(agent);
     const target = `/machines/${MACHINE}`;
     const job = objectOf(await agent.call("POST", "/jobs", { workflow, target }));
     await end(agent, job.uuid, "succeeded");
     assertEquals(await start(agent, body), first);
-    assertNotEquals((await start(agent, other)).job_uuid, first.job_uuid);
+    assertRefused(await agent.call("POST", "/agent/v1/machines", other), 409, "ConflictError");
   });
 });
 
@@ -227,4 +231,84 @@ Deno.test("a finished job of another workflow does not open a machine that is be
     }
     assertEquals(await start(agent, body), first);
   });
+});
+
+const TAKEN = { uuid: MACHINE, alias: "web1", brand: "kvm", state: "running" };
+const TAKING = { ...MACHINE_DEPS, vmadm: { ...NO_MACHINES, get: () => Promise.resolve(TAKEN) } };
+
+Deno.test("a uuid that another machine has is refused at once, by the machine's name", async () => {
+  await withMachines(async (agent) => {
+    const answer = await agent.call("POST", "/agent/v1/machines", { ...REQUEST, uuid: MACHINE });
+    const message = assertRefused(answer, 409, "ConflictError");
+    assertEquals(
+      message.startsWith(`Cannot make machine ${MACHINE}: machine "web1" (kvm, running)`),
+      true,
+    );
+    const body = { workflow: PROVISION, uuid: MACHINE, ...REQUEST };
+    const job = await agent.call("POST", "/jobs", body);
+    assertEquals(assertRefused(job, 409, "ConflictError"), message);
+    assertEquals(await agent.store.jobs.count({}), 0);
+    // By then the machine may be gone: its preflight looks.
+    const later = await agent.call("POST", "/jobs", {
+      ...body,
+      exec_after: "2100-01-01T00:00:00.000Z",
+    });
+    assertEquals(later.status, 201);
+  }, { machines: TAKING });
+});
+
+Deno.test("a medium that cannot be had is refused before there is a job", async () => {
+  const missing = new AgentError("not_found", "Cannot use medium: it does not exist");
+  const media = { expect: () => Promise.reject(missing) };
+  await withMachines(async (agent) => {
+    for (
+      const [path, body] of [
+        ["/agent/v1/machines", REQUEST],
+        ["/jobs", { workflow: PROVISION, ...REQUEST }],
+      ] as const
+    ) {
+      const answer = await agent.call("POST", path, body);
+      assertEquals(assertRefused(answer, 404, "ResourceNotFound"), missing.message);
+    }
+    assertEquals(await agent.store.jobs.count({}), 0);
+  }, { machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES, media } });
+});
+
+Deno.test("a medium that does not fit its machine is refused before there is a job", async () => {
+  const rows: [JsonObject, { name: string; size: number | null }, number, string][] = [
+    [{ ...description, brand: "bhyve" }, { name: "disk.img", size: null }, 409, "bhyve machine"],
+    [description, { name: "a.iso", size: 2000 * 1024 ** 3 }, 403, "policy.quota_gib_max"],
+    [{ ...description, quota: 5 }, { name: "a.iso", size: 2000 * 1024 ** 3 }, 403, "2001 GiB"],
+  ];
+  for (const [machine, medium, status, words] of rows) {
+    const media = { expect: () => Promise.resolve(medium) };
+    await withMachines(async (agent) => {
+      const artifact = { distro: "any", release: "latest" };
+      const body = { machine, media: { artifact } };
+      const answer = await agent.call("POST", "/agent/v1/machines", body);
+      assertEquals([answer.status, answer.text.includes(words)], [status, true], answer.text);
+      assertEquals(await agent.store.jobs.count({}), 0);
+    }, { machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES, media } });
+  }
+});
+
+Deno.test("the same request under one key makes one machine, also when its medium is gone", async () => {
+  let there = true;
+  const media = {
+    expect: () =>
+      there
+        ? Promise.resolve({ name: "a.iso", size: 1 })
+        : Promise.reject(new AgentError("not_found", "it is gone")),
+  };
+  await withMachines(async (agent) => {
+    const post = () =>
+      agent.call("POST", "/agent/v1/machines", REQUEST, { "idempotency-key": "order-7" });
+    const together = await Promise.all(Array.from({ length: 4 }, post));
+    const uuids = new Set(together.map((answer) => objectOf(answer).uuid));
+    assertEquals([uuids.size, await agent.store.jobs.count({})], [1, 1]);
+    there = false;
+    const again = await post();
+    assertEquals([again.status, again.headers.get("idempotency-replayed")], [202, "true"]);
+    assertEquals(objectOf(again), objectOf(together[0] ?? again));
+  }, { machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES, media } });
 });

@@ -12,6 +12,7 @@ import {
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { machine } from "../domain/machine_request.ts";
+import { isoBytes } from "../support/medium.ts";
 
 /** Name of the medium in the agent's media folder. */
 export const ISO = "install.iso";
@@ -53,7 +54,7 @@ export async function withMachineAgent(
     const media = join(await Deno.realPath(folder), "media");
     await Deno.mkdir(media);
     for (const name of [ISO, "image.raw"]) {
-      await Deno.writeFile(join(media, name), new Uint8Array(ISO_BYTES).fill(7));
+      await Deno.writeFile(join(media, name), isoBytes(ISO_BYTES));
     }
     const started: AgentProcess[] = [];
     const start = async (): Promise<MachineAgent> => {

@@ -109,10 +109,11 @@ Deno.test("a request that failed later does not replace the job that made a mach
   await withHost(async (agent, vmadm) => {
     const body = { ...REQUEST, uuid: MACHINE };
     const first = await start(agent, body);
-    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     await end(agent, first.job_uuid, "succeeded");
     const other = { ...body, machine: { ...description, ram: 2048 }, media: { path: "/b.iso" } };
+    // While there is no machine of this uuid; one that is there is named in a refusal.
     const second = await start(agent, other);
+    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     const running = [second.job_uuid, "queued", { path: "/b.iso" }];
     assertEquals(await shownJobs(agent), [running, running]);
     await end(agent, second.job_uuid, "failed");

@@ -16,6 +16,7 @@ import {
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 const PATH = `/agent/v1/machines/${MACHINE}`;
@@ -51,7 +52,7 @@ async function withScene(program: Program, run: (scene: Scene) => Promise<void>)
   await withFolder(async (temporary) => {
     const folder = await Deno.realPath(temporary);
     await Deno.mkdir(join(folder, "media"));
-    await Deno.writeFile(join(folder, "media", ISO), new Uint8Array(300 * 1024).fill(7));
+    await Deno.writeFile(join(folder, "media", ISO), isoBytes(300 * 1024));
     const flags = [
       ...["--host", "simulated", "--media-dir", join(folder, "media"), "--log-level", "debug"],
       ...["--audit-file", join(folder, "audit.log")],

@@ -15,6 +15,7 @@ import {
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until, withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
+import { isoBytes, markIso } from "../support/medium.ts";
 
 /** The description of document 3. */
 const MACHINE: JsonObject = {
@@ -112,7 +113,7 @@ eachProgram(
   "a plain POST /jobs with the built-in workflow makes a bhyve machine from a local ISO",
   (program) =>
     withAgent(program, async (agent, folder) => {
-      await Deno.writeFile(join(folder, "media/local.iso"), new Uint8Array(3_000_000).fill(7));
+      await Deno.writeFile(join(folder, "media/local.iso"), isoBytes(3_000_000));
       const workflows = (await agent.get("/workflows?name=provision-machine")).body.items;
       const [workflow] = workflows as JsonObject[];
       const machine = { ...MACHINE, brand: "bhyve" };
@@ -136,6 +137,7 @@ eachProgram(
       const piece = new Uint8Array(1 << 20);
       for (let megabyte = 0; megabyte < 128; megabyte++) {
         piece.fill(megabyte);
+        if (megabyte === 0) markIso(piece);
         await new Blob([piece]).stream().pipeTo(file.writable, { preventClose: true });
       }
       file.close();
@@ -154,6 +156,18 @@ eachProgram(
     }),
 );
 
+/** Fails unless a machine that boots from this is refused at once, with these words. */
+async function assertRefused(
+  agent: AgentProcess,
+  media: JsonObject,
+  status: number,
+  words: string,
+): Promise<void> {
+  const posted = await agent.post("/agent/v1/machines", { machine: MACHINE, media });
+  assertEquals(posted.status, status, JSON.stringify(posted.body));
+  assertStringIncludes(String(posted.body.message), words);
+}
+
 eachProgram(
   "what cannot be had ends with an error that names the cause, and leaves nothing",
   (program) =>
@@ -161,13 +175,15 @@ eachProgram(
       const unknown = {
         artifact: { distro: "zonewright-sample", release: "latest", variant: "none" },
       };
-      const artifact = await failedMachine(agent, unknown);
-      assertEquals(artifact.task, "fetch_medium");
-      assertStringIncludes(artifact.error, "none");
-      const missing = await failedMachine(agent, { path: "missing.iso" });
-      assertEquals(missing.task, "fetch_medium");
-      assertStringIncludes(missing.error, "missing.iso");
-      await Deno.writeTextFile(join(folder, "media/other.iso"), "not what was promised");
+      await assertRefused(agent, unknown, 404, "none");
+      await assertRefused(agent, { path: "missing.iso" }, 404, "missing.iso");
+      await Deno.writeFile(
+        join(folder, "media/cloud.img"),
+        Uint8Array.from("QFI\xfb and more", (character) => character.charCodeAt(0)),
+      );
+      await assertRefused(agent, { path: "cloud.img" }, 409, "it is a qcow2 file");
+      assertEquals((await agent.get("/jobs")).body.items, []);
+      await Deno.writeFile(join(folder, "media/other.iso"), isoBytes(40_960));
       const digest = `sha256:${"0".repeat(64)}`;
       const wrong = await failedMachine(agent, { path: "other.iso", digest });
       assertEquals(wrong.task, "fetch_medium");

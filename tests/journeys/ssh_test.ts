@@ -9,6 +9,7 @@ import { RfbClient } from "../host/simulator/rfb_client.ts";
 import { writeVmadm } from "../host/test_host.ts";
 import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const MACHINE: JsonObject = {
   brand: "kvm",
@@ -36,7 +37,7 @@ function sceneTest(name: string, run: (scene: Scene) => Promise<void>): void {
       const stateDir = `${folder}/far`;
       const vmadm = await writeVmadm(folder, stateDir);
       await Deno.mkdir(`${folder}/media`);
-      await Deno.writeFile(`${folder}/media/install.iso`, new Uint8Array(2_000_000).fill(7));
+      await Deno.writeFile(`${folder}/media/install.iso`, isoBytes(2_000_000));
       const self = selfCommand();
       const simulate = async (...words: string[]) => {
         const args = [...self.args, "simulate", "--state", stateDir, ...words];

@@ -13,6 +13,7 @@ import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { BODY } from "./limit_case.ts";
 import { endsOf, OTHERS, type SettingFiles, wordsOf } from "./setting_values.ts";
+import { isoBytes } from "../support/medium.ts";
 
 /** Calls an agent by its socket. */
 type Ask = (method: string, path: string, body?: JsonObject) => Promise<[number, JsonObject]>;
@@ -99,7 +100,7 @@ async function withFiles(run: (files: SettingFiles) => Promise<void>): Promise<v
   await withFolder(async (folder) => {
     const tls = await makeCertificate(folder, "agent");
     await Deno.writeTextFile(`${folder}/secret`, "secret-of-the-index\n", { mode: 0o600 });
-    await Deno.writeFile(`${folder}/one.iso`, new Uint8Array(4096).fill(7));
+    await Deno.writeFile(`${folder}/one.iso`, isoBytes(40_960));
     await run({ folder, tls });
   });
 }

@@ -8,6 +8,7 @@ import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { machineUuidOf } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { assertConsole, messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";
+import { isoBytes } from "../support/medium.ts";
 
 const UUID = machineUuidOf(1);
 /** How long a call stays where the test wants it. */
@@ -69,7 +70,7 @@ Deno.test("a medium that is changed after it was verified is not placed", async 
   await withProvisioning(async ({ host, provision }) => {
     const job = await provision(paramsFor(host, UUID), {
       before: async (name) => {
-        if (name === "place_medium") await Deno.writeFile(host.iso, new Uint8Array(4096).fill(8));
+        if (name === "place_medium") await Deno.writeFile(host.iso, isoBytes(40_960));
       },
     });
     assertEquals(job.execution, "failed");

@@ -4,6 +4,7 @@
 
 import { invalidArgument } from "../../domain/error.ts";
 import { nearest } from "../../domain/field_check.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
 /** A flag of a command. */
 export interface Flag {
@@ -109,4 +110,26 @@ export function usageError(what: string): Error {
 /** An error about what was typed. @param what was attempted, found and expected, without the `Cannot` */
 export function cannot(what: string): Error {
   return invalidArgument("arguments", `Cannot ${what}`);
+}
+
+/** The flag that makes a call safe to repeat. */
+export const IDEMPOTENCY_FLAG: Flag = {
+  name: "idempotency-key",
+  placeholder: "KEY",
+  help: "with the same key within a day, return the same job",
+};
+
+/** The header of that flag. @throws {AgentError} `invalid_argument`; the agent judges the rest */
+export function idempotencyHeaders(args: Arguments): Record<string, string> {
+  const key = args.text(IDEMPOTENCY_FLAG.name);
+  if (key === undefined) return {};
+  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
+    throw cannot("use this --idempotency-key: expected 1 to 255 visible ASCII characters");
+  }
+  return { [IDEMPOTENCY_KEY]: key };
+}
+
+/** Whether the answer is that to an earlier call with the same key. */
+export function isReplayed(headers: Headers): boolean {
+  return headers.get("idempotency-replayed") === "true";
 }

@@ -1,6 +1,6 @@
 // `zonewright job run`: a job of a workflow, by its name or its uuid.
 
-import { cannot } from "../command/arguments.ts";
+import { cannot, IDEMPOTENCY_FLAG, idempotencyHeaders, isReplayed } from "../command/arguments.ts";
 import { typedFuture } from "../command/typed_time.ts";
 import { otherJobHint } from "../command/failure.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -17,7 +17,6 @@ import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts
 import { readParams } from "./list.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
-import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
 /** `zonewright job run`. */
 export const RUN: Command = {
@@ -55,11 +54,7 @@ export const RUN: Command = {
       placeholder: "URL",
       help: "gets the job when it has ended; the agent's callback_host must allow its host",
     },
-    {
-      name: "idempotency-key",
-      placeholder: "KEY",
-      help: "with the same key within a day, return the same job",
-    },
+    IDEMPOTENCY_FLAG,
     ...FOLLOW_FLAGS,
   ],
   notes: [
@@ -73,14 +68,13 @@ export const RUN: Command = {
     const { args, client, printer } = call;
     timeoutMsOf(call);
     const fields = requestFields(call);
-    const key = args.text("idempotency-key");
-    const headers = key === undefined ? {} : { "idempotency-key": headerText(key) };
+    const headers = idempotencyHeaders(args);
     const workflow = await workflowToRun(client, args.operands[0] ?? "");
     const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
     if (sent.kind === "printed") return EXIT.ok;
     const job = readJob(sent.body);
-    if (sent.headers.get("idempotency-replayed") === "true") {
+    if (isReplayed(sent.headers)) {
       printer.note(`job ${job.uuid} was created by the same request before`);
     }
     return await showNewJob(call, job);
@@ -122,14 +116,6 @@ const RESERVED = {
   locks: "use --locks",
   callback_url: "use --callback-url",
 } as const;
-
-/** A header takes no other characters; the agent judges the rest. */
-function headerText(key: string): string {
-  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
-    throw cannot("use this --idempotency-key: expected 1 to 255 visible ASCII characters");
-  }
-  return key;
-}
 
 // A job that a command has just made: its uuid, or its end when the command stays with it.
 

@@ -16,7 +16,15 @@ import { failedStep, type JobAnswer } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/field_check.ts";
-import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import {
+  type Arguments,
+  cannot,
+  type Flag,
+  IDEMPOTENCY_FLAG,
+  idempotencyHeaders,
+  isReplayed,
+  usageError,
+} from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
 import { readJsonFile } from "../output/printer.ts";
@@ -195,6 +203,7 @@ export const CREATE: Command = {
     ["machine create -f vm.json --iso https://host/a.iso --sha256 $HEX", "an ISO from elsewhere"],
     ["machine create -f - --artifact omnios/latest --wait --json", "an image of the index"],
     ["machine create -f request.json --follow", "a whole request, as the HTTP API takes it"],
+    ["machine create -f vm.json --iso a.iso --idempotency-key $ORDER", "safe to repeat"],
   ],
   flags: [
     {
@@ -215,6 +224,7 @@ export const CREATE: Command = {
       placeholder: "UUID",
       help: "the machine's uuid; makes the call safe to repeat",
     },
+    IDEMPOTENCY_FLAG,
     ...FOLLOW_FLAGS,
   ],
   notes: [
@@ -226,12 +236,17 @@ export const CREATE: Command = {
   async run(call) {
     timeoutMsOf(call);
     const body = await machineRequestOf(call);
-    const sent = await call.client.send({ method: "POST", path: "/agent/v1/machines", body });
+    const headers = idempotencyHeaders(call.args);
+    const path = "/agent/v1/machines";
+    const sent = await call.client.send({ method: "POST", path, body, headers });
     if (sent.kind === "printed") return EXIT.ok;
     const started = readObject(sent.body, "the machine");
     const uuid = textIn(started, "uuid") ?? "";
     const job_uuid = textIn(started, "job_uuid") ?? "";
     const { printer } = call;
+    if (isReplayed(sent.headers)) {
+      printer.note(`machine ${uuid} was requested by the same call before`);
+    }
     if (!stays(call)) {
       if (printer.json) printer.document(started);
       else printer.pairs([["machine", uuid], ["job", job_uuid]]);

@@ -283,6 +283,14 @@ export function parseMediaRequest(
   return parse(mediaRequest(use), value, field, "medium");
 }
 
+/** What is known of a medium before it is fetched. */
+export interface ExpectedMedium {
+  /** The safe name that it gets. */
+  readonly name: string;
+  /** Bytes as it is used; null when that is not known. */
+  readonly size: number | null;
+}
+
 /** Reads a reference to an artifact. @throws {AgentError} `invalid_argument` */
 export function parseArtifactRef(value: unknown, field = "artifact"): ArtifactRef {
   return parse(artifact, value, field, "artifact");

@@ -238,7 +238,7 @@ const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
 const REQUESTS: Record<string, JsonObject> = {
   path: {
-    uuid: MACHINE_UUID,
+    uuid: "3d9b1f6a-5c0e-4f7b-8a21-7e6d5c4b3a29",
     machine: DESCRIPTION,
     media: { path: "/media/installer.iso" },
     boot: "cd",
@@ -286,7 +286,9 @@ export const MACHINES: OpenapiPart = {
         summary: "Make a machine that boots from a medium",
         description:
           "Answered once the job is kept; wait for it with `GET /jobs/{job_uuid}/wait`. " +
-          "Another request for a machine whose job is not finished answers 409 naming that job.",
+          "Another request for a machine whose job is not finished answers 409 naming that job, and a " +
+          "uuid that another machine has answers 409 naming that machine. A medium that cannot be had, or " +
+          "that is not what its name says, is refused before there is a job.",
         parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
         responses: {

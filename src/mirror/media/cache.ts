@@ -86,6 +86,7 @@ export function openCache(deps: CacheDependencies): Cache {
     pathOf,
     evict,
     reserve: room.reserve,
+    requireFitting: room.requireFitting,
     prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
       swept ??= sweep(folder, partialFolder, media).catch((error) => {
@@ -195,6 +196,8 @@ interface CacheRoom {
    * @throws {AgentError} `storage_full` when there is not enough room
    */
   reserve(bytes: number, what: string): Promise<Disposable>;
+  /** @throws {AgentError} `storage_full` for a file that the cache cannot hold even alone */
+  requireFitting(bytes: number, what: string): void;
 }
 
 interface CacheRoomDependencies {
@@ -208,11 +211,13 @@ interface CacheRoomDependencies {
 function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): CacheRoom {
   let reserved = 0;
   let last: Promise<unknown> = Promise.resolve();
+  const requireFitting = (bytes: number, what: string) => {
+    if (bytes <= bytesMax) return;
+    const message = `Cannot ${what}: it has ${bytes} bytes, the cache holds at most ${bytesMax}`;
+    throw new AgentError("storage_full", message);
+  };
   const makeRoom = async (bytes: number, what: string) => {
-    if (bytes > bytesMax) {
-      const message = `Cannot ${what}: it has ${bytes} bytes, the cache holds at most ${bytesMax}`;
-      throw new AgentError("storage_full", message);
-    }
+    requireFitting(bytes, what);
     let held = await media.bytes();
     const fits = () => held + reserved + bytes <= bytesMax;
     if (fits()) return;
@@ -228,6 +233,7 @@ function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): Cache
     throw new AgentError("storage_full", message);
   };
   return {
+    requireFitting,
     async reserve(bytes, what) {
       const mine = last.then(async () => {
         await makeRoom(bytes, what);

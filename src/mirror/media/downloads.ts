@@ -43,6 +43,10 @@ export interface DownloadOptions {
 export interface Downloads {
   artifact(found: FoundArtifact, options: DownloadOptions): Promise<Medium>;
   url(url: string, digest: Digest | undefined, options: DownloadOptions): Promise<Medium>;
+  /** Describes the file that artifact() would download, and refuses what that would refuse at once. */
+  expectArtifact(found: FoundArtifact, options: DownloadOptions): Promise<WantedFile>;
+  /** Describes the file that url() would download, and refuses what that would refuse at once. */
+  expectUrl(url: string, digest: Digest | undefined, options: DownloadOptions): Promise<WantedFile>;
   /** Forgets a cached file that turned out to be damaged. */
   discard(medium: Medium): Promise<void>;
 }
@@ -68,9 +72,22 @@ interface Works {
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
   const works: Works = { shared: openSharedWork(), asked: new Map() };
+  const expect = (wanted: WantedFile, o: DownloadOptions): WantedFile => {
+    requireAllowed(deps, wanted, o.check ?? deps.checkMin, o);
+    cache.requireFitting(wanted.size ?? 0, `download ${wanted.label}`);
+    return wanted;
+  };
+  const expectArtifact: Downloads["expectArtifact"] = async (found, o) =>
+    expect(await wantedArtifact(found, o.digest, o.allowUnverified), o);
+  const expectUrl: Downloads["expectUrl"] = async (url, digest, o) => {
+    const digests = [digest, o.digest].filter((one) => one !== undefined);
+    const compression = o.compression ?? "none";
+    const wanted = await wantedUrl({ url, digests, compression }, deps.web.reach.allowHttp);
+    await deps.hosts.require(new URL(wanted.urls[0] ?? ""), o.signal);
+    return expect(wanted, o);
+  };
   const obtain = async (wanted: WantedFile, o: DownloadOptions): Promise<Medium> => {
     const required = o.check ?? deps.checkMin;
-    requireAllowed(deps, wanted, required, o);
     await cache.prepare();
     const cached = await cache.find(wanted);
     if (cached !== undefined && reaches(cached.level, required)) {
@@ -84,15 +101,10 @@ export function openDownloads(deps: DownloadsDependencies): Downloads {
     return await used(deps, wanted, cached, confirmed, o);
   };
   return {
-    artifact: async (found, o) =>
-      await obtain(await wantedArtifact(found, o.digest, o.allowUnverified), o),
-    async url(url, digest, o) {
-      const digests = [digest, o.digest].filter((one) => one !== undefined);
-      const compression = o.compression ?? "none";
-      const wanted = await wantedUrl({ url, digests, compression }, deps.web.reach.allowHttp);
-      await deps.hosts.require(new URL(wanted.urls[0] ?? ""), o.signal);
-      return await obtain(wanted, o);
-    },
+    expectArtifact,
+    expectUrl,
+    artifact: async (found, o) => await obtain(await expectArtifact(found, o), o),
+    url: async (url, digest, o) => await obtain(await expectUrl(url, digest, o), o),
     async discard({ source, sha256, label }) {
       // Files in a media folder belong to the operator.
       if (source === "path") return;

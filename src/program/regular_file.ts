@@ -15,6 +15,8 @@ export interface RegularFile {
    * requested.
    */
   parts(): AsyncGenerator<Uint8Array>;
+  /** Its first bytes, fewer when it is shorter; parts() still begins at its start. */
+  head(bytesMax: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
@@ -39,18 +41,37 @@ export async function openRegularFile(path: string): Promise<RegularFile | null>
     await handle.close();
     return null;
   }
-  return { size: info.size, parts: () => partsOf(handle), close: () => handle.close() };
+  return {
+    size: info.size,
+    parts: () => partsOf(handle),
+    head: (bytesMax) => headOf(handle, bytesMax),
+    close: () => handle.close(),
+  };
 }
 
 function isNoFile(code: unknown): boolean {
   return code === "ELOOP" || code === "ENXIO";
 }
 
+async function headOf(handle: FileHandle, bytesMax: number): Promise<Uint8Array> {
+  const head = new Uint8Array(bytesMax);
+  let filled = 0;
+  // Ends with the buffer or with the file; one read may return less than there is.
+  while (filled < bytesMax) {
+    const { bytesRead } = await handle.read(head, filled, bytesMax - filled, filled);
+    if (bytesRead === 0) break;
+    filled += bytesRead;
+  }
+  return head.subarray(0, filled);
+}
+
 async function* partsOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
   // Two buffers in turn: one is used while the other is being filled.
   const buffers = [new Uint8Array(CHUNK_BYTES), new Uint8Array(CHUNK_BYTES)] as const;
+  let position = 0;
   const fill = async (buffer: Uint8Array) => {
-    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, null);
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, position);
+    position += bytesRead;
     return buffer.subarray(0, bytesRead);
   };
   let turn = 0;

@@ -1,0 +1,152 @@
+// What a file is by its first bytes. A name promises what a machine boots; vendors publish qcow2 disks
+// under names that end in .img, which a machine would boot as if they were raw.
+
+import { AgentError, invalidArgument } from "../../domain/error.ts";
+import { COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
+import { openRegularFile, type RegularFile } from "../../program/regular_file.ts";
+
+/** Bytes of one sector of a CD. */
+const CD_SECTOR_BYTES = 2048;
+/** The sector where the descriptors of an ISO 9660 image begin. */
+const FIRST_DESCRIPTOR = 16;
+/** Descriptors that are looked at; an image has three to six. */
+const DESCRIPTORS_MAX = 16;
+const LAST_DESCRIPTOR_TYPE = 255;
+const ISO_MARK = "CD001";
+const BOOT_RECORD_MARK = "EL TORITO SPECIFICATION";
+
+/** Bytes from its start that tell what a file is. */
+export const HEAD_BYTES = (FIRST_DESCRIPTOR + DESCRIPTORS_MAX) * CD_SECTOR_BYTES;
+
+/** The first bytes of formats that no machine boots; the text stands for bytes. */
+const FORMATS: readonly (readonly [kind: string, magic: string])[] = [
+  ["qcow2", "QFI\xfb"],
+  ["vmdk", "KDMV"],
+  ["vmdk", "COWD"],
+  ["vmdk", "# Disk DescriptorFile"],
+  ["vhdx", "vhdxfile"],
+  ["vhd", "conectix"],
+  ["vdi", "<<< "],
+  ["gzip", "\x1f\x8b"],
+  ["xz", "\xfd7zXZ\x00"],
+  ["zstd", "\x28\xb5\x2f\xfd"],
+  ["bzip2", "BZh"],
+];
+
+/** What a file is. */
+export interface FileLook {
+  /** `iso`, `raw` for what has no mark, or a format that no machine boots. */
+  readonly kind: string;
+  /** Whether an ISO has an El Torito boot record; null for other files. */
+  readonly boot_record: boolean | null;
+  /** Why no machine can boot it under its name; null when one can. */
+  readonly problem: string | null;
+}
+
+/**
+ * Looks at the first bytes of a file.
+ * @param head {@linkcode HEAD_BYTES} of it, or the whole of a shorter one
+ */
+export function lookAt(name: string, head: Uint8Array): FileLook {
+  const descriptors = isoDescriptors(head);
+  const kind = descriptors.length > 0 ? "iso" : formatOf(head) ?? "raw";
+  const boot_record = kind === "iso" ? descriptors.some(isBootRecord) : null;
+  return { kind, boot_record, problem: problemOf(name, kind) };
+}
+
+/** Opens a file and looks at it; undefined for anything but a regular file. */
+export async function lookInto(path: string, name: string): Promise<FileLook | undefined> {
+  const file = await openRegularFile(path);
+  if (file === null) return undefined;
+  try {
+    return lookAt(name, await file.head(HEAD_BYTES));
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Refuses a file that is not what its name says.
+ * @param name the name that the medium gets, which ends in .iso, .img or .raw
+ * @param label for the error
+ * @throws {AgentError} `invalid_argument`
+ */
+function requireBootable(name: string, label: string, look: FileLook): FileLook {
+  if (look.problem === null) return look;
+  throw invalidArgument("media", `Cannot use ${label} as ${name}: ${look.problem}`);
+}
+
+/** Looks into an open file, and refuses it. @throws {AgentError} `invalid_argument` */
+export async function requireBootableFile(
+  name: string,
+  label: string,
+  file: RegularFile,
+): Promise<FileLook> {
+  return requireBootable(name, label, lookAt(name, await file.head(HEAD_BYTES)));
+}
+
+/** Looks into a verified file, and refuses it. @throws {AgentError} `invalid_argument`, `not_found` */
+export async function requireBootableAt(
+  path: string,
+  name: string,
+  label: string,
+): Promise<FileLook> {
+  const look = await lookInto(path, name);
+  if (look !== undefined) return requireBootable(name, label, look);
+  throw new AgentError("not_found", `Cannot use ${label} as ${name}: ${path} is not a file`);
+}
+
+/** What a job says of a medium that it takes all the same. */
+export function warningOf(name: string, { kind, boot_record }: FileLook): string | undefined {
+  if (kind !== "iso" || boot_record !== false) return undefined;
+  return `${name} has no El Torito boot record: a machine may not start from it`;
+}
+
+function problemOf(name: string, kind: string): string | null {
+  switch (mediaKind(name)) {
+    case "cd":
+      if (kind === "iso") return null;
+      return `it is no ISO image: expected ${ISO_MARK} at byte ${
+        FIRST_DESCRIPTOR * CD_SECTOR_BYTES + 1
+      }, found ${kind === "raw" ? "other bytes" : `a ${kind} file`}`;
+    case "disk":
+      // An ISO that was made for USB sticks too boots as a disk.
+      if (kind === "iso" || kind === "raw") return null;
+      return `it is a ${kind} file, expected a raw disk image${remedyFor(kind)}`;
+    default:
+      return "its name does not end in .iso, .img or .raw";
+  }
+}
+
+/** Commands that make a raw image of what somebody has. */
+function remedyFor(kind: string): string {
+  return COMPRESSIONS.some((known) => known === kind)
+    ? "; unpack it first, or name its compression with its url"
+    : "; convert it with qemu-img convert -O raw";
+}
+
+function formatOf(head: Uint8Array): string | undefined {
+  return FORMATS.find(([, magic]) => textAt(head, 0, magic.length) === magic)?.[0];
+}
+
+/** The descriptors of an ISO 9660 image; none when the file is something else. */
+function isoDescriptors(head: Uint8Array): Uint8Array[] {
+  const found: Uint8Array[] = [];
+  for (let place = 0; place < DESCRIPTORS_MAX; place++) {
+    const at = (FIRST_DESCRIPTOR + place) * CD_SECTOR_BYTES;
+    const sector = head.subarray(at, at + CD_SECTOR_BYTES);
+    if (textAt(sector, 1, ISO_MARK.length) !== ISO_MARK) break;
+    found.push(sector);
+    if (sector[0] === LAST_DESCRIPTOR_TYPE) break;
+  }
+  return found;
+}
+
+function isBootRecord(sector: Uint8Array): boolean {
+  return sector[0] === 0 && textAt(sector, 7, BOOT_RECORD_MARK.length) === BOOT_RECORD_MARK;
+}
+
+/** Bytes as characters of the same numbers. */
+function textAt(bytes: Uint8Array, at: number, length: number): string {
+  return String.fromCharCode(...bytes.subarray(at, at + length));
+}
