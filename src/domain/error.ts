@@ -70,12 +70,20 @@ export interface FieldError {
   readonly message: string;
 }
 
+/** Refusals that some callers know by a code and words of their own: see http/request/compat.ts. */
+export type NamedRefusal =
+  | "equal_job"
+  | "not_waiting"
+  | "info_of_no_job"
+  | "entry_of_no_job";
+
 /** What an error carries besides its code and its message. */
 export interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];
   /** Seconds after which the same call may succeed. */
   retryAfterSeconds?: number;
+  refusal?: NamedRefusal;
 }
 
 /** A failure with a closed code and a message: action, colon, state found and expected. */
@@ -84,12 +92,14 @@ export class AgentError extends Error {
   readonly code: ErrorCode;
   readonly errors: readonly FieldError[];
   readonly retryAfterSeconds: number | undefined;
+  readonly refusal: NamedRefusal | undefined;
 
   constructor(code: ErrorCode, message: string, options: AgentErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.errors = options.errors ?? [];
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.refusal = options.refusal;
   }
 }
 

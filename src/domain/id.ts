@@ -36,7 +36,8 @@ export function parsePathUuid<T extends WorkflowUuid | JobUuid | MachineUuid>(
 ): T {
   const folded = text.toLowerCase();
   if (!isUuid(folded)) {
-    throw new AgentError("not_found", `Cannot find ${noun} ${JSON.stringify(text.slice(0, 64))}`);
+    const shown = JSON.stringify(text.slice(0, 64));
+    throw new AgentError("not_found", `Cannot find ${noun} ${shown}: expected a uuid`);
   }
   return folded as T;
 }

@@ -10,6 +10,7 @@ import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
 import { bounded } from "./request/concurrency.ts";
 import { openConsoleTickets } from "./console/tickets.ts";
+import { reworded } from "./request/compat.ts";
 import { errorResponse } from "./request/error_response.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
@@ -38,7 +39,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   const lines = openAccessLines(context.log, context.now);
   context.closing.addEventListener("abort", lines.flush, { once: true });
   app.use(audited({ log: context.log, lines, now: context.now, trail: context.auditTrail }));
-  app.use(identified(context.log, lines, () => context.newUuid()));
+  app.use(identified(context, lines));
   app.use(bounded(context.limits.requestsMax));
   app.use(headChecked(context));
   app.use(remembering(context.budget));
@@ -61,7 +62,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.route("/", leftoverRoutes(context));
   app.route("/", mediaRoutes(context));
   for (const routes of context.routes) app.route("/", routes);
-  app.onError((error, c) => errorResponse(error, c.get("request_id")));
+  app.onError((error, c) => errorResponse(reworded(error, context.wording), c.get("request_id")));
   app.notFound((c) => noRoute(app, c));
   return app;
 }
@@ -72,7 +73,8 @@ function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
   const allowed = allowedMethods(app, path);
   const shown = JSON.stringify(path.slice(0, PATH_CHARS_MAX));
   if (allowed.length === 0) {
-    return refused(c, new AgentError("not_found", `Cannot find ${shown}`));
+    const message = `Cannot find ${shown}: no such path, see /openapi.json`;
+    return refused(c, new AgentError("not_found", message));
   }
   const allow = allowed.join(", ");
   const message = `Cannot ${method} ${shown}: expected ${allow}`;

@@ -1,7 +1,7 @@
 // The outcomes of a request for a job that made none, as errors. The store returns outcomes; rooms
 // that answer callers throw these.
 
-import { AgentError, unreachable } from "../domain/error.ts";
+import { AgentError, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts";
@@ -10,8 +10,9 @@ import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts"
 export type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
 
 /** The error for a job that does not exist. */
-export function jobNotFound(uuid: JobUuid): AgentError {
-  return new AgentError("not_found", `Cannot find job ${uuid}`);
+export function jobNotFound(uuid: JobUuid, refusal?: NamedRefusal): AgentError {
+  const message = `Cannot find job ${uuid}: it does not exist, or was removed`;
+  return new AgentError("not_found", message, refusal === undefined ? {} : { refusal });
 }
 
 /** The error for a request that made no job. */
@@ -20,6 +21,7 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
     case "duplicate":
       return targetTaken(
         `Cannot create a job: job ${outcome.job_uuid} with the same target and params is not finished`,
+        { refusal: "equal_job" },
       );
     case "locked":
       return targetTaken(`Cannot create a job: job ${outcome.job_uuid} locks the target`);
@@ -39,8 +41,9 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
   }
 }
 
-function targetTaken(message: string): AgentError {
+function targetTaken(message: string, named: { readonly refusal?: NamedRefusal } = {}): AgentError {
   return new AgentError("conflict", message, {
+    ...named,
     errors: [{ field: "target", code: "Invalid", message }],
   });
 }

@@ -85,7 +85,10 @@ function grantedOne(answers: readonly Answer[], status: number): Answer {
   for (const answer of answers.filter((answer) => answer !== granted)) {
     const { uuid } = objectOf(granted);
     const message = assertRefused(answer, 409, "InvalidArgument");
-    assertEquals(message, `Cannot accept the workflow: ${uuid} has the same name`);
+    assertEquals(
+      message,
+      `Cannot accept the workflow: Workflow.name must be unique, and ${uuid} has it`,
+    );
     assertEquals(fieldsOf(answer), ["name"]);
   }
   return granted;

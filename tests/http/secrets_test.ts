@@ -60,8 +60,11 @@ async function textAs(agent: HttpAgent, token: string, path: string): Promise<st
   return answer.text;
 }
 
-for (const filler of [10, 300_000]) {
-  Deno.test(`read is shown no secret in documents with texts of ${filler} characters`, async () => {
+const CASES = [[10, "document"], [300_000, "document"], [10, "node-workflow"]] as const;
+
+for (const [filler, wording] of CASES) {
+  const texts = `texts of ${filler} characters, wording ${wording}`;
+  Deno.test(`read is shown no secret in documents with ${texts}`, async () => {
     await withTokens(async (agent) => {
       await fill(agent.store, filler);
       for (const path of PATHS) {
@@ -84,8 +87,13 @@ for (const filler of [10, 300_000]) {
       assertEquals([job.secret_params, job.callback_url], [undefined, MASK]);
       const seen = JSON.parse(await textAs(agent, ADMIN, `/jobs/${JOB}`));
       assertEquals(seen.params, { ...PARAMS, large: "x".repeat(filler) });
+      // Params that are fields of the job too are hidden as a whole.
+      assertEquals([job.plain, seen.plain], [
+        undefined,
+        wording === "document" ? undefined : "seen",
+      ]);
       assertEquals((await agent.call("HEAD", "/jobs", undefined, bearer(READ))).status, 200);
-    });
+    }, { wording });
   });
 }
 

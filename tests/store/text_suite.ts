@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
-import { jobOnWire, type Wording } from "../../src/domain/job/wire.ts";
+import { EXTRA_FIELDS_BYTES_MAX, jobOnWire, type Wording } from "../../src/domain/job/wire.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { NewJob } from "../../src/domain/job/job.ts";
 import { closeText, textBytes } from "../../src/http/request/text_answer.ts";
@@ -48,6 +48,10 @@ async function assertTexts(
   for (const [index, { uuid }] of jobs.entries()) {
     assertEquals(await textOf(await store.jobs.text(uuid, showing)), wires[index]);
   }
+  // To callers who see no params, none is shown as a field either.
+  const masked = jobs.map((job) =>
+    JSON.stringify({ ...jobOnWire({ ...job, params: {} }, wording, now), params: job.params })
+  );
   for (const apart of [true, false]) {
     const read: string[] = [];
     let place: { before?: number } = {};
@@ -57,7 +61,7 @@ async function assertTexts(
       if (page.place !== undefined) place = { before: page.place };
       last = page.last;
     }
-    assertEquals(`[${read.join(",")}]`, `[${wires.join(",")}]`);
+    assertEquals(`[${read.join(",")}]`, `[${(apart ? masked : wires).join(",")}]`);
   }
 }
 
@@ -120,9 +124,25 @@ export function textTests(test: Test): void {
     }
   });
 
+  test("params are fields of their job with node-workflow, up to their limit", async (store) => {
+    const job = await run(store, jobOf(1, { params: { p: 1, q: { r: null } } }));
+    const set = recordOf(job, { kind: "cb_wait" }, { params: job.params, props: { p: "task" } });
+    await store.jobs.recordTask(set);
+    const most = "p".repeat(EXTRA_FIELDS_BYTES_MAX - '{"p":""}'.length);
+    await create(store, jobOf(2, { params: { p: most } }));
+    await create(store, jobOf(3, { params: { p: `${most}p` } }));
+    await create(store, jobOf(4, { params: { p: 1, uuid: 2, params: 3, chain: null } }));
+    await assertTexts(store, "node-workflow");
+    const shown = (await store.jobs.list({})).map(({ job }) =>
+      jobOnWire(job, "node-workflow", T0).p
+    );
+    assertEquals(shown, [1, undefined, most, "task"]);
+  });
+
   test("the text of a large job is read in parts, and is the same", async (store) => {
     await finishLarge(store, { list: Array(100_000).fill({ a: 1 }), text: "ü☃".repeat(100_000) });
     await assertTexts(store);
+    await assertTexts(store, "node-workflow");
   });
 
   test("a text is of one piece, whatever is written while it is read", async (store) => {

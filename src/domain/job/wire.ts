@@ -4,7 +4,7 @@ import { invalidArgument } from "../error.ts";
 import { type Instant, msBetween } from "../instant.ts";
 import type { Job } from "./job.ts";
 import type { Execution } from "./state.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
 
 /** The words of a response, and which of them change for clients of node-workflow. */
 export type Wording = "document" | "node-workflow";
@@ -93,6 +93,19 @@ function elapsedMs({ elapsed_ms, elapsed_at }: Job, now: Instant): number {
   return elapsed_ms + (elapsed_at === null ? 0 : Math.max(msBetween(elapsed_at, now), 0));
 }
 
+/** Bytes of the params that are shown as fields of their job too: of more, nothing is shown twice. */
+export const EXTRA_FIELDS_BYTES_MAX = 64 * 1024;
+/** Names that no param adds to its job. */
+export const NO_EXTRA_FIELDS: ReadonlySet<string> = new Set([...ENGINE_FIELDS, "params"]);
+
+/** The params as clients of node-workflow find them: its operator names some that are fields of the job too. */
+function extraFields({ params, props }: Job): [string, JsonValue][] {
+  const bytes = new TextEncoder().encode(JSON.stringify(params)).byteLength;
+  if (bytes > EXTRA_FIELDS_BYTES_MAX) return [];
+  return Object.entries(params)
+    .filter(([name]) => !NO_EXTRA_FIELDS.has(name) && !Object.hasOwn(props, name));
+}
+
 /** A job as a response shows it; what means nothing to a caller is left out. */
 export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject {
   const shown: readonly string[] = ATTEMPT_FIELDS;
@@ -100,6 +113,7 @@ export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject 
     !ENGINE_FIELDS.has(name) || shown.includes(name)
   );
   const wire: Record<string, unknown> = {
+    ...(wording === "node-workflow" ? Object.fromEntries(extraFields(job)) : {}),
     ...Object.fromEntries(set),
     uuid: job.uuid,
     workflow_uuid: job.workflow_uuid,

@@ -91,7 +91,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       job: {
         error_code: "not_found",
-        message: `Cannot find ${JOB}`,
+        message: `Cannot find ${JOB}: it does not exist, or was removed`,
       },
     },
   },

@@ -1,7 +1,8 @@
 // The differences between node-workflow, the software behind document 2, and that document, as one table.
 // Programs written for that software need its column; all others get the document's. The words of
-// `execution` are chosen in domain/job/wire.ts by the same name.
+// `execution` and the fields of a job are chosen in domain/job/wire.ts by the same name.
 
+import { AgentError, type NamedRefusal } from "../../domain/error.ts";
 import { DOCUMENT_RESUME, type ResumeRules } from "../../domain/job/request.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 
@@ -22,6 +23,8 @@ export interface Conventions {
   readonly retryCountsFirst: boolean;
   /** Whether `request-id` of an answer is the uuid of the resource. */
   readonly namesAnswers: boolean;
+  /** Whether a workflow has the MD5 of each of its chains. */
+  readonly digests: boolean;
 }
 
 /** The two columns of the table. */
@@ -35,6 +38,7 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     resume: DOCUMENT_RESUME,
     retryCountsFirst: false,
     namesAnswers: false,
+    digests: false,
   },
   "node-workflow": {
     putStatus: 200,
@@ -45,5 +49,47 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
     resume: { defaultResult: "External task: OK", falsyErrorFails: false },
     retryCountsFirst: true,
     namesAnswers: true,
+    digests: true,
   },
 };
+
+/** A refusal as clients of node-workflow know it. Without words of its own it keeps the agent's. */
+interface Rewording {
+  readonly code: "conflict" | "invalid_argument" | "not_found";
+  readonly message?: string;
+}
+
+const REWORDINGS: Readonly<Record<NamedRefusal | FieldRefusal, Rewording>> = {
+  equal_job: {
+    code: "invalid_argument",
+    message: "Another job with the same target and params is already queued",
+  },
+  not_waiting: { code: "conflict", message: "Only waiting jobs can be resumed" },
+  info_of_no_job: { code: "not_found", message: "Job does not exist. Cannot get info." },
+  entry_of_no_job: { code: "not_found", message: "Job does not exist. Cannot Update." },
+  no_body: { code: "conflict", message: "Task body is required" },
+  no_workflow: { code: "conflict", message: '"j.workflow" is required' },
+  execution: { code: "conflict" },
+};
+
+/** Refusals that are known by the field that they name. */
+type FieldRefusal = "no_body" | "no_workflow" | "execution";
+
+const TASK_BODY = /^(?:chain|onerror|oncancel)(?:\[\])?\[\d+\]\.body$/;
+
+function refusalOf({ code, errors, refusal }: AgentError): NamedRefusal | FieldRefusal | undefined {
+  if (refusal !== undefined || code !== "invalid_argument") return refusal;
+  const missing = errors.filter((error) => error.code === "Missing");
+  if (missing.some(({ field }) => TASK_BODY.test(field))) return "no_body";
+  if (missing.some(({ field }) => field === "workflow")) return "no_workflow";
+  return errors.some(({ field }) => field === "execution") ? "execution" : undefined;
+}
+
+/** An error as it is answered. The log has the agent's own words. */
+export function reworded(error: unknown, wording: Wording): unknown {
+  if (wording === "document" || !(error instanceof AgentError)) return error;
+  const refusal = refusalOf(error);
+  if (refusal === undefined) return error;
+  const { code, message = error.message } = REWORDINGS[refusal];
+  return new AgentError(code, message, { errors: error.errors });
+}

@@ -8,7 +8,7 @@ import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { AccessLines } from "./access_lines.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
 import { type Idempotency, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
@@ -32,25 +32,25 @@ function sentRequestId(c: Context<HttpEnv>): string | undefined {
 }
 
 /**
- * Names the resource in the header `request-id`, where clients of node-workflow expect its uuid unless they
- * sent an id.
+ * Names the resource in the header `request-id`, where clients of node-workflow expect its uuid. The id that
+ * a client has sent takes its place.
  */
 export function nameAnswer(
   c: Context<HttpEnv>,
   uuid: WorkflowUuid | JobUuid,
   wording: Wording,
 ): void {
-  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", sentRequestId(c) ?? uuid);
+  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", uuid);
 }
 
 /** Gives the request its id and logs its answer. Comes before all that may refuse it. */
 export function identified(
-  log: Log,
+  { log, newUuid, wording }: Pick<HttpContext, "log" | "newUuid" | "wording">,
   lines: AccessLines,
-  newId: () => string,
 ): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
-    const request_id = sentRequestId(c) ?? newId();
+    const sent = sentRequestId(c);
+    const request_id = sent ?? newUuid();
     c.set("request_id", request_id);
     const startMs = performance.now();
     await next();
@@ -63,6 +63,9 @@ export function identified(
     if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
     if (c.req.method === "HEAD") await setLength(c.res);
     c.res.headers.set("x-request-id", request_id);
+    if (sent !== undefined && CONVENTIONS[wording].namesAnswers) {
+      c.res.headers.set("request-id", sent);
+    }
     // A browser must not guess another type than JSON.
     c.res.headers.set("x-content-type-options", "nosniff");
     logAnswer(log, lines, c, performance.now() - startMs);

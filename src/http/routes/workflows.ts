@@ -92,10 +92,24 @@ async function acceptedWorkflow(
   c: Context<HttpEnv>,
   body: unknown,
   uuid: WorkflowUuid,
-  { newUuid, limits, checkSources }: WorkflowsContext,
+  { newUuid, limits, checkSources, wording }: WorkflowsContext,
 ): Promise<Workflow> {
   const read = readWorkflow(body, uuid, newUuid, limits);
-  return read.accept(await checkSources(read.sources, c.req.raw.signal));
+  const workflow = read.accept(await checkSources(read.sources, c.req.raw.signal));
+  return CONVENTIONS[wording].digests ? await withDigests(workflow) : workflow;
+}
+
+const CHAINS = ["chain", "onerror", "oncancel"] as const;
+
+/** With the MD5 of each chain as JSON text: `chain_md5`. Clients see by it whether a chain was changed. */
+async function withDigests(workflow: Workflow): Promise<Workflow> {
+  const { createHash } = await import("node:crypto");
+  const digests = CHAINS.flatMap((name) => {
+    const tasks = workflow[name];
+    if (tasks === undefined) return [];
+    return [[`${name}_md5`, createHash("md5").update(JSON.stringify(tasks)).digest("hex")]];
+  });
+  return { ...workflow, ...Object.fromEntries(digests) };
 }
 
 /** The client's uuid, where it may choose one, or a new one. */
@@ -126,7 +140,8 @@ function creationRefusal(
 }
 
 function secondName(holder: WorkflowUuid): AgentError {
-  return invalidArgument("name", `Cannot accept the workflow: ${holder} has the same name`);
+  const message = `Cannot accept the workflow: Workflow.name must be unique, and ${holder} has it`;
+  return invalidArgument("name", message);
 }
 
 async function getWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
@@ -195,5 +210,8 @@ async function changeableWorkflow(
 }
 
 function notFound(uuid: WorkflowUuid): AgentError {
-  return new AgentError("not_found", `Cannot find workflow ${uuid}`);
+  return new AgentError(
+    "not_found",
+    `Cannot find workflow ${uuid}: it does not exist, or was deleted`,
+  );
 }

@@ -2,12 +2,15 @@
 // hints.
 
 import type { Context } from "hono";
+import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import type { Description } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
-import { executionOnWire } from "../../../domain/job/wire.ts";
+import { isFinal } from "../../../domain/job/state.ts";
+import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
-import type { ChangeOutcome } from "../../../store/job_store.ts";
+import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
@@ -17,6 +20,9 @@ export type JobChangeContext = Pick<
   HttpContext,
   "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
 >;
+
+/** What is asked for. */
+type ChangeVerb = "cancel" | "resume";
 
 /** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
@@ -90,14 +96,43 @@ export async function resumeJob(
 
 function changedText(
   outcome: ChangeOutcome,
-  verb: "cancel" | "resume",
+  verb: ChangeVerb,
   uuid: JobUuid,
   { wording }: JobChangeContext,
 ): StoredText | undefined {
   if (outcome.kind === "changed") return outcome.text;
   if (outcome.kind === "not_found") throw jobNotFound(uuid);
-  const execution = executionOnWire(outcome.job.execution, wording);
+  throw denied(verb, outcome.job, wording);
+}
+
+function denied(verb: ChangeVerb, { uuid, execution }: ChangedJob, wording: Wording): AgentError {
+  const found = executionOnWire(execution, wording);
   const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";
-  const message = `Cannot ${verb} job ${uuid}: execution is "${execution}", expected ${wanted}`;
-  throw new AgentError("conflict", message);
+  const message = `Cannot ${verb} job ${uuid}: execution is "${found}", expected ${wanted}`;
+  return new AgentError("conflict", message, verb === "resume" ? { refusal: "not_waiting" } : {});
+}
+
+/**
+ * The body of a change as its description reads it. What is wrong with it is said only of a job that could
+ * be changed: of one that is missing or in another state, that comes first.
+ * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`
+ */
+export async function readChange<T>(
+  verb: ChangeVerb,
+  uuid: JobUuid,
+  body: unknown,
+  description: Description<T>,
+  { store, wording }: Pick<HttpContext, "store" | "wording">,
+): Promise<T> {
+  const findings = openFindings();
+  const read = description.read(body, "", findings);
+  if (findings.list.length > 0) {
+    const execution = await store.jobs.execution(uuid);
+    if (execution === undefined) throw jobNotFound(uuid);
+    const open = verb === "cancel" ? !isFinal(execution) : execution === "waiting";
+    if (!open) throw denied(verb, { uuid, execution }, wording);
+    refuseFindings(findings, verb);
+  }
+  if (read === undefined) throw new AgentError("internal", `Cannot read the ${verb}: no reason`);
+  return read;
 }

@@ -40,7 +40,7 @@ async function listInfo(c: Context<HttpEnv>, context: JobInfoContext): Promise<R
   const next: NextPage = async (size) => {
     const limit = Math.min(size, left);
     const listed = await store.info.texts(uuid, after, limit);
-    if (listed === undefined) throw jobNotFound(uuid);
+    if (listed === undefined) throw jobNotFound(uuid, "info_of_no_job");
     after += listed.entries;
     left -= listed.entries;
     return { ...listed, last: listed.last || left === 0 };
@@ -55,7 +55,7 @@ async function appendInfo(
   const uuid = jobUuidOf(c);
   const entry = parseInfoEntry(await readJson(c, infoBody(limits)), limits);
   const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);
-  if (outcome === "not_found") throw jobNotFound(uuid);
+  if (outcome === "not_found") throw jobNotFound(uuid, "entry_of_no_job");
   if (outcome === "full") {
     const message =
       `Cannot add to the info of job ${uuid}: it has ${limits.infoEntriesMax} entries`;

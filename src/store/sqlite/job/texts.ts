@@ -8,6 +8,8 @@ import {
   ATTEMPT_FIELDS,
   ENGINE_FIELDS,
   executionOnWire,
+  EXTRA_FIELDS_BYTES_MAX,
+  NO_EXTRA_FIELDS,
   type Wording,
 } from "../../../domain/job/wire.ts";
 import type { JobFilter, JobPage } from "../../job_store.ts";
@@ -31,6 +33,13 @@ const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN.map((name) => `'$.${name}'`).
 const PROPS = `CASE WHEN j.props = '{}' OR ${SHOWN_PROPS} = '{}' THEN ''
   ELSE concat(substr(${SHOWN_PROPS}, 2, length(${SHOWN_PROPS}) - 2), ',') END`;
 
+/** Params as members with a comma behind them, but for what the job has otherwise: a patch by null removes. */
+const EXTRA = `CASE WHEN octet_length(j.params) > ${EXTRA_FIELDS_BYTES_MAX} THEN '' ELSE (
+  SELECT CASE extra WHEN '{}' THEN '' ELSE concat(substr(extra, 2, length(extra) - 2), ',') END
+    FROM (SELECT json_patch(
+      json_remove(j.params, ${[...NO_EXTRA_FIELDS].map((name) => `'$.${name}'`).join(", ")}),
+      (SELECT json_group_object(key, NULL) FROM json_each(j.props))) AS extra)) END`;
+
 const results = (phase: Phase) =>
   `(SELECT group_concat(entry, ',') FROM task_results
      WHERE job_id = j.id AND phase = '${phase}')`;
@@ -42,6 +51,10 @@ export const BYTES =
   (SELECT octet_length(chain) + octet_length(onerror) + octet_length(oncancel)
      FROM definitions WHERE id = definition_id) +
   (SELECT total(octet_length(entry)) FROM task_results WHERE job_id = jobs.id)`;
+
+/** Bytes of a job with the params that are shown twice. */
+const BYTES_WITH_EXTRA = `${BYTES} +
+  iif(octet_length(params) > ${EXTRA_FIELDS_BYTES_MAX}, 0, octet_length(params))`;
 
 /** Names of fields of this job that its workflow calls secret. */
 const SECRETS = "j.props -> '$.secret_params'";
@@ -68,11 +81,21 @@ const WAIT = `CASE
   WHEN j.claimable_at <= ?1 THEN ',"reason":"waiting_for_slot"'
   ELSE ',"reason":"scheduled","next_run_at":"' || j.claimable_at || '"' END`;
 
+/** What chooses the statements. */
+type ShownAs = Pick<Showing, "wording" | "apart">;
+
+/** Masking knows params by the member that they are in, so that they are nowhere else where it works. */
+function showsExtra({ wording, apart }: ShownAs): boolean {
+  return wording === "node-workflow" && !apart;
+}
+
 /** The pieces of a job in their order: arguments of concat(), those that may be large by name. */
-function piecesOf(wording: Wording): readonly [sql: string, large?: Large][] {
+function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
+  const { wording } = showing;
   const words = EXECUTIONS.map((word) => `WHEN '${word}' THEN '${executionOnWire(word, wording)}'`);
   return [
     ["'{'"],
+    ...(showsExtra(showing) ? [[EXTRA] as [string]] : []),
     [PROPS, "props"],
     [`'"uuid":"', j.uuid, '","workflow_uuid":"', j.workflow_uuid, '","name":', json_quote(d.name),
       ',"execution":"', CASE j.execution ${words.join(" ")} END, '"', ${WAIT}, ',"chain":'`],
@@ -100,33 +123,43 @@ function piecesOf(wording: Wording): readonly [sql: string, large?: Large][] {
 type Large = "props" | "chain" | "onerror" | "oncancel" | "params" | `${Phase}_results`;
 
 interface Statements {
+  /** An expression of the bytes of a job that is shown so. */
+  readonly bytes: string;
   readonly pieces: ReturnType<typeof piecesOf>;
   readonly one: string;
-  readonly apart: string;
-  readonly together: string;
+  readonly listed: string;
 }
 
 /** The rows in the order of a list of ids. */
 const LISTED = "json_each(?2) AS listed CROSS JOIN jobs AS j ON j.id = listed.value " +
   "JOIN definitions AS d ON d.id = j.definition_id";
 
-function statementsOf(wording: Wording): Statements {
-  const pieces = piecesOf(wording);
+function statementsOf(showing: ShownAs): Statements {
+  const pieces = piecesOf(showing);
   const whole = `concat(${pieces.map(([sql]) => sql).join(", ")})`;
   return {
+    bytes: showsExtra(showing) ? BYTES_WITH_EXTRA : BYTES,
     pieces,
     one: `SELECT j.id, ${SECRETS} AS secrets, CAST(${whole} AS BLOB) AS text
             FROM ${JOBS} WHERE j.id = ?2`,
-    apart: `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`,
-    together: `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets
-                 FROM ${LISTED}`,
+    listed: showing.apart
+      ? `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`
+      : `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${LISTED}`,
   };
 }
 
-const STATEMENTS: Readonly<Record<Wording, Statements>> = {
-  document: statementsOf("document"),
-  "node-workflow": statementsOf("node-workflow"),
+const TOGETHER: Readonly<Record<Wording, Statements>> = {
+  document: statementsOf({ wording: "document", apart: false }),
+  "node-workflow": statementsOf({ wording: "node-workflow", apart: false }),
 };
+const APART: Readonly<Record<Wording, Statements>> = {
+  document: statementsOf({ wording: "document", apart: true }),
+  "node-workflow": statementsOf({ wording: "node-workflow", apart: true }),
+};
+
+function statementsFor({ wording, apart }: Showing): Statements {
+  return (apart ? APART : TOGETHER)[wording];
+}
 
 /** One job; undefined when it is not there. */
 export function jobText(
@@ -135,13 +168,13 @@ export function jobText(
   showing: Showing,
 ): StoredText | undefined {
   const found = db.row<{ id: number; bytes: number }>(
-    `SELECT id, ${BYTES} AS bytes FROM jobs WHERE uuid = ?`,
+    `SELECT id, ${statementsFor(showing).bytes} AS bytes FROM jobs WHERE uuid = ?`,
     uuid,
   );
   if (found === undefined) return undefined;
   if (found.bytes > PART_BYTES) return largeText(db, found.id, showing);
   const row = db.row<{ text: Uint8Array; secrets: string | null }>(
-    STATEMENTS[showing.wording].one,
+    statementsFor(showing).one,
     showing.now,
     found.id,
   );
@@ -154,9 +187,6 @@ export function jobBytes(db: Connection, uuid: JobUuid): number | undefined {
   return db.row<{ bytes: number }>(sql, uuid)?.bytes;
 }
 
-/** What is asked first of the jobs of a list. */
-const SIZED = `id, ${BYTES} AS bytes`;
-
 /** The next jobs of a list, newest first: as many as fit a part, or one that is larger. */
 export async function jobTexts(
   db: Connection,
@@ -164,7 +194,8 @@ export async function jobTexts(
   page: JobPage & { readonly limit: number },
   showing: Showing,
 ): Promise<TextPage> {
-  const rows = await listRows<{ id: number; bytes: number }>(db, SIZED, filter, page);
+  const sized = `id, ${statementsFor(showing).bytes} AS bytes`;
+  const rows = await listRows<{ id: number; bytes: number }>(db, sized, filter, page);
   return await db.durably(() => {
     const fit = rows.slice(0, fitting(rows));
     const texts = fit.length === 1 && (fit[0]?.bytes ?? 0) > PART_BYTES
@@ -181,9 +212,8 @@ export async function jobTexts(
 
 function smallTexts(db: Connection, ids: readonly number[], showing: Showing): StoredText[] {
   if (ids.length === 0) return [];
-  const { apart, together } = STATEMENTS[showing.wording];
   return db.rows<{ text: Uint8Array | null; secrets: string | null }>(
-    showing.apart ? apart : together,
+    statementsFor(showing).listed,
     showing.now,
     JSON.stringify(ids),
     // Together they are null when all of them were removed since they were found.
@@ -192,7 +222,7 @@ function smallTexts(db: Connection, ids: readonly number[], showing: Showing): S
 
 /** A job in parts. The smaller fields are read now, the others when they are sent. */
 function largeText(db: Connection, id: number, showing: Showing): StoredText | undefined {
-  const { pieces } = STATEMENTS[showing.wording];
+  const { pieces } = statementsFor(showing);
   const columns = pieces.map(([sql, large], index) =>
     large === undefined
       ? `concat(${sql}) AS p${index}`
