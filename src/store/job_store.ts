@@ -53,6 +53,9 @@ export interface JobFilter {
   readonly params?: Readonly<Record<string, string>>;
 }
 
+/** Jobs that are looked at, the newest ones, to learn whether a param of some name is in use. */
+export const PARAM_LOOKED_AT_MAX = 1_000;
+
 /** Which part of the jobs that fit, newest first. */
 export interface JobPage {
   readonly limit?: number;
@@ -175,6 +178,8 @@ export interface JobStore {
   /** The newest jobs of one target. */
   ofTarget(target: string, limit: number): Promise<Job[]>;
   count(filter: JobFilter): Promise<number>;
+  /** Whether one of the newest jobs, so many as PARAM_LOOKED_AT_MAX, has a param of this name. */
+  hasParam(name: string): Promise<boolean>;
   /**
    * Takes ready jobs, fairly between workflows, and counts the start of their present task. One
    * conditional update that names the runner: a job is given to one caller.

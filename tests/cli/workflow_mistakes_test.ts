@@ -1,7 +1,7 @@
 // Likely mistakes: what is warned of, and what must not be, since a list of false alarms is not read.
 
 import { assertEquals } from "@std/assert";
-import { mistakesOf, nearName } from "../../src/cli/workflow/check.ts";
+import { mistakesOf } from "../../src/cli/workflow/check.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { workflowOf } from "../trial_run.ts";
@@ -43,40 +43,6 @@ Deno.test("a body that mentions its callback in any way is no slip", () => {
   ];
   for (const body of bodies) assertEquals(ofTask({ body }), [], body);
   assertEquals(ofTask({ fallback: "(err, job, cb) => cb(err)" }), []);
-});
-
-Deno.test("an unknown key is a mistake when a known one is near", () => {
-  const near = {
-    timeOut: "timeout",
-    Timeout: "timeout",
-    time_out: "timeout",
-    timout: "timeout",
-    tiemout: "timeout",
-    retries: "retry",
-    retryDelay: "retry_delay",
-    "retry-delay": "retry_delay",
-    fallBack: "fallback",
-    boddy: "body",
-    names: "name",
-  };
-  for (const [key, known] of Object.entries(near)) {
-    const words = `${key} is unknown and ignored: did you mean "${known}"?`;
-    assertEquals(ofTask({ [key]: 1 }), [words]);
-  }
-  const workflow = {
-    name: "x",
-    chain: [{ body: "(job, cb) => cb()" }],
-    onError: [],
-    maxAttempts: 3,
-  };
-  assertEquals(mistakesOf(workflow).map(({ field }) => field), ["onError", "maxAttempts"]);
-});
-
-Deno.test("an unknown key that nobody would type for a known one is no slip", () => {
-  const others = "description comment note notes doc docs tags type label id owner author title " +
-    "code when delay params inputs uuid kind step group order by url env";
-  for (const key of others.split(" ")) assertEquals(ofTask({ [key]: 1 }), [], key);
-  assertEquals(nearName("x".repeat(10_000), ["timeout"]), undefined);
 });
 
 Deno.test("a timeout of round thousands that is no round time is a mistake", () => {

@@ -67,7 +67,7 @@ Deno.test("workflow validate shows the part of a long line in which the error is
 Deno.test("workflow validate --json has one entry for every finding of every file", async () => {
   const files = {
     "good.json": HELLO,
-    "bad.json": { ...BROKEN, timeout: 0, onEror: [] },
+    "bad.json": { ...BROKEN, chain: [...BROKEN.chain, GREET], timeout: 0, onEror: [] },
   };
   const screen = await validate(files, ["-f", "good.json", "bad.json", "--json"]);
   assertEquals(screen.code, 2);
@@ -85,6 +85,11 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
             message: "timeout must be an integer from 1 to 2592000",
           },
           {
+            field: "onEror",
+            code: "UnknownField",
+            message: 'onEror is unknown: the nearest known name is "onerror"',
+          },
+          {
             field: "chain[1].body",
             code: "Invalid",
             message: "chain[1].body is not a function definition: " +
@@ -95,9 +100,12 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
           },
         ],
         warnings: [{
-          field: "onEror",
+          field: "chain[2].name",
           code: "LikelyMistake",
-          message: 'onEror is unknown and ignored: did you mean "onerror"?',
+          message:
+            "chain[2].name is also that of chain[0]: results, logs and retries cannot tell " +
+            "them apart",
+          task: "greet",
         }],
       },
     ],
@@ -137,13 +145,13 @@ Deno.test("workflow validate reads standard input, and tells what is no workflow
 });
 
 Deno.test("workflow validate warns of mistakes and exits 0 for all that", async () => {
-  const workflow = { name: "mistakes", chain: [{ ...GREET, timeOut: 30 }] };
+  const workflow = { name: "mistakes", chain: [{ ...GREET, timeout: 30_000 }] };
   const { code, out } = await validate({ "a.json": workflow }, ["a.json"]);
   assertEquals(code, 0);
   assertEquals(
     out(),
-    'a.json: warning: chain[0].timeOut (task "greet") is unknown and ignored: ' +
-      'did you mean "timeout"?\na.json: ok: workflow "mistakes" with 1 task\n',
+    'a.json: warning: chain[0].timeout (task "greet") is in seconds: if 30000 means milliseconds, ' +
+      'write 30\na.json: ok: workflow "mistakes" with 1 task\n',
   );
 });
 

@@ -1,7 +1,7 @@
 // Which word is taken for the one that was meant.
 
 import { assertEquals } from "@std/assert";
-import { nearest, nearWord } from "../../src/domain/field_check.ts";
+import { nearest, nearName, nearWord } from "../../src/domain/field_check.ts";
 
 const VERBS = ["job list", "job resume", "job run", "job wait"];
 const VARIABLES = ["ZONEWRIGHT_SLOTS", "ZONEWRIGHT_STATE_DIR"];
@@ -21,4 +21,15 @@ Deno.test("nearWord() gives nothing for what all words begin with", () => {
   assertEquals(nearWord("ZONEWRIGHT_HUGE", VARIABLES), undefined);
   assertEquals(nearWord("--xy", ["--json", "--url"]), undefined);
   assertEquals(nearWord("ram_max", ["ram_mib_max"]), "ram_mib_max");
+});
+
+Deno.test("nearName() finds a name by its spelling, its number, or a letter or two", () => {
+  const known = ["name", "timeout", "retry", "retry_delay"];
+  for (const typed of ["timeOut", "time-out", "timeouts", "tiemout", "timout"]) {
+    assertEquals(nearName(typed, known), "timeout", typed);
+  }
+  assertEquals(nearName("retries", known), "retry");
+  for (const typed of ["", "date", "size", "version", "x".repeat(10_000)]) {
+    assertEquals(nearName(typed, known), undefined, typed);
+  }
 });

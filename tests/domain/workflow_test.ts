@@ -32,6 +32,50 @@ Deno.test("parseWorkflow() keeps unknown keys of workflow and tasks as they were
   assertEquals(Object.keys(workflow.chain[0] ?? {}), ["body", "tags", "uuid"]);
 });
 
+Deno.test("parseWorkflow() refuses a key that is nearly the name of a field that is missing", () => {
+  const ofTask = {
+    timeOut: "timeout",
+    Timeout: "timeout",
+    time_out: "timeout",
+    timout: "timeout",
+    tiemout: "timeout",
+    retries: "retry",
+    retryDelay: "retry_delay",
+    "retry-delay": "retry_delay",
+    fallBack: "fallback",
+    names: "name",
+  };
+  for (const [key, known] of Object.entries(ofTask)) {
+    const body = { name: "x", chain: [{ body: BODY, [key]: 1 }] };
+    assertEquals(refusal(body), [[`chain[0].${key}`, "UnknownField"]], key);
+    assertThrows(() => parse(body), AgentError, `is unknown: the nearest known name is "${known}"`);
+  }
+  assertEquals(refusal({ name: "x", chian: [] }), [["chian", "UnknownField"]]);
+  assertEquals(refusal({ name: "x", onError: [], maxAttempts: 3 }), [
+    ["onError", "UnknownField"],
+    ["maxAttempts", "UnknownField"],
+  ]);
+});
+
+Deno.test("parseWorkflow() keeps a key that is near a field that is there, and one that is near none", () => {
+  const task = { name: "a", body: BODY, timeout: 1, timeouts: [1, 2], names: ["b"] };
+  const workflow = parse({ name: "x", chain: [task], chains: 2, version: "1.0.0" });
+  assertEquals([workflow.chains, workflow.version], [2, "1.0.0"]);
+  assertEquals([workflow.chain[0]?.timeouts, workflow.chain[0]?.names], [[1, 2], ["b"]]);
+  const others = "description comment note notes doc docs tags type label id owner author title " +
+    "code when delay params inputs uuid kind step group order by url env";
+  for (const key of others.split(" ")) {
+    assertEquals(parse({ name: "x", chain: [{ body: BODY, [key]: "1" }] }).chain.length, 1, key);
+  }
+});
+
+Deno.test("parseWorkflow() takes a body without characters for a missing one", () => {
+  assertEquals(refusal({ name: "x", chain: [{ body: "" }], onerror: [{}] }), [
+    ["chain[0].body", "Missing"],
+    ["onerror[0].body", "Missing"],
+  ]);
+});
+
 Deno.test("parseWorkflow() adds no defaults for timeout and retry", () => {
   const workflow = parse({ name: "x", chain: [{ body: BODY }] });
   assertEquals(Object.keys(workflow).sort(), ["chain", "name", "onerror", "uuid"]);

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { executionOnWire } from "../../src/domain/job/wire.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { T0 } from "../support/job.ts";
@@ -7,9 +7,11 @@ import {
   BODY,
   claimAll,
   endTask,
+  fieldsOf,
   jobIn,
   newJob,
   newWorkflow,
+  NO_UUID,
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
@@ -52,8 +54,50 @@ Deno.test("cancel takes an empty body, and never another job than the path's", a
     const [one, other] = [await newJob(agent), await newJob(agent)];
     assertEquals((await agent.call("POST", `/jobs/${one}/cancel`, "")).status, 200);
     const third = await newJob(agent);
-    assertEquals((await agent.call("POST", `/jobs/${third}/cancel`, { uuid: other })).status, 200);
+    const answer = await agent.call("POST", `/jobs/${third}/cancel`, { uuid: other });
+    assertRefused(answer, 409, "InvalidArgument");
     assertEquals(objectOf(await agent.call("GET", `/jobs/${other}`)).execution, "queued");
+    assertEquals(objectOf(await agent.call("GET", `/jobs/${third}`)).execution, "queued");
+  });
+});
+
+Deno.test("a change with a key that it does not have is refused, and names the near one", async () => {
+  await withHttpAgent(async (agent) => {
+    const uuid = await jobIn(agent, "waiting");
+    const said = async (verb: string, body: unknown) => {
+      const answer = await agent.call("POST", `/jobs/${uuid}/${verb}`, body);
+      return [assertRefused(answer, 409, "InvalidArgument"), fieldsOf(answer)];
+    };
+    for (const [key, near] of [["err", "error"], ["reslt", "result"], ["results", "result"]]) {
+      const message =
+        `Cannot accept the resume: ${key} is unknown: the nearest known name is "${near}"`;
+      assertEquals(await said("resume", { [`${key}`]: "x" }), [message, [key]]);
+    }
+    assertEquals(await said("resume", { result: 1, x: 2 }), [
+      "Cannot accept the resume: x is unknown: expected result, error",
+      ["x"],
+    ]);
+    assertEquals(await said("cancel", { force: true }), [
+      "Cannot accept the cancel: force is unknown: expected no keys",
+      ["force"],
+    ]);
+    assertEquals((await said("cancel", []))[1], ["body"]);
+    assertEquals(objectOf(await agent.call("GET", `/jobs/${uuid}`)).execution, "waiting");
+  });
+});
+
+Deno.test("what the state of a job forbids is said before what is wrong with the body", async () => {
+  await withHttpAgent(async (agent) => {
+    const queued = await newJob(agent);
+    const ended = await jobIn(agent, "succeeded");
+    const resumed = await agent.call("POST", `/jobs/${queued}/resume`, { err: "x" });
+    assertStringIncludes(assertRefused(resumed, 409, "ConflictError"), "expected waiting");
+    const canceled = await agent.call("POST", `/jobs/${ended}/cancel`, { x: 1 });
+    assertStringIncludes(assertRefused(canceled, 409, "ConflictError"), 'execution is "success"');
+    for (const verb of ["cancel", "resume"]) {
+      const missing = await agent.call("POST", `/jobs/${NO_UUID}/${verb}`, { x: 1 });
+      assertRefused(missing, 404, "ResourceNotFound");
+    }
   });
 });
 

@@ -148,7 +148,7 @@ Deno.test("every other key of GET /jobs filters by the param of that name", asyn
       ["list=%5B1%2C2%5D", [nested]],
       ["empty=", [nested]],
       ["b=inner", []],
-      ["excution=queued", []],
+      ["state=queued", []],
       ["__proto__=1", []],
       ["vm_uuid=%27%20OR%201%3D1%20--", []],
       ["vm_uuid=b&execution=queued&limit=1", [number]],
@@ -160,6 +160,39 @@ Deno.test("every other key of GET /jobs filters by the param of that name", asyn
       assertEquals([query, listOf(answer).map(({ uuid }) => uuid)], [query, found]);
       assertEquals(answer.headers.get("x-count"), String(found.length));
     }
+  });
+});
+
+Deno.test("a key near a filter's name is refused when nothing is found and no job has such a param", async () => {
+  await withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const near = {
+      exec: "execution",
+      Execution: "execution",
+      excution: "execution",
+      tagret: "target",
+      targets: "target",
+      limits: "limit",
+      workflow: "workflow_uuid",
+      off: "offset",
+    };
+    for (const jobs of [0, 1]) {
+      if (jobs > 0) await newJob(agent, { workflow, vm_uuid: "a" });
+      for (const [key, known] of Object.entries(near)) {
+        const answer = await agent.call("GET", `/jobs?vm_uuid=a&${key}=failed`);
+        const message = assertRefused(answer, 409, "InvalidArgument");
+        const words =
+          `${key} is no param of the newest 1000 jobs: the nearest filter is "${known}"`;
+        assertEquals([message, fieldsOf(answer)], [`Cannot accept the query: ${words}`, [key]]);
+      }
+    }
+    // Names of params that clients look for before there is a job of them.
+    for (const key of ["task", "size", "image_uuid", "creator_uuid", "ex", "state", "date"]) {
+      assertEquals((await agent.call("GET", `/jobs?${key}=1`)).body, [], key);
+    }
+    const job = await newJob(agent, { workflow, exec: "failed", limits: 3 });
+    assertEquals(await uuids(agent, "?exec=failed&limits=3"), [job]);
+    assertEquals(await uuids(agent, "?exec=other"), []);
   });
 });
 

@@ -54,7 +54,17 @@ const JUNK: readonly JsonValue[] = [null, true, false, -1, 0, 1, 1.5, 2 ** 53, "
 const NAMES = [
   ...["role", "user-script", "a", "", "a\nb", "a b", "zonewright_job", "zonewright_x", "machine"],
   ...["192.0.2.0/24", "203.0.113.7", "2001:db8::/64", "uuid", "vcpus", "ram", "modules", "message"],
-  ...["wf_uuid", "chain[]", "x".repeat(64), "x".repeat(65), "x".repeat(256), "😀".repeat(130)],
+  ...[
+    "wf_uuid",
+    "chain[]",
+    "chian",
+    "time_out",
+    "retries",
+    "x".repeat(64),
+    "x".repeat(65),
+    "x".repeat(256),
+    "😀".repeat(130),
+  ],
 ];
 
 /** Longest text that is made to pass a limit. */

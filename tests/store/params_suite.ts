@@ -3,6 +3,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
+import { PARAM_LOOKED_AT_MAX } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
 import { claim, create, recordOf, type Test } from "./store_case.ts";
@@ -53,6 +54,21 @@ async function found(store: Store, params: Record<string, string>): Promise<Json
 }
 
 export function paramsTests(test: Test): void {
+  test("hasParam() looks at the newest jobs, by the whole name", async (store) => {
+    assertEquals(await store.jobs.hasParam("a"), false);
+    await create(store, jobOf(1, { params: Object.fromEntries(KEYS.map((key) => [key, null])) }));
+    await create(store, jobOf(2, { params: { first: { second: 1 } } }));
+    for (const name of ["a", "a.b", "é", "0", "first"]) {
+      assertEquals(await store.jobs.hasParam(name), true, name);
+    }
+    for (const name of ["b", "second", "first.second", "A"]) {
+      assertEquals(await store.jobs.hasParam(name), false, name);
+    }
+    const made = (n: number) => create(store, jobOf(n, {}));
+    await Promise.all(Array.from({ length: 2 * PARAM_LOOKED_AT_MAX }, (_, n) => made(n + 3)));
+    assertEquals(await store.jobs.hasParam("first"), false);
+  });
+
   test("params fit by the text, or by the JSON of a number, a boolean, null or a nested value", async (store) => {
     const values: JsonValue[] = [
       "1",

@@ -249,23 +249,10 @@ interface LikelyMistake {
 
 /** Chains of a workflow, and their other spelling. */
 const LISTS = ["chain", "onerror", "oncancel"] as const;
-const WORKFLOW_KEYS = [
-  "name",
-  ...LISTS,
-  "timeout",
-  "max_attempts",
-  "initial_delay",
-  "max_delay",
-];
-/** Known keys that are neither mistakes nor suggestions. */
-const OTHER_WORKFLOW_KEYS = ["uuid", "wf_uuid", "chain[]", "onerror[]"];
-const TASK_KEYS = ["name", "body", "fallback", "retry", "timeout", "retry_delay"];
-const OTHER_TASK_KEYS = ["uuid", "modules"];
 
 /** Every likely mistake in the body of a workflow, whether or not the rest is right. */
 export function mistakesOf(body: JsonObject): LikelyMistake[] {
   return [
-    ...unknownKeys(body, "", WORKFLOW_KEYS, OTHER_WORKFLOW_KEYS),
     ...timeoutMistakes(body, "timeout"),
     ...LISTS.flatMap((list) => listMistakes(list, body[list] ?? body[`${list}[]`])),
   ];
@@ -306,25 +293,9 @@ function taskMistakes(task: JsonObject, field: string): LikelyMistake[] {
     }));
   });
   return [
-    ...unknownKeys(task, `${field}.`, TASK_KEYS, OTHER_TASK_KEYS),
     ...timeoutMistakes(task, `${field}.timeout`),
     ...sources,
   ];
-}
-
-/** Unknown keys are stored as sent, so only those that look like a known one are reported. */
-function unknownKeys(
-  object: JsonObject,
-  prefix: string,
-  known: readonly string[],
-  others: readonly string[],
-): LikelyMistake[] {
-  return Object.keys(object).flatMap((key) => {
-    if (known.includes(key) || others.includes(key)) return [];
-    const near = nearName(key, known);
-    const words = `is unknown and ignored: did you mean ${JSON.stringify(near)}?`;
-    return near === undefined ? [] : [mistake(`${prefix}${key}`, words)];
-  });
 }
 
 /** Thousands of seconds that are no round time to people are most often milliseconds. */
@@ -339,54 +310,4 @@ function timeoutMistakes({ timeout }: JsonObject, field: string): LikelyMistake[
 
 function mistake(field: string, words: string): LikelyMistake {
   return { field, code: "LikelyMistake", message: `${field} ${words}` };
-}
-
-// The known name that an unknown one was most likely meant to be. Narrower than nearWord() of
-// domain/field_check.ts, which answers somebody who has been refused: here nothing is wrong yet, and a suggestion that is
-// none would only be noise.
-
-/** Letters of a name for each difference that it may have. */
-const LETTERS_PER_DIFFERENCE = 3;
-const DIFFERENCES_MAX = 2;
-/** Characters of an unknown name that is looked at. */
-const NAME_CHARS_MAX = 32;
-
-/** The known name that differs by spelling, number or a letter or two; undefined when none does. */
-export function nearName(name: string, known: readonly string[]): string | undefined {
-  if (name.length > NAME_CHARS_MAX) return undefined;
-  const typed = folded(name);
-  const near = known
-    .map((word) => ({ word, differences: differences(typed, folded(word)) }))
-    .sort((one, other) => one.differences - other.differences)[0];
-  if (near === undefined) return undefined;
-  const letters = Math.min(typed.length, folded(near.word).length);
-  const allowed = Math.min(Math.floor(letters / LETTERS_PER_DIFFERENCE), DIFFERENCES_MAX);
-  return near.differences <= allowed ? near.word : undefined;
-}
-
-/** `retryDelay`, `retry-delay` and `retry_delays` are one name. */
-function folded(name: string): string {
-  return name.toLowerCase().replace(/[^a-z0-9]/g, "").replace(/ies$/, "y").replace(/s$/, "");
-}
-
-/** Letters to insert, remove, replace, or swap with their neighbours. */
-function differences(one: string, other: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (let at = 1; at <= one.length; at++) {
-    const row = [at];
-    for (let to = 1; to <= other.length; to++) {
-      const same = one[at - 1] === other[to - 1];
-      const swapped = one[at - 1] === other[to - 2] && one[at - 2] === other[to - 1];
-      row[to] = Math.min(
-        (last[to] ?? 0) + 1,
-        (row[to - 1] ?? 0) + 1,
-        (last[to - 1] ?? 0) + (same ? 0 : 1),
-        swapped ? (before[to - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
-      );
-    }
-    before = last;
-    last = row;
-  }
-  return last[other.length] ?? 0;
 }

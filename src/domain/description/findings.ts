@@ -23,6 +23,7 @@ export const UNSTATED_RULES = {
   boot_medium: "what a medium is follows from the end of its name, after its compression's",
   address: "only the URL parser knows which texts are addresses, and what their parts are",
   calendar: "which days, hours and offsets exist depends on one another",
+  misspelling: "compares names that are not known with those of fields that are missing",
   text_units: "the agent counts UTF-16 units, JSON Schema characters: rare ones are two units",
 } as const satisfies Readonly<Record<string, string>>;
 

@@ -1,9 +1,9 @@
 // Descriptions of objects: which fields they have, which of them are required, and what becomes of
 // names that they do not have.
 
-import { nearWord } from "../field_check.ts";
+import { nearName, nearWord } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
-import type { Findings } from "./findings.ts";
+import type { Findings, UnstatedRule } from "./findings.ts";
 import type { Described, Description } from "./value.ts";
 
 /** Characters of a name that are shown, and for which the nearest known one is looked for. */
@@ -34,8 +34,11 @@ export interface ObjectOptions<R> {
   readonly required?: readonly R[];
   /** Why a name that is known is not taken, in words that follow the field's path. */
   readonly refused?: (name: string) => string | undefined;
-  /** What becomes of names that are not known: an error, unless they are `kept` or `ignored`. */
-  readonly others?: "kept" | "ignored";
+  /**
+   * What becomes of names that are not known: an error, unless they are `kept`. `distinct` keeps those that
+   * are not nearly the name of a field that is missing.
+   */
+  readonly others?: "kept" | "distinct";
   /** Least number of names. */
   readonly namesMin?: number;
   readonly relations?: readonly Relation[];
@@ -81,8 +84,7 @@ export function object<F extends Fields, const R extends keyof F & string = neve
 }
 
 function others(options: ObjectOptions<string>): JsonObject {
-  if (options.others === "ignored") return {};
-  return { additionalProperties: options.others === "kept" };
+  return { additionalProperties: options.others !== undefined };
 }
 
 function relationSchemas(relations: readonly Relation[]): JsonObject {
@@ -117,10 +119,18 @@ function readFields(
     }
     const reason = refused?.(name);
     if (reason !== undefined) findings.add(path, "Invalid", reason);
-    else if (others === "kept") kept.push([name, inner]);
     else if (others === undefined) reportUnknown(name, field, Object.keys(fields), findings);
+    else if (others === "distinct" && isMisspelt(name, sent, fields)) {
+      reportUnknown(name, field, Object.keys(fields), findings, "misspelling");
+    } else kept.push([name, inner]);
   }
   return kept;
+}
+
+/** Whether an unknown name stands for a known one. Beside the field itself it is a name of its own. */
+function isMisspelt(name: string, sent: JsonObject, fields: Fields): boolean {
+  const near = nearName(name, Object.keys(fields));
+  return near !== undefined && !Object.hasOwn(sent, near);
 }
 
 function reportUnknown(
@@ -128,16 +138,20 @@ function reportUnknown(
   field: string,
   known: readonly string[],
   findings: Findings,
+  rule?: UnstatedRule,
 ): void {
   const shown = name.slice(0, NAME_CHARS_MAX);
-  const near = name.length > NAME_CHARS_MAX ? undefined : nearWord(shown, known);
-  const expected = known.length > 0 && known.length <= NAMES_SHOWN_MAX;
+  const near = name.length > NAME_CHARS_MAX
+    ? undefined
+    : nearName(shown, known) ?? nearWord(shown, known);
+  const expected = known.length <= NAMES_SHOWN_MAX;
+  const names = known.length === 0 ? "no keys" : known.join(", ");
   const nearest = near !== undefined
     ? `: the nearest known name is "${near}"`
     : expected
-    ? `: expected ${known.join(", ")}`
+    ? `: expected ${names}`
     : "";
-  findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`);
+  findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`, rule);
 }
 
 function within(field: string, name: string): string {

@@ -2,7 +2,7 @@
 
 import { instant, uuidOf, webAddress } from "../description/formats.ts";
 import { object } from "../description/object.ts";
-import { about, anything, parse, wholeText } from "../description/value.ts";
+import { about, anything, type Described, parse, wholeText } from "../description/value.ts";
 import { AgentError } from "../error.ts";
 import type { WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
@@ -112,7 +112,10 @@ export const resumeRequest = object({
       "the empty text do not.",
     anything,
   ),
-}, { others: "ignored" });
+});
+
+/** The body of a cancel, which has nothing to say. */
+export const cancelRequest = object({});
 
 /** What differs between document 2 and node-workflow in a resume. */
 export interface ResumeRules {
@@ -125,13 +128,20 @@ export interface ResumeRules {
 /** The rules of document 2: the mere presence of `error` counts. */
 export const DOCUMENT_RESUME: ResumeRules = { defaultResult: "OK", falsyErrorFails: true };
 
+/** What the body of a resume was read as. */
+export type ResumeRequest = Described<typeof resumeRequest>;
+
 /**
  * Reads the body of a resume.
  * @throws {AgentError} `invalid_argument`
  * @see document 2, States and transitions
  */
 export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME): Resume {
-  const { error, result } = parse(resumeRequest, body, "", "resume");
+  return resumeOf(parse(resumeRequest, body, "", "resume"), rules);
+}
+
+/** What a resume means. */
+export function resumeOf({ error, result }: ResumeRequest, rules: ResumeRules): Resume {
   if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);
     return { kind: "error", error: text, result: result === undefined ? "" : result };

@@ -113,7 +113,20 @@ function orNull<T>(description: Description<T>): Description<T | null> {
   };
 }
 
-/** A task as it is sent. Further keys are kept as sent. */
+/** A text that is there: one without characters is missing. */
+function given(description: Description<string>): Description<string> {
+  return {
+    ...description,
+    read(value, field, findings) {
+      if (value !== "") return description.read(value, field, findings);
+      findings.add(field, "Missing", "is missing");
+      return undefined;
+    },
+    schema: (components) => ({ ...description.schema(components), minLength: 1 }),
+  };
+}
+
+/** A task as it is sent. Further keys are kept as sent, unless they are misspelt. */
 function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
   const { sourceCharsMax, retryMax, timeoutSecondsMax } = limits;
   return object({
@@ -122,7 +135,7 @@ function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
     body: about(
       "JavaScript definition of one function of `job` and `cb`. `cb()` and `cb(null, result)` succeed, " +
         "`cb(error)` fails; `cb('wait')` sets the job to waiting, `cb('queue')` puts it back to the queue.",
-      anyText(sourceCharsMax),
+      given(anyText(sourceCharsMax)),
     ),
     fallback: about(
       "JavaScript definition of one function of `err`, `job` and `cb`, called when the body has failed " +
@@ -138,10 +151,13 @@ function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
     timeout: about("Seconds for one run of `body` or `fallback`.", integer(1, timeoutSecondsMax)),
     retry_delay: about("Seconds between a failed run and the next.", integer(0, timeoutSecondsMax)),
     modules: refused("is refused: a task body has no modules, see docs/tasks.md"),
-  } as Fields, { required: ["body"], others: "kept" });
+  } as Fields, { required: ["body"], others: "distinct" });
 }
 
-/** The body of POST and PUT /workflows, but for the sources of its tasks. Further keys are kept. */
+/**
+ * The body of POST and PUT /workflows, but for the sources of its tasks. Further keys are kept, unless they
+ * are misspelt.
+ */
 export function workflowRequest(limits: WorkflowLimits) {
   const chain = orNull(listOf(named("TaskRequest", taskRequest(limits)), limits.tasksMax, "tasks"));
   const name = wholeText(1, NAME_CHARS_MAX);
@@ -163,7 +179,16 @@ export function workflowRequest(limits: WorkflowLimits) {
         "and what is named like a secret.",
       listOf(name, SECRET_PARAMS_MAX, "names"),
     ),
-  }, { required: ["name"], others: "kept" });
+    max_attempts: about(
+      "Jobs that `cb('retry')` may make in all, the first one counted; 10 without it.",
+      anything,
+    ),
+    initial_delay: about(
+      "Milliseconds before the first job that `cb('retry')` makes, doubled for each further one.",
+      anything,
+    ),
+    max_delay: about("Milliseconds before such a job at most.", anything),
+  }, { required: ["name"], others: "distinct" });
 }
 
 /**
@@ -234,7 +259,9 @@ function sourcesOf(
       : list.flatMap((task, index) =>
         TASK_TEXTS.flatMap((name) => {
           const source = isJsonObject(task) ? task[name] : undefined;
-          if (typeof source !== "string" || source.length > sourceCharsMax) return [];
+          if (
+            typeof source !== "string" || source === "" || source.length > sourceCharsMax
+          ) return [];
           return [{ field: `${field}[${index}].${name}`, source }];
         })
       )

@@ -244,7 +244,8 @@ const COLLECTION: Record<string, JsonObject> = {
     operationId: "job_list",
     summary: "Jobs, newest first",
     description:
-      "Without parameters all jobs are listed. Long lists are sent while they are read: " +
+      "Without parameters all jobs are listed. A name that is nearly that of a parameter is " +
+      "refused when nothing is found and no job has such a param. Long lists are sent while they are read: " +
       "a failure after the beginning breaks the connection, so that no list looks whole which is not.",
     parameters: FILTERS,
     responses: {
@@ -316,9 +317,7 @@ const CANCEL: Record<string, JsonObject> = {
     summary: "Cancel a job that is not finished",
     description: "A running task is stopped. A finished job answers 409.",
     parameters: BY_UUID,
-    requestBody: jsonBody("Ignored, but its content type must be JSON.", {}, {
-      empty: {},
-    }),
+    requestBody: jsonBody("Nothing, as JSON.", schemaRef("CancelRequest"), { empty: {} }),
     responses: {
       "200": jsonAnswer("The canceled job.", JOB, CANCELED_JOB),
       ...refusals("404", ...BODY_REFUSALS, "507"),

@@ -4,7 +4,7 @@
 import type { Fields } from "../../domain/description/object.ts";
 import { about, type Description, named } from "../../domain/description/value.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { jobRequest, resumeRequest } from "../../domain/job/request.ts";
+import { cancelRequest, jobRequest, resumeRequest } from "../../domain/job/request.ts";
 import { workflowRequest } from "../../domain/job/workflow.ts";
 import { actionOptions } from "../../domain/machine/action.ts";
 import { machineRequest } from "../../domain/machine/machine.ts";
@@ -35,6 +35,7 @@ export function requestBodies(
         `${limits.paramsCharsMax} characters of JSON together.`,
       jobRequest(limits),
     ),
+    CancelRequest: about("A cancel has no options.", cancelRequest),
     ResumeRequest: about("The outcome of a waiting task.", resumeRequest),
     InfoRequest: infoRequest,
     RetryRequest: about("Where a job begins again.", retryRequest),

@@ -31,7 +31,7 @@ import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
-import { countJobs, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
+import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { selectMeasures, selectStats } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
@@ -136,6 +136,7 @@ function jobStore(db: Connection): JobStore {
     keys: (filter, page = {}) => listKeys(db, filter, page),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
+    hasParam: (name) => hasParam(db, name),
     claim: (runner, limit, now) => db.write("job_claim", () => claimJobs(db, runner, limit, now)),
     // A hint: nothing is promised by it, so it need not wait for the disk.
     nextDue: () => answer(() => selectNextDue(db)),

@@ -5,19 +5,30 @@ import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { about, integer } from "../../../domain/description/value.ts";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { nearName } from "../../../domain/field_check.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { NewJob } from "../../../domain/job/job.ts";
-import { type JobRequest, parseJobRequest, parseResume } from "../../../domain/job/request.ts";
+import {
+  cancelRequest,
+  type JobRequest,
+  parseJobRequest,
+  resumeOf,
+  resumeRequest,
+} from "../../../domain/job/request.ts";
 import { jobOnWire } from "../../../domain/job/wire.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import type { Workflow } from "../../../domain/job/workflow.ts";
 import { earlierJob, jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
-import type { CreateJobOutcome, JobFilter } from "../../../store/job_store.ts";
+import {
+  type CreateJobOutcome,
+  type JobFilter,
+  PARAM_LOOKED_AT_MAX,
+} from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/request_id.ts";
-import { cancelJob, jobText, jobUuidOf, resumeJob, showingOf } from "./change.ts";
+import { cancelJob, jobText, jobUuidOf, readChange, resumeJob, showingOf } from "./change.ts";
 import { isLarge, readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import type { RequestMemory } from "../../request/request_memory.ts";
@@ -160,14 +171,16 @@ async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Respon
 
 async function postCancel(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
-  await readJson(c, smallBody(context.limits)); // The body has no meaning, but it must be JSON.
+  const body = await readJson(c, smallBody(context.limits));
+  await readChange("cancel", uuid, body, cancelRequest, context);
   return await answerJob(c, await cancelJob(uuid, context, showingOf(c, context)), context);
 }
 
 async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const body = await readJson(c, wholeBody(context.limits));
-  const resume = parseResume(body, CONVENTIONS[context.wording].resume);
+  const read = await readChange("resume", uuid, body, resumeRequest, context);
+  const resume = resumeOf(read, CONVENTIONS[context.wording].resume);
   return await answerJob(c, await resumeJob(uuid, resume, context, showingOf(c, context)), context);
 }
 
@@ -190,10 +203,32 @@ export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promi
   const { limit, offset, ...filter } = readTexts(known, JOB_QUERY_FIELDS);
   const wanted = params.size === 0 ? {} : { params: paramsOf(params) };
   const fitting = { ...filter, ...wanted };
-  c.header("x-count", String(await context.store.jobs.count(fitting)));
+  const count = await context.store.jobs.count(fitting);
+  if (count === 0) await refuseMisspelt([...params.keys()], context);
+  c.header("x-count", String(count));
   const showing = () => showingOf(c, context);
   const options = { ...context, shown: shownTo(c, "job") };
   return await listResponse(c, jobPages(fitting, { limit, offset }, showing, context), options);
+}
+
+/** Letters of the beginning of a filter's name that stand for it. */
+const BEGINNING_CHARS_MIN = 3;
+
+/** A filter that is misspelt would be a param that no job has, and find nothing. */
+async function refuseMisspelt(names: readonly string[], { store }: JobsContext): Promise<void> {
+  const known = Object.keys(JOB_QUERY_FIELDS);
+  const findings = openFindings();
+  for (const name of names) {
+    const begun = name.length >= BEGINNING_CHARS_MIN
+      ? known.find((one) => one.startsWith(name.toLowerCase()))
+      : undefined;
+    const near = begun ?? nearName(name, known);
+    if (near === undefined || await store.jobs.hasParam(name)) continue;
+    const words = `is no param of the newest ${PARAM_LOOKED_AT_MAX} jobs: the nearest filter is ` +
+      JSON.stringify(near);
+    findings.add(name, "UnknownField", words);
+  }
+  refuseFindings(findings, "query");
 }
 
 /** Params of a query, which stand in it by themselves: so they are named in errors. */

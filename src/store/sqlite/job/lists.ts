@@ -4,7 +4,13 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
-import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
+import {
+  type JobFilter,
+  type JobKey,
+  type JobPage,
+  type ListedJob,
+  PARAM_LOOKED_AT_MAX,
+} from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
@@ -64,6 +70,23 @@ export async function countJobs(db: Connection, filter: JobFilter): Promise<numb
   return await db.durably(() => jobs);
 }
 
+/** Whether one of the newest jobs has a param of this name. */
+export async function hasParam(db: Connection, name: string): Promise<boolean> {
+  // A bare name would be read as a path when it begins with `$` or holds a quote.
+  const has: Condition = {
+    sql: "(params -> ?) IS NOT NULL",
+    values: [`$.${JSON.stringify(name)}`],
+  };
+  let found = false;
+  let looked = 0;
+  await scan(db, undefined, (part, jobs) => {
+    found = countRows(db, [has, ...part]) > 0;
+    looked += jobs;
+    return found || looked >= PARAM_LOOKED_AT_MAX ? "enough" : "more";
+  });
+  return await db.durably(() => found);
+}
+
 /**
  * The rows of a page, newest first, with the columns asked for; `id` must be one of them. A filter
  * without an index is scanned in parts, between which other work runs.
@@ -96,7 +119,7 @@ export async function listRows<Row extends { readonly id: number }>(
 async function scan(
   db: Connection,
   before: number | undefined,
-  look: (part: readonly Condition[]) => "more" | "enough",
+  look: (part: readonly Condition[], jobs: number) => "more" | "enough",
 ): Promise<void> {
   const { first, last } = bordersOf(db);
   let top = before ?? last + 1;
@@ -104,7 +127,8 @@ async function scan(
   while (top > first) {
     const bottom = top - jobs;
     const beganMs = performance.now();
-    if (look([below(top), { sql: "id >= ?", values: [bottom] }]) === "enough") return;
+    const part = [below(top), { sql: "id >= ?", values: [bottom] }];
+    if (look(part, jobs) === "enough") return;
     const inTime = performance.now() - beganMs < PART_MS;
     jobs = inTime ? Math.min(jobs * 2, PART_MAX) : Math.max(Math.floor(jobs / 2), 1);
     top = bottom;
