@@ -25,6 +25,8 @@ export interface DecoderOptions {
   readonly what: string;
   /** A deadline that differs from the work's own, milliseconds. */
   readonly deadlineMs?: number;
+  /** Measure the time of the work; the system's unless given. */
+  readonly timers?: Timers;
   /** Error code when the decoder ends or exceeds its time or memory; `too_large` unless given. */
   readonly code?: ErrorCode;
   /** Work of one kind and origin may share a process; without an origin none does. */
@@ -56,7 +58,8 @@ export async function* converse(
   const { work, options } = order;
   const limits = { ...WORKS[work], deadlineMs: options.deadlineMs ?? WORKS[work].deadlineMs };
   const words = lostWords(options.what, decoder.memoryMib, limits.deadlineMs);
-  const clock = new WorkClock(limits, () => decoder.kill("was killed: its time was up"));
+  const late = () => decoder.kill("was killed: its time was up");
+  const clock = new WorkClock(limits, late, options.timers ?? SYSTEM_TIMERS);
   const abort = () => decoder.kill("was killed: its work was given up");
   options.signal?.addEventListener("abort", abort, { once: true });
   decoder.runs += 1;
@@ -175,19 +178,41 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
 // The time of one piece of work. It runs while the agent waits only for the decoder, and pauses
 // while input is missing or output is not read.
 
+/** A clock and its timers: an argument, so that a test decides what time it is. */
+export interface Timers {
+  /** Milliseconds since some instant. */
+  nowMs(): number;
+  /** Calls back after so many milliseconds. @returns keeps it from calling */
+  start(ms: number, run: () => void): () => void;
+}
+
+const SYSTEM_TIMERS: Timers = {
+  nowMs: () => performance.now(),
+  start(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Opened and closed with a piece of work. */
 class WorkClock {
   readonly #limits: Pick<WorkLimits, "deadline" | "deadlineMs">;
   readonly #late: () => void;
+  readonly #timers: Timers;
   #leftMs: number;
   #beganMs = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #stopTimer: () => void = () => {};
   #standing = 0;
 
   /** Starts at once. @param late called at the deadline */
-  constructor(limits: Pick<WorkLimits, "deadline" | "deadlineMs">, late: () => void) {
+  constructor(
+    limits: Pick<WorkLimits, "deadline" | "deadlineMs">,
+    late: () => void,
+    timers: Timers,
+  ) {
     this.#limits = limits;
     this.#late = late;
+    this.#timers = timers;
     this.#leftMs = limits.deadlineMs;
     this.#run();
   }
@@ -205,8 +230,8 @@ class WorkClock {
   stand(): void {
     this.#standing += 1;
     if (this.#standing > 1) return;
-    clearTimeout(this.#timer);
-    this.#leftMs -= performance.now() - this.#beganMs;
+    this.#stopTimer();
+    this.#leftMs -= this.#timers.nowMs() - this.#beganMs;
   }
 
   goOn(): void {
@@ -217,18 +242,18 @@ class WorkClock {
   /** Restarts the time, where progress counts. */
   moved(): void {
     if (this.#limits.deadline !== "progress") return;
-    clearTimeout(this.#timer);
+    this.#stopTimer();
     this.#leftMs = this.#limits.deadlineMs;
     if (this.#standing === 0) this.#run();
   }
 
   close(): void {
     this.#standing = Number.POSITIVE_INFINITY;
-    clearTimeout(this.#timer);
+    this.#stopTimer();
   }
 
   #run(): void {
-    this.#beganMs = performance.now();
-    this.#timer = setTimeout(this.#late, Math.max(this.#leftMs, 0));
+    this.#beganMs = this.#timers.nowMs();
+    this.#stopTimer = this.#timers.start(Math.max(this.#leftMs, 0), this.#late);
   }
 }

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { until } from "../support/until.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { objectOf } from "./agent_under_chaos.ts";
-import { type Load, loadTest } from "./memory_load.ts";
+import { type Load, loadTest, makeLargeJob } from "./memory_load.ts";
 
 /** JSON of under 2 MiB that becomes most in a heap: objects of one member. */
 const PARAM = JSON.stringify({ a: 1 });
@@ -15,7 +15,6 @@ const JOBS = 60;
 /** As many slots as the agent may be given here, beside the number that it takes by itself. */
 const MANY_SLOTS = 16;
 const END_MS_MAX = 300_000;
-const BUSY_PAUSE_MS = 100;
 
 /** Keeps its job until all are there. */
 const WAITS = `(job, cb) => cb("wait")`;
@@ -26,22 +25,13 @@ const CHANGES = `(job, cb) => {
   cb(null, job.params.list.length);
 }`;
 
-/** Posts a large job, again while the agent has no room for it. @returns its uuid */
-async function makeJob({ agent }: Load, workflow: string): Promise<string> {
-  for (;;) {
-    const { status, body } = await agent.ask("POST", "/jobs", { workflow, list: LIST });
-    if (status === 201) return String((body as JsonObject).uuid);
-    assertEquals(status, 503, JSON.stringify(body).slice(0, 300));
-    await new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS));
-  }
-}
-
 async function runJobs(load: Load): Promise<void> {
   const { agent } = load;
   const chain = [{ body: WAITS }, { body: CHANGES }, { body: CHANGES }];
   const workflow = objectOf(await agent.ask("POST", "/workflows", { name: "changes", chain }));
   const uuids: string[] = [];
-  for (let at = 0; at < JOBS; at++) uuids.push(await makeJob(load, String(workflow.uuid)));
+  const job = { workflow: String(workflow.uuid), list: LIST };
+  for (let at = 0; at < JOBS; at++) uuids.push(await makeLargeJob(agent, job));
   await until(
     "the large jobs to wait",
     async () => (await counts(load)).waiting === JOBS ? true : undefined,

@@ -4,7 +4,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { binaryProgram } from "../support/agent_process.ts";
-import { withFolder } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
 import {
   type ChaosAgent,
   chaosProgram,
@@ -140,6 +141,22 @@ async function watchStats(agent: ChaosAgent): Promise<{ stop(): Promise<Watched>
       }
     },
   };
+}
+
+/** Time in which there must be room for another large job, milliseconds. */
+const ROOM_MS_MAX = 120_000;
+
+/** Posts a large job, again while the agent has no room for it. @returns its uuid */
+export async function makeLargeJob(
+  agent: ChaosAgent,
+  job: JsonObject,
+): Promise<string> {
+  return await until("room for a large job", async () => {
+    const { status, body } = await agent.ask("POST", "/jobs", job);
+    if (status === 201) return String((body as JsonObject).uuid);
+    assertEquals(status, 503, JSON.stringify(body).slice(0, 300));
+    return undefined;
+  }, ROOM_MS_MAX);
 }
 
 /** Runs a load's calls, so many at the same time. */

@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type ChaosAgent, length, objectOf } from "./agent_under_chaos.ts";
-import { Answers, atOnce, loadTest } from "./memory_load.ts";
+import { Answers, atOnce, loadTest, makeLargeJob } from "./memory_load.ts";
 import { RawConnection } from "./raw_connection.ts";
 
 /** JSON of under 2 MiB that becomes most in a heap: objects of one member. */
@@ -78,21 +78,11 @@ async function makeWorkflow(agent: ChaosAgent): Promise<string> {
   return String(objectOf(await agent.ask("POST", "/workflows", { name: "quick", chain })).uuid);
 }
 
-/** Posts a large job, again while the agent has no room for it. @returns its uuid */
-async function makeJob(agent: ChaosAgent, workflow: string): Promise<string> {
-  for (;;) {
-    const job = { workflow, exec_after: LATER, list: JSON.parse(PARAMS_TEXT) };
-    const { status, body } = await agent.ask("POST", "/jobs", job);
-    if (status === 201) return String((body as JsonObject).uuid);
-    assertEquals(status, 503, JSON.stringify(body).slice(0, 300));
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}
-
 async function makeJobs(agent: ChaosAgent, count: number): Promise<string[]> {
   const workflow = await makeWorkflow(agent);
   const uuids: string[] = [];
-  for (let at = 0; at < count; at++) uuids.push(await makeJob(agent, workflow));
+  const job = { workflow, exec_after: LATER, list: JSON.parse(PARAMS_TEXT) };
+  for (let at = 0; at < count; at++) uuids.push(await makeLargeJob(agent, job));
   return uuids;
 }
 

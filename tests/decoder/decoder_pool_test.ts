@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
+import type { Timers } from "../../src/decoder/converse.ts";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
 import { WAITING_MAX } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
@@ -217,17 +218,33 @@ Deno.test("what the input throws is thrown to the caller", async () => {
   });
 });
 
+/** Timers of a clock that stands still unless it is advanced. */
+function heldTimers(): Timers & { advance(ms: number): void } {
+  const set = new Map<() => void, number>();
+  let now = 0;
+  return {
+    nowMs: () => now,
+    start(ms, run) {
+      set.set(run, now + ms);
+      return () => void set.delete(run);
+    },
+    advance(ms) {
+      now += ms;
+      for (const [run, at] of set) if (at <= now) run();
+    },
+  };
+}
+
 Deno.test("the time stands while the input is on its way", async () => {
   await withDecoders(async (decoders) => {
+    const timers = heldTimers();
+    const deadlineMs = 2_000;
     const slow = async function* () {
       yield SOURCES.subarray(0, 1);
-      // The one wait that is meant: longer than the deadline.
-      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      timers.advance(10 * deadlineMs);
       yield SOURCES.subarray(1);
     };
-    const options = { ...WHAT, origin: "one", deadlineMs: 2_000 };
-    // From here on the decoder is there, and has loaded its parser.
-    await decoders.ask("task_sources", {}, SOURCES, { ...WHAT, origin: "one" });
+    const options = { ...WHAT, deadlineMs, timers };
     assertEquals(await decoders.ask("task_sources", {}, slow(), options), [null]);
   });
 });

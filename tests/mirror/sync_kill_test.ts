@@ -10,6 +10,8 @@ const PROGRAM = fromFileUrl(new URL("sync_program.ts", import.meta.url));
 const CONFIG = fromFileUrl(new URL("../../deno.json", import.meta.url));
 const KILLS = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 20 : 3;
 const SEED = 20_261_120;
+/** Bytes that one exchange writes at most. */
+const LOG_BYTES = 90_000;
 /** Requests of one sync of the small tree. */
 const REQUESTS = 21;
 
@@ -45,7 +47,7 @@ Deno.test(`a sync that is killed at any of ${KILLS} moments leaves a whole tree`
         edit(server, document, (value) => value.generation = kill);
       }
       // From the last request on, the exchange may be before, under way, or over.
-      await runSync(server, path, folder, REQUESTS, random.integer(0, 40));
+      await runSync(server, path, folder, REQUESTS, random.integer(0, LOG_BYTES));
       const found = await storedGeneration(path, server.files.size);
       assert([before, kill].includes(found), `${found} after ${before}, killed in ${kill}`);
       before = found;
@@ -54,15 +56,15 @@ Deno.test(`a sync that is killed at any of ${KILLS} moments leaves a whole tree`
 });
 
 /**
- * Syncs in a process of its own and kills it after so many requests, or when it says the word, and so
- * many milliseconds more: which moment that is, nobody knows, and none may matter.
+ * Syncs in a process of its own and kills it after so many requests, or when it says the word, and when
+ * it has written so many bytes more into the log of the store, or is done: any moment must do.
  */
 async function runSync(
   server: IndexServer,
   path: string,
   folder: string,
   until_: number | "complete",
-  laterMs = 0,
+  moreBytes = 0,
 ): Promise<void> {
   const args = ["run", "--quiet", "--cached-only", "-A", "--config", CONFIG, PROGRAM];
   const child = new Deno.Command(Deno.execPath(), {
@@ -82,13 +84,22 @@ async function runSync(
       `${until_}`,
       () => until_ === "complete" ? lines.includes(until_) : server.received.length >= until_,
     );
-    await new Promise((resolve) => setTimeout(resolve, laterMs));
+    const before = await logBytes(path);
+    await until(
+      "the log to grow",
+      async () => lines.includes("complete") || await logBytes(path) >= before + moreBytes,
+    );
     child.kill("SIGKILL");
     await writer.close().catch(() => {});
   } finally {
     await child.status;
     await reading;
   }
+}
+
+/** Bytes of the write-ahead log of a store; none while there is no such file. */
+async function logBytes(path: string): Promise<number> {
+  return await Deno.stat(`${path}-wal`).then(({ size }) => size, () => 0);
 }
 
 async function readLines(stream: ReadableStream<Uint8Array>, lines: string[]): Promise<void> {
