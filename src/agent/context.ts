@@ -1,6 +1,6 @@
 // Shared by all parts of the agent: the configuration, and common services.
 
-import type { Config, Setting } from "../config/settings.ts";
+import type { Config, ReloadedSetting, Setting } from "../config/settings.ts";
 import { type LimitValues, limitValues } from "../config/limits.ts";
 import type { Decoders } from "../decoder/pool.ts";
 import type { SourceChecks } from "../decoder/source_checks.ts";
@@ -66,7 +66,7 @@ export interface ReloadReport {
 /** Applies a new configuration to parts that can change at runtime. */
 export interface Reloads {
   /** Registers the settings that a part follows. */
-  follow(names: readonly SettingName[], apply: (config: Config) => void | Promise<void>): void;
+  follow(names: readonly ReloadedSetting[], apply: (config: Config) => void | Promise<void>): void;
   /** Applies all changes; an error of one part is thrown after the other parts had theirs. */
   reload(next: Config): Promise<ReloadReport>;
 }

@@ -34,7 +34,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   image: async () => (await import("./image.ts")).IMAGE,
   status: async () => (await import("./status.ts")).STATUS,
   api: async () => (await import("./api.ts")).API,
-  config: async () => (await import("./config.ts")).CONFIG,
+  config: async () => (await import("./config_file.ts")).CONFIG,
   doctor: async () => (await import("./doctor.ts")).DOCTOR,
   db: async () => (await import("./db.ts")).DB,
   token: async () => (await import("./token.ts")).TOKEN,

@@ -1,37 +1,24 @@
-// `zonewright config`: the settings that an agent started here and now would have.
+// `zonewright config show` and `config check`: the settings that an agent started here and now would have.
 
+import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
 import {
-  type Setting,
-  SETTING_ROWS,
-  type SettingRow,
-  valueText,
-  variableOf,
-} from "../config/settings.ts";
-import { type ConfigSources, type FlagValue, loadConfig, originText } from "../config/sources.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
+  type ConfigLine,
+  configLines,
+  type ConfigSources,
+  type FlagValue,
+  loadConfig,
+  originText,
+} from "../config/sources.ts";
+import { type Command, EXIT, type Invocation } from "./command/command.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Flag } from "./command/arguments.ts";
 
-/** One row of the table with its setting. */
-interface ConfigLine {
-  /** The key in the file, behind the name of its table: `limits.tasks_max`. */
-  readonly name: string;
-  readonly row: SettingRow;
-  readonly setting: Setting<unknown>;
-}
-
 async function linesOf(call: Invocation): Promise<ConfigLine[]> {
-  const config: Readonly<Record<string, unknown>> = { ...await loadConfig(configSources(call)) };
-  return SETTING_ROWS.map((row) => {
-    const { table, key } = row;
-    const settings = (table === null ? config : config[table]) as Record<string, Setting<unknown>>;
-    const name = table === null ? key : `${table}.${key}`;
-    // There is a setting for every row.
-    return { name, row, setting: settings[key] as Setting<unknown> };
-  });
+  return configLines(await loadConfig(configSources(call)));
 }
 
-const SHOW: Command = {
+/** `zonewright config show`. */
+export const SHOW: Command = {
   summary: "print every setting, and where it comes from",
   operands: "",
   operandsMin: 0,
@@ -64,7 +51,8 @@ const SHOW: Command = {
   },
 };
 
-const CHECK: Command = {
+/** `zonewright config check`. */
+export const CHECK: Command = {
   summary: "check that the configuration can be read; exits 2 if not",
   operands: "",
   operandsMin: 0,
@@ -94,13 +82,6 @@ async function checkedLines(call: Invocation): Promise<ConfigLine[]> {
     throw new AgentError("invalid_argument", message, { cause: error, errors: found });
   }
 }
-
-/** `zonewright config`. */
-export const CONFIG: Noun = {
-  kind: "verbs",
-  summary: "show and check the settings of the agent",
-  verbs: { show: SHOW, check: CHECK },
-};
 
 // The settings of the agent as flags of a command.
 

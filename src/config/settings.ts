@@ -219,6 +219,24 @@ export const SETTING_TABLES = [
   "policy",
 ] as const satisfies readonly (keyof typeof TABLES)[];
 
+/**
+ * Settings whose new value a running agent takes on SIGHUP; every other waits for a restart. A table
+ * counts as one.
+ */
+export const RELOADED_SETTINGS = [
+  "require_token",
+  "audit_file",
+  "tls_cert",
+  "tls_key",
+  "index_interval",
+  "index_token_file",
+  "keep_finished",
+  "log_level",
+  "policy",
+] as const;
+/** One of them. */
+export type ReloadedSetting = typeof RELOADED_SETTINGS[number];
+
 /** Where a value came from, the strongest last. */
 export type SettingOrigin =
   | { readonly kind: "default" }
@@ -263,6 +281,11 @@ export const SETTING_ROWS: readonly SettingRow[] = [
   ...rowsOf(LIMITS, "limits"),
   ...rowsOf(POLICY_TABLE, "policy"),
 ];
+
+/** The name of a setting behind that of its table: `limits.tasks_max`. */
+export function nameOf({ table, key }: Pick<SettingRow, "table" | "key">): string {
+  return table === null ? key : `${table}.${key}`;
+}
 
 function rowsOf(definitions: Definitions, table: SettingRow["table"]): SettingRow[] {
   return Object.entries(definitions).map(([key, definition]) => ({

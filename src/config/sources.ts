@@ -9,9 +9,11 @@ import {
   type Config,
   defaultConfigPath,
   type Filled,
+  nameOf,
   type Setting,
   SETTING_ROWS,
   type SettingOrigin,
+  type SettingRow,
   SETTINGS,
   TABLES,
   VARIABLE_PREFIX,
@@ -212,6 +214,25 @@ function refuseUnknownKeys(
     const message = `${where}: unknown key ${JSON.stringify(key)}${nearest(key, known)}`;
     errors.push({ field: key, code: "UnknownField", message });
   }
+}
+
+/** One row of the table with its setting. */
+export interface ConfigLine {
+  /** The key in the file, behind the name of its table: `limits.tasks_max`. */
+  readonly name: string;
+  readonly row: SettingRow;
+  readonly setting: Setting<unknown>;
+}
+
+/** A configuration as a list, in the order of the table. */
+export function configLines(config: Config): ConfigLine[] {
+  const all: Readonly<Record<string, unknown>> = { ...config };
+  return SETTING_ROWS.map((row) => {
+    const { table, key } = row;
+    const settings = (table === null ? all : all[table]) as Record<string, Setting<unknown>>;
+    // There is a setting for every row.
+    return { name: nameOf(row), row, setting: settings[key] as Setting<unknown> };
+  });
 }
 
 /** An origin as `config show --origin` and the errors name it. */

@@ -4,7 +4,7 @@
 // somebody else has made is left alone.
 
 import { dirname, join, relative } from "@std/path";
-import { fileLine, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "../config/settings.ts";
+import { commentedSettings } from "../config/config_text.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import {
   askKnown,
@@ -60,7 +60,7 @@ interface RemovalReport {
 
 const DEFINITION_MODE = 0o644;
 /** The configuration may come to hold names of secrets. */
-const CONFIG_MODE = 0o640;
+export const CONFIG_MODE = 0o640;
 const STATE_MODE = 0o700;
 
 /** What the service manager will read. */
@@ -208,15 +208,8 @@ ${host}
 # index = "https://images.example.org"
 # media_dir = ["/zones/iso"]
 `;
-  const named = Array.from(text.matchAll(/^(?:# )?(\w+) = /gm), ([, key]) => key);
-  const lines = (table: SettingRow["table"]) =>
-    SETTING_ROWS.filter((row) => row.table === table && !named.includes(row.key)).map(fileLine);
-  return [
-    text,
-    ...lines(null),
-    ...SETTING_TABLES.flatMap((table) => ["", `[${table}]`, ...lines(table)]),
-    "",
-  ].join("\n");
+  const named = Array.from(text.matchAll(/^(?:# )?(\w+) = /gm), ([, key = ""]) => key);
+  return `${text}\n${commentedSettings(named)}`;
 }
 
 // The files of an installed agent: put in their places by a rename, so that none is ever there by
@@ -264,9 +257,23 @@ async function writeNew(path: string, text: string, mode: number): Promise<boole
   return true;
 }
 
-/** Writes a file, whatever is there. */
-async function replaceFile(path: string, text: string, mode: number): Promise<void> {
-  await putInPlace(path, mode, () => Promise.resolve(new Blob([text]).stream()));
+/**
+ * Writes a file, whatever is there.
+ * @param owner who gets it, where that is not this process
+ */
+export async function replaceFile(
+  path: string,
+  text: string,
+  mode: number,
+  owner?: FileOwner,
+): Promise<void> {
+  await putInPlace(path, mode, () => Promise.resolve(new Blob([text]).stream()), owner);
+}
+
+/** User and group of a file. */
+interface FileOwner {
+  readonly uid: number | null;
+  readonly gid: number | null;
 }
 
 /**
@@ -277,6 +284,7 @@ async function putInPlace(
   path: string,
   mode: number,
   open: () => Promise<ReadableStream<Uint8Array<ArrayBuffer>>>,
+  owner?: FileOwner,
 ): Promise<void> {
   await makeFolder(dirname(path), FOLDER_MODE);
   const unfinished = `${path}${UNFINISHED}`;
@@ -291,6 +299,8 @@ async function putInPlace(
     } finally {
       fresh.close();
     }
+    // A change of the owner would take away bits of the mode.
+    if (owner !== undefined) await Deno.chown(unfinished, owner.uid, owner.gid);
     await Deno.chmod(unfinished, mode);
     await Deno.rename(unfinished, path);
   } catch (error) {

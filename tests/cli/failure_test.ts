@@ -40,7 +40,7 @@ function commandOf(line: string): string {
   const command = COMMANDS.get(name);
   const rest = words.slice(name.split(" ").length);
   // What follows the flags is prose.
-  const flags = rest.filter((word) => word.startsWith("-"));
+  const flags = rest.filter((word) => word.startsWith("--"));
   const known = command === undefined ? ["--help"] : flagsOf(command).map((one) => `--${one.name}`);
   for (const flag of flags) assert(known.includes(flag), `${line}: no flag ${flag}`);
   return name;

@@ -1,0 +1,226 @@
+// `zonewright config`, and of its verbs `init` and `set`: the configuration file, written and changed for whom it is
+// easier than an editor. Nothing is written that an agent could not read.
+
+import { dirname, resolve } from "@std/path";
+import { commentedSettings, tomlValue, withSetting } from "../config/config_text.ts";
+import {
+  defaultConfigPath,
+  nameOf,
+  RELOADED_SETTINGS,
+  SETTING_ROWS,
+  type SettingRow,
+  valueText,
+} from "../config/settings.ts";
+import { type ConfigLine, configLines, originText, readConfig } from "../config/sources.ts";
+import { AgentError, messageOf, systemReason } from "../domain/error.ts";
+import { nearest } from "../domain/field_check.ts";
+import { CONFIG_MODE, exists, replaceFile } from "../service/installation.ts";
+import { SERVICE_NAME } from "../service/manager.ts";
+import { cannot, type Flag } from "./command/arguments.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
+import { CHECK, SHOW } from "./config.ts";
+
+/** Values that one setting may be given. */
+const VALUES_MAX = 1024;
+
+const HEAD = `# zonewright: the settings of this agent. A line that begins with # shows a default.
+# After a change: zonewright config check, and reload or restart the service.
+
+`;
+
+const FILE_FLAG: Flag = {
+  name: "config",
+  placeholder: "FILE",
+  help: "the configuration file (ZONEWRIGHT_CONFIG) [that of the service]",
+};
+
+/** `zonewright config init`. */
+const INIT: Command = {
+  summary: "write a configuration file with every setting as a comment",
+  operands: "[FILE]",
+  operandsMin: 0,
+  operandsMax: 1,
+  examples: [
+    ["config init", "where the agent looks for it; an existing file is left alone"],
+    ["config init - | less", "to standard output"],
+  ],
+  flags: [{ name: "force", help: "replace an existing file" }],
+  shared: "output",
+  async run(call) {
+    const { args, printer, terminal } = call;
+    const text = HEAD + commentedSettings([]);
+    const [operand] = args.operands;
+    if (operand === "-") {
+      if (printer.json) printer.document({ file: null, text });
+      else terminal.out(text);
+      return EXIT.ok;
+    }
+    const path = pathOf(call, operand);
+    const replaced = await exists(path);
+    if (replaced && !args.has("force")) {
+      const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
+      throw new AgentError("conflict", message);
+    }
+    await write(path, () => replaceFile(path, text, CONFIG_MODE));
+    if (printer.json) printer.document({ file: path, replaced });
+    else printer.data(`${replaced ? "replaced" : "wrote"} ${path}`);
+    printer.next(
+      `config set ${operand === undefined ? "" : `--config ${operand} `}slots 8`,
+      "change one",
+    );
+    return EXIT.ok;
+  },
+  hint(error) {
+    if (error.code === "conflict") return "zonewright config set  changes one setting of a file";
+    return undefined;
+  },
+};
+
+/** `zonewright config set`. */
+const SET: Command = {
+  summary: "change one setting in the file; comments stay",
+  operands: "SETTING VALUE...",
+  operandsMin: 2,
+  operandsMax: VALUES_MAX + 1,
+  examples: [
+    ["config set slots 8", "checked first; says whether a reload or a restart puts it in force"],
+    ["config set limits.retry_max 20", "a limit; policy.NAME is one of the policy"],
+    ["config set media_dir /zones/iso /zones/more", "a list"],
+  ],
+  flags: [FILE_FLAG],
+  notes: [
+    "The whole configuration is checked before anything is written. Flags of the agent and variables still\n" +
+    "override the file; config show --origin tells which one applies.",
+  ],
+  shared: "output",
+  async run(call) {
+    const { args, printer, terminal } = call;
+    const [name = "", ...raws] = args.operands;
+    const row = rowNamed(name);
+    const path = await Deno.realPath(pathOf(call, args.text("config"))).catch(() =>
+      pathOf(call, args.text("config"))
+    );
+    const text = await readText(path);
+    if (row.kind.repeatable !== true && raws.length > 1) {
+      throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
+    }
+    let value: string;
+    try {
+      value = tomlValue(row, raws, terminal.cwd);
+    } catch (error) {
+      throw cannot(`set ${nameOf(row)}: ${messageOf(error)}`);
+    }
+    const changed = withSetting(text, row, value);
+    const read = (source: string) => {
+      const file = { path, text: source };
+      const sources = { flags: {}, env: terminal.env, cwd: dirname(path), os: Deno.build.os };
+      return lineOf(configLines(readConfig({ ...sources, file })), row);
+    };
+    const after = read(changed);
+    const before = valueBefore(() => read(text), row);
+    const { mode, uid, gid } = await Deno.stat(path);
+    await write(
+      path,
+      () => replaceFile(path, changed, (mode ?? CONFIG_MODE) & 0o7777, { uid, gid }),
+    );
+    report(call, { path, row, before, after });
+    if (!printer.json && after.setting.origin.kind === "environment") {
+      printer.note(`${originText(after.setting.origin)} overrides the file here`);
+    }
+    return EXIT.ok;
+  },
+  hint(error) {
+    if (error.code === "not_found") return "zonewright config init  writes the file";
+    return error.message.startsWith("Cannot find the setting")
+      ? "zonewright config show  lists the settings"
+      : undefined;
+  },
+};
+
+/** What the file meant before; nothing is said of one that could not be read. */
+function valueBefore(read: () => ConfigLine, row: SettingRow): string | undefined {
+  try {
+    return valueText(row, read().setting.value);
+  } catch (error) {
+    // The change mends what was wrong.
+    if (error instanceof AgentError) return undefined;
+    throw error;
+  }
+}
+
+function report(
+  { printer }: Invocation,
+  { path, row, before, after }: {
+    readonly path: string;
+    readonly row: SettingRow;
+    readonly before: string | undefined;
+    readonly after: ConfigLine;
+  },
+): void {
+  const reload = RELOADED_SETTINGS.some((name) => name === (row.table ?? row.key));
+  const value = valueText(row, after.setting.value);
+  const name = nameOf(row);
+  if (printer.json) {
+    const in_force_after = reload ? "reload" : "restart";
+    printer.document({ file: path, setting: name, value, before: before ?? null, in_force_after });
+    return;
+  }
+  printer.data(`${path}: ${name} = ${value}${before === undefined ? "" : ` (was ${before})`}`);
+  const illumos = Deno.build.os !== "linux";
+  const service = SERVICE_NAME[illumos ? "smf" : "systemd"];
+  const program = illumos ? "svcadm" : "systemctl";
+  const verb = reload ? (illumos ? "refresh" : "reload") : "restart";
+  printer.data(
+    `a ${reload ? "reload" : "restart"} puts it in force: ${program} ${verb} ${service}`,
+  );
+}
+
+/** @throws {AgentError} `invalid_argument` */
+function rowNamed(name: string): SettingRow {
+  const word = name.replaceAll("-", "_");
+  const row = SETTING_ROWS.find((one) => nameOf(one) === word) ??
+    SETTING_ROWS.find(({ key }) => key === word);
+  if (row !== undefined) return row;
+  const near = nearest(word, SETTING_ROWS.map(nameOf));
+  throw cannot(`find the setting ${JSON.stringify(name)}${near}`);
+}
+
+function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {
+  // There is a line for every row.
+  return lines.find((line) => line.row === row) as ConfigLine;
+}
+
+function pathOf({ terminal }: Invocation, named: string | undefined): string {
+  const { cwd, env } = terminal;
+  return resolve(cwd, named ?? env.ZONEWRIGHT_CONFIG ?? defaultConfigPath(Deno.build.os));
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (error) {
+    const missing = error instanceof Deno.errors.NotFound;
+    const why = missing ? "it does not exist" : systemReason(error);
+    const message = `Cannot change ${path}: ${why}: expected a configuration file`;
+    throw new AgentError(missing ? "not_found" : "conflict", message, { cause: error });
+  }
+}
+
+/** Names the file where the system refuses it. */
+async function write(path: string, run: () => Promise<void>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    if (error instanceof AgentError) throw error;
+    const denied = error instanceof Deno.errors.PermissionDenied;
+    const message = `Cannot write ${path}: ${systemReason(error)}`;
+    throw new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
+  }
+}
+
+/** `zonewright config`. */
+export const CONFIG: Noun = {
+  kind: "verbs",
+  summary: "show, check, write and change the settings of the agent",
+  verbs: { show: SHOW, check: CHECK, init: INIT, set: SET },
+};

@@ -1,0 +1,144 @@
+// The text of the configuration file as people keep it: with all settings as comments when it is written
+// first, and with one setting changed and every comment left where it was.
+
+import { parse as parseToml } from "smol-toml";
+import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { isJsonObject } from "../domain/json.ts";
+
+/** Lines that one value may take; a longer list is edited by hand. */
+const VALUE_LINES_MAX = 1000;
+
+/** Every setting that is not named as a comment with its default and its meaning, table by table. */
+export function commentedSettings(named: readonly string[]): string {
+  const lines = (table: SettingRow["table"]) =>
+    SETTING_ROWS.filter((row) => row.table === table && !named.includes(row.key)).map(fileLine);
+  return [
+    ...lines(null),
+    ...SETTING_TABLES.flatMap((table) => ["", `[${table}]`, ...lines(table)]),
+    "",
+  ].join("\n");
+}
+
+/**
+ * A value as the file has it.
+ * @param raws what was typed; several for a list
+ * @param folder against which relative paths are resolved
+ * @throws {Error} whose message says what was expected
+ */
+export function tomlValue({ kind }: SettingRow, raws: readonly string[], folder: string): string {
+  const [raw = ""] = raws;
+  if (kind.repeatable === true) {
+    const items = kind.read(raws.length === 1 ? raw : raws, { folder });
+    return JSON.stringify(items);
+  }
+  const value = kind.read(raw, { folder });
+  // A size or a time stays as it was typed.
+  if (kind.text !== undefined) return JSON.stringify(raw);
+  return JSON.stringify(value);
+}
+
+/**
+ * A file's text with one setting changed: its line, or a new one after the comment that shows its default,
+ * or at the end of its table. The result is parsed and compared, so that nothing else has changed.
+ * @param value as tomlValue() makes it
+ * @throws {AgentError} `conflict` where the layout of the file does not let it be found
+ */
+export function withSetting(text: string, row: SettingRow, value: string): string {
+  const eol = text.includes("\r\n") ? "\r\n" : "\n";
+  const lines = text.split(/\r?\n/);
+  const changed = changedLines(lines, row, value).join(eol);
+  const name = nameOf(row);
+  const before = flatValues(text);
+  const after = parsed(changed) === undefined ? new Map<string, string>() : flatValues(changed);
+  const wanted = JSON.stringify(parseToml(`it = ${value}`).it);
+  const others = [...before, ...after].filter(([key]) => key !== name);
+  if (
+    after.get(name) === wanted &&
+    others.every(([key, one]) => before.get(key) === one && after.get(key) === one)
+  ) return changed;
+  const place = row.table === null ? "above the first table" : `below [${row.table}]`;
+  throw new AgentError(
+    "conflict",
+    `Cannot change ${name}: it does not stand on a line of its own: expected ` +
+      `${row.key} = ${value} ${place}; change the file by hand`,
+  );
+}
+
+function changedLines(lines: readonly string[], row: SettingRow, value: string): string[] {
+  const begin = row.table === null ? 0 : 1 + lines.findIndex((line) => headOf(line) === row.table);
+  const written = `${row.key} = ${value}`;
+  if (row.table !== null && begin === 0) {
+    const kept = lines.at(-1) === "" ? lines.slice(0, -1) : lines;
+    return [...kept, "", `[${row.table}]`, written, ""];
+  }
+  const next = lines.findIndex((line, at) => at >= begin && headOf(line) !== undefined);
+  const end = next < 0 ? lines.length : next;
+  const find = (pattern: RegExp) =>
+    lines.findIndex((line, at) => at >= begin && at < end && pattern.test(line));
+  const active = find(new RegExp(`^\\s*(?:${row.key}|"${row.key}"|'${row.key}')\\s*=`));
+  if (active >= 0) {
+    const { last, comment } = valueEnd(lines, active);
+    return [...lines.slice(0, active), written + comment, ...lines.slice(last + 1)];
+  }
+  const shown = find(new RegExp(`^#\\s*${row.key}(?: =|:)`));
+  const at = shown >= 0 ? shown + 1 : lastUsed(lines, begin, end);
+  return [...lines.slice(0, at), written, ...lines.slice(at)];
+}
+
+/** The table that a line opens, or undefined. */
+function headOf(line: string): string | undefined {
+  return /^\s*\[\s*["']?([\w-]+)["']?\s*\]\s*(?:#.*)?$/.exec(line)?.[1];
+}
+
+/** Behind the last line of a section that is not blank. */
+function lastUsed(lines: readonly string[], begin: number, end: number): number {
+  let at = end;
+  while (at > begin && (lines[at - 1] ?? "").trim() === "") at -= 1;
+  return at;
+}
+
+/** The last line of a value that begins on a line, and the comment behind it with its blanks. */
+function valueEnd(lines: readonly string[], first: number): { last: number; comment: string } {
+  for (let last = first; last < Math.min(lines.length, first + VALUE_LINES_MAX); last++) {
+    const whole = lines.slice(first, last + 1).join("\n");
+    if (parsed(whole) === undefined) continue;
+    const line = lines[last] ?? "";
+    const before = lines.slice(first, last).map((one) => `${one}\n`).join("");
+    for (let at = line.indexOf("#"); at >= 0; at = line.indexOf("#", at + 1)) {
+      // A sharp within a text leaves the text open.
+      if (parsed(before + line.slice(0, at)) === undefined) continue;
+      const blanks = /\s*$/.exec(line.slice(0, at))?.[0] ?? "";
+      return { last, comment: blanks + line.slice(at) };
+    }
+    return { last, comment: "" };
+  }
+  return { last: first, comment: "" };
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    return parseToml(text);
+  } catch {
+    // An unfinished value, which is what is looked for.
+    return undefined;
+  }
+}
+
+/** Every value of a file by its name, as JSON. @throws {AgentError} `invalid_argument` */
+function flatValues(text: string): ReadonlyMap<string, string> {
+  let values: Record<string, unknown>;
+  try {
+    values = parseToml(text);
+  } catch (error) {
+    const message = `Cannot read the configuration: ${messageOf(error).split("\n", 1)[0]}`;
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
+  return new Map(
+    Object.entries(values).flatMap(([name, value]): [string, string][] =>
+      isJsonObject(value) && !(value instanceof Date)
+        ? Object.entries(value).map(([key, one]) => [`${name}.${key}`, JSON.stringify(one)])
+        : [[name, JSON.stringify(value)]]
+    ),
+  );
+}

@@ -1,0 +1,162 @@
+// `config init` and `config set`: what is written can be read, comments stay, and nothing wrong gets in.
+
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { withSetting } from "../../src/config/config_text.ts";
+import { SETTING_ROWS, type SettingRow } from "../../src/config/settings.ts";
+import { readConfig } from "../../src/config/sources.ts";
+import { withFolder } from "../support/until.ts";
+import { openScreen } from "./screen.ts";
+
+async function run(...words: string[]): Promise<{ code: number; out: string; err: string }> {
+  const screen = openScreen();
+  const code = await screen.run("config", ...words);
+  return { code, out: screen.out(), err: screen.err() };
+}
+
+function read(path: string, text: string): ReturnType<typeof readConfig> {
+  return readConfig({ flags: {}, env: {}, cwd: "/", os: "linux", file: { path, text } });
+}
+
+Deno.test("config init writes every setting as a comment, prints it for -, and replaces none", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "etc", "zonewright.toml");
+    assertEquals(await run("init", path), { code: 0, out: `wrote ${path}\n`, err: "" });
+    const text = await Deno.readTextFile(path);
+    for (const { key } of SETTING_ROWS) {
+      assert(new RegExp(`^# ${key}(?: =|:)`, "m").test(text), key);
+    }
+    for (const line of text.split("\n")) assert(/^(?:#|\[|$)/.test(line), line);
+    assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o640);
+    read(path, text.replaceAll(/^# (\w+ = )/gm, "$1"));
+    assertEquals((await run("init", "-")).out, text);
+    await Deno.writeTextFile(path, "# mine\n");
+    const refused = await run("init", path);
+    assertEquals([refused.code, refused.out], [6, ""]);
+    assertStringIncludes(
+      refused.err,
+      `Cannot write ${path}: it exists: expected a new file, or --force`,
+    );
+    assertStringIncludes(refused.err, "hint: zonewright config set");
+    assertEquals(await Deno.readTextFile(path), "# mine\n");
+    assertEquals((await run("init", path, "--force")).out, `replaced ${path}\n`);
+    assertEquals(await Deno.readTextFile(path), text);
+  }));
+
+Deno.test("config set changes one line of what config init wrote, whatever the setting", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.toml");
+    await run("init", path);
+    const text = await Deno.readTextFile(path);
+    for (const row of SETTING_ROWS) {
+      const changed = withSetting(text, row, '"x"').split("\n");
+      const added = changed.filter((line) => !text.split("\n").includes(line));
+      assertEquals(added, [`${row.key} = "x"`]);
+      assertEquals(changed.length, text.split("\n").length + 1);
+      assertEquals(changed.filter((line) => !added.includes(line)).join("\n"), text);
+    }
+  }));
+
+const KEPT = `# Ours since 2024.
+slots = 3   # four was too many
+media_dir = [ # two
+  "/a", # the first: "x = 1" # still
+  "/b",
+]   # end
+host = "simulated#1" # not a comment inside
+
+[limits]   # of this host
+retry_max = 5
+
+[policy]
+`;
+
+function row(name: string): SettingRow {
+  const [key = "", table] = name.split(".").toReversed();
+  return SETTING_ROWS.find((one) => one.key === key && one.table === (table ?? null)) as SettingRow;
+}
+
+Deno.test("config set keeps comments, blanks and the order of the file", () => {
+  const cases: [string, string, string, string][] = [
+    ["slots", "8", "slots = 3   # four was too many", "slots = 8   # four was too many"],
+    [
+      "media_dir",
+      '["/c"]',
+      'media_dir = [ # two\n  "/a", # the first: "x = 1" # still\n  "/b",\n]   # end',
+      'media_dir = ["/c"]   # end',
+    ],
+    ["host", '"local"', 'host = "simulated#1" # not', 'host = "local" # not'],
+    ["limits.retry_max", "20", "retry_max = 5", "retry_max = 20"],
+    ["limits.tasks_max", "20", "retry_max = 5\n", "retry_max = 5\ntasks_max = 20\n"],
+    ["policy.vcpus_max", "4", "[policy]\n", "[policy]\nvcpus_max = 4\n"],
+    ["compat", '"document"', "inside\n\n[limits]", 'inside\ncompat = "document"\n\n[limits]'],
+  ];
+  for (const [name, value, before, after] of cases) {
+    assert(KEPT.includes(before), before);
+    assertEquals(withSetting(KEPT, row(name), value), KEPT.replace(before, after));
+    const windows = KEPT.replaceAll("\n", "\r\n");
+    assertEquals(
+      withSetting(windows, row(name), value),
+      KEPT.replace(before, after).replaceAll("\n", "\r\n"),
+    );
+  }
+  assertEquals(withSetting("", row("slots"), "8"), "slots = 8\n");
+  assertEquals(
+    withSetting("slots = 1\n", row("limits.tasks_max"), "8"),
+    "slots = 1\n\n[limits]\ntasks_max = 8\n",
+  );
+});
+
+Deno.test("config set says what puts the change in force, and what the value was", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "z.toml");
+    await Deno.writeTextFile(path, "# a note\nslots = 3\n", { mode: 0o604 });
+    const restart = await run("set", "--config", path, "slots", "8");
+    assertEquals([restart.code, restart.err], [0, ""]);
+    assertStringIncludes(restart.out, `${path}: slots = 8 (was 3)\na restart puts it in force: `);
+    const reload = await run("set", "--config", path, "log_level", "debug");
+    assertStringIncludes(reload.out, "a reload puts it in force: ");
+    const json = await run("set", "--config", path, "policy.vcpus_max", "8", "--json");
+    assertEquals(JSON.parse(json.out).in_force_after, "reload");
+    const list = await run("set", "--config", path, "media-dir", "/a", "/b");
+    assertEquals(list.code, 0, list.err);
+    const text = await Deno.readTextFile(path);
+    assertStringIncludes(text, "# a note\nslots = 8\n");
+    assertEquals(read(path, text).media_dir.value, ["/a", "/b"]);
+    assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o604);
+  }));
+
+Deno.test("config set refuses what an agent could not read, and writes nothing", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "z.toml");
+    const text = "slots = 3\nlimits.retry_max = 5\n";
+    await Deno.writeTextFile(path, text);
+    const refused: [string[], number, string][] = [
+      [["slots", "0"], 2, 'Cannot set slots: "0" is not an integer from 1 to 64'],
+      [["slots", "1", "2"], 2, "Cannot set slots to 2 values: expected one"],
+      [["slot", "1"], 2, 'Cannot find the setting "slot": did you mean "slots"?'],
+      [["listen", "0.0.0.0:80"], 2, "is not a loopback address"],
+      [["limits.tasks_max", "5"], 6, "Cannot change limits.tasks_max: it does not stand on a line"],
+    ];
+    for (const [words, code, why] of refused) {
+      const said = await run("set", "--config", path, ...words);
+      assertEquals([said.code, said.out], [code, ""], words.join(" "));
+      assertStringIncludes(said.err, why);
+      assertStringIncludes(said.err, "hint: zonewright config ");
+      assertEquals(await Deno.readTextFile(path), text);
+    }
+    const missing = await run("set", "--config", join(folder, "none"), "slots", "1");
+    assertEquals(missing.code, 4);
+    assertStringIncludes(missing.err, "hint: zonewright config init");
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["z.toml"]);
+  }));
+
+Deno.test("config set follows a link to the file and leaves the link", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "z.toml");
+    await Deno.writeTextFile(path, "slots = 3\n");
+    await Deno.symlink("z.toml", join(folder, "link"));
+    assertEquals((await run("set", "--config", join(folder, "link"), "slots", "4")).code, 0);
+    assertEquals(await Deno.readTextFile(path), "slots = 4\n");
+    assert((await Deno.lstat(join(folder, "link"))).isSymlink);
+  }));
