@@ -3,12 +3,17 @@
 
 import { invalidArgument } from "./error.ts";
 
-// Units of time.
+/** How many milliseconds make a second. */
 export const MS_PER_SECOND = 1000;
+/** How many milliseconds make a minute. */
 export const MINUTE_MS = 60_000;
+/** How many milliseconds make an hour. */
 export const HOUR_MS = 3_600_000;
+/** How many seconds make a minute. */
 export const MINUTE_SECONDS = 60;
+/** How many seconds make an hour. */
 export const HOUR_SECONDS = 3600;
+/** How many seconds make a day. */
 export const DAY_SECONDS = 86_400;
 
 /** ISO 8601 in UTC with milliseconds, such as `2026-11-20T13:00:00.000Z`. */

@@ -32,6 +32,9 @@ const SHORT_COMMENT =
 
 /** One line of a comment; two slashes after a colon belong to an address. */
 const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
+/** The line that gives a name to others; the further heads of an overloaded function have none. */
+const EXPORT =
+  /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type) (\w+)/gm;
 const FILE_NAME = /\w[\w./-]*\.ts\b/g;
 
 function plainWords(file: Source): string[] {
@@ -80,6 +83,13 @@ function missingFiles(file: Source, paths: readonly string[]): string[] {
   );
 }
 
+/** Names that a file offers to others without a description above them. */
+function undescribedExports(file: Source): string[] {
+  return Array.from(file.text.matchAll(EXPORT))
+    .filter(({ index }) => !file.text.slice(0, index).endsWith("*/\n"))
+    .map((match) => `${placeOf(file, match.index)}: ${match[1]} has no description`);
+}
+
 /** Every file of TypeScript that a comment may name. */
 async function namedPaths(): Promise<string[]> {
   const files = await Promise.all(["src", "tests", "vendors", "bench"].map(sources));
@@ -101,6 +111,10 @@ Deno.test("every file that a comment names exists", async () => {
   assertEquals(found, []);
 });
 
+Deno.test("everything that a file offers to others is described", async () => {
+  assertEquals((await sources("src")).flatMap(undescribedExports), []);
+});
+
 Deno.test("the rules of English find what breaks them", () => {
   const file = {
     path: "src/door.ts",
@@ -118,6 +132,17 @@ openGuestDoor();
     'src/door.ts:5 has "told": write reported',
     'src/door.ts is named "doors?": write listener',
     'src/door.ts:6 has "Door": write listener',
+  ]);
+  const exported = `/** What it is. */
+export const one = 1;
+export const two = 2;
+// Not for the reader of an editor.
+export async function three() {}
+const four = 4;
+`;
+  assertEquals(undescribedExports({ path: "src/a.ts", text: exported }), [
+    "src/a.ts:3: two has no description",
+    "src/a.ts:5: three has no description",
   ]);
   const comments = `// See domain/job/gone.ts and job.ts.
 const one = "gone.ts"; // not ob.ts

@@ -124,10 +124,15 @@ async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<
   return path;
 }
 
+/** Whether a path is below a folder, by the texts alone. */
 export function isWithin(folder: string, path: string): boolean {
   return path.startsWith(join(folder, "/")) && path.length > folder.length + 1;
 }
 
+/**
+ * A path without links; undefined when nothing is there.
+ * @throws {AgentError} `invalid_argument` when it cannot be followed
+ */
 export async function realPath(path: string): Promise<string | undefined> {
   try {
     return await Deno.realPath(path);
