@@ -139,6 +139,17 @@ export const DEFAULT_POLICY: Policy = {
   ],
 };
 
+/** Takes all that some policy takes. */
+export const WIDEST_POLICY: Policy = {
+  ...DEFAULT_POLICY,
+  vcpusMax: Number.MAX_SAFE_INTEGER,
+  ramMiBMax: Number.MAX_SAFE_INTEGER,
+  disksMax: Number.MAX_SAFE_INTEGER,
+  diskMiBMax: Number.MAX_SAFE_INTEGER,
+  nicsMax: Number.MAX_SAFE_INTEGER,
+  quotaGiBMax: Number.MAX_SAFE_INTEGER,
+};
+
 const DEFAULT_PROPERTIES = [
   ...DEFAULT_POLICY.machineProperties,
   ...DEFAULT_POLICY.diskProperties,

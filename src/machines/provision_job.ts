@@ -11,7 +11,7 @@ import {
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
 import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
-import { type Policy, quotaToRaise } from "../domain/policy.ts";
+import { type Policy, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import {
   type Claim,
   holderOf,
@@ -191,8 +191,23 @@ function requestOf(params: JsonObject): JsonObject {
   return Object.fromEntries(entries);
 }
 
+/** Requests are equal in what they ask for: digits may stand for a number, and 1 for true. */
 function sameRequest(one: JsonObject, other: JsonObject): boolean {
-  return canonicalJson(requestOf(one)) === canonicalJson(requestOf(other));
+  const [first, second] = [one, other].map((params) =>
+    canonicalJson(keptRequest(requestOf(params)))
+  );
+  return first === second;
+}
+
+/** A request as it is kept, whatever the policy was when it was accepted. */
+function keptRequest(request: JsonObject): JsonObject {
+  try {
+    return JSON.parse(JSON.stringify(parseMachineRequest(request, WIDEST_POLICY)));
+  } catch (error) {
+    // Another version of the agent has accepted it.
+    if (error instanceof AgentError) return request;
+    throw error;
+  }
 }
 
 /** The params of the job that a request becomes. */

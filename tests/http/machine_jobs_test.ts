@@ -1,6 +1,12 @@
 // Making machines: the jobs that requests start, join or are refused for.
 
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
@@ -76,6 +82,44 @@ Deno.test("an equal request for the same uuid is answered with the job that ther
     const together = await Promise.all(Array.from({ length: 8 }, () => start(agent, body)));
     assertEquals(together, Array(8).fill(first));
     assertEquals(listOf(await agent.call("GET", "/jobs")).length, 1);
+  });
+});
+
+Deno.test("requests are equal in what they ask for, however they write it", async () => {
+  await withMachines(async (agent) => {
+    const nic = { nic_tag: "admin", model: "virtio", mac: "02:08:20:aa:bb:cc" };
+    const asked = (changes: JsonObject) => ({
+      uuid: MACHINE,
+      machine: { brand: "kvm", ram: 1024, nics: [nic], ...changes },
+      media,
+    });
+    const first = await start(agent, asked({}));
+    const others = [
+      { ram: "1024" },
+      { autoboot: false },
+      { nics: [{ ...nic, mac: nic.mac.toUpperCase(), primary: 0 }] },
+    ];
+    for (const changes of others) assertEquals(await start(agent, asked(changes)), first);
+    for (const changes of others) {
+      const answer = await agent.call("POST", "/jobs", { workflow: PROVISION, ...asked(changes) });
+      assertStringIncludes(assertRefused(answer, 409, "ConflictError"), "the same");
+    }
+    assertEquals(listOf(await agent.call("GET", "/jobs")).length, 1);
+    const other = await agent.call("POST", "/agent/v1/machines", asked({ ram: "2048" }));
+    assertRefused(other, 409, "ConflictError");
+  });
+});
+
+Deno.test("a job's machine shows numbers, also where the request had digits", async () => {
+  await withMachines(async (agent) => {
+    const machine = { brand: "kvm", ram: "512", vcpus: "2", alias: "büro 1" };
+    const job = { workflow: PROVISION, uuid: MACHINE, machine, media };
+    const answer = await agent.call("POST", "/jobs", job);
+    assertEquals(answer.status, 201);
+    const [shown] = listOf(await agent.call("GET", "/agent/v1/machines")) as JsonObject[];
+    assertEquals([shown?.ram, shown?.vcpus, shown?.alias], [512, 2, "büro 1"]);
+    const named = `/agent/v1/machines?alias=${encodeURIComponent("büro 1")}`;
+    assertEquals(listOf(await agent.call("GET", named)).length, 1);
   });
 });
 
