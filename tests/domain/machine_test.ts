@@ -35,13 +35,13 @@ Deno.test("parseMachineRequest() keeps every property that the policy allows", (
       ...nic,
       ips: ["192.0.2.7/24", "2001:db8::7/64", "addrconf"],
       gateways: ["192.0.2.1"],
-      mac: "02:08:20:AA:bb:cc",
+      mac: "2:8:20:AA:bb:c",
       vlan_id: 12,
       mtu: 1500,
     }],
   };
   const read = parseMachineRequest({ machine: full, media }, DEFAULT_POLICY);
-  const nics = [{ ...full.nics[0], mac: "02:08:20:aa:bb:cc" }];
+  const nics = [{ ...full.nics[0], mac: "02:08:20:aa:bb:0c" }];
   assertEquals(read.machine, { ...full, nics });
 });
 
@@ -110,6 +110,7 @@ Deno.test("a route leads by a nic of the machine that has an address of its own"
     assertEquals(by(gateway)(), { "203.0.113.0/24": gateway });
   }
   assertEquals(by(`macs[${mac}]`)(), { "203.0.113.0/24": kept });
+  assertEquals(by("macs[2:8:20:aa:bb:cc]")(), { "203.0.113.0/24": kept });
   for (const gateway of ["nics[1]", "nics[3]", "nics[4]", "macs[02:08:20:aa:bb:cd]"]) {
     assertEquals(fieldsOf(by(gateway)), ["machine.routes.203.0.113.0/24"]);
   }

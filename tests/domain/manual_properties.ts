@@ -145,7 +145,10 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
     ["dhcp", "dhcp"],
     "dhcp",
   ]),
-  "nics.*.mac": atCreate(["02:08:20:aa:bb:cc"], ["01:00:5e:00:00:01", "2:8:20:a:b:c", "", 7]),
+  "nics.*.mac": atCreate(["02:08:20:aa:bb:cc", "2:8:20:a:b:c"], [
+    ...["01:00:5e:00:00:01", "1:0:5e:0:0:1", "0:0:0:0:0:0", "2:8:20:a:b", ""],
+    7,
+  ]),
   "nics.*.model": atCreate(["virtio", "e1000", "rtl8139"], ["vmxnet3", "", null]),
   "nics.*.mtu": atCreate([1500, 9000, "1500"], [1499, 9001, "1499"]),
   "nics.*.netmask": atCreate([], ["255.0.255.0", "0.0.0.0", "/24", 24]),

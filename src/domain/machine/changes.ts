@@ -35,6 +35,7 @@ import {
   nicRelations,
   refuseRoutes,
   refuseTaken,
+  wholeMac,
 } from "./nic.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
@@ -177,8 +178,9 @@ function refuseHighPlaces(
 function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);
-  return objectsIn(machine.nics).filter(({ mac }) => !removed.includes(mac ?? null)).map((nic) => {
-    const update = updates.find(({ mac }) => mac === nic.mac);
+  const nics = objectsIn(machine.nics).map((nic) => ({ nic, mac: wholeMac(String(nic.mac)) }));
+  return nics.filter(({ mac }) => !removed.includes(mac)).map(({ nic, mac }) => {
+    const update = updates.find((one) => one.mac === mac);
     if (update === undefined) return nic;
     // vmadm names an address in both ways; a new one replaces both.
     const { ip: _ip, ips: _ips, ...rest } = nic;

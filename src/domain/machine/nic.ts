@@ -56,16 +56,21 @@ export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 /** What `vmadm update` takes as the network of a nic that is there: none with a slash. */
 const PLAIN_NIC_TAG = /^[A-Za-z0-9_]{1,64}$/;
 /** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */
-const OCTETS = "[0-9A-Fa-f][02468ACEace](?::[0-9A-Fa-f]{2}){5}";
-const MAC = new RegExp(`^(?!00(?::00){5}$)${OCTETS}$`);
+const OCTETS = "[0-9A-Fa-f]?[02468ACEace](?::[0-9A-Fa-f]{1,2}){5}";
+const MAC = new RegExp(`^(?!00?(?::00?){5}$)${OCTETS}$`);
 /** A nic of the machine as a route names it. */
 export const NIC_BY_MAC: RegExp = new RegExp(`^macs\\[${OCTETS}\\]$`);
 
-/** Names a nic; kept in lower case. */
+/** Names a nic; kept in lower case, with two digits between two colons. */
 export const mac: Description<string> = kept(
   text(MAC, "the MAC address of one nic, such as 02:08:20:aa:bb:cc"),
-  (value) => value.toLowerCase(),
+  wholeMac,
 );
+
+/** vmadm shows addresses without the zeros that their parts begin with. */
+export function wholeMac(text: string): string {
+  return text.toLowerCase().replace(/(?<![0-9a-f])[0-9a-f](?![0-9a-f])/g, "0$&");
+}
 
 /** Document 3 calls it an integer flag, vmadm a boolean; a nic that is not primary says nothing. */
 const primary: Description<boolean> = kept(
@@ -224,10 +229,10 @@ export function refuseTaken(
   field: string,
   findings: Findings,
 ): void {
-  const macs = kept.map(({ mac }) => mac);
+  const macs = kept.map(({ mac }) => wholeMac(String(mac)));
   const taken = kept.flatMap(addressesOf);
   for (const [index, nic] of added.entries()) {
-    if (nic.mac !== undefined && macs.includes(nic.mac)) {
+    if (nic.mac !== undefined && macs.includes(String(nic.mac))) {
       findings.add(`${field}[${index}].mac`, "Invalid", "is that of a nic which the machine has");
     }
     const double = addressesOf(nic).find((address) => taken.includes(address));

@@ -19,7 +19,7 @@ import { anyOf, DESTINATION, IPV4 } from "../ip_address.ts";
 import type { JsonObject } from "../json.ts";
 import { boundedSize, JOB_TAG, type MachineBrand, type Policy } from "../policy.ts";
 import { COMPRESSIONS, powerOfTwo } from "./disk.ts";
-import { NIC_BY_MAC } from "./nic.ts";
+import { NIC_BY_MAC, wholeMac } from "./nic.ts";
 
 // Tags and customer metadata: flat objects of texts, numbers and booleans, which vmadm keeps beside a
 // machine.
@@ -199,7 +199,7 @@ export const routes: Description<JsonObject> = about(
         anyOf(IPV4, NIC_BY_PLACE, NIC_BY_MAC),
         'the IPv4 address of a gateway, or a nic as "nics[0]" or "macs[02:08:20:aa:bb:cc]"',
       ),
-      (value) => value.toLowerCase(),
+      (value) => value.startsWith("macs") ? value.replace(/\[.*\]/, wholeMac) : value,
     ),
     {
       countMax: ROUTES_MAX,
