@@ -63,9 +63,9 @@ Deno.test("document 3", (t) =>
 
     await t.step("Machine description: brand, vcpus, autoboot, ram (MiB), resolvers", async () => {
       await refuses(agent, "brand", ["lx", 1, null], ["kvm"]);
-      await refuses(agent, "vcpus", [0, "1", 1.5], [1, 4]);
+      await refuses(agent, "vcpus", [0, "x", 1.5], [1, 4, "4"]);
       await refuses(agent, "autoboot", [true, "false", 0], [false]);
-      await refuses(agent, "ram", [0, "256", -1, 256.5], [256, 1024]);
+      await refuses(agent, "ram", [0, "-256", -1, 256.5], [256, 1024, "256"]);
       await refuses(agent, "resolvers", ["192.0.2.53"], [[], ["192.0.2.53", "2001:db8::1"]]);
       assertEquals(await refusedFields(agent, changed("resolvers", ["x"])), [
         "machine.resolvers[0]",
@@ -75,7 +75,7 @@ Deno.test("document 3", (t) =>
     await t.step("Disk object: boot, model (virtio or ide), size (MiB)", async () => {
       await refuses(agent, "disks.0.boot", [1, "true"], [true, false]);
       await refuses(agent, "disks.0.model", ["sata", 1], ["virtio", "ide"]);
-      await refuses(agent, "disks.0.size", [0, "1024", 1.5], [1, 40_960]);
+      await refuses(agent, "disks.0.size", [0, "1G", 1.5], [1, 40_960, "1024"]);
     });
 
     await t.step("Nic object: nic_tag, model (virtio or e1000), addresses, primary", async () => {
