@@ -12,8 +12,9 @@ import {
   OUTPUT_WORDS,
   type ProcessEnd,
   ProcessOutput,
+  spawnWalled,
   START_DEADLINE_MS,
-} from "../sandbox/process_output.ts";
+} from "../sandbox/walled_process.ts";
 import {
   type DecoderFrame,
   FRAME,
@@ -61,7 +62,8 @@ export class DecoderProcess {
   constructor(command: WalledCommand, log: Log, gone: () => void) {
     this.#onGone = gone;
     this.memoryMib = command.memoryMib;
-    this.#child = spawn(command);
+    // Errors show the end of its output.
+    this.#child = spawnWalled({ ...command, env: { NO_COLOR: "1", ...command.env } });
     this.pid = this.#child.pid;
     this.#writer = this.#child.stdin.getWriter();
     this.#frames = readFrames(this.#child.stdout, (kind) => this.#bytesMax(kind));
@@ -148,19 +150,4 @@ export class DecoderProcess {
     if (kind === FRAME.output) return PART_BYTES_MAX;
     return kind === FRAME.answer ? this.answerBytesMax : undefined;
   }
-}
-
-function spawn({ program, args, env, uid, gid }: WalledCommand): Deno.ChildProcess {
-  return new Deno.Command(program, {
-    args: [...args],
-    clearEnv: true,
-    // Errors show the end of its output.
-    env: { NO_COLOR: "1", ...env },
-    cwd: "/",
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-    ...(uid === undefined ? {} : { uid }),
-    ...(gid === undefined ? {} : { gid }),
-  }).spawn();
 }

@@ -24,7 +24,7 @@ import { wallProblem } from "./wall_checks.ts";
 import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
-import { START_DEADLINE_MS } from "./process_output.ts";
+import { START_DEADLINE_MS } from "./walled_process.ts";
 import { GuestQueue } from "./queue.ts";
 import { IdleGuests, IdleRenewal } from "./idle_guests.ts";
 import { LargeMessageTurns } from "./message.ts";

@@ -15,7 +15,8 @@ import {
   OUTPUT_WORDS,
   type ProcessEnd,
   ProcessOutput,
-} from "./process_output.ts";
+  spawnWalled,
+} from "./walled_process.ts";
 import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
 import {
   guestMessageBytesMax,
@@ -60,7 +61,8 @@ export class GuestProcess {
     log: Log,
     turns = new LargeMessageTurns(),
   ) {
-    this.#child = spawn(command, path);
+    const args = [...command.args, path, taskLimitsWord(command.limits)];
+    this.#child = spawnWalled({ ...command, args });
     this.#turns = turns;
     this.#memory = new MessageMemory(turns, (words) => this.kill(words));
     this.pid = this.#child.pid;
@@ -178,19 +180,4 @@ export class GuestProcess {
     if (!this.alive) return;
     this.#silence = setTimeout(() => this.kill("closed its connection"), EXIT_WAIT_MS);
   }
-}
-
-function spawn(command: GuestCommand, path: string): Deno.ChildProcess {
-  const { program, args, env, uid, gid, limits } = command;
-  return new Deno.Command(program, {
-    args: [...args, path, taskLimitsWord(limits)],
-    clearEnv: true,
-    env: { ...env },
-    cwd: "/",
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-    ...(uid === undefined ? {} : { uid }),
-    ...(gid === undefined ? {} : { gid }),
-  }).spawn();
 }

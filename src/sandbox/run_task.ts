@@ -8,7 +8,7 @@ import type { Reservation } from "../domain/memory_budget.ts";
 import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
-import type { ProcessEnd } from "./process_output.ts";
+import type { ProcessEnd } from "./walled_process.ts";
 import {
   CALLS_IN_FLIGHT_MAX,
   type CapabilityName,

@@ -8,7 +8,7 @@ import { processChecks } from "./wall_checks.ts";
 import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./command.ts";
 import { openGuestEntrance } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
-import { START_DEADLINE_MS } from "./process_output.ts";
+import { START_DEADLINE_MS } from "./walled_process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 

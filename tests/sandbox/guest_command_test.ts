@@ -13,7 +13,7 @@ import {
   type GuestPlace,
   type HostSystem,
 } from "../../src/sandbox/command.ts";
-import { exitWords } from "../../src/sandbox/process_output.ts";
+import { exitWords } from "../../src/sandbox/walled_process.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
 const SOURCE: SelfCommand = {

@@ -1,12 +1,30 @@
-// The output of a walled process, and why it ended: V8 prints there why it gave up.
+// A walled process: how it is started, what it prints, and why it ended. V8 prints why it gave up.
 
 import type { Log } from "../metrics/log.ts";
+import type { WalledCommand } from "./command.ts";
 
 /** How a guest or a decoder ended; the words finish the sentence "its process ...". */
 export interface ProcessEnd {
   readonly words: string;
   /** It ended for lack of memory. */
   readonly outOfMemory: boolean;
+}
+
+/** Starts a process with nothing but its arguments, its own environment, and three pipes. */
+export function spawnWalled(
+  { program, args, env, uid, gid }: Omit<WalledCommand, "memoryMib">,
+): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    clearEnv: true,
+    env: { ...env },
+    cwd: "/",
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    ...(uid === undefined ? {} : { uid }),
+    ...(gid === undefined ? {} : { gid }),
+  }).spawn();
 }
 
 /** Time for a new guest or decoder to report that it is ready, milliseconds. */
