@@ -7,7 +7,9 @@ import {
   type Job,
   type NewJob,
   phaseOf,
+  TASK_TIMEOUT,
   type TaskResult,
+  WORKFLOW_TIMEOUT,
 } from "../domain/job/job.ts";
 import { executionOf, type Move, startsAfter, type TaskEvent } from "../domain/job/state.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
@@ -18,9 +20,6 @@ import type { GuestOwner } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
-
-/** Error of a chain that exceeded its workflow's time. */
-const WORKFLOW_TIMEOUT = "workflow timeout";
 
 /** An end with a record; an aborted task leaves none. */
 export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" }>;
@@ -108,9 +107,6 @@ export interface AttemptDeps {
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
 }
-
-/** Error of a task that exceeded its own time, as clients of document 2 know it. */
-const TASK_TIMEOUT = "task timeout error";
 
 /** How a task ended, and what its executions left in the job. */
 export interface Attempts {

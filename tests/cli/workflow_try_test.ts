@@ -88,6 +88,50 @@ Deno.test("workflow try exits as job run --wait does", async () => {
   );
 });
 
+Deno.test("workflow try of a body that never calls back ends at the timeout, and says so", async () => {
+  const bodies = [
+    "function (job, cb) { job.cb = typeof cb; }",
+    "async (job, cb) => { await new Promise(() => cb.name); }",
+    "(job, cb) => { for (;;) job.n = typeof cb; }",
+    "(job, cb) => { const again = () => setTimeout(again, 10, cb); again(); }",
+  ];
+  for (const body of bodies) {
+    const ofTask = await tried({ name: "x", chain: [{ name: "t", body, timeout: 1 }] });
+    assertEquals(ofTask.code, 5, body);
+    const words = "The job failed in t: task timeout error: it did not call back within 1 s\n";
+    assertStringIncludes(ofTask.err(), words);
+    assertMatch(ofTask.out(), /\nt +failed .* 1 +task timeout error\n/);
+  }
+  const ofChain = await tried({
+    name: "x",
+    timeout: 1,
+    chain: [{ name: "t", body: bodies[0] ?? "" }],
+  });
+  assertEquals(ofChain.code, 5);
+  const words = "in t: workflow timeout: the chain did not end within 1 s\n";
+  assertStringIncludes(ofChain.err(), words);
+});
+
+Deno.test("workflow try says what ends a task that has run for long", async () => {
+  const body = "function (job, cb) { job.cb = typeof cb; }";
+  const said = async (workflow: JsonObject, task: JsonObject) => {
+    // Each look at this clock takes some seconds, so that the test need not.
+    let ms = 0;
+    const nowMs = () => ms += 4000;
+    const chain = [{ name: "t", body, ...task }];
+    const { code, err } = await tried({ name: "x", chain, ...workflow }, [], { nowMs });
+    assertEquals(code, 5);
+    return err();
+  };
+  const long = "t has run for 10 s without calling back: ";
+  const limited = await said({}, { timeout: 2 });
+  assertStringIncludes(limited, `${long}its timeout is 2 s\n`);
+  assertEquals(limited.split(long).length, 2, "it is said once");
+  const words =
+    "it has no timeout, and that of the workflow is 2 s; --timeout ends the trial before";
+  assertStringIncludes(await said({ timeout: 2 }, {}), long + words);
+});
+
 Deno.test("workflow try ends at a task that waits, says how it goes on, and exits 0", async () => {
   const { code, out, err } = await tried(ASK);
   assertEquals(code, 0);

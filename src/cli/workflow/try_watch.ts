@@ -1,6 +1,7 @@
 // Watching a trial to its end, with the views of a followed job. Looks often: nothing is asked over
 // a network, and the store is in memory.
 
+import { TASK_TIMEOUT, WORKFLOW_TIMEOUT } from "../../domain/job/job.ts";
 import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Trial } from "../../trial/trial.ts";
@@ -14,6 +15,7 @@ import {
   type JobAnswer,
   readInfo,
   readJob,
+  type Step,
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../command/command.ts";
@@ -49,6 +51,7 @@ export async function watchTrial(
 ): Promise<TrialEnd> {
   const startMs = nowMs();
   const info: JsonObject[] = [];
+  const warnOfLong = openLongWarning(view.note);
   let resumed = 0;
   const news = async () => {
     const entries = await trial.info(info.length);
@@ -62,6 +65,7 @@ export async function watchTrial(
     const last = state === "under_way" ? [] : await news();
     const job = readJob(raw);
     view.update(goingOn(job), [...before, ...last], nowMs());
+    if (state === "under_way") warnOfLong(job, nowMs());
     const resume = state === "waiting" ? resumes[resumed] : undefined;
     const given = nowMs() - startMs >= timeoutMs;
     if (signal.aborted) return { kind: "interrupted", job, info, machines: [] };
@@ -75,6 +79,34 @@ export async function watchTrial(
       return { kind, job, info, machines: await trial.machines() };
     }
   }
+}
+
+/** Milliseconds after which it is said what ends a task that still runs. */
+const LONG_MS = 10_000;
+
+/** Says once of each task that runs long, as one that never calls back does, what will end it. */
+function openLongWarning(note: FollowView["note"]): (job: JobAnswer, nowMs: number) => void {
+  let running = { at: -1, sinceMs: 0, warned: false };
+  return ({ raw, steps }, nowMs) => {
+    const at = steps.findIndex(({ state }) => state === "running");
+    if (at !== running.at) running = { at, sinceMs: nowMs, warned: false };
+    const step = steps[at];
+    if (step === undefined || running.warned || nowMs - running.sinceMs < LONG_MS) return;
+    running.warned = true;
+    const seconds = timeoutOf(raw, step.name);
+    const end = seconds === undefined
+      ? `it has no timeout, and that of the workflow is ${numberIn(raw, "timeout")} s; ` +
+        "--timeout ends the trial before"
+      : `its timeout is ${seconds} s`;
+    note(`${step.name} has run for ${durationText(LONG_MS / 1000)} without calling back: ${end}`);
+  };
+}
+
+/** Seconds for one run of a task, by its name; undefined when it has no such limit. */
+function timeoutOf(job: JsonObject, name: string): number | undefined {
+  const tasks = PHASES.flatMap((phase) => objectsIn(job, phase));
+  const task = tasks.find((one) => one.name === name || one.uuid === name);
+  return task === undefined ? undefined : numberIn(task, "timeout");
 }
 
 /** There is nobody else for whom the job would stand still: why it does is no news here. */
@@ -194,6 +226,13 @@ export function trialExit({ note }: Printer, { kind, job }: TrialEnd): ExitCode 
   }
 }
 
+/** The limit that has ended a step; the empty text for one that has ended by itself. */
+function limitText({ name, error }: Step, { raw }: JobAnswer): string {
+  if (error === TASK_TIMEOUT) return `: it did not call back within ${timeoutOf(raw, name)} s`;
+  if (error !== WORKFLOW_TIMEOUT) return "";
+  return `: the chain did not end within ${numberIn(raw, "timeout")} s`;
+}
+
 function endedExit(job: JobAnswer, note: Printer["note"]): ExitCode {
   const end = endOf(job);
   switch (end) {
@@ -208,9 +247,10 @@ function endedExit(job: JobAnswer, note: Printer["note"]): ExitCode {
       return EXIT.job_failed;
     case "failure": {
       const step = failedStep(job);
-      note(
-        `zonewright: The job failed${step === undefined ? "" : ` in ${step.name}: ${step.error}`}`,
-      );
+      const place = step === undefined
+        ? ""
+        : ` in ${step.name}: ${step.error}${limitText(step, job)}`;
+      note(`zonewright: The job failed${place}`);
       return EXIT.job_failed;
     }
     default:

@@ -80,6 +80,11 @@ function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).toWellFormed()}…`;
 }
 
+/** Error of a task that exceeded its own time, as clients of document 2 know it. */
+export const TASK_TIMEOUT = "task timeout error";
+/** Error of a chain that exceeded its workflow's time. */
+export const WORKFLOW_TIMEOUT = "workflow timeout";
+
 /** A job as the store keeps it. @see document 2, Job */
 export interface Job {
   readonly uuid: JobUuid;
