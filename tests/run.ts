@@ -35,6 +35,7 @@ const LONG: readonly string[] = [
   "tests/sandbox/guest_owner_test.ts",
   "tests/sandbox/hostile_agent_test.ts",
   "tests/sandbox/layers_test.ts",
+  "tests/service/upgrade_test.ts",
   "tests/workflows/interrupted_create_test.ts",
   "tests/workflows/leftovers_test.ts",
   "tests/workflows/outliving_call_test.ts",

@@ -39,6 +39,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   db: async () => (await import("./db.ts")).DB,
   token: async () => (await import("./token.ts")).TOKEN,
   install: async () => (await import("./install.ts")).INSTALL,
+  upgrade: async () => (await import("./upgrade.ts")).UPGRADE,
   uninstall: async () => (await import("./install.ts")).UNINSTALL,
   completion: async () => (await import("./completion.ts")).COMPLETION,
   man: async () => (await import("./help.ts")).manNoun(NOUNS),

@@ -80,7 +80,7 @@ export const INSTALL: Noun = {
       ROOT_FLAG,
     ],
     notes: [
-      "Repeat it with a newer binary to upgrade. An existing configuration is kept, and a unit or manifest\n" +
+      "zonewright upgrade replaces the binary later. An existing configuration is kept, and a unit or manifest\n" +
       "that install did not write is never replaced. Run as root.",
     ],
     shared: "output",

@@ -280,7 +280,7 @@ interface FileOwner {
  * Fills a new file, brings it to the disk and gives it the name. What stands under the unfinished name
  * is removed and never written to: it may be a link to something else.
  */
-async function putInPlace(
+export async function putInPlace(
   path: string,
   mode: number,
   open: () => Promise<ReadableStream<Uint8Array<ArrayBuffer>>>,
@@ -355,7 +355,7 @@ export async function exists(path: string): Promise<boolean> {
  * Whether a definition of ours is there. A unit that is masked is a link to a device: not a regular file.
  * @throws {AgentError} `conflict` for one that somebody else has made
  */
-async function hasOwnDefinition(path: string): Promise<boolean> {
+export async function hasOwnDefinition(path: string): Promise<boolean> {
   if (!await exists(path)) return false;
   if ((await Deno.lstat(path)).isFile && (await headOf(path)).includes(MARK)) return true;
   const message = `Cannot touch ${path}: zonewright install did not write it; remove it yourself`;

@@ -84,6 +84,25 @@ export function stopCommands(
   return running ? [[SYSTEMCTL, "stop", name]] : [];
 }
 
+/** Stops a service that will start again with the same definition. */
+export function pauseCommands(manager: ServiceManager): string[][] {
+  const name = SERVICE_NAME[manager];
+  return manager === "smf" ? [[SVCADM, "disable", "-s", name]] : [[SYSTEMCTL, "stop", name]];
+}
+
+/**
+ * Starts it again, also after it has failed too often.
+ * @returns what was run
+ * @throws {AgentError} `host`
+ */
+export async function resumeService(run: Run, manager: ServiceManager): Promise<string[]> {
+  const name = SERVICE_NAME[manager];
+  if (manager === "smf") return await runAll(run, [[SVCADM, "enable", "-s", name]]);
+  // Its result is not looked at: a unit that is not loaded has no failures to be forgotten.
+  await runOne(run, [SYSTEMCTL, "reset-failed", name]);
+  return await runAll(run, [[SYSTEMCTL, "restart", name]]);
+}
+
 /** Makes the service manager notice that the definition is gone. */
 export function forgetCommands(manager: ServiceManager): string[][] {
   return manager === "systemd" ? [[SYSTEMCTL, "daemon-reload"]] : [];

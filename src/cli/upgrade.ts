@@ -1,0 +1,168 @@
+// `zonewright upgrade`: a newer binary for the installed agent, and back when it is not ready.
+
+import { basename, resolve } from "@std/path";
+import type { Config } from "../config/settings.ts";
+import { loadConfig } from "../config/sources.ts";
+import { isDigestValue } from "../domain/digest.ts";
+import { AgentError, messageOf, systemReason } from "../domain/error.ts";
+import { systemNow } from "../domain/instant.ts";
+import { runCommand } from "../host/command.ts";
+import { pause } from "../program/loop.ts";
+import { SERVICE_PATHS } from "../service/manager.ts";
+import { installedManager, upgradeService } from "../service/upgrade.ts";
+import type { AgentAddress } from "./client/api_call.ts";
+import { type Client, openClient } from "./client/client.ts";
+import { cannot, usageError } from "./command/arguments.ts";
+import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
+
+const READY_MS_MAX = 60_000;
+const POLL_MS = 500;
+const READY_STATUS = 200;
+
+/** `zonewright upgrade`. */
+export const UPGRADE: Noun = {
+  kind: "command",
+  command: {
+    summary: "put a newer binary in the place of the installed one; back when it is not ready",
+    operands: "FILE",
+    operandsMin: 1,
+    operandsMax: 1,
+    examples: [
+      ["upgrade ./zonewright-1.1.0", "verified by ./zonewright-1.1.0.sha256"],
+      ['upgrade ./zonewright --sha256 "$DIGEST"', "with the digest that its publisher names"],
+    ],
+    flags: [
+      { name: "sha256", placeholder: "HEX", help: "the digest of the file [that in FILE.sha256]" },
+      { name: "unverified", help: "take a file that no digest vouches for" },
+    ],
+    notes: [
+      "The old binary is kept as zonewright.previous beside the new one, and a copy of the database in the\n" +
+      "state folder. The service is stopped for a moment; running tasks get their ten seconds and run\n" +
+      "again. If the new agent is not ready within a minute, binary and database are rolled back and the\n" +
+      "command exits 1. Run as root.",
+    ],
+    shared: "output",
+    run: upgrade,
+    hint(error, { operands: [file = "FILE"] }) {
+      switch (error.code) {
+        case "digest_mismatch":
+          return "download the file again, or see zonewright upgrade --help";
+        case "conflict":
+          return "zonewright install --help";
+        case "host":
+          return "zonewright doctor  examines what the agent needs";
+        default:
+          return error.message.includes("no digest")
+            ? `zonewright upgrade ${basename(file)} --sha256 HEX, with the digest of its publisher`
+            : undefined;
+      }
+    },
+  },
+};
+
+async function upgrade(call: Invocation): Promise<ExitCode> {
+  const { args, printer, terminal } = call;
+  const file = resolve(terminal.cwd, args.operands[0] ?? "");
+  const sha256 = await digestOf(call, file);
+  const manager = await installedManager();
+  const { config: path } = SERVICE_PATHS[manager];
+  const config = await loadConfig({
+    flags: { config: path },
+    env: {},
+    cwd: "/",
+    os: Deno.build.os,
+  });
+  const client = openClient({ address: addressOf(config) });
+  try {
+    const wasReady = await isReady(client);
+    const report = await upgradeService(
+      { file, sha256, manager, stateDir: config.state_dir.value },
+      { run: runCommand, now: systemNow, ready: () => waitUntilReady(client, wasReady) },
+    );
+    if (printer.json) printer.document(report);
+    else {
+      for (const line of report.ran) printer.data(`ran    ${line}`);
+      printer.data(`kept   ${report.previous}`);
+      if (report.database !== null) printer.data(`kept   ${report.database}`);
+      printer.data(`ready  zonewright ${report.version}, sha256 ${report.sha256}`);
+    }
+    return EXIT.ok;
+  } finally {
+    client.close();
+  }
+}
+
+/** @throws {AgentError} `invalid_argument` where nothing vouches for the file */
+async function digestOf({ args }: Invocation, file: string): Promise<string | null> {
+  const typed = args.text("sha256");
+  if (args.has("unverified")) {
+    if (typed === undefined) return null;
+    throw usageError("--sha256 and --unverified are both given: expected one of them");
+  }
+  const found = typed ?? await sumBeside(file);
+  const [hex = ""] = found.trim().toLowerCase().split(/\s/, 1);
+  if (isDigestValue("sha256", hex)) return hex;
+  const where = typed === undefined ? `${file}.sha256` : "--sha256";
+  throw cannot(`upgrade to ${file}: ${where} has no digest: expected 64 hexadecimal digits`);
+}
+
+async function sumBeside(file: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(`${file}.sha256`);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      throw cannot(`read ${file}.sha256: ${systemReason(error)}`);
+    }
+    throw cannot(
+      `upgrade to ${file}: no digest vouches for it: expected ${file}.sha256, --sha256 or --unverified`,
+    );
+  }
+}
+
+/** The socket when there is one: a certificate is made for the names of callers, not for this host. */
+function addressOf({ socket, listen, tls_cert }: Config): AgentAddress {
+  if (socket.value !== null) return { kind: "socket", path: socket.value };
+  if (listen.value === null || tls_cert.value !== null) {
+    const message =
+      "Cannot upgrade: this host cannot ask the agent whether it is ready: expected " +
+      "the setting socket";
+    throw new AgentError("conflict", message);
+  }
+  const { hostname, port } = listen.value;
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return { kind: "url", base: `http://${host}:${port}` };
+}
+
+/** Whether an agent answers that it is ready; false as well when none answers. */
+async function isReady(client: Client): Promise<boolean> {
+  try {
+    return (await client.exchange({ method: "GET", path: "/readyz" })).status === READY_STATUS;
+  } catch (error) {
+    if (error instanceof AgentError && error.code === "unreachable") return false;
+    throw error;
+  }
+}
+
+/**
+ * Waits for the agent. One that was not ready before, for the sake of its host or its upstream, need only
+ * answer.
+ * @throws {AgentError} `timeout`
+ */
+async function waitUntilReady(client: Client, wasReady: boolean): Promise<void> {
+  const deadline = AbortSignal.timeout(READY_MS_MAX);
+  let last = "it does not answer";
+  while (!deadline.aborted) {
+    try {
+      const { status, text } = await client.exchange({
+        method: "GET",
+        path: wasReady ? "/readyz" : "/healthz",
+      });
+      if (status === READY_STATUS) return;
+      last = `it answers ${status} ${text.slice(0, 500)}`;
+    } catch (error) {
+      last = messageOf(error);
+    }
+    await pause(POLL_MS, deadline);
+  }
+  throw new AgentError("timeout", `${last} after ${READY_MS_MAX / 1000} s`);
+}

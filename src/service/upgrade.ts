@@ -1,0 +1,212 @@
+// A newer binary in the place of the installed one, and back again when the newer is not ready:
+//
+//   verify    the file is copied beside the installed binary, and the copy must have the digest
+//   try       the copy says its version: a file for another system says so before anything is stopped
+//   keep      the installed binary gets a second name
+//   stop      the service is stopped, so that no job is acknowledged behind the copy of the database
+//   copy      the database is copied beside itself
+//   replace   the new binary takes the name
+//   start     the service starts; the agent has a minute to be ready
+//
+// When it is not ready, the kept binary and the copied database come back, and the service starts with them.
+// What the newer program made of the database is kept beside it, as by any restore.
+
+import { join } from "@std/path";
+import { AgentError, messageOf } from "../domain/error.ts";
+import type { Now } from "../domain/instant.ts";
+import { restoreState } from "../state/database_restore.ts";
+import { backupState, DATABASE_NAME } from "../state/state_dir.ts";
+import { exists, hasOwnDefinition, putInPlace, removeFile } from "./installation.ts";
+import {
+  askKnown,
+  pauseCommands,
+  resumeService,
+  type Run,
+  runAll,
+  SERVICE_MANAGERS,
+  SERVICE_NAME,
+  SERVICE_PATHS,
+  type ServiceManager,
+} from "./manager.ts";
+
+/** What is to be installed. */
+export interface UpgradeRequest {
+  /** Absolute path of the new binary. */
+  readonly file: string;
+  /** SHA-256 as 64 lower-case hexadecimal digits; null where nobody vouches for the file. */
+  readonly sha256: string | null;
+  readonly manager: ServiceManager;
+  /** The state folder of the service. */
+  readonly stateDir: string;
+  /** The files are below this folder, for tests. */
+  readonly root?: string;
+}
+
+/** What an upgrade works with. */
+export interface UpgradeTools {
+  /** Runs programs of the service manager, and the new binary for its version. */
+  readonly run: Run;
+  readonly now: Now;
+  /** Waits for the agent that was started. @throws {AgentError} when it is not ready in time */
+  readonly ready: () => Promise<void>;
+}
+
+/** What an upgrade did. */
+export interface UpgradeReport {
+  /** The version that the new binary says. */
+  readonly version: string;
+  readonly sha256: string;
+  /** Where the binary from before is kept. */
+  readonly previous: string;
+  /** The copy of the database; null when there was none. */
+  readonly database: string | null;
+  readonly ran: readonly string[];
+}
+
+const PROGRAM_MODE = 0o755;
+const VERSION_MS = 30_000;
+/** What the binary from before is called, behind its name. */
+const PREVIOUS = ".previous";
+/** What the new binary is called until it is in its place. */
+const VERIFIED = ".upgrade";
+const KEPT_DATABASE = ".before-upgrade-";
+
+/**
+ * The service manager for which `zonewright install` has put an agent here.
+ * @throws {AgentError} `conflict` when there is none, or one that others have defined
+ */
+export async function installedManager(root = "/"): Promise<ServiceManager> {
+  for (const manager of SERVICE_MANAGERS) {
+    const { binary, definition } = SERVICE_PATHS[manager];
+    if (!await hasOwnDefinition(join(root, definition))) continue;
+    if (await exists(join(root, binary))) return manager;
+  }
+  const message = "Cannot upgrade: no installed agent was found: expected one that zonewright " +
+    "install has put here";
+  throw new AgentError("conflict", message);
+}
+
+/**
+ * Upgrades the installed agent.
+ * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is no
+ *   zonewright of this system; `host` when the new agent was not ready and the old one runs again
+ */
+export async function upgradeService(
+  request: UpgradeRequest,
+  tools: UpgradeTools,
+): Promise<UpgradeReport> {
+  const { manager, root = "/", stateDir } = request;
+  const binary = join(root, SERVICE_PATHS[manager].binary);
+  const verified = `${binary}${VERIFIED}`;
+  try {
+    const sha256 = await copyVerified(request, verified);
+    const version = await versionOf(verified, request.file, tools.run);
+    const previous = `${binary}${PREVIOUS}`;
+    await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
+    const ran = await stop(manager, tools.run);
+    const database = await keepDatabase(stateDir, tools.now).catch(async (error) => {
+      await resumeService(tools.run, manager);
+      throw error;
+    });
+    try {
+      await Deno.rename(verified, binary);
+      ran.push(...await resumeService(tools.run, manager));
+      await tools.ready();
+    } catch (error) {
+      throw await rolledBack({ manager, binary, previous, database, stateDir }, tools, error);
+    }
+    return { version, sha256, previous, database, ran };
+  } finally {
+    await removeFile(verified);
+  }
+}
+
+/** Copies the file and proves the copy: what is verified is what will run. @returns its SHA-256 */
+async function copyVerified(
+  { file, sha256 }: Pick<UpgradeRequest, "file" | "sha256">,
+  to: string,
+): Promise<string> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform(part, controller) {
+      hash.update(part);
+      controller.enqueue(part);
+    },
+  });
+  await putInPlace(
+    to,
+    PROGRAM_MODE,
+    async () => (await Deno.open(file)).readable.pipeThrough(counted),
+  );
+  const found = hash.digest("hex");
+  if (sha256 === null || found === sha256) return found;
+  const message = `Cannot upgrade to ${file}: its sha256 is ${found}: expected ${sha256}`;
+  throw new AgentError("digest_mismatch", message);
+}
+
+/** The version that a binary says of itself. @throws {AgentError} `conflict` */
+async function versionOf(verified: string, file: string, run: Run): Promise<string> {
+  let why: string;
+  try {
+    const { code, stdout, stderr } = await run(verified, ["version", "--json"], {
+      deadlineMs: VERSION_MS,
+    });
+    const said: unknown = code === 0 ? JSON.parse(stdout) : undefined;
+    if (typeof said === "object" && said !== null && "version" in said) return String(said.version);
+    why = `it exits ${code}: ${stderr.trim().split("\n").at(-1) ?? ""}`;
+  } catch (error) {
+    why = messageOf(error);
+  }
+  const message = `Cannot upgrade to ${file}: ${why}: expected a zonewright of this system`;
+  throw new AgentError("conflict", message);
+}
+
+async function stop(manager: ServiceManager, run: Run): Promise<string[]> {
+  const known = await askKnown(run, manager);
+  if (known.kind === "foreign") {
+    const message = `Cannot upgrade ${SERVICE_NAME[manager]}: it comes from ${known.definition}: ` +
+      "expected a service that zonewright install wrote";
+    throw new AgentError("conflict", message);
+  }
+  return known.kind === "service" && known.running ? await runAll(run, pauseCommands(manager)) : [];
+}
+
+/** Copies the database of a service that is stopped. @returns where it is, or null without one */
+async function keepDatabase(stateDir: string, now: Now): Promise<string | null> {
+  const path = join(stateDir, DATABASE_NAME);
+  if (!await exists(path)) return null;
+  const kept = `${path}${KEPT_DATABASE}${now().replaceAll(/[:.]/g, "-")}`;
+  await backupState(stateDir, kept);
+  return kept;
+}
+
+/** Brings binary and database back and starts the service. @returns the error that says so */
+async function rolledBack(
+  { manager, binary, previous, database, stateDir }: {
+    readonly manager: ServiceManager;
+    readonly binary: string;
+    readonly previous: string;
+    readonly database: string | null;
+    readonly stateDir: string;
+  },
+  { run, now, ready }: UpgradeTools,
+  cause: unknown,
+): Promise<AgentError> {
+  const why = messageOf(cause);
+  try {
+    await runAll(run, pauseCommands(manager));
+    await putInPlace(binary, PROGRAM_MODE, async () => (await Deno.open(previous)).readable);
+    if (database !== null) await restoreState(database, stateDir, { now });
+    await resumeService(run, manager);
+    await ready();
+  } catch (error) {
+    const kept = database === null ? "" : ` and the database ${database}`;
+    const message = `Cannot upgrade: ${why}; and cannot go back: ${messageOf(error)}: expected ` +
+      `the binary ${previous}${kept} in their places`;
+    return new AgentError("host", message, { cause: error });
+  }
+  const message = `Cannot upgrade: the new agent was not ready: ${why}: the one from before runs ` +
+    "again, with its database";
+  return new AgentError("host", message, { cause });
+}
