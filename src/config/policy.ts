@@ -83,15 +83,19 @@ export const POLICY_TABLE = {
   ram_mib_max: define(
     integer("MIB", 1, RAM_MIB_MAX),
     POLICY.ramMiBMax,
-    "memory of one machine",
+    "memory of one machine; max_physical_memory, max_locked_memory and max_swap may be 4096 more",
   ),
   disks_max: define(integer("N", 0, PARTS_MAX), POLICY.disksMax, "disks of one machine"),
-  disk_mib_max: define(integer("MIB", 1, DISK_MIB_MAX), POLICY.diskMiBMax, "size of one disk"),
+  disk_mib_max: define(
+    integer("MIB", 1, DISK_MIB_MAX),
+    POLICY.diskMiBMax,
+    "size and refreservation of one disk",
+  ),
   nics_max: define(integer("N", 0, PARTS_MAX), POLICY.nicsMax, "nics of one machine"),
   quota_gib_max: define(
     integer("GIB", 1, QUOTA_GIB_MAX),
     POLICY.quotaGiBMax,
-    "quota of one zone",
+    "quota of one zone, and how far a medium may raise it",
   ),
   allow_nic_tag: define<readonly string[]>(
     NIC_TAGS,
@@ -101,7 +105,7 @@ export const POLICY_TABLE = {
   forbid_property: define<readonly string[]>(
     PROPERTIES,
     [],
-    "property that no payload may have, such as quota or nics.mac (repeatable)",
+    "property that no payload and no change may have, such as quota or nics.mac (repeatable)",
   ),
   foreign_machines: define<ForeignMachines>(
     choice("change|read", FOREIGN),

@@ -2,15 +2,16 @@
 
 import { assertEquals } from "@std/assert";
 import { EXIT } from "../../src/cli/command/command.ts";
-import { commandsPage, referencePage } from "./write_reference.ts";
+import { commandsPage, policyPage, referencePage } from "./write_reference.ts";
 
 Deno.test({
-  name: "docs/reference.md has the flags of this version [needs Linux]",
+  name: "docs/reference.md and docs/policy.md have the flags of this version [needs Linux]",
   // Folders of the defaults are those of the system.
   ignore: Deno.build.os !== "linux",
   async fn() {
-    const { found, required } = await referencePage();
-    assertEquals(found, required, "run tests/cli/write_reference.ts");
+    for (const { found, required } of [await referencePage(), await policyPage()]) {
+      assertEquals(found, required, "run tests/cli/write_reference.ts");
+    }
   },
 });
 

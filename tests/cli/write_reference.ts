@@ -1,5 +1,5 @@
-// Writes docs/cli.md from the commands, and the table of flags in docs/reference.md from the settings. Run it
-// after a change of a command or a setting:
+// Writes docs/cli.md from the commands, and the tables of flags in docs/reference.md and docs/policy.md from the
+// settings. Run it after a change of a command or a setting:
 //   deno run --allow-read --allow-write --allow-env tests/cli/write_reference.ts
 
 import { fromFileUrl } from "@std/path";
@@ -8,28 +8,45 @@ import type { Flag } from "../../src/cli/command/arguments.ts";
 import { type Command, EXIT, flagsOf, GLOBAL_FLAGS } from "../../src/cli/command/command.ts";
 import { EXIT_WORDS } from "../../src/cli/help.ts";
 import { configFlags } from "../../src/cli/config.ts";
+import { POLICY_TABLE } from "../../src/config/policy.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 
 const PAGE = fromFileUrl(new URL("../../docs/reference.md", import.meta.url));
+const POLICY_PAGE = fromFileUrl(new URL("../../docs/policy.md", import.meta.url));
 const BEGIN = "<!-- flags -->\n";
 const END = "<!-- end of flags -->";
 
-/** One row for each flag that has no table of its own elsewhere. */
-function rows(): string[] {
-  const own = new Set(["config", ...Object.keys(SETTINGS).map((key) => key.replaceAll("_", "-"))]);
+/** One row for each flag of these settings. */
+function rows(settings: readonly string[]): string[] {
+  const own = new Set(settings.map((key) => key.replaceAll("_", "-")));
   return configFlags().filter(({ name }) => own.has(name)).map(({ name, placeholder, help }) => {
     const flag = placeholder === undefined ? `--${name}` : `--${name} ${placeholder}`;
     return `| \`${flag.replaceAll("|", "\\|")}\` | ${help.replaceAll("|", "\\|")} |`;
   });
 }
 
-/** The page as it is, and as the settings require it. */
-export async function referencePage(): Promise<{ found: string; required: string }> {
-  const found = await Deno.readTextFile(PAGE);
+/** A page as it is, and as the settings require it. */
+interface WrittenPage {
+  readonly found: string;
+  readonly required: string;
+}
+
+/** The reference, whose table leaves out settings with a page of their own. */
+export async function referencePage(): Promise<WrittenPage> {
+  return await pageWith(PAGE, ["config", ...Object.keys(SETTINGS)]);
+}
+
+/** The page of the policy. */
+export async function policyPage(): Promise<WrittenPage> {
+  return await pageWith(POLICY_PAGE, Object.keys(POLICY_TABLE));
+}
+
+async function pageWith(page: string, settings: readonly string[]): Promise<WrittenPage> {
+  const found = await Deno.readTextFile(page);
   const begin = found.indexOf(BEGIN);
   const end = found.indexOf(END);
-  if (begin < 0 || end < begin) throw new Error(`${PAGE} has no ${BEGIN.trim()} ... ${END}`);
-  const table = ["| Flag | Meaning [default] |", "|---|---|", ...rows(), ""].join("\n");
+  if (begin < 0 || end < begin) throw new Error(`${page} has no ${BEGIN.trim()} ... ${END}`);
+  const table = ["| Flag | Meaning [default] |", "|---|---|", ...rows(settings), ""].join("\n");
   const required = found.slice(0, begin + BEGIN.length) + table + found.slice(end);
   return { found, required };
 }
@@ -37,7 +54,7 @@ export async function referencePage(): Promise<{ found: string; required: string
 const COMMANDS_PAGE = fromFileUrl(new URL("../../docs/cli.md", import.meta.url));
 
 /** The page of all commands as it is, and as the commands require it. */
-export async function commandsPage(): Promise<{ found: string; required: string }> {
+export async function commandsPage(): Promise<WrittenPage> {
   const found = await Deno.readTextFile(COMMANDS_PAGE).catch(() => "");
   const nouns = await Promise.all(
     Object.entries(NOUNS).map(async ([name, load]) => [name, await load()] as const),
@@ -131,3 +148,4 @@ function sentence(summary: string): string {
 
 if (import.meta.main) await Deno.writeTextFile(COMMANDS_PAGE, (await commandsPage()).required);
 if (import.meta.main) await Deno.writeTextFile(PAGE, (await referencePage()).required);
+if (import.meta.main) await Deno.writeTextFile(POLICY_PAGE, (await policyPage()).required);
