@@ -3,7 +3,13 @@
 
 import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
-import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
+import {
+  chooseSimulatedEngine,
+  countedConsoles,
+  hostName,
+  openTransport,
+  warnOfMissing,
+} from "./host.ts";
 import { openIndex, openIndexRoutes } from "./image_index.ts";
 import { watchRoutes } from "./monitoring.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
@@ -16,11 +22,11 @@ import { selfCommand } from "../program/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import type { MachineAccess } from "../http/context.ts";
 import { countedFastPath } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../program/loop.ts";
+import type { MachineAccess } from "../http/context.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
@@ -213,6 +219,7 @@ function openMachineAccess(
     vmadm: countedConsoles(withReadTurns(vmadm, turns), meters),
     policy: openPolicy(context),
     media,
+    host: hostName(context.config.host.value),
   };
 }
 

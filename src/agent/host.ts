@@ -40,6 +40,20 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
+/** Names the managed host: this one by its own name, another one as ssh reaches it. */
+export function hostName(host: HostSetting): string {
+  switch (host.kind) {
+    case "local":
+      return Deno.hostname();
+    case "simulated":
+      return "simulated";
+    case "ssh":
+      return host.destination.replace(/^.*@/, "");
+    default:
+      return unreachable(host);
+  }
+}
+
 /**
  * Opens the transport to the host. @throws {AgentError} `invalid_argument` for an unusable folder
  */

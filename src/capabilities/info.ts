@@ -17,7 +17,7 @@ import type {
 } from "./capability.ts";
 import { masked } from "../host/vmadm/output.ts";
 import type { TaskLogLevel } from "../wall/protocol.ts";
-import { isSecretName, MASK } from "../domain/masking.ts";
+import { maskedJson } from "../domain/masking.ts";
 import type { Noted } from "./calls.ts";
 
 /** Milliseconds between two progress entries of one call; grows with their number. */
@@ -177,7 +177,10 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
         throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
       }
       const message = masked(textOf(first, charsMax));
-      const more = Object.keys(fields).length === 0 ? {} : { fields: maskedFields(fields) };
+      // A body that logs its job's params logs the passwords in them too.
+      const more = Object.keys(fields).length === 0
+        ? {}
+        : { fields: maskedJson(fields, new Set(), masked) };
       // The note comes first: its limit also applies to the log.
       const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
       if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });
@@ -202,24 +205,4 @@ function textOf(value: JsonValue | undefined, charsMax: number): string {
   if (value === undefined) throw invalidArgument("message", "Cannot log: the message is missing");
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return text.slice(0, charsMax);
-}
-
-// Masks secrets: a body that logs its job's params logs the passwords in them too.
-// domain/masking.ts decides which names are secret.
-
-/** The fields, with the values of secret names masked. */
-function maskedFields(fields: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      isSecretName(name) ? MASK : maskedValue(value),
-    ]),
-  );
-}
-
-/** The guest protocol limits the depth, and thus the recursion. */
-function maskedValue(value: JsonValue): JsonValue {
-  if (typeof value === "string") return masked(value);
-  if (Array.isArray(value)) return value.map(maskedValue);
-  return isJsonObject(value) ? maskedFields(value) : value;
 }

@@ -30,7 +30,8 @@ import { POLICY_TABLE } from "./policy.ts";
 import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../program/failpoint.ts";
-import { LOG_LEVELS, type LogLevel } from "../metrics/log.ts";
+import { LOG_LEVELS } from "../domain/job/job.ts";
+import type { LogLevel } from "../metrics/log.ts";
 import { DAY_SECONDS } from "../domain/instant.ts";
 
 function stateDir({ dev, cwd, os }: DefaultsFor): string {

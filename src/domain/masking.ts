@@ -8,6 +8,8 @@ import {
   CLOSE_OBJECT,
   COLON,
   COMMA,
+  isJsonObject,
+  type JsonValue,
   OPEN_LIST,
   OPEN_OBJECT,
   QUOTE,
@@ -38,6 +40,30 @@ export function isSecretName(name: string): boolean {
 /** Whether every member of a field of this name is a secret. */
 export function holdsSecrets(name: string): boolean {
   return SECRET_OBJECTS.has(name);
+}
+
+/**
+ * A value with secrets masked: what stands under the name of a secret, or in an object of secrets, at
+ * any depth.
+ * @param names further names of secrets
+ * @param textOf what becomes of other texts
+ */
+export function maskedJson(
+  value: JsonValue,
+  names: ReadonlySet<string> = new Set(),
+  textOf: (text: string) => string = (text) => text,
+): JsonValue {
+  if (typeof value === "string") return textOf(value);
+  if (Array.isArray(value)) return value.map((one) => maskedJson(one, names, textOf));
+  if (!isJsonObject(value)) return value;
+  const shown = Object.entries(value).map(([name, inner]): [string, JsonValue] => {
+    if (isSecretName(name) || names.has(name)) return [name, MASK];
+    if (!holdsSecrets(name)) return [name, maskedJson(inner, names, textOf)];
+    if (!isJsonObject(inner)) return [name, MASK];
+    return [name, Object.fromEntries(Object.keys(inner).map((key) => [key, MASK]))];
+  });
+  // Entries, not assignments: a key named __proto__ must stay a key.
+  return Object.fromEntries(shown);
 }
 
 /** Which values are masked, besides those under the names of secrets. */

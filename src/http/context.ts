@@ -64,6 +64,8 @@ export interface MachineAccess {
   readonly policy: Policy;
   /** Looks up what a request boots from; see Mirror.expect(). */
   readonly media: MediumLookup;
+  /** Names the managed host. */
+  readonly host: string;
 }
 
 /** The reading side of vmadm: requests look at machines, only jobs change them. */

@@ -3,6 +3,7 @@
 // error, where journald and SMF collect them.
 
 import { HOUR_MS } from "../domain/instant.ts";
+import { LOG_LEVELS } from "../domain/job/job.ts";
 
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
@@ -18,8 +19,6 @@ export interface Log {
 /** Values of an event by their names; an error is shown by its message. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** From the least to the most serious. */
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 /** Lines below the level are left out. */
 export type LogLevel = typeof LOG_LEVELS[number];
 /** How a line looks. */

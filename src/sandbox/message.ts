@@ -19,7 +19,7 @@ import {
   type TaskLimits,
 } from "../wall/task_limits.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
-import { LOG_LEVELS } from "../metrics/log.ts";
+import { LOG_LEVELS } from "../domain/job/job.ts";
 
 const CHECKS_MAX = 64;
 const OUTCOMES = ["success", "failure", "signal"] as const;

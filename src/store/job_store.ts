@@ -13,6 +13,7 @@ import type {
 } from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
 import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
+import type { JobSummary, SummaryFilter, SummaryPlace } from "../domain/job/summary.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
@@ -76,6 +77,20 @@ export interface JobKey {
   readonly place: number;
   /** Whether another job was made of it. */
   readonly retried: boolean;
+}
+
+/** Which part of a list of summaries. */
+export interface SummaryPage {
+  readonly limit: number;
+  /** The page begins behind this place, which ended one that was read earlier. */
+  readonly after?: SummaryPlace | undefined;
+}
+
+/** A part of a list of summaries: none, where none of the jobs that were looked at fits. */
+export interface SummaryPart {
+  readonly summaries: readonly JobSummary[];
+  /** Where the next page begins; absent at the end of the list. */
+  readonly next?: SummaryPlace;
 }
 
 /** Names a claimed job and the claim: a write under it happens only while the claim holds. */
@@ -175,6 +190,9 @@ export interface JobStore {
   ): Promise<TextPage>;
   /** The same list without what the jobs hold. */
   keys(filter: JobFilter, page?: JobPage): Promise<JobKey[]>;
+  /** Newest first. A page is bounded by the jobs that it looks at, however many there are. */
+  summaries(filter: SummaryFilter, page: SummaryPage): Promise<SummaryPart>;
+  summary(uuid: JobUuid): Promise<JobSummary | undefined>;
   /** The newest jobs of one target. */
   ofTarget(target: string, limit: number): Promise<Job[]>;
   count(filter: JobFilter): Promise<number>;

@@ -5,6 +5,7 @@ import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { FailedAttempt, Job } from "../domain/job/job.ts";
 import type { Phase } from "../domain/job/state.ts";
+import type { JobLogLine } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
@@ -130,25 +131,12 @@ export interface InfoStore {
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
-/** An entry of the info of a job, or a failed attempt of one of its tasks. */
-export interface JobLogLine {
-  /** Rises with every line of every job, also across restarts; never used again. */
-  readonly seq: number;
-  /** The chain of a failed attempt; null for an entry of the info. */
-  readonly phase: Phase | null;
-  /** Number of the attempt that failed, or that wrote the entry; null where no task wrote it. */
-  readonly attempt: number | null;
-  /** The entry; of an attempt, what FailedAttempt has besides. */
-  readonly entry: JsonObject;
-  readonly created_at: Instant;
-}
-
 /** Which lines: the newest ones, those before a line, or those after one. */
 export interface JobLogPage {
   readonly limit: number;
-  /** Only lines before this `seq`, the newest of them. */
+  /** Only lines before this `seq`; the newest of them, unless `after` is given. */
   readonly before?: number;
-  /** Only lines after this `seq`, the oldest of them; `before` counts for nothing then. */
+  /** Only lines after this `seq`, the oldest of them. */
   readonly after?: number;
 }
 

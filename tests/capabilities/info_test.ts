@@ -99,7 +99,7 @@ Deno.test("log.*() masks what is named as a secret, in the message and at any de
     assert(!JSON.stringify([entry, lines]).includes(secret), JSON.stringify(entry));
     assertEquals(entry?.fields, {
       vnc_password: "***",
-      params: { customer_metadata: [{ root_pw: "***" }], admin_pw: "***", pwd: "kept" },
+      params: { customer_metadata: "***", admin_pw: "***", pwd: "kept" },
       said: 'spice_password="***"',
     });
   });

@@ -78,6 +78,7 @@ export const NO_MACHINES: MachineReader = {
 /** What the machine routes are given besides their host: every medium is there, and boots. */
 export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
   policy: DEFAULT_POLICY,
+  host: "gz-7",
   media: { expect: () => Promise.resolve({ name: "install.iso", size: 1024 }) },
 };
 

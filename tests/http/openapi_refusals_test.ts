@@ -116,7 +116,9 @@ Deno.test("a required field that is missing answers 409 and is named", async () 
 });
 
 Deno.test("a query beyond what is described answers 409, one at its limit does not", async () => {
-  const queried = REAL.filter(({ parameters }) => parameters.some((one) => one.in === "query"));
+  const queried = REAL.filter(({ path, parameters }) =>
+    path.startsWith("/agent/v1/") || parameters.some((one) => one.in === "query")
+  );
   await withIndex(async (routes) => {
     for (const one of queried) {
       await withExample({ routes }, "document", one.id, async (agent) => {

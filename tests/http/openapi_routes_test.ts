@@ -42,7 +42,9 @@ async function routesOfApp(): Promise<string[]> {
       });
       for (const { method, path } of app.routes) {
         // Middleware is registered for all methods.
-        if (method !== "ALL") found.push(`${method} ${path.replaceAll(/:(\w+)/g, "{$1}")}`);
+        if (method !== "ALL") {
+          found.push(`${method} ${path.replaceAll(/:(\w+)(?:\{[^}]*\})?/g, "{$1}")}`);
+        }
       }
       return Promise.resolve();
     });

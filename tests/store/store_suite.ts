@@ -26,6 +26,7 @@ import { resumeTests } from "./resume_suite.ts";
 import { retryTests } from "./retry_suite.ts";
 import { statsTests } from "./stats_suite.ts";
 import { successorTests } from "./successor_suite.ts";
+import { summaryTests } from "./summary_suite.ts";
 import { textTests } from "./text_suite.ts";
 import { workflowTests } from "./workflow_suite.ts";
 
@@ -62,6 +63,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   paramsTests(test);
   textTests(test);
   statsTests(test);
+  summaryTests(test);
   pruneTests(test);
   indexTests(test);
   mediaTests(test);

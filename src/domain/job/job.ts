@@ -10,6 +10,7 @@ import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
 import { type Execution, isAtRest, isFinal, type Phase, stateOf } from "./state.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { maskedJson } from "../masking.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 /** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
@@ -73,7 +74,9 @@ export function errorLine(error: JsonValue): string {
 function errorText(error: JsonValue): string {
   if (typeof error === "string") return error;
   const message = isJsonObject(error) ? error.message : undefined;
-  return typeof message === "string" && message !== "" ? message : JSON.stringify(error);
+  return typeof message === "string" && message !== ""
+    ? message
+    : JSON.stringify(maskedJson(error));
 }
 
 function cut(text: string, charsMax: number): string {
@@ -198,6 +201,9 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
       return unreachable(job.phase);
   }
 }
+
+/** Levels of the lines of a log, the least important first: of a job's, and of the agent's. */
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 
 // Entries of a job's info that only the agent may write, known by the names of their fields.
 

@@ -81,7 +81,10 @@ export type WaitReason =
   | "waiting_for_resume"; // a task has set it to waiting
 
 /** Why a job does not run, for those who wait for it; nothing of a running or finished one. */
-function waitOf(job: Job, now: Instant): { reason?: WaitReason; next_run_at?: Instant } {
+export function waitOf(
+  job: Pick<Job, "execution" | "claimable_at">,
+  now: Instant,
+): { reason?: WaitReason; next_run_at?: Instant } {
   if (job.execution === "waiting") return { reason: "waiting_for_resume" };
   if (job.execution !== "queued" || job.claimable_at === null) return {};
   if (job.claimable_at <= now) return { reason: "waiting_for_slot" };
@@ -89,7 +92,10 @@ function waitOf(job: Job, now: Instant): { reason?: WaitReason; next_run_at?: In
 }
 
 /** Milliseconds that the present phase of a job has run until now. */
-function elapsedMs({ elapsed_ms, elapsed_at }: Job, now: Instant): number {
+export function elapsedMs(
+  { elapsed_ms, elapsed_at }: Pick<Job, "elapsed_ms" | "elapsed_at">,
+  now: Instant,
+): number {
   return elapsed_ms + (elapsed_at === null ? 0 : Math.max(msBetween(elapsed_at, now), 0));
 }
 

@@ -1,11 +1,11 @@
 // The description of the whole agent as one OpenAPI 3.1 document, put together from one part for
 // each noun. Loaded at the first request for it; see openapi.ts.
 
-import type { JsonObject } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../program/version.ts";
 import type { HttpLimits } from "../context.ts";
 import { AGENT } from "./agent.ts";
-import { ERROR_RESPONSES, ERROR_SCHEMAS } from "./errors.ts";
+import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
 import { IMAGES } from "./images.ts";
 import { INDEX } from "./index_tree.ts";
@@ -25,8 +25,8 @@ Rules of every path:
 - Requests and answers are JSON. POST and PUT need a JSON content type, even without a body: 415 otherwise. \
 A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels.
 - Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
-\`errors\` names each one; so does an unknown query parameter where an operation has any, except \
-that \`GET /jobs\` takes it for one of the params.
+\`errors\` names each one; so does an unknown query parameter below \`/agent/v1/\`, and where an \
+operation has any, except that \`GET /jobs\` takes it for one of the params.
 - An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
 answered wherever GET is, with the same headers.
 - Every answer has \`X-Request-Id\`.
@@ -52,11 +52,20 @@ function pathsOf({ tag, paths }: OpenapiPart): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).map(([path, operations]) => {
       const tagged = Object.entries(operations).map(
-        ([method, operation]) => [method, { tags: [tag.name], ...operation }],
+        ([method, operation]) => [
+          method,
+          { tags: [tag.name], ...operation, responses: responsesOf(path, operation) },
+        ],
       );
       return [path, { parameters: [parameterRef("RequestId")], ...Object.fromEntries(tagged) }];
     }),
   );
+}
+
+/** The agent's own paths refuse an unknown query parameter, whatever else they take. */
+function responsesOf(path: string, { responses }: JsonObject): JsonObject {
+  const described = isJsonObject(responses) ? responses : {};
+  return path.startsWith("/agent/v1/") ? { ...described, ...onlyRefusals("409") } : described;
 }
 
 function merged(objects: readonly JsonObject[]): JsonObject {

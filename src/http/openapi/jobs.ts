@@ -14,6 +14,7 @@ import {
   QUEUED_JOB,
   RESUMED_JOB,
 } from "./job_schemas.ts";
+import { JOB_VIEWS } from "./job_views.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   COUNT,
@@ -353,7 +354,7 @@ export const JOBS: OpenapiPart = {
       "task never runs again, whatever happens to the agent.",
   },
   parameters: { JobUuid: inPath("job_uuid", "The job's uuid.", UUID, JOB_UUID) },
-  schemas: { ...JOB_SCHEMAS, ...JOB_BULK_SCHEMAS },
+  schemas: { ...JOB_SCHEMAS, ...JOB_BULK_SCHEMAS, ...JOB_VIEWS.schemas },
   paths: {
     "/jobs": COLLECTION,
     "/jobs/{job_uuid}": SINGLE,
@@ -362,5 +363,6 @@ export const JOBS: OpenapiPart = {
     "/jobs/{job_uuid}/resume": RESUME,
     ...JOB_INFO_PATHS,
     ...JOB_BULK_PATHS,
+    ...JOB_VIEWS.paths,
   },
 };

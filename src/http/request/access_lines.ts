@@ -55,7 +55,7 @@ interface Window {
 /** The route that answered: its pattern, never a path, so that there are only as many as routes. */
 export function answeredRoute(c: Context<HttpEnv>): string {
   // The path of the last handler; middleware is registered for every path.
-  const path = routePath(c);
+  const path = routePath(c).replaceAll(/\{[^{}]*\}/g, "");
   return path === "*" || path === "/*" || path === "" ? NO_ROUTE : path;
 }
 

@@ -1,10 +1,13 @@
 // Queries, read by descriptions of their fields. A key that a query does not have is refused: a filter
 // that was silently ignored would answer more than was asked for.
 
+import type { MiddlewareHandler } from "hono";
+import { matchedRoutes } from "hono/route";
 import { openFindings, refuseFindings } from "../../domain/description/findings.ts";
 import { type Fields, object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, integer } from "../../domain/description/value.ts";
 import { AgentError } from "../../domain/error.ts";
+import type { HttpEnv } from "../context.ts";
 
 /** Characters of a key that are shown. */
 const SHOWN_CHARS_MAX = 64;
@@ -21,6 +24,30 @@ export function readQuery<F extends Fields, const R extends keyof F & string = n
 ): ObjectOf<F, R> {
   return readTexts(textsOf(url), fields, required);
 }
+
+/** Routes of the agent's own that have a query, by method and path. */
+const WITH_QUERY: ReadonlySet<string> = new Set([
+  "GET /agent/v1/images",
+  "GET /agent/v1/index/artifacts",
+  "GET /agent/v1/jobs",
+  "GET /agent/v1/jobs/:job_uuid/log",
+  "GET /agent/v1/machines",
+  "GET /agent/v1/machines/:uuid/console",
+  "POST /agent/v1/index/sync",
+]);
+
+/**
+ * Refuses every key in the query of a route of the agent's own that has none, so that a misspelled or
+ * misplaced switch is never taken for absent. @throws {AgentError} `invalid_argument`
+ */
+export const strictQuery: MiddlewareHandler<HttpEnv> = async (c, next) => {
+  if (c.req.url.includes("?") && c.req.path.startsWith("/agent/v1/")) {
+    const route = matchedRoutes(c).find(({ method }) => method !== "ALL");
+    const method = c.req.method === "HEAD" ? "GET" : c.req.method;
+    if (route !== undefined && !WITH_QUERY.has(`${method} ${route.path}`)) readQuery(c.req.url, {});
+  }
+  await next();
+};
 
 /** Reads texts by their names, as a query has them. @throws {AgentError} `invalid_argument` */
 export function readTexts<F extends Fields, const R extends keyof F & string = never>(

@@ -109,6 +109,8 @@ const JOB_TABLES = `
   CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
   CREATE INDEX jobs_execution ON jobs (execution, id);
   CREATE INDEX jobs_created ON jobs (created_at);
+  -- Lists in the order of ends.
+  CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
   -- The finished jobs that may be removed, and no others: however many are kept, none is looked at.
   CREATE INDEX jobs_removable ON jobs (finished_at) WHERE ${REMOVABLE};
   CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;

@@ -32,6 +32,7 @@ import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
+import { listSummaries, selectSummary } from "./job/summaries.ts";
 import { selectMeasures, selectStats } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
@@ -134,6 +135,8 @@ function jobStore(db: Connection): JobStore {
     list: (filter, page = {}) => listJobs(db, filter, page),
     texts: (filter, page, showing) => jobTexts(db, filter, page, showing),
     keys: (filter, page = {}) => listKeys(db, filter, page),
+    summaries: (filter, page) => listSummaries(db, filter, page),
+    summary: (uuid) => db.durably(() => selectSummary(db, uuid)),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
     hasParam: (name) => hasParam(db, name),

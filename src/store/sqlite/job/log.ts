@@ -26,9 +26,9 @@ export function selectLog(
   );
   if (job === undefined) return undefined;
   const backwards = page.after === undefined;
-  const found = backwards
-    ? selectBefore(db, job.id, page.before ?? Number.MAX_SAFE_INTEGER, page.limit + 1)
-    : selectAfter(db, job.id, page.after, page.limit + 1);
+  const { before = Number.MAX_SAFE_INTEGER, after = -1 } = page;
+  const select = backwards ? selectNewest : selectOldest;
+  const found = select(db, job.id, after, before, page.limit + 1);
   const fit = found.slice(0, Math.min(fitting(found, 0, PAGE_BYTES), page.limit));
   if (backwards) fit.reverse();
   return {
@@ -45,27 +45,28 @@ interface SizedLine {
   readonly bytes: number;
 }
 
-/** Newest first. */
-function selectBefore(db: Connection, job: number, before: number, limit: number): SizedLine[] {
-  return db.rows<SizedLine>(
-    `SELECT seq, octet_length(entry) AS bytes FROM job_log
-      WHERE job_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
-    job,
-    before,
-    limit,
-  );
-}
+/** Lines between two others, neither of them included. */
+type SelectLines = (
+  db: Connection,
+  job: number,
+  after: number,
+  before: number,
+  limit: number,
+) => SizedLine[];
 
-/** Oldest first. */
-function selectAfter(db: Connection, job: number, after: number, limit: number): SizedLine[] {
-  return db.rows<SizedLine>(
+const selectNewest: SelectLines = (db, ...bounds) =>
+  db.rows<SizedLine>(
     `SELECT seq, octet_length(entry) AS bytes FROM job_log
-      WHERE job_id = ? AND seq > ? ORDER BY seq LIMIT ?`,
-    job,
-    after,
-    limit,
+      WHERE job_id = ? AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+    ...bounds,
   );
-}
+
+const selectOldest: SelectLines = (db, ...bounds) =>
+  db.rows<SizedLine>(
+    `SELECT seq, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = ? AND seq > ? AND seq < ? ORDER BY seq LIMIT ?`,
+    ...bounds,
+  );
 
 interface LineRow {
   readonly seq: number;

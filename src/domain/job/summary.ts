@@ -1,0 +1,270 @@
+// The summary of a job: what an operator asks first, without the sources of its tasks and without
+// secrets. And the lines of its log in the same manner.
+
+import type { JobUuid, WorkflowUuid } from "../id.ts";
+import { type Instant, msBetween } from "../instant.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { MASK, maskedJson } from "../masking.ts";
+import { errorLine, type FailedAttempt, type Job, LOG_LEVELS } from "./job.ts";
+import type { Execution, Phase } from "./state.ts";
+import { elapsedMs, waitOf, type WaitReason } from "./wire.ts";
+
+/** The present or failed task of a job. */
+export interface SummaryTask {
+  /** Its name, or its uuid when it has none. */
+  readonly name: string;
+  readonly phase: Phase;
+  /** Its place in the chain of the phase, from 0. */
+  readonly index: number;
+}
+
+/** A job as the store gives it for a summary. */
+export interface JobSummary extends
+  Pick<
+    Job,
+    | "uuid"
+    | "workflow_uuid"
+    | "name"
+    | "execution"
+    | "claimable_at"
+    | "target"
+    | "created_at"
+    | "started_at"
+    | "finished_at"
+    | "elapsed_ms"
+    | "phases_ms"
+    | "elapsed_at"
+    | "failures"
+    | "retry_at"
+    | "runner_id"
+    | "starts"
+  > {
+  /** Why it failed, in one line. */
+  readonly error: string | null;
+  /** What runs, waits or has failed; null for another job. */
+  readonly task: SummaryTask | null;
+  /** Tasks of the chain that have ended, and all. */
+  readonly tasks_done: number;
+  readonly tasks_total: number;
+  /** The latest progress that the present task has reported. */
+  readonly progress: JsonObject | null;
+  /** Null when they are too large for a summary. */
+  readonly params: JsonObject | null;
+  /** Bytes of their JSON. */
+  readonly params_bytes: number;
+  /** Names of fields that the workflow calls secret. */
+  readonly secrets: readonly string[];
+  /** The name that the machine of the job was given, as far as jobs say it. */
+  readonly alias: string | null;
+  readonly prev_attempt: JobUuid | null;
+  readonly next_attempt: JobUuid | null;
+}
+
+/** What a summary is made with. */
+export interface SummaryView {
+  readonly now: Instant;
+  /** Names the managed host. */
+  readonly host: string;
+  /** Whether the caller is shown params; other callers see their names. */
+  readonly showsParams: boolean;
+}
+
+/** Why an unfinished job does not run; `waiting_for_retry` is a task between two attempts. */
+export const WAIT_REASONS = [
+  "scheduled",
+  "waiting_for_slot",
+  "waiting_for_resume",
+  "waiting_for_retry",
+  "undoing",
+] as const;
+type SummaryReason = WaitReason | typeof WAIT_REASONS[number];
+
+const MACHINE_TARGET = /^\/machines\/([0-9a-f-]{36})$/;
+
+/** A summary as it is sent. */
+export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
+  const { now, host } = view;
+  const machine = MACHINE_TARGET.exec(job.target ?? "")?.[1];
+  const wire: Record<string, JsonValue> = {
+    uuid: job.uuid,
+    name: job.name,
+    workflow_uuid: job.workflow_uuid,
+    state: job.execution,
+    reason: reasonOf(job, now),
+    next_run_at: waitOf(job, now).next_run_at ?? null,
+    task: taskOnWire(job, now),
+    tasks_done: job.tasks_done,
+    tasks_total: job.tasks_total,
+    progress: job.progress,
+    error: job.error,
+    target: job.target,
+    machine: machine === undefined ? null : { uuid: machine, alias: job.alias },
+    host,
+    created_at: job.created_at,
+    started_at: job.started_at,
+    finished_at: job.finished_at,
+    elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
+    duration: durationOf(job, now),
+    params: shownParams(job, view),
+    params_bytes: job.params_bytes,
+    prev_attempt: job.prev_attempt,
+    next_attempt: job.next_attempt,
+  };
+  return wire;
+}
+
+function reasonOf(job: JobSummary, now: Instant): SummaryReason | null {
+  const { execution, retry_at, runner_id, claimable_at } = job;
+  if (execution === "canceled" && (runner_id !== null || claimable_at !== null)) return "undoing";
+  if (runner_id !== null && retry_at !== null && retry_at > now) return "waiting_for_retry";
+  return waitOf(job, now).reason ?? null;
+}
+
+/** Of a task that does not run there is no attempt. */
+function taskOnWire(job: JobSummary, now: Instant): JsonObject | null {
+  const { task, runner_id, starts, failures, elapsed_at, retry_at } = job;
+  if (task === null) return null;
+  const shown = { name: task.name, phase: task.phase, index: task.index };
+  if (runner_id === null) return { ...shown, attempt: null, since: null, next_retry_at: null };
+  const next = retry_at !== null && retry_at > now ? retry_at : null;
+  // Between two attempts it is the next one that counts.
+  const since = retry_at !== null && retry_at > (elapsed_at ?? "") ? retry_at : elapsed_at;
+  return {
+    ...shown,
+    attempt: starts + failures,
+    since: next === null ? since : null,
+    next_retry_at: next,
+  };
+}
+
+/** Seconds from the first start to the end, or until now. */
+function durationOf({ started_at, finished_at }: JobSummary, now: Instant): number | null {
+  if (started_at === null) return null;
+  return Math.max(msBetween(started_at, finished_at ?? now), 0) / 1000;
+}
+
+function shownParams({ params, secrets }: JobSummary, view: SummaryView): JsonObject | null {
+  if (params === null) return null;
+  if (view.showsParams) return maskedJson(params, new Set(secrets)) as JsonObject;
+  return Object.fromEntries(Object.keys(params).map((name) => [name, MASK]));
+}
+
+/** A failed attempt as it is sent. @param phase the chain of its task */
+export function attemptOnWire(
+  phase: Phase,
+  attempt: FailedAttempt,
+  secrets: ReadonlySet<string>,
+): JsonObject {
+  const { task, index, attempt: number, fallback, error } = attempt;
+  const { started_at, finished_at, wait_seconds } = attempt;
+  return {
+    task,
+    phase,
+    index,
+    attempt: number,
+    fallback,
+    error: maskedJson(error, secrets),
+    message: errorLine(error),
+    started_at,
+    finished_at,
+    wait_seconds,
+  };
+}
+
+/** A line of the log of a job: an entry of its info, or a failed attempt of one of its tasks. */
+export interface JobLogLine {
+  /** Rises with every line of every job, also across restarts; never used again. */
+  readonly seq: number;
+  /** The chain of a failed attempt; null for an entry of the info. */
+  readonly phase: Phase | null;
+  /** Number of the attempt that failed, or that wrote the entry; null where no task wrote it. */
+  readonly attempt: number | null;
+  /** The entry; of an attempt, what FailedAttempt has besides. */
+  readonly entry: JsonObject;
+  readonly created_at: Instant;
+}
+
+/** A line as it is sent: it has a message, or progress; what else it holds stands in `fields`. */
+export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): JsonObject {
+  const { seq: sequence, created_at: time, attempt } = line;
+  const entry = maskedJson(line.entry, secrets) as JsonObject;
+  const task = typeof entry.task === "string" ? entry.task : null;
+  const head = { sequence, time, task, attempt };
+  const said = line.phase === null ? entrySaid(entry) : attemptSaid(line.phase, attempt, entry);
+  return { ...head, ...said };
+}
+
+function entrySaid({ task, log, message, progress, ...others }: JsonObject): JsonObject {
+  const level = LOG_LEVELS.find((one) => one === log) ?? "info";
+  const { fields, ...more } = others;
+  // A line of a task's log has its fields together, an entry of its own beside each other.
+  const left: JsonObject = log !== undefined && isJsonObject(fields)
+    ? { ...fields, ...more }
+    : { ...others };
+  if (task !== undefined && typeof task !== "string") left.task = task;
+  if (isJsonObject(progress) && message === undefined) {
+    return { level, message: null, progress, fields: fieldsOf(left) };
+  }
+  if (progress !== undefined) left.progress = progress;
+  if (message !== undefined && typeof message !== "string") left.message = message;
+  const words = typeof message === "string" ? message : wordsOf(left);
+  return { level, message: words, progress: null, fields: fieldsOf(left) };
+}
+
+/** What stands for an entry without a message: the call of a capability, or the names it has. */
+function wordsOf(entry: JsonObject): string {
+  const { zonewright_call: call, zonewright_calls: calls } = entry;
+  if (isJsonObject(call)) return `${call.name}: ${call.ended}, ${call.ms} ms`;
+  if (isJsonObject(calls)) return `calls: ${Object.keys(calls).join(", ")}`;
+  return Object.keys(entry).join(", ");
+}
+
+function attemptSaid(phase: Phase, attempt: number | null, entry: JsonObject): JsonObject {
+  const { error = "", wait_seconds = null, started_at = null, fallback } = entry;
+  const what = fallback === true ? "fallback" : `attempt ${attempt}`;
+  const next = wait_seconds === null
+    ? ""
+    : wait_seconds === 0
+    ? "; the next one follows"
+    : `; the next one follows after ${wait_seconds} s`;
+  return {
+    level: wait_seconds === null ? "error" : "warn",
+    message: `${what} failed: ${errorLine(error)}${next}`,
+    progress: null,
+    fields: { phase, error, started_at, wait_seconds },
+  };
+}
+
+function fieldsOf(fields: JsonObject): JsonObject | null {
+  return Object.keys(fields).length === 0 ? null : fields;
+}
+
+/** Names a page of summaries: the orders that a list may have, and its last entry. */
+export interface SummaryPlace {
+  /** By creation; by `created_at`; by `finished_at`; newest first. */
+  readonly order: typeof SUMMARY_ORDERS[number];
+  /** `created_at` or `finished_at` of the last entry; empty for the order by creation. */
+  readonly at: Instant;
+  /** Place of the last entry among all jobs. */
+  readonly id: number;
+}
+
+/** @see SummaryPlace */
+export const SUMMARY_ORDERS = ["id", "created", "finished"] as const;
+
+/** Which jobs a list of summaries has; a job must fit every key that is given. */
+export interface SummaryFilter {
+  readonly states?: readonly Execution[];
+  readonly name?: string;
+  readonly target?: string;
+  readonly workflow_uuid?: WorkflowUuid;
+  /** created_at at or after. */
+  readonly since?: Instant;
+  /** created_at before. */
+  readonly until?: Instant;
+  /** finished_at at or after. */
+  readonly finished_since?: Instant;
+  /** A text in name, target or error, or in the params if those are searched; ASCII in any case. */
+  readonly search?: string;
+  readonly searchesParams: boolean;
+}

@@ -1,0 +1,195 @@
+// GET /agent/v1/jobs, one of them, and its log: what operators and the console look at. No answer
+// holds the sources of tasks or a secret, and none grows with the number of jobs.
+
+import { type Context, Hono } from "hono";
+import { spanEnd } from "../../../domain/description/formats.ts";
+import {
+  about,
+  atMostChars,
+  integer,
+  kept,
+  text,
+  wholeText,
+} from "../../../domain/description/value.ts";
+import { invalidArgument } from "../../../domain/error.ts";
+import {
+  attemptOnWire,
+  logLineOnWire,
+  SUMMARY_ORDERS,
+  type SummaryFilter,
+  summaryOnWire,
+  type SummaryPlace,
+  type SummaryView,
+} from "../../../domain/job/summary.ts";
+import type { Execution } from "../../../domain/job/state.ts";
+import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
+import { jobNotFound } from "../../../store/job_refusal.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { seesSecrets } from "../../request/caller.ts";
+import { readQuery } from "../../request/query.ts";
+import { jobUuidOf } from "./change.ts";
+import { JOB_FILTER_FIELDS } from "./filter.ts";
+
+/** What these routes use. */
+type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
+
+/** Jobs of one page. */
+const JOBS_DEFAULT = 50;
+const JOBS_MAX = 200;
+/** Lines of one page of a log. */
+const LINES_DEFAULT = 100;
+const LINES_MAX = 1000;
+/** Characters of a text that is searched for. */
+const SEARCH_CHARS_MAX = 200;
+/** Characters of a list of states, each of them named once. */
+const STATES_CHARS_MAX = EXECUTION_WORDS.join(",").length;
+const CURSOR_CHARS_MAX = 200;
+
+/** The routes of the view. */
+export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/agent/v1/jobs", (c) => listSummaries(c, context));
+  // Other words in this place are calls on many jobs, which have no GET.
+  app.get("/agent/v1/jobs/:job_uuid{[0-9A-Fa-f-]+}", (c) => getSummary(c, context));
+  app.get("/agent/v1/jobs/:job_uuid/log", (c) => getLog(c, context));
+  return app;
+}
+
+const WORD = `(?:${EXECUTION_WORDS.join("|")})`;
+
+/** Words of states with commas between them. */
+const states = kept(
+  atMostChars(
+    STATES_CHARS_MAX,
+    text(
+      new RegExp(`^${WORD}(?:,${WORD})*$`),
+      `words with commas between them, each one of ${EXECUTION_WORDS.join(", ")}`,
+    ),
+  ),
+  (words): Execution[] => [...new Set(words.split(",").map(parseExecutionFilter))],
+);
+
+/** The query of the list. */
+export const SUMMARY_QUERY_FIELDS = {
+  state: about(
+    "Only jobs in one of these states, with commas between them: `queued`, `running`, `waiting`, " +
+      "`succeeded`, `failed`, `canceled`, and `retried` for those that another job replaced.",
+    states,
+  ),
+  search: about(
+    "Only jobs with this text in the name of the workflow, the target, the error or the params. " +
+      "ASCII letters fit in either case; a caller of scope `read` searches no params.",
+    wholeText(1, SEARCH_CHARS_MAX),
+  ),
+  ...JOB_FILTER_FIELDS,
+  finished_since: about(
+    "Only jobs that ended at this instant or after; the list is in the order of their ends then, " +
+      "unless it is of one `target`.",
+    spanEnd,
+  ),
+  limit: about("Jobs of this page.", integer(1, JOBS_MAX), { default: JOBS_DEFAULT }),
+  cursor: about(
+    "Goes on with a list: `next` of the page before, with the same other keys.",
+    wholeText(1, CURSOR_CHARS_MAX),
+  ),
+};
+
+/** A page may be short, or empty, while others follow: `next` says so. */
+async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
+  const { limit = JOBS_DEFAULT, cursor, state, ...others } = readQuery(
+    c.req.url,
+    SUMMARY_QUERY_FIELDS,
+  );
+  const filter: SummaryFilter = {
+    ...others,
+    ...(state === undefined ? {} : { states: state }),
+    searchesParams: seesSecrets(c.get("caller")),
+  };
+  const after = cursor === undefined ? undefined : placeOf(cursor);
+  const { summaries, next } = await context.store.jobs.summaries(filter, { limit, after });
+  const view = viewOf(c, context);
+  return c.json({
+    jobs: summaries.map((job) => summaryOnWire(job, view)),
+    next: next === undefined ? null : cursorOf(next),
+  });
+}
+
+function viewOf(c: Context<HttpEnv>, { now, machines }: JobViewContext): SummaryView {
+  return { now: now(), host: machines.host, showsParams: seesSecrets(c.get("caller")) };
+}
+
+/** The place behind which a list goes on, as a text that only this agent reads. */
+function cursorOf({ order, at, id }: SummaryPlace): string {
+  // What pads a base64 text says nothing.
+  const text = btoa(`${order} ${id} ${at}`).replaceAll("=", "");
+  return text.replaceAll("+", "-").replaceAll("/", "_");
+}
+
+const PLACE = /^([a-z]+) (\d{1,16}) ([0-9TZ:.-]{0,24})$/;
+
+/** @throws {AgentError} `invalid_argument` naming `cursor` */
+function placeOf(cursor: string): SummaryPlace {
+  const [, word, id, at = ""] = PLACE.exec(decoded(cursor)) ?? [];
+  const order = SUMMARY_ORDERS.find((one) => one === word);
+  if (order !== undefined) return { order, at, id: Number(id) };
+  const message = `Cannot go on with the list: cursor is ${JSON.stringify(cursor)}, expected ` +
+    "`next` of the page before";
+  throw invalidArgument("cursor", message);
+}
+
+function decoded(cursor: string): string {
+  try {
+    return atob(cursor.replaceAll("-", "+").replaceAll("_", "/"));
+  } catch {
+    // It is refused with other texts that are no cursor.
+    return "";
+  }
+}
+
+/** The summary, and every attempt that failed as far as they are kept. */
+async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
+  const uuid = jobUuidOf(c);
+  const job = await context.store.jobs.summary(uuid);
+  if (job === undefined) throw jobNotFound(uuid);
+  const attempts = await context.store.log.attempts(uuid);
+  const secrets = new Set(job.secrets);
+  return c.json({
+    ...summaryOnWire(job, viewOf(c, context)),
+    attempts: attempts.map((attempt) => attemptOnWire(attempt.phase, attempt, secrets)),
+  });
+}
+
+const sequence = integer(0, Number.MAX_SAFE_INTEGER);
+
+/** The query of a log. */
+export const LOG_QUERY_FIELDS = {
+  last: about(
+    "Lines of this page: the newest ones, unless `after` is given.",
+    integer(1, LINES_MAX),
+    { default: LINES_DEFAULT },
+  ),
+  before: about("Only lines before this `sequence`, the newest of them.", sequence),
+  after: about("Only lines after this `sequence`, the oldest of them first.", sequence),
+};
+
+/** Oldest first. */
+async function getLog(c: Context<HttpEnv>, { store }: JobViewContext): Promise<Response> {
+  const uuid = jobUuidOf(c);
+  const { last: limit = LINES_DEFAULT, before, after } = readQuery(c.req.url, LOG_QUERY_FIELDS);
+  const part = await store.log.lines(uuid, {
+    limit,
+    ...(before === undefined ? {} : { before }),
+    ...(after === undefined ? {} : { after }),
+  });
+  if (part === undefined) throw jobNotFound(uuid);
+  const secrets = new Set(part.secrets);
+  const lines = part.lines.map((line) => logLineOnWire(line, secrets));
+  const first = part.lines[0]?.seq;
+  const end = part.lines.at(-1)?.seq ?? after ?? 0;
+  return c.json({
+    lines,
+    before: after === undefined && part.more ? first ?? null : null,
+    after: end,
+    more: part.more,
+  });
+}
