@@ -109,8 +109,8 @@ export const spanEnd: Description<Instant> = {
     instant,
     kept(integer(0, EPOCH_MS_MAX), ofEpoch),
   ),
-  // In a query an unescaped plus sign is a blank, and no date holds a blank.
-  fromText: (text) => text.replace(" ", "+"),
+  // In a query an unescaped plus sign is a blank, and no date holds one before its offset.
+  fromText: (text) => text.replace(/(?<=[0-9]) (?=[0-9:]+\s*$)/, "+"),
 };
 
 /** As a description of numbers, which a text of digits may stand for too. A number is kept. */

@@ -1,0 +1,103 @@
+// The published parameters of queries, beside the checks that read them: random query strings are taken
+// and refused by both alike, but for the rules that JSON Schema cannot state.
+
+import { assert, assertEquals } from "@std/assert";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { AgentError } from "../../src/domain/error.ts";
+import { openFindings } from "../../src/domain/description/findings.ts";
+import { type Fields, object } from "../../src/domain/description/object.ts";
+import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
+import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
+import { readQuery } from "../../src/http/request/query.ts";
+import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
+import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";
+import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
+import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
+import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
+import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
+import { WORKFLOW_QUERY_FIELDS } from "../../src/http/routes/workflows.ts";
+import { OPENAPI, OPERATIONS } from "./openapi_operations.ts";
+import { randomDocuments } from "./random_documents.ts";
+
+const SEED = Number(Deno.env.get("ZONEWRIGHT_TEST_SEED") ?? 15);
+const QUERIES = 2000;
+
+/** How the query of an operation is read. */
+interface Reading {
+  readonly fields: Fields;
+  readonly required?: readonly string[];
+  /** Parameters that stand for keys of the caller's choice. */
+  readonly apart?: readonly string[];
+}
+
+const READ: Readonly<Record<string, Reading>> = {
+  "GET /workflows": { fields: WORKFLOW_QUERY_FIELDS },
+  "GET /jobs": { fields: JOB_QUERY_FIELDS, apart: ["params"] },
+  "GET /jobs/{job_uuid}/info": { fields: INFO_QUERY_FIELDS },
+  "GET /jobs/{job_uuid}/wait": { fields: WAIT_FIELDS },
+  "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
+  "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
+  "GET /agent/v1/images": { fields: IMAGE_QUERY_FIELDS },
+  "GET /agent/v1/index/artifacts": { fields: ARTIFACT_FIELDS, required: ["distro", "release"] },
+  "POST /agent/v1/index/sync": { fields: SYNC_QUERY_FIELDS },
+};
+
+/** The values that a text of a query may stand for. */
+function valuesOf(text: string): JsonValue[] {
+  const flags = text === "true" || text === "false" ? [text === "true"] : [];
+  return [text, ...flags, ...(/^[0-9]+$/.test(text) ? [Number(text)] : [])];
+}
+
+/** The rules of a refusal that no schema states; undefined where the query is taken. */
+function refusalOf(url: string, { fields, required = [] }: Reading): (string | null)[] | undefined {
+  try {
+    readQuery(url, fields, required);
+    return undefined;
+  } catch (error) {
+    assert(error instanceof AgentError && error.code === "invalid_argument", String(error));
+  }
+  const findings = openFindings();
+  const texts = [...new URL(url).searchParams].map(([name, text]): [string, unknown] => [
+    name,
+    fields[name]?.fromText?.(text) ?? text,
+  ]);
+  object(fields, { required }).read(Object.fromEntries(texts), "", findings);
+  return [...findings.rules];
+}
+
+for (const { method, path, parameters } of OPERATIONS) {
+  const published = parameters.filter((one) => one.in === "query");
+  if (published.length === 0) continue;
+  const name = `${method} ${path}`;
+  Deno.test(`the query of ${name} is taken and refused as its parameters say`, () => {
+    const reading = READ[name];
+    assert(reading !== undefined, `no reading of ${name}`);
+    const own = published.filter((one) => reading.apart?.includes(one.name) !== true);
+    assertEquals(own.map((one) => one.name).sort(), Object.keys(reading.fields).sort());
+    const required = own.filter((one) => one.required).map((one) => one.name);
+    assertEquals(required.sort(), [...reading.required ?? []].sort());
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    const admits = new Map(own.map((one) => [one.name, ajv.compile(one.schema)]));
+    const properties = Object.fromEntries(own.map((one) => [one.name, one.schema]));
+    const shape: JsonObject = { type: "object", properties, required, additionalProperties: false };
+    const random = randomDocuments(SEED, OPENAPI);
+    const seen = { taken: 0, refused: 0, beyond: 0 };
+    for (let index = 0; index < QUERIES; index++) {
+      const made = random.next(shape);
+      const entries = Object.entries(Array.isArray(made) || made === null ? {} : made).map(
+        ([key, value]): [string, string] => [key, typeof value === "string" ? value : `${value}`],
+      );
+      const url = `http://a/?${new URLSearchParams(entries)}`;
+      const sent = [...new URL(url).searchParams];
+      const fits = required.every((key) => sent.some(([one]) => one === key)) &&
+        sent.every(([key, text]) =>
+          valuesOf(text).some((value) => admits.get(key)?.(value) === true)
+        );
+      const rules = refusalOf(url, reading);
+      if (fits === (rules === undefined)) seen[fits ? "taken" : "refused"] += 1;
+      else if (fits && rules?.every((rule) => rule !== null) === true) seen.beyond += 1;
+      else throw new Error(`${url}: the parameters ${fits ? "admit" : "refuse"} it, the check not`);
+    }
+    assert(seen.taken >= QUERIES / 50 && seen.refused >= QUERIES / 50, JSON.stringify(seen));
+  });
+}
