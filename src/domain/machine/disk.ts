@@ -233,8 +233,8 @@ export const PLACE_FOR_MEDIUM: Relation = {
     const found = Array.isArray(disks) ? disks.length : 0;
     if (found < IDE_PLACES) return;
     const words =
-      `must hold at most ${IDE_PLACES - 1} disks of a kvm machine: behind more of them ` +
-      "the hypervisor finds no place for the medium and ends";
+      `must hold at most ${IDE_PLACES - 1} disks of a kvm machine: with more of them IDE has ` +
+      "no place for the medium, and the hypervisor ends";
     findings.add(`${field}.disks`, "Invalid", words);
   },
   schema: { properties: { disks: { maxItems: IDE_PLACES - 1 } } },

@@ -270,7 +270,7 @@ export function refuseRoutes(
       : nics.find((one) => isJsonObject(one) && one.mac === name);
     if (isJsonObject(nic) && addressesOf(nic).length > 0) continue;
     const found = isJsonObject(nic) ? "which has no address of its own" : "which is not there";
-    const words = `must lead by a nic that has an address of its own: found ${by}, ${found}`;
+    const words = `must name a nic that has an address of its own: found ${by}, ${found}`;
     findings.add(`${field}.${destination}`, "Invalid", words, "route_nic");
   }
 }
