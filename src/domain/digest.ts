@@ -2,7 +2,7 @@
 
 import { AgentError, invalidArgument } from "./error.ts";
 
-/** The algorithms whose digests are compared; others are not believed. */
+/** The algorithms whose digests are compared; others are not accepted. */
 export const DIGEST_ALGORITHMS = ["sha256", "sha512"] as const;
 /** A closed enumeration of document 1. */
 export type DigestAlgorithm = typeof DIGEST_ALGORITHMS[number];

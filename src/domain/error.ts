@@ -40,9 +40,9 @@ export const ERROR_CODES = {
   upstream: { status: 502, word: "BadGateway", exit: "failure" },
   /** A host program failed. */
   host: { status: 502, word: "BadGateway", exit: "failure" },
-  /** Bytes are not those that were promised. */
+  /** The bytes do not have the expected digest. */
   digest_mismatch: { status: 502, word: "BadGateway", exit: "failure" },
-  /** A deadline of ours passed. */
+  /** A deadline of the agent passed. */
   timeout: { status: 504, word: "GatewayTimeout", exit: "timeout" },
   internal: { status: 500, word: "InternalError", exit: "failure" },
 } as const;

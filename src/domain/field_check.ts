@@ -1,5 +1,5 @@
-// The known word that was probably meant. Descriptions name it for an unknown field and an unknown word,
-// the command line for an unknown command, flag or setting.
+// Finds the known word that was probably meant, for errors about unknown fields, words, commands, flags and
+// settings.
 //
 // A suggestion has to share most of its letters with the word, since the nearest of words that are all far
 // away is no help.

@@ -1,6 +1,6 @@
 // JSON values as types, and the canonical text by which two of them are compared.
 
-/** Whatever JSON can say. @see RFC 8259 */
+/** Any JSON value. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 /** Names and their values, in the order of the text; integer names come first. */
 export interface JsonObject {
@@ -94,7 +94,7 @@ export function isWholeText(text: string): boolean {
 // A look at JSON text before it is parsed: how deep and how large its value would be. A parser only
 // finds out by building the value, and the value of a hostile text is many times its size.
 
-/** What a text would make of itself. Of text that is no JSON this says nothing of use. */
+/** What a text would become when parsed. Meaningless for text that is not JSON. */
 interface JsonMeasure {
   /** Deepest nesting of lists and objects. */
   readonly depth: number;
@@ -112,7 +112,7 @@ interface JsonMeasure {
 
 /** Nesting down to which the names of each object are counted. */
 const COUNTED_DEPTH_MAX = 256;
-/** Digits of an integer that is below 2^64 for sure. */
+/** Digits of an integer that is certainly below 2^64. */
 const DIGITS_MAX = 19;
 
 /** `"`, which begins and ends a string. */

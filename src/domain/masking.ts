@@ -1,5 +1,5 @@
-// Masks values of JSON text as it passes by, in one pass over its bytes and without building what it
-// says: memory for a name and the nesting, however long the text is. The text is JSON that this agent
+// Masks values in a stream of JSON text, in one pass over its bytes and without parsing it: it needs memory for
+// one name and the nesting, however long the text is. The text is JSON that this agent
 // has written; what is masked is replaced by a short text, everything else is left byte for byte.
 
 import {
@@ -18,7 +18,7 @@ import {
 // Names of fields whose values are secrets. Logs, errors and answers to callers who may only look mask
 // what stands under them.
 
-/** What stands in the place of a secret. */
+/** What replaces a secret. */
 export const MASK = "***";
 
 /** How the names of secrets end, as a part of a regular expression. */
@@ -214,7 +214,7 @@ function nameOf(bytes: readonly number[]): string {
   try {
     return String(JSON.parse(`"${text}"`));
   } catch {
-    // Cut in the middle of an escape: its end is what it ends with all the same.
+    // It may be cut in the middle of an escape; its end is still the end of the name.
     return text;
   }
 }

@@ -1,11 +1,11 @@
-// The accountant of the agent's memory. A caller that is about to hold a document, as text or as the value
-// that it is parsed into, reserves its weight first and releases it when the document is gone. When
+// The memory budget of the agent. Before a caller holds a document, as text or as the value that it is
+// parsed into, it reserves the memory; it releases it when the document is gone. When
 // an account is used up, reservations wait their turn, first come first served, and are refused when
-// the wait has been too long: a caller is asked to come back instead of taking memory that is not there.
+// the wait has been too long: the caller is asked to try again later.
 //
-// There are several accounts, so that what is large in one place holds up nothing in another: a cancel
-// never waits behind the bodies of workflows. Who holds in two of them reserves in the order in which
-// they stand below, never backwards, so that no two wait for each other. All accounts together, besides
+// There are several accounts, so that large documents of one kind do not delay another: a cancel never
+// waits behind the bodies of workflows. A caller that needs two accounts reserves in the order below,
+// so that no two callers wait for each other. All accounts together, besides
 // bytes outside of V8's heap, fit into the heap of the agent beside what it has at rest.
 
 import { AgentError } from "./error.ts";
@@ -48,7 +48,7 @@ const RETRY_AFTER_SECONDS = 2;
 
 /** How a reservation waits. */
 export interface ReserveOptions {
-  /** Milliseconds after which it is refused; `Infinity` for who cannot be refused. */
+  /** Milliseconds after which it is refused; `Infinity` for a caller that cannot be refused. */
   readonly turnMs?: number;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
@@ -70,7 +70,7 @@ export interface Reservation {
 /** What the parts of the agent that hold documents are given. */
 export interface MemoryBudget {
   /**
-   * Reserves memory, in turn. What is larger than its account gets all of it, once nobody else has any.
+   * Reserves memory, in turn. A reservation larger than its account gets all of it, once nobody else has any.
    * @param what finishes "Cannot ..." in the refusal
    * @throws {AgentError} `overloaded` when its turn has not come in time; `aborted` by the signal
    */
@@ -147,7 +147,7 @@ class Book {
     const refuse = (error: AgentError) => {
       settle();
       reject(error);
-      // Those behind may fit where this one did not.
+      // Later, smaller ones may fit.
       this.#serve();
     };
     const aborted = () => refuse(gaveUp(what));
@@ -187,7 +187,7 @@ class Book {
     };
   }
 
-  /** Gives what is free to those who have waited longest. */
+  /** Gives free memory to the callers that have waited longest. */
   #serve(): void {
     for (const waiting of this.#queue) {
       if (!this.#fits(waiting.bytes)) return;

@@ -139,7 +139,7 @@ export const DEFAULT_POLICY: Policy = {
   ],
 };
 
-/** Takes all that some policy takes. */
+/** Accepts everything that any policy can accept. */
 export const WIDEST_POLICY: Policy = {
   ...DEFAULT_POLICY,
   vcpusMax: Number.MAX_SAFE_INTEGER,

@@ -1,11 +1,11 @@
 // Bearer tokens: what one looks like, what one may do, and what is kept of it. A token is 256 random
-// bits, so nobody guesses it and a plain SHA-256 of it cannot be turned round: the slow hashes that
-// passwords need would only make every request slow.
+// bits, so nobody can guess it, and a plain SHA-256 of it cannot be reversed. The slow hashes that
+// passwords need would only make requests slow.
 
 import { AgentError } from "./error.ts";
 import { isJsonObject } from "./json.ts";
 
-/** What a token is good for: `read` is GET and HEAD without secrets, `admin` is everything. */
+/** What a token allows: `read` is GET and HEAD without secrets, `admin` is everything. */
 export type TokenScope = "read" | "admin";
 
 /** What is kept of a token; the token itself is shown once and kept nowhere. */
@@ -19,7 +19,7 @@ export interface Token {
 
 /** Random bytes in a token. */
 export const TOKEN_BYTES = 32;
-/** How every token begins, so that one that was left somewhere can be searched for. */
+/** How every token begins, so that leaked tokens can be searched for. */
 const PREFIX = "zwt_";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TEXT = /^zwt_[A-Za-z0-9_-]{43}$/;
@@ -37,7 +37,7 @@ export function isTokenText(text: string): boolean {
   return TEXT.test(text);
 }
 
-/** Whether a token may be called so: letters, digits, dots, dashes and underscores, at most 64. */
+/** Whether this may be the name of a token: letters, digits, dots, dashes and underscores, at most 64. */
 export function isTokenName(text: string): boolean {
   return NAME.test(text);
 }

@@ -1,5 +1,5 @@
 // Lines of text over a byte stream: the framing of the protocol, used on both sides of the wall.
-// A built-in RangeError tells of a line that is too long, because guests load nothing of domain/. A
+// A line that is too long is a built-in RangeError, because guests load nothing of domain/. A
 // guest reads and writes by methods that no task can have replaced; see language.ts.
 
 import { type Language, takeLanguage } from "./language.ts";
@@ -19,8 +19,8 @@ export interface ByteSink {
 
 /**
  * Yields the lines of a stream without their line breaks. A last line without one is dropped: its
- * writer died while writing it. `bytesMax` may be asked again for every line. When a line has not ended
- * `mayGoOn` is asked, with the bytes of it that are held; nothing more is read until what it returns is kept.
+ * writer died while writing it. `bytesMax` is asked again for every line if it is a function. While a line is incomplete,
+ * `mayGoOn` gets the number of bytes held; nothing more is read until its promise resolves.
  * @throws {RangeError} for a line longer than `bytesMax`
  * @throws {TypeError} for bytes that are not UTF-8
  */
@@ -47,14 +47,14 @@ export interface LineBuffer {
   readonly buffer: Uint8Array<ArrayBuffer>;
   /** Takes the first `count` bytes of it. */
   fill(count: number): void;
-  /** The next line of those; undefined when there is none but the beginning of one, which is kept. */
+  /** The next line of those; undefined when there is only the beginning of one, which is kept. */
   next(): string | undefined;
   /** Bytes of a line that has not ended. */
   held(): number;
 }
 
 /**
- * Opens the cutting of lines, by the methods of `language` alone. What it throws is what readLines()
+ * Opens a buffer that cuts bytes into lines, with the methods of `language` alone. Throws what readLines()
  * throws.
  */
 export function openLineBuffer(
@@ -154,7 +154,7 @@ export async function writeAll(
   }
 }
 
-/** What a writer does about a reader that does not read. */
+/** What a writer does when its reader does not read. */
 export interface UnreadLimit {
   /** Characters of what has not been taken. */
   readonly charsMax: number;
@@ -163,7 +163,7 @@ export interface UnreadLimit {
 }
 
 /**
- * Opens the writing of lines. Those that are written while a write is under way go out together in
+ * Opens a writer of lines. Those that are written while a write is under way go out together in
  * the next one. Nothing is thrown when the sink is closed: its reader learns of that.
  */
 export function openLineWriter(

@@ -1,9 +1,9 @@
-// What is wrong with a document. Every incorrect field is reported, not only the first, each by its
-// path such as `machine.disks[0].size`, so that one round mends them all.
+// What is wrong with a document. All incorrect fields are reported at once, each by its path, such as
+// `machine.disks[0].size`, so that a caller can correct them together.
 
 import { AgentError, type FieldError } from "../error.ts";
 
-/** Findings of one reading; what is found beyond this is not listed. */
+/** Most findings of one reading; further ones are not listed. */
 const FINDINGS_MAX = 64;
 
 /**

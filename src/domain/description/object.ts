@@ -1,5 +1,5 @@
-// Descriptions of objects: which fields they have, which of them are required, and what becomes of
-// names that they do not have.
+// Descriptions of objects: which fields they have, which of them are required, and what
+// happens to unknown names.
 
 import { nearName, nearWord } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
@@ -21,7 +21,7 @@ export type ObjectOf<F extends Fields, R extends keyof F> = string extends keyof
     & { [Name in R]: Described<F[Name]> }
     & { [Name in Exclude<keyof F, R>]?: Described<F[Name]> };
 
-/** What fields of one object are to one another. */
+/** A rule between fields of one object. */
 export interface Relation {
   /** @param object what was kept so far @param sent the object as it was sent */
   check(object: JsonObject, field: string, findings: Findings, sent: JsonObject): void;
@@ -32,10 +32,10 @@ export interface Relation {
 /** What an object is besides its fields. */
 export interface ObjectOptions<R> {
   readonly required?: readonly R[];
-  /** Why a name that is known is not taken, in words that follow the field's path. */
+  /** Why a known name is refused, in words that follow the field's path. */
   readonly refused?: (name: string) => string | undefined;
   /**
-   * What becomes of names that are not known: an error, unless they are `kept`. `distinct` keeps those that
+   * What happens to unknown names: an error, unless they are `kept`. `distinct` keeps those that
    * are not nearly the name of a field that is missing.
    */
   readonly others?: "kept" | "distinct";
@@ -166,7 +166,7 @@ export interface EntryBounds {
   readonly nameWords: string;
   /** Words for a value that is no object: `must be ...`. */
   readonly words: string;
-  /** Names that match the pattern and are refused all the same, with their words. */
+  /** Names that match the pattern but are refused, with the reason. */
   readonly refused?: Readonly<Record<string, string>>;
   /** Words of a longer list, `must have at most 64 entries`. */
   readonly countWords: string;

@@ -1,6 +1,6 @@
-// Descriptions of values. A description says once what a value may be: read() holds a value against it
-// and words what is wrong, schema() says the same as JSON Schema, for /openapi.json. Limits are
-// arguments, so that both speak of this agent's.
+// Descriptions of values. A description says once what a value may be: read() checks a value
+// and says what is wrong, schema() gives the same rule as JSON Schema, for /openapi.json. Limits are
+// arguments, so that both have the limits of this agent.
 
 import { nearest } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
@@ -10,11 +10,11 @@ import { type Findings, openFindings, refuseFindings, type UnstatedRule } from "
 /** Characters of a text for which the nearest known word is looked for. */
 const WORD_CHARS_MAX = 64;
 
-/** What a value may be, and what is kept of it. */
+/** What a value may be, and what is kept of it after reading. */
 export interface Description<T = JsonValue> {
   /** Follow "must be": `an integer from 1 to 8`. */
   readonly words: string;
-  /** Reads one value; undefined once it was reported why nothing is kept of it. */
+  /** Reads one value. Undefined when nothing is kept of it; the reason has then been reported. */
   read(value: unknown, field: string, findings: Findings): T | undefined;
   /** As JSON Schema 2020-12. @param components where named schemas go, by their names */
   schema(components: JsonObject): JsonObject;
@@ -264,7 +264,7 @@ export function scalar(
   };
 }
 
-/** A field that is known and never taken. `words` follow its path. */
+/** A known field that is always refused. `words` follow its path. */
 export function refused(words: string): Description<never> {
   return {
     words: "absent",
@@ -276,7 +276,7 @@ export function refused(words: string): Description<never> {
   };
 }
 
-/** What others read: it is neither refused nor kept. */
+/** A field that other code reads: it is neither refused nor kept. */
 export const ignored: Description<never> = {
   words: "any JSON value",
   read: () => undefined,
@@ -339,12 +339,12 @@ export function either<T>(words: string, ...ways: readonly Description<T>[]): De
   };
 }
 
-/** As a description, but other words are reported, whatever is wrong. */
+/** The same description with one message of its own for anything that is wrong. */
 export function worded<T>(words: string, description: Description<T>): Description<T> {
   return { ...either(words, description), schema: description.schema };
 }
 
-/** Keeps something else of a value than what was sent; nothing where `keep` answers undefined. */
+/** Converts a value after reading; nothing is kept where `keep` answers undefined. */
 export function kept<T, K>(
   description: Description<T>,
   keep: (value: T) => K | undefined,
@@ -358,7 +358,7 @@ export function kept<T, K>(
   };
 }
 
-/** Refuses some of what a description takes, by a rule that no schema states. */
+/** Adds a rule that no schema states. */
 export function unless<T>(
   description: Description<T>,
   rule: UnstatedRule,
@@ -376,7 +376,7 @@ export function unless<T>(
   };
 }
 
-/** Adds what people read of it, such as the unit; and what a schema shows besides, such as a default. */
+/** Adds a description for people, such as the unit, and more of the schema, such as a default. */
 export function about<T>(
   note: string,
   description: Description<T>,

@@ -126,7 +126,7 @@ function* noiseChunks(size: number): Generator<Uint8Array<ArrayBuffer>> {
   const words = new Uint32Array(NOISE_BYTES / 4);
   let word = NOISE_SEED;
   for (let i = 0; i < words.length; i += 1) {
-    // Marsaglia's xorshift32: noise enough that no compression takes the padding away.
+    // Marsaglia's xorshift32: noise that cannot be compressed away.
     word ^= word << 13;
     word ^= word >>> 17;
     word ^= word << 5;
@@ -141,8 +141,8 @@ function* noiseChunks(size: number): Generator<Uint8Array<ArrayBuffer>> {
 }
 
 // The program in the first sector of the sample media: an x86 real-mode program that clears the
-// screen, prints a few lines and stops for good. It reads and writes no disk, so a machine that
-// boots it comes to no harm.
+// screen, prints a few lines and stops for good. It reads and writes no disk, so it does no harm
+// to a machine that boots it.
 
 /** Size of a boot sector, bytes. */
 const BOOT_SECTOR_BYTES = 512;

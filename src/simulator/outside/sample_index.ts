@@ -4,12 +4,12 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles, type SamplePath } from "./sample_file.ts";
 
-/** The day on which all files are said to have been published. */
+/** The publication date of all files. */
 export const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 
 /** What the documents of the sample index are made from. */
 interface SampleIndexOptions {
-  /** What the documents' addresses begin with, without a slash at the end. */
+  /** The base of all addresses in the documents, without a slash at the end. */
   readonly baseUrl: string;
   /** The files to describe; those of the default size when left out. */
   readonly files?: SampleFiles;

@@ -69,7 +69,7 @@ export async function startSampleUpstream(options: SampleUpstreamOptions): Promi
   const close = () => closed ??= end();
   try {
     iso = await openIso(options, files);
-    // The documents name the port: they are made after it is known, and before it is announced.
+    // The documents contain the port, so they are made once it is known.
     const url = `http://${HOSTNAME}:${server.addr.port}`;
     await addDocuments(resources, url, files);
     addFiles(resources, files, iso);
@@ -143,7 +143,7 @@ function inMemory(type: string, bytes: Uint8Array<ArrayBuffer>, etag: string): R
   return { type, size: bytes.length, etag, body: (first, last) => bytes.subarray(first, last + 1) };
 }
 
-/** Looks the path up unchanged: nothing of a request ever becomes the name of a file. */
+/** Looks the path up as it is: no part of a request becomes the name of a file. */
 function answer(request: Request, resources: ReadonlyMap<string, Resource>): Response {
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response("Method not allowed\n", { status: 405, headers: { allow: "GET, HEAD" } });
@@ -170,7 +170,7 @@ function answer(request: Request, resources: ReadonlyMap<string, Resource>): Res
 }
 
 function answerBytes(request: Request, resource: Resource, headers: Headers): Response {
-  // A range of something that has changed since would be joined to the wrong beginning.
+  // A range of a file that has changed since would be joined to the wrong beginning.
   const condition = request.headers.get("if-range");
   const applies = request.method === "GET" && (condition === null || condition === resource.etag);
   const range = parseByteRange(applies ? request.headers.get("range") : null, resource.size);
@@ -238,8 +238,8 @@ type ByteRange =
 const WHOLE: ByteRange = { kind: "whole" };
 
 /**
- * The range that a header names in a resource of `size` bytes. Several ranges, other units and what
- * cannot be read are answered with the whole, which the standard allows.
+ * The range that a header names in a resource of `size` bytes. Several ranges, other units and unreadable
+ * headers are answered with the whole resource, which the standard allows.
  * @see RFC 9110, section 14.1.2 and 14.2
  */
 export function parseByteRange(header: string | null, size: number): ByteRange {
@@ -257,8 +257,8 @@ export function parseByteRange(header: string | null, size: number): ByteRange {
   return { kind: "part", first, last: to === "" ? size - 1 : Math.min(Number(to), size - 1) };
 }
 
-// A file that is made once and kept from one start to the next, but never trusted: whether it still
-// has the promised bytes is looked at every time.
+// A file that is made once and kept from one start to the next, but never trusted: its
+// bytes are compared with the digest every time.
 
 /** Bytes read at a time. */
 const KEPT_READ_BYTES = 256 << 10; // 256 KiB
@@ -272,7 +272,7 @@ interface KeptFile {
 
 /**
  * Opens the file at a path for reading, with the content of this digest. A file that is missing or
- * different is made under another name and renamed, so that nobody meets a part of it.
+ * different is made under another name and renamed, so that nobody reads an incomplete file.
  * @param sha256 of the content, lower-case hex
  */
 async function openKeptFile(
