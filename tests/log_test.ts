@@ -46,7 +46,7 @@ Deno.test("a log line that cannot be written is no failure of what it tells of",
   log.with({ job_uuid: "x" }).error("job lost", { number: 1n });
 });
 
-Deno.test("a line for bunyan has the fields that bunyan wants, and the event's own", () => {
+Deno.test("a line for bunyan has the fields that bunyan requires, and the event's own", () => {
   const [line = ""] = linesOf("bunyan", { request_id: "r-1", status: 200 });
   assertEquals(JSON.parse(line), {
     v: 0,

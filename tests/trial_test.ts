@@ -115,7 +115,7 @@ Deno.test("bodies of a trial are behind the same wall, under the same policy", a
   assertEquals(resultsOf(job), [[...missing, "invalid_argument", message]]);
 });
 
-Deno.test("a trial finds media of its folders, and the sample index without being told", async () => {
+Deno.test("a trial finds media of its folders, and the sample index by default", async () => {
   await withFolder(async (mediaDir) => {
     await Deno.writeFile(join(mediaDir, "small.iso"), isoBytes(40_960));
     const body = "async (job, cb) => { const own = await media.find({ path: 'small.iso' }); " +

@@ -148,7 +148,7 @@ Deno.test("entries repeat a bounded part of the name of their task", async () =>
   });
 });
 
-Deno.test("a call that was cut off says how it ended, and no call after it is told", async () => {
+Deno.test("a call that was cut off says how it ended, and no call after it is recorded", async () => {
   await withHost(async ({ store, newJob, simulate }) => {
     const { uuid, perform } = await newJob(1);
     await simulate("fault", "hang", "*");
@@ -203,7 +203,7 @@ const SECRETIVE: readonly (readonly [CapabilityName, JsonValue[]])[] = [
   ["images.download", [{ distro: `my_pw='${SECRET}'`, password: SECRET }]],
 ];
 
-Deno.test("what is told of a call has no secret of its arguments", async () => {
+Deno.test("the record of a call has no secret of its arguments", async () => {
   await withHost(async ({ store, newJob, lines }) => {
     const { uuid, perform } = await newJob(1);
     for (const [name, args] of SECRETIVE) {
@@ -217,7 +217,7 @@ Deno.test("what is told of a call has no secret of its arguments", async () => {
   });
 });
 
-Deno.test("what is told of a call is short whatever its arguments are", () => {
+Deno.test("the record of a call is short whatever its arguments are", () => {
   const long = "x".repeat(300_000);
   const wide = Object.fromEntries(
     Array.from({ length: 20_000 }, (_, at) => [`key_${at}`, long[0]]),

@@ -103,7 +103,7 @@ const SILENT: readonly (readonly [string, () => Promise<CommandResult>, RegExp])
 ];
 
 for (const [what, answer, why] of SILENT) {
-  Deno.test(`a host whose program ${what} is left to vmadm, and that is told`, async () => {
+  Deno.test(`a host whose program ${what} is left to vmadm, and that is recorded`, async () => {
     const [networks = "", room = "", ...others] = await ask(answer);
     assertMatch(networks, /^Cannot ask the host for its networks, so only vmadm checks them: /);
     assertMatch(room, /^Cannot ask the host for its room, so only vmadm checks it: /);

@@ -109,7 +109,7 @@ Deno.test("a task that calls a thousand times at once gets answers for as many a
   });
 });
 
-Deno.test("calls that a task leaves behind are cut off with it, and told so", async () => {
+Deno.test("calls that a task leaves behind are cut off with it, and recorded as such", async () => {
   await withProvisioning(async ({ host, runWorkflow }) => {
     await host.simulate("fault", "hang", "*");
     const body = `function leave(job, cb) {

@@ -169,7 +169,7 @@ async function hangs(host: SimulatedHost): Promise<boolean> {
   return false;
 }
 
-Deno.test("what acts on a machine that is not there says so, and what only wishes it gone does not", async () => {
+Deno.test("a call that acts on a missing machine fails, and one that only removes it does not", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     const medium = await perform("media.find", [{ path: "install.iso" }], signal);

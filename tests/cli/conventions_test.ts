@@ -182,7 +182,7 @@ Deno.test("help fits a terminal of 80 columns, but for command lines", async () 
   }
 });
 
-Deno.test("a slip in any command exits 2, says nothing as data, and names its help", async () => {
+Deno.test("a usage error of any command exits 2, prints no data, and names its help", async () => {
   for (const { name, command } of COMMANDS) {
     const lines = [["--jsom"], Array(TOO_MANY).fill("x")];
     if (command.operandsMin > 0) lines.push([]);

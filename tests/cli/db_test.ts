@@ -51,7 +51,7 @@ Deno.test("a check of a file that is no database fails and says so", () =>
     assert(stderr.startsWith("zonewright: Cannot "), stderr);
   }));
 
-Deno.test("a prune without an age, or with none that can be read, is a slip of usage", async () => {
+Deno.test("a prune without an age, or with one that cannot be read, is a usage error", async () => {
   for (const words of [[], ["--older-than", "soon"]]) {
     const { code } = await runProgram(sourceProgram(), ["db", "prune", ...words, "--yes"]);
     assertEquals(code, 2);

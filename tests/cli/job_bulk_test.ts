@@ -38,7 +38,7 @@ Deno.test("job cancel of many asks on a terminal, tells how many, and cancels af
     assertEquals(await executions(agent, [...meant, other]), ["canceled", "canceled", "queued"]);
   }));
 
-Deno.test("job cancel of many wants --yes where nobody can be asked", () =>
+Deno.test("job cancel of many requires --yes where nobody can be asked", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent, { zone: "a" });
     const line = ["job", "cancel", "--execution", "queued", "--param", "zone=a"];
@@ -71,7 +71,7 @@ Deno.test("job cancel and job retry of many say when no job matches, and ask not
     }
   }));
 
-Deno.test("job retry of many leaves alone what was made anew before, and counts without it", () =>
+Deno.test("job retry of many leaves out jobs that were retried before", () =>
   withHttpAgent(async (agent) => {
     const failed = await jobIn(agent, "failed");
     const canceled = await jobIn(agent, "canceled");
@@ -235,7 +235,7 @@ Deno.test("rounds end where nothing is changed any more, and at the limit", asyn
   });
 });
 
-Deno.test("what was changed before a round failed is told all the same", () =>
+Deno.test("what was changed before a round failed is still reported", () =>
   inRounds([{ canceled: [{ uuid: "a" }], refused: [], more: true }], async (url) => {
     const screen = screenFor(url, options);
     assertEquals(await screen.run("job", "cancel", "--target", "t", "--yes", "--json"), 1);

@@ -28,7 +28,7 @@ async function halfDone(agent: HttpAgent): Promise<JobUuid> {
   return uuid;
 }
 
-Deno.test("job retry makes a job anew and prints its uuid, and the two jobs name each other", () =>
+Deno.test("job retry creates a job again and prints its uuid, and the two jobs name each other", () =>
   withHttpAgent(async (agent) => {
     const old = await jobIn(agent, "failed");
     const retried = await said(agent, ["job", "retry", old]);
@@ -72,7 +72,7 @@ Deno.test("job retry --from refuses a task that is not there, and tells where th
     }
   }));
 
-Deno.test("job retry refuses a job that has not ended, and one that was made anew already", () =>
+Deno.test("job retry refuses a job that has not ended, and one that was retried already", () =>
   withHttpAgent(async (agent) => {
     const queued = await newJob(agent);
     const early = await said(agent, ["job", "retry", queued]);

@@ -23,7 +23,7 @@ Deno.test("lines are written whole and in order, however little the reader takes
   assertEquals(text, "first\nsecond\nthird\n");
 });
 
-Deno.test("lines beyond the bound are lost, counted and told when there is room again", async () => {
+Deno.test("lines beyond the bound are lost, counted, and reported when there is room again", async () => {
   const gate = Promise.withResolvers<void>();
   let text = "";
   const stream = openLogStream({
@@ -68,7 +68,7 @@ Deno.test("a reader that is gone costs its lines, one that is full a pause", asy
 /** What a pipe holds on Linux, and more than the runtime's own buffers add. */
 const PIPE_BYTES = 256 * 1024;
 
-Deno.test("an agent whose log nobody reads goes on answering, and stops when it is told to", async () => {
+Deno.test("an agent whose log nobody reads goes on answering, and stops on a signal", async () => {
   await withFolder(async (folder) => {
     const { program, args, env } = sourceProgram();
     const socket = join(folder, "agent.sock");

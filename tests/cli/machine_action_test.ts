@@ -150,7 +150,7 @@ Deno.test("an action names its job, and with --wait says what became of it", () 
     assertEquals(await nobody.run("machine", "boot", NO_UUID), 4);
   }));
 
-Deno.test("machine delete asks first, and without a terminal wants --yes", () =>
+Deno.test("machine delete asks first, and without a terminal requires --yes", () =>
   withMachine(async (agent) => {
     const count = () => agent.store.jobs.count({});
     const script = screenFor(agent.url);

@@ -76,7 +76,7 @@ Deno.test("--brand and --uuid are sent beside the description, which stays as it
   assertEquals(body.uuid, UUID);
 });
 
-Deno.test("media that cannot be told or trusted are refused with a sentence of their own", async () => {
+Deno.test("media that are ambiguous or not trusted are refused with their own message", async () => {
   assertStringIncludes(await refused(), "a medium is missing");
   assertStringIncludes(
     await refused("--iso", "a", "--disk", "b"),

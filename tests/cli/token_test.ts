@@ -142,7 +142,7 @@ Deno.test("an agent does not listen beyond loopback without a token and TLS, and
     assertEquals(half.code, 2);
   }));
 
-Deno.test("a socket that everybody may open wants tokens", async () => {
+Deno.test("a socket that everybody may open requires tokens", async () => {
   const screen = openScreen();
   const code = await screen.run("config", "check", "--socket", "/run/x", "--socket-mode", "0666");
   assertEquals(code, 2);

@@ -108,7 +108,7 @@ Deno.test("a configuration that is a folder, or not there, is named without numb
     assertEquals(missing.code, 4);
   }));
 
-Deno.test("https to an agent that speaks http is told so", () =>
+Deno.test("https to an agent that speaks http fails and says so", () =>
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url.replace("http:", "https:"));
     assertEquals(await screen.run("status"), 3);

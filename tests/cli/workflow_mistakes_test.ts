@@ -29,7 +29,7 @@ Deno.test("a body or fallback that cannot call its callback is a mistake", () =>
   assertEquals(ofTask({ fallback: "(err, job, cb) => {}" }), [`fallback ${never("cb")}`]);
 });
 
-Deno.test("a body that mentions its callback in any way is no slip", () => {
+Deno.test("a body that mentions its callback in any way is no mistake", () => {
   const bodies = [
     "(job, cb) => setTimeout(cb, 10)",
     "(job, cb) => { const end = () => cb(null, 1); end(); }",
@@ -78,7 +78,7 @@ Deno.test("the built-in workflow, and what was read back from an agent, have no 
   assertEquals(mistakesOf({ ...stored, wf_uuid: "" }), []);
 });
 
-Deno.test("mistakes are told of a workflow that is wrong in other ways, and never throw", () => {
+Deno.test("mistakes are reported of a workflow that is wrong in other ways, and never throw", () => {
   const wrong: readonly JsonObject[] = [
     { chain: 3 },
     { chain: [null, 3, "x", [], { body: "(" }, { body: 3, fallback: {}, name: {} }] },

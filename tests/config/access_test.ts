@@ -14,7 +14,7 @@ function read(flags: Record<string, FlagValue>) {
 
 const TLS = { "tls-cert": "/c", "tls-key": "/k" };
 
-Deno.test("readConfig() wants a certificate and its key together, and both beyond loopback", () => {
+Deno.test("readConfig() requires a certificate and its key together, and both beyond loopback", () => {
   assertEquals(problems({ "tls-cert": "/c" }), ["tls_cert"]);
   assertEquals(problems({ "tls-key": "/k" }), ["tls_key"]);
   assertEquals(problems({ listen: "0.0.0.0:1", "tls-key": "/k" }), ["listen"]);
@@ -42,7 +42,7 @@ Deno.test("readConfig() refuses a mode that is a number: TOML's octal digits wou
   assertEquals(readToml("socket_group = 12").socket_group.value, "12");
 });
 
-Deno.test("readConfig() wants TLS for the token of an index, and no secret in its address", () => {
+Deno.test("readConfig() requires TLS for the token of an index, and no secret in its address", () => {
   const token = { "index-token-file": "/t" };
   assertEquals(problems(token), ["index_token_file"]);
   assertEquals(problems({ ...token, index: "/srv/index" }), ["index_token_file"]);

@@ -133,7 +133,7 @@ Deno.test("readConfig() names the nearest key, variable and flag for an unknown 
   ]);
 });
 
-Deno.test("readConfig() refuses values with where they came from and what was wanted", () => {
+Deno.test("readConfig() refuses values with where they came from and what was expected", () => {
   assertEquals(problems({ flags: { slots: "0" } }), [
     '--slots: "0" is not an integer from 1 to 64',
   ]);

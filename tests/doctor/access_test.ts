@@ -31,7 +31,7 @@ async function modeOf(path: string): Promise<number> {
   return ((await Deno.stat(path)).mode ?? 0) & 0o777;
 }
 
-Deno.test("tokens: none is fine, unless one is wanted; who holds admin is counted", () =>
+Deno.test("tokens: none is fine unless one is required; admin tokens are counted", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");
     const check = (needed: boolean) => tokensCheck({ path, needed, read: readTokenFile });
@@ -47,7 +47,7 @@ Deno.test("tokens: none is fine, unless one is wanted; who holds admin is counte
     assertEquals((await diagnosed(check(true))).fix, `rm ${path}.new`);
   }));
 
-Deno.test("tokens, audit: a link and a file in the way are told, and nothing is closed", () =>
+Deno.test("tokens, audit: a link and a file in the way are reported, and nothing is closed", () =>
   withFolder(async (folder) => {
     const other = join(folder, "passwd");
     await Deno.writeTextFile(other, "");
@@ -66,7 +66,7 @@ Deno.test("tokens, audit: a link and a file in the way are told, and nothing is 
     assertStringIncludes(audit.detail, `${other} is missing, or not a folder`);
   }));
 
-Deno.test("tokens: a file that others may read is told and closed, and a damaged one is only told", () =>
+Deno.test("tokens: a file that others may read is reported and closed, a damaged one only reported", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");
     const check = tokensCheck({ path, needed: false, read: readTokenFile });
@@ -190,7 +190,7 @@ Deno.test("tls: a star stands for one label, and bytes that are no certificate a
   assertEquals(refused, "refused");
 });
 
-Deno.test("audit: a file that others may read is closed, one that is none or cannot be made is told", () =>
+Deno.test("audit: a file that others may read is closed; one that is no file or cannot be made is reported", () =>
   withFolder(async (folder) => {
     const path = join(folder, "audit");
     assertEquals((await diagnosed(auditFileCheck(null))).outcome, "skipped");

@@ -63,7 +63,7 @@ Deno.test("a check that throws has failed with its words, and the others go on",
   ]);
 });
 
-Deno.test("what can be repaired after every repair is not told to be repaired", async () => {
+Deno.test("what is still broken after a repair is not reported as repaired", async () => {
   let repairs = 0;
   const repair = () => {
     repairs += 1;

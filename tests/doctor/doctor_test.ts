@@ -68,7 +68,7 @@ programTest(
     }),
 );
 
-Deno.test("a state folder that is open to others is told, and closed when that is asked for", () =>
+Deno.test("a state folder that is open to others is reported, and closed with --fix", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
     await Deno.mkdir(state);
@@ -82,7 +82,7 @@ Deno.test("a state folder that is open to others is told, and closed when that i
     assertEquals(((await Deno.stat(state)).mode ?? 0) & 0o777, 0o700);
   }));
 
-Deno.test("a state folder that is a file is told once, and nothing is looked for below it", () =>
+Deno.test("a state folder that is a file is reported once, and nothing below it is examined", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
     await Deno.writeTextFile(state, "");
@@ -98,7 +98,7 @@ Deno.test("a state folder that is a file is told once, and nothing is looked for
     assertEquals(lines.map(({ outcome }) => outcome), ["fail", "skipped"]);
   }));
 
-Deno.test("files in the state folder that others could read are told, and closed when that is asked for", () =>
+Deno.test("files in the state folder that others could read are reported, and closed with --fix", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
     await Deno.mkdir(state, { mode: 0o700 });
@@ -112,7 +112,7 @@ Deno.test("files in the state folder that others could read are told, and closed
     assertEquals([mended.lines[0]?.outcome, mended.lines[0]?.repaired], ["ok", true]);
   }));
 
-Deno.test("a configuration that anybody may exchange is told, whatever its own rights are", () =>
+Deno.test("a configuration file that anybody may replace is reported, whatever its own mode is", () =>
   withFolder(async (folder) => {
     const config = join(folder, "zonewright.toml");
     await Deno.writeTextFile(config, "");
@@ -128,7 +128,7 @@ Deno.test("a configuration that anybody may exchange is told, whatever its own r
     assertEquals(((await Deno.stat(config)).mode ?? 0) & 0o777, 0o644);
   }));
 
-Deno.test("a check that there is none of is a slip, and the near one is named", async () => {
+Deno.test("an unknown check is a usage error that names the nearest one", async () => {
   const { code, stderr } = await doctor("--dev", "--run", "sate");
   assertEquals(code, 2);
   assert(stderr.includes("state"), stderr);

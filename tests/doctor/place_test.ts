@@ -27,7 +27,7 @@ Deno.test("a state folder and the files in it are closed by one repair", () =>
     assertEquals([await modeOf(folder), await modeOf(database)], [0o700, 0o600]);
   }));
 
-Deno.test("some of many open files are told, and no command is made of their names", () =>
+Deno.test("some of many open files are reported, and no command is made of their names", () =>
   withFolder(async (folder) => {
     for (const name of ["a;id", "b", "c", "d", "e", "f", "g"]) {
       await Deno.writeTextFile(join(folder, name), "");

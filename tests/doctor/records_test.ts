@@ -50,7 +50,7 @@ programTest(
     }),
 );
 
-Deno.test("a sound database is told with its numbers, a damaged one with what is wrong", () =>
+Deno.test("a sound database is reported with its numbers, a damaged one with what is wrong", () =>
   withDatabase(async (path) => {
     assertEquals(await outcomeOf(storeCheck(path)), "ok");
     const bytes = await Deno.readFile(path);
@@ -60,7 +60,7 @@ Deno.test("a sound database is told with its numbers, a damaged one with what is
     assert(damaged?.status === "rejected" || damaged?.value.outcome === "fail");
   }));
 
-Deno.test("a clock that is behind the records, or was never set, is told", () =>
+Deno.test("a clock that is behind the records, or was never set, is reported", () =>
   withDatabase(async (path) => {
     const at = (instant: string) => clockCheck(path, () => instant);
     assertEquals(await outcomeOf(at(T0)), "ok");

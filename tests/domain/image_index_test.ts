@@ -152,7 +152,7 @@ Deno.test("decodeDocument() refuses what is no JSON, no UTF-8, or nested without
   }
 });
 
-Deno.test("checkOpenapi() wants a description of version 3 with paths", () => {
+Deno.test("checkOpenapi() requires a description of version 3 with paths", () => {
   checkOpenapi({ openapi: "3.0.3", info: { version: "1.0.0" }, paths: {} });
   const cases: [unknown, string][] = [
     [[], "$ must be an object"],

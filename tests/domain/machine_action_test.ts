@@ -129,7 +129,7 @@ Deno.test("only a machine of ours that runs has a console", () => {
   assertThrows(() => requireConsole(UUID, foreign), AgentError, '"joyent"');
 });
 
-Deno.test("bhyve is not told words that it would ignore", () => {
+Deno.test("bhyve gets no words that it would ignore", () => {
   const machine = { brand: "bhyve", state: "stopped" };
   const options = { cdrom: "/install.iso" };
   const error = assertThrows(() => requireActable("boot", UUID, machine, options), AgentError);

@@ -61,7 +61,7 @@ Deno.test("runCommand() adds the variables it is given", async () => {
   assertEquals(stdout, "C value\n");
 });
 
-Deno.test("runCommand() runs in / unless told otherwise", async () => {
+Deno.test("runCommand() runs in / by default", async () => {
   assertEquals((await shell("pwd")).stdout, "/\n");
   assertEquals((await shell("pwd", { cwd: "/usr" })).stdout, "/usr\n");
 });

@@ -32,7 +32,7 @@ Deno.test("a program leads a group and a session of its own, as the process that
   assertEquals((await child.status).code, 0);
 });
 
-Deno.test("a program without its interpreter is told as one that is not there", async () => {
+Deno.test("a program without its interpreter is reported as missing", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const program = `${folder}/vmadm`;

@@ -28,7 +28,7 @@ Deno.test("fieldsOf() refuses a packet that ends within a field", () => {
   }
 });
 
-Deno.test("attributesOf() wants size, owner and permissions", async () => {
+Deno.test("attributesOf() requires size, owner and permissions", async () => {
   const all = packet(105, [0xf, 5n, 1000, 1000, 0o100444, 1, 2]).subarray(5);
   assertEquals(attributesOf(fieldsOf(all)), { size: 5, owner: 1000, mode: 0o100444 });
   const none = packet(105, [0]).subarray(5);

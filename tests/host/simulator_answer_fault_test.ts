@@ -6,7 +6,7 @@ import { until } from "../support/until.ts";
 import { RfbClient } from "./simulator/rfb_client.ts";
 import { failedWith, fault, payload, UUID, withHost } from "./simulator/simulated_host.ts";
 
-Deno.test("info is empty, broken or refused as often as it was told", async () => {
+Deno.test("info is empty, broken or refused as often as the fault says", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);

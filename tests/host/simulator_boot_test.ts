@@ -182,7 +182,7 @@ Deno.test("bhyve ignores the words of a start and boots from a CD among its disk
   });
 });
 
-Deno.test("a machine whose process dies, or whose guest ends, is stopped for whoever asks", async () => {
+Deno.test("a machine whose process dies, or whose guest ends, is shown as stopped", async () => {
   await withHost(async (host) => {
     await bootFromCd(host);
     await host.run(["guest", UUID, "crash"]);

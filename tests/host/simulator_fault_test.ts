@@ -116,7 +116,7 @@ Deno.test("create with autoboot fails when the machine does not come up", async 
   });
 });
 
-Deno.test("validate and whole calls refuse where they are told to", async () => {
+Deno.test("validate and whole calls refuse where the fault says so", async () => {
   await withHost(async (host) => {
     await fault(host, "validate_refuses", "1");
     const refused = await host.vmadm(["validate", "create"], CREATE);

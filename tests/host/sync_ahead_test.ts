@@ -44,7 +44,7 @@ Deno.test("a short file is not synced before its end, and none is where the syst
   assertEquals(syncs.length, 0);
 });
 
-Deno.test("a failed sync is told at the next write and at the end", async () => {
+Deno.test("a failed sync is reported at the next write and at the end", async () => {
   const { syncs, sync } = openDisk();
   const ahead = openSyncAhead(sync, "linux");
   ahead.wrote(32 * MIB);

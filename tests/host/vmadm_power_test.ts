@@ -144,7 +144,7 @@ Deno.test("reboot() asks the guest, or resets it by force", async () => {
   });
 });
 
-Deno.test("stop() gives the guest vmadm's time, or what it is told, or none", async () => {
+Deno.test("stop() gives the guest vmadm's time, the requested time, or none", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
     await vmadm.stop(UUID, {});
@@ -197,7 +197,7 @@ Deno.test("a uuid in capitals reaches vmadm in the only spelling that it takes",
   });
 });
 
-Deno.test("a stop that its deadline cuts is told as that, and the next call has the machine", async () => {
+Deno.test("a stop that its deadline cuts says so, and the next call gets the machine", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport, { stop: 300 });
     await fake.answer("stop", "exec sleep 600");

@@ -103,7 +103,7 @@ Deno.test("what a client writes arrives whole", async () => {
   });
 });
 
-Deno.test("what is no console is told by what it did, and closed", async () => {
+Deno.test("what is no console is refused with what it sent, and closed", async () => {
   const cases: [string, (connection: Deno.TcpConn) => Promise<void>, string][] = [
     ["silent", untilClosed, "did not introduce itself within 0.3 s"],
     ["closing", () => Promise.resolve(), "closed the connection"],

@@ -21,7 +21,7 @@ Deno.test("a random password has the eight characters that VNC looks at, and no 
   assertEquals(letters.size, 57);
 });
 
-Deno.test("a wish for a password becomes one, and a wish for none leaves none", () => {
+Deno.test("a request for a password makes one, and a request for none leaves none", () => {
   const make = () => SECRET;
   assertEquals(withPassword({ ...PAYLOAD, vnc_password: true }, make).vnc_password, SECRET);
   assertFalse("vnc_password" in withPassword({ ...PAYLOAD, vnc_password: false }, make));

@@ -30,6 +30,10 @@ const FILLERS = new Set(["a", "an", "the", "of", "one", "its", "this", "is", "ar
 const SHORT_COMMENT =
   /^ *(?:\/\*\* (.*) \*\/|\/\/ (.*))\n *(?:export |async |readonly |static |private |get |const |let |function\*? |interface |type |class )*([#\w]+)/gm;
 
+/** The head of a test or a step, with its name. */
+const TEST_NAME =
+  /^\s*(?:\w+\.test|eachProgram|loadTest|await t\.step)\(\s*(?:\{\s*name: )?(?:"[^"\n]*"|`[^`\n]*`)/gm;
+
 /** One line of a comment; two slashes after a colon belong to an address. */
 const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
 /** The line that gives a name to others; the further heads of an overloaded function have none. */
@@ -51,6 +55,16 @@ function plainWords(file: Source): string[] {
       ? [`${file.path} is named "${word}": write ${instead}`, ...found]
       : found;
   });
+}
+
+/** The file with nothing in it but the names of its tests, each in its line. */
+function testNames({ path, text }: Source): Source {
+  const lines = text.split("\n").map(() => "");
+  for (const match of text.matchAll(TEST_NAME)) {
+    lines[text.slice(0, match.index + match[0].length).split("\n").length - 1] = match[0]
+      .replaceAll("\n", " ");
+  }
+  return { path: `${path} (names of tests)`, text: lines.join("\n") };
 }
 
 function repeatedNames(file: Source): string[] {
@@ -96,8 +110,9 @@ async function namedPaths(): Promise<string[]> {
   return ["main.ts", "docs/zonewright.d.ts", ...files.flat().map(({ path }) => path)];
 }
 
-Deno.test("sources, docs and README are written in plain English", async () => {
-  const files = [...await sources("src"), ...await pages()];
+Deno.test("sources, docs, README and the names of tests are written in plain English", async () => {
+  const tests = (await sources("tests")).map(testNames);
+  const files = [...await sources("src"), ...await pages(), ...tests];
   assertEquals(files.flatMap(plainWords), []);
 });
 
@@ -132,6 +147,10 @@ openGuestDoor();
     'src/door.ts:5 has "told": write reported',
     'src/door.ts is named "doors?": write listener',
     'src/door.ts:6 has "Door": write listener',
+  ]);
+  const test = 'const told = 1;\nDeno.test("a caller is told why", () => told);\n';
+  assertEquals(plainWords(testNames({ path: "tests/a_test.ts", text: test })), [
+    'tests/a_test.ts (names of tests):2 has "told": write reported',
   ]);
   const exported = `/** What it is. */
 export const one = 1;

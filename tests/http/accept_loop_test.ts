@@ -60,7 +60,7 @@ programTest(
     }),
 );
 
-Deno.test("connections that fail are told of now and then, for as long as it goes on", () => {
+Deno.test("failing connections are logged from time to time while they go on", () => {
   const told: unknown[] = [];
   let nowMs = 0;
   const log = { error: (_message: string, fields?: object) => void told.push(fields) };

@@ -32,7 +32,7 @@ Deno.test("a request without a known token answers 401 with a challenge", async 
   });
 });
 
-Deno.test("a token is wanted for every path, known or not, and is no part of a URL", async () => {
+Deno.test("a token is required for every path, known or not, and is no part of a URL", async () => {
   await withTokens(async (agent) => {
     for (
       const path of ["/", "/ping", "/nothing", "/openapi.json", "/stats", "/agent/v1/machines"]
@@ -94,7 +94,7 @@ Deno.test("the scope read may GET and HEAD, and nothing that changes or shows a 
   });
 });
 
-Deno.test("a token that is shown where none is wanted is judged too", async () => {
+Deno.test("a token that is sent where none is required is checked too", async () => {
   await withTokens(async (agent) => {
     assertEquals((await agent.call("GET", "/jobs")).status, 200);
     assertEquals((await agent.call("GET", "/jobs", undefined, bearer(UNKNOWN))).status, 401);
@@ -122,7 +122,7 @@ Deno.test("a token does not excuse a foreign Host or Origin", async () => {
   });
 });
 
-Deno.test("a thousand failed logins are counted, told once, and name no token", async () => {
+Deno.test("a thousand failed logins are counted, logged once, and name no token", async () => {
   await withTokens(async (agent) => {
     const attempts = 1000;
     for (let sent = 0; sent < attempts; sent += 50) {

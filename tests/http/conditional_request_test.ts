@@ -80,7 +80,7 @@ Deno.test("an entity tag matches weakly, in lists, under every encoding, and onl
   }
 });
 
-Deno.test("of several tags that match, the one of the wanted encoding is answered", () => {
+Deno.test("of several tags that match, the one of the preferred encoding is answered", () => {
   const list = `"${SHA256}", "${SHA256}-br", "${SHA256}-gzip"`;
   for (const coding of ["identity", "gzip", "br"] as const) {
     const headers = new Headers({ "if-none-match": list, "accept-encoding": coding });

@@ -38,7 +38,7 @@ Deno.test("of many that show the same ticket at once, one gets through", async (
   assertEquals(through, [MAKER]);
 });
 
-Deno.test("a ticket is no good once its time is up, to the millisecond", async () => {
+Deno.test("a ticket expires when its time is up, to the millisecond", async () => {
   const { book, clock } = openBook();
   const [first, second] = [await book.issue(MACHINE, MAKER), await book.issue(MACHINE, MAKER)];
   clock.ms += SECONDS * 1000 - 1;
@@ -97,7 +97,7 @@ Deno.test("as many tickets are out as may be, until one is used or has ended", a
   for (let times = 0; times < 3; times += 1) await book.issue(OTHER, MAKER);
 });
 
-Deno.test("more wishes at once than there is room for get as many tickets as there is", async () => {
+Deno.test("more requests at once than there is room for get as many tickets as there is room", async () => {
   const { book } = openBook(5);
   const asked = Array.from({ length: 50 }, () => book.issue(MACHINE, MAKER));
   const made = (await Promise.allSettled(asked)).filter(({ status }) => status === "fulfilled");

@@ -178,7 +178,7 @@ Deno.test("a document waits while callers who read slowly hold too many others",
   );
 });
 
-Deno.test("the age is told a day after the last comparison, or at once when the next one failed", async () => {
+Deno.test("the age is reported a day after the last comparison, or at once when the next one failed", async () => {
   await withCache(async ({ cache, record }) => {
     assertEquals(await cache.freshness(), {
       atMs: undefined,

@@ -46,7 +46,7 @@ Deno.test("bodies whose framing is broken are refused and leave nothing behind",
   });
 });
 
-Deno.test("a caller that hangs up within its body is told apart from one that sent it all", async () => {
+Deno.test("a caller that hangs up within its body is distinguished from one that sent it all", async () => {
   await withHttpAgent(async (agent) => {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port: agent.port });
     const text = listed([...JSON_POST, "Content-Length: 500"]) + '{"name":"x"}';

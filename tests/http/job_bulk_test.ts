@@ -61,7 +61,7 @@ Deno.test("cancel of many cancels the unfinished jobs that fit, and tells of eac
   });
 });
 
-Deno.test("retry of many makes failed and canceled jobs anew, once", async () => {
+Deno.test("retry of many creates failed and canceled jobs again, once", async () => {
   await withHttpAgent(async (agent) => {
     const failed = await jobIn(agent, "failed");
     const canceled = await jobIn(agent, "canceled");
@@ -159,7 +159,7 @@ Deno.test("over a thousand jobs are changed in two calls, each job once", async 
   });
 });
 
-Deno.test("what one job is refused is told, and does not hold up the others", async () => {
+Deno.test("the refusal of one job is reported, and does not delay the others", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const target = "/a";

@@ -58,7 +58,7 @@ async function brokenJob(agent: HttpAgent, fields: JsonObject = {}): Promise<Job
   return uuid;
 }
 
-Deno.test("retry makes a whole job anew: 201, Location, and both jobs name each other", async () => {
+Deno.test("retry creates a whole job again: 201, Location, and both jobs name each other", async () => {
   await withHttpAgent(async (agent) => {
     const callback_url = "https://hooks.example.com/";
     const uuid = await brokenJob(agent, { target: "/a", locks: "^/b$", callback_url, size: 1 });
@@ -104,7 +104,7 @@ Deno.test("a whole job is made of the workflow as it is now, or of its own tasks
   });
 });
 
-Deno.test("jobs that ended in any way are made anew", async () => {
+Deno.test("jobs that ended in any way are created again", async () => {
   await withHttpAgent(async (agent) => {
     for (const execution of ["succeeded", "failed", "canceled"] as const) {
       assertEquals((await retry(agent, await jobIn(agent, execution))).status, 201);
@@ -136,7 +136,7 @@ Deno.test("retry from a task keeps the results before it, and what the job had s
   });
 });
 
-Deno.test("a job that was made anew from a task goes on with that task", async () => {
+Deno.test("a job that was retried from a task goes on with that task", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await brokenJob(agent);
     const job = objectOf(await retry(agent, uuid, { from: "boot" }));
@@ -273,7 +273,7 @@ Deno.test("retry of an unfinished job answers 409, also while a cancel undoes wh
   });
 });
 
-Deno.test("a job is made anew once; the next attempt is one of the newer job", async () => {
+Deno.test("a job is retried once; the next retry is one of the newer job", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "failed");
     const together = await Promise.all(Array.from({ length: 8 }, () => retry(agent, uuid)));

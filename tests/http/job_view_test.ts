@@ -254,7 +254,7 @@ Deno.test("the log has lines of one shape in their order, read from the end, bef
     assertRefused(await agent.call("GET", `${VIEW}/${uuid}?full=true`), 409, "InvalidArgument");
   }));
 
-Deno.test("no view shows a secret, whoever asks; params are for those who may see them", () =>
+Deno.test("no view shows a secret to any caller; params are for callers who may see them", () =>
   withTokens(async (agent) => {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
     const params = {

@@ -158,7 +158,7 @@ Deno.test("a caller who goes away ends the reading, and gives its place back", a
   await store.close();
 });
 
-Deno.test("a failure after the beginning breaks the connection, and is told in the log", async () => {
+Deno.test("a failure after the beginning breaks the connection, and is logged", async () => {
   const { store } = await watchedStore((read) => read % 2 === 0);
   await withHttpAgent(async (agent) => {
     await fillWithJobs(store, 100);

@@ -369,7 +369,7 @@ Deno.test("a delete may be repeated under its key, also when the machine has gon
   });
 });
 
-Deno.test("a delete with a body that wishes something is refused", async () => {
+Deno.test("a delete with fields in its body is refused", async () => {
   await withMachine({}, async (agent) => {
     const wished = await agent.call("DELETE", PATH, { force: true });
     const message = assertRefused(wished, 409, "InvalidArgument");

@@ -67,7 +67,7 @@ Deno.test("a viewer with another password is refused by the console itself", asy
   });
 });
 
-Deno.test("where a console is, is asked anew for every connection", async () => {
+Deno.test("vmadm is asked for the address of a console at every connection", async () => {
   await withHost(async (agent, vmadm) => {
     await running(vmadm);
     const before = await vmadm.infoVnc(MACHINE);
@@ -93,7 +93,7 @@ Deno.test("without a WebSocket the console tells where it is", async () => {
   });
 });
 
-Deno.test("a caller over TLS is told a console over TLS", async () => {
+Deno.test("a caller over TLS gets the address of a console over TLS", async () => {
   const vmadm = { ...NO_MACHINES, get: () => Promise.resolve({ uuid: MACHINE }) };
   await withHttpAgent(async ({ context }) => {
     const app = createApp({ ...context, allowedHosts: ["zone.example.com"] });

@@ -326,7 +326,7 @@ programTest(
     ),
 );
 
-Deno.test("where no token is wanted a ticket that is no good is refused all the same", async () => {
+Deno.test("where no token is required an invalid ticket is still refused", async () => {
   await withTickets(async (agent) => {
     assertEquals((await agent.show("")).status, 101);
     assertNoTicket(await agent.show("?ticket=zwc_x"));
@@ -349,7 +349,7 @@ Deno.test("more tickets than there may be answer 503 with the time to wait", asy
   }, { consoleTicketsMax: 2 });
 });
 
-Deno.test("who has made a ticket is told in the audit, and the ticket nowhere", async () => {
+Deno.test("the audit names who made a ticket, and nothing records the ticket", async () => {
   await withTickets(async (agent) => {
     const shown = [await agent.ticket(), await agent.ticket(), await agent.ticket()];
     const [good = "", wrong = "", foreign = ""] = shown;

@@ -157,7 +157,7 @@ eachProgram(
 );
 
 eachProgram(
-  "the password of a console is told to who asks for it and is kept nowhere else",
+  "the password of a console is shown on request and kept nowhere else",
   (program) =>
     withMachineAgent(program, async (agent) => {
       const { uuid: job } = await agent.make(UUID);

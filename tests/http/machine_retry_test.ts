@@ -22,7 +22,7 @@ function retry(agent: HttpAgent, uuid: unknown, body: JsonObject = {}): Promise<
   return agent.call("POST", `/agent/v1/jobs/${uuid}/retry`, body);
 }
 
-Deno.test("a failed machine job is made anew for the same machine", async () => {
+Deno.test("a failed machine job is created again for the same machine", async () => {
   await withMachines(async (agent) => {
     const { job_uuid } = await start(agent, BODY);
     await end(agent, job_uuid, "failed");
@@ -49,7 +49,7 @@ Deno.test("a machine that had the uuid of its job gets that of the new one", asy
   });
 });
 
-Deno.test("a machine job is not made anew while another one has its machine", async () => {
+Deno.test("a machine job is not created again while another one has its machine", async () => {
   await withMachines(async (agent) => {
     const first = await start(agent, BODY);
     await end(agent, first.job_uuid, "failed");
@@ -90,7 +90,7 @@ Deno.test("of retries of several jobs of one machine that arrive together one ge
   });
 });
 
-Deno.test("a machine job is made anew from its beginning only", async () => {
+Deno.test("a machine job is created again from its beginning only", async () => {
   await withMachines(async (agent) => {
     const { job_uuid } = await start(agent, BODY);
     await end(agent, job_uuid, "failed");

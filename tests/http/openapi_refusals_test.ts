@@ -189,7 +189,7 @@ Deno.test("a resource whose state does not allow a change answers 409 as describ
   });
 });
 
-Deno.test("a sync is refused without an upstream, and told by its outcome when that fails", async () => {
+Deno.test("a sync is refused without an upstream, and reports a failing one in its outcome", async () => {
   const sync = operation("index_sync");
   const through = (test: TestMirror, run: (agent: HttpAgent) => Promise<void>) =>
     withHttpAgent(run, {

@@ -175,7 +175,7 @@ Deno.test("a body nested deeper than its limit is refused, however deep", async 
   });
 });
 
-Deno.test("a body over its limit answers 413, told by its length or while it is read", async () => {
+Deno.test("a body over its limit answers 413, found by its length or while it is read", async () => {
   await withHttpAgent(async (agent) => {
     const body = JSON.stringify({ name: "x", text: "y".repeat(1000) });
     assertRefused(await agent.call("POST", "/workflows", body), 413, "RequestEntityTooLarge");

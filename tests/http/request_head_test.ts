@@ -25,7 +25,7 @@ Deno.test("a head with too many or too long fields is refused, and the next one 
   }, { limits });
 });
 
-Deno.test("a request whose length is told in two ways reaches no second request", async () => {
+Deno.test("a request with two lengths cannot smuggle a second request", async () => {
   await withTokens(async (agent, entries) => {
     const inner = "POST /workflows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n" +
       "Content-Type: application/json\r\n\r\n{}";

@@ -73,7 +73,7 @@ listenerTest(
     }),
 );
 
-Deno.test("the end of a connection is told by its address and its port", () => {
+Deno.test("the end of a connection is known by its address and its port", () => {
   const own: Deno.NetAddr = { transport: "tcp", hostname: "127.0.0.1", port: 40_000 };
   assert(isSameEnd(own, { ...own }));
   assert(!isSameEnd(own, { ...own, port: 40_001 }));

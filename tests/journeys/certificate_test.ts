@@ -7,7 +7,7 @@ import { until, withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
 
 eachProgram(
-  "a renewed certificate is served, though the audit file cannot be opened anew",
+  "a renewed certificate is served, even if the audit file cannot be reopened",
   (program) =>
     withFolder(async (folder) => {
       const first = await makeCertificate(folder, "first");

@@ -196,7 +196,7 @@ Deno.test("download() without any digest takes a file only when that is allowed"
   });
 });
 
-Deno.test("download() with the check signature wants one by a trusted key", async () => {
+Deno.test("download() with the check signature requires one by a trusted key", async () => {
   await withVendor(async (test) => {
     const signatures: [Said, Signature][] = [
       [{}, signature(test, "pgp_detached", "SHA256SUMS", "SHA256SUMS.gpg")],

@@ -101,7 +101,7 @@ const CASES: readonly Case[] = [
     requests: 3,
   },
   {
-    name: "a length that is not told",
+    name: "an unknown length",
     file: { headers: { "content-length": "" } },
   },
   { name: "no entity tag", file: { etag: "" }, faults: [{ kind: "cut", after: 100_000 }] },
@@ -143,7 +143,7 @@ Deno.test("download() goes on however often it is cut, while each try gets furth
   });
 });
 
-Deno.test("download() of a server that cannot go on is not begun anew without end", async () => {
+Deno.test("download() from a server that cannot resume is not started again without end", async () => {
   await withMirror(async ({ mirror, server }) => {
     const body = patterned(3 * MIB, 4);
     server.files.set(PATH, { body, ignoresRanges: true });
@@ -238,7 +238,7 @@ Deno.test("download() does not take a wait of its own for a stall of the server"
   });
 });
 
-Deno.test("download() of one file by many callers asks once, whatever each of them wants", async () => {
+Deno.test("download() of one file for many callers asks once, whatever check each requires", async () => {
   await withMirror(async ({ mirror, server, store }) => {
     server.files.set(PATH, { body: ISO });
     const found = await artifact(`${server.url}/${PATH}`);

@@ -95,7 +95,7 @@ Deno.test("download() goes on after a restart of the agent", async () => {
   });
 });
 
-Deno.test("download() begins anew when the file changed between two parts", async () => {
+Deno.test("download() starts again when the file changed between two parts", async () => {
   await withMirror(async ({ mirror, again, server }) => {
     server.files.set(PATH, { body: patterned(300_000, 7), etag: '"old"' });
     server.faults.set(PATH, Array(3).fill({ kind: "cut", after: 100_000 }));
@@ -108,7 +108,7 @@ Deno.test("download() begins anew when the file changed between two parts", asyn
   });
 });
 
-Deno.test("download() begins anew where the parts of a resumed file do not fit together", async () => {
+Deno.test("download() starts again when the parts of a resumed file do not fit together", async () => {
   await withMirror(async ({ mirror, again, server }) => {
     server.files.set(PATH, { body: patterned(300_000, 7), etag: '"same"' });
     server.faults.set(PATH, Array(3).fill({ kind: "cut", after: 100_000 }));

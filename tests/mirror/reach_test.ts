@@ -109,7 +109,7 @@ Deno.test("a location is never at an address of this host, of its link or of a p
   });
 });
 
-Deno.test("every redirect is judged anew, and there are not many", async () => {
+Deno.test("every redirect is checked, and their number is limited", async () => {
   await withNames(async ({ location, redirects, asked }) => {
     const from = "https://images.example.com/disk.raw";
     const cases: [string, string][] = [

@@ -92,7 +92,7 @@ Deno.test("retryAfterSeconds() reads seconds, and dates by the server's clock", 
   }
 });
 
-Deno.test("withRetries() counts anew from an attempt that got further", async () => {
+Deno.test("withRetries() counts from the start after an attempt that got further", async () => {
   const waits: number[] = [];
   let attempts = 0;
   const fail = () => {

@@ -131,7 +131,7 @@ for (const [name, fault, words] of KINDS) {
   });
 }
 
-Deno.test("sync() asks no more of an upstream that wants a long rest, and says how long", async () => {
+Deno.test("sync() stops asking an upstream that requests a long pause, and says how long", async () => {
   await withMirror(async ({ mirror, server, waits }) => {
     await mirror.sync();
     edit(server, CINDER, (distro) => distro.name = "New");

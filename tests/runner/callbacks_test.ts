@@ -94,7 +94,7 @@ async function owe(store: Store, host: string, path = "/done"): Promise<void> {
 const nothingOwed = (store: Store) =>
   until("no callback to be owed", async () => await store.callbacks.nextDue() === undefined);
 
-Deno.test("a callback posts the final job as JSON, and is owed no longer", async () => {
+Deno.test("a callback posts the final job as JSON, and is no longer pending", async () => {
   await withReceiver(async ({ store, receiver, open }) => {
     const callbacks = open();
     await owe(store, receiver.host);
@@ -107,7 +107,7 @@ Deno.test("a callback posts the final job as JSON, and is owed no longer", async
   });
 });
 
-Deno.test("a callback that was refused is made again later, and is told once it is accepted", async () => {
+Deno.test("a refused callback is made again later, and logged once it is accepted", async () => {
   await withReceiver(async ({ store, receiver, open, messages }) => {
     receiver.answers = [500, 503, 200];
     let later = 0;
@@ -170,7 +170,7 @@ Deno.test("a callback that nobody takes is given up in the end", async () => {
   });
 });
 
-Deno.test("a callback that was owed when the agent ended is made by the next one", async () => {
+Deno.test("a callback that was pending when the agent ended is made by the next one", async () => {
   await withReceiver(async ({ store, receiver, open }) => {
     await owe(store, receiver.host, "/after");
     open();

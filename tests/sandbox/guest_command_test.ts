@@ -146,7 +146,7 @@ Deno.test("guestCommand() takes basic privileges away on illumos", () => {
   assertEquals([command.uid, command.gid], [990, 991]);
 });
 
-Deno.test("findGuestTools() asks for the programs of the system it is told", async () => {
+Deno.test("findGuestTools() looks for the programs of the given system", async () => {
   for (const [os, names] of Object.entries(NAMES)) {
     const { tools, missing } = await findGuestTools({ os: os as HostSystem, root: false });
     assertEquals([...Object.keys(tools), ...missing].sort(), names);

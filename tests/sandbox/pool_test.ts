@@ -174,7 +174,7 @@ Deno.test("openPool() refuses another user for guests when the agent is not root
   });
 });
 
-Deno.test("a task is told why no guest starts", async (t) => {
+Deno.test("a task fails with the reason why no guest starts", async (t) => {
   const ways: Record<string, RegExp> = {
     open: /is not closed: it can read a file/,
     untried: /is not closed: it did not try \\"read\\", .*\\"import\\"/,
@@ -240,7 +240,7 @@ Deno.test("a guest that takes no answers is killed before they fill the agent", 
   }, { self: hostile("deaf") });
 });
 
-Deno.test("the door is for those with a token: others are turned away, however many", async () => {
+Deno.test("connections to the guests' socket without a token are closed, however many", async () => {
   await withFolder(async (runtimeDir) => {
     const entrance = await openGuestEntrance({ runtimeDir });
     const knock = async (text: string) => {

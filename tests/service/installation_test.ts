@@ -53,7 +53,7 @@ Deno.test("an installation that cannot be written says what could not be", () =>
     assertEquals(await Deno.readTextFile(join(folder, "usr")), "");
   }));
 
-Deno.test("systemd is told of the unit, and the service starts with the new binary", () =>
+Deno.test("systemd reloads the unit, and the service starts with the new binary", () =>
   withProgram(async (program, root) => {
     const request = { manager: "systemd", root, start: true } as const;
     const { run, asked, service } = systemd(root);
@@ -72,7 +72,7 @@ Deno.test("systemd is told of the unit, and the service starts with the new bina
     ]);
   }));
 
-Deno.test("SMF starts the service anew, so that what ran before gives way to the new binary", () =>
+Deno.test("SMF restarts the service with the new binary", () =>
   withProgram(async (program, root) => {
     const request = { manager: "smf", root, start: true } as const;
     const { run, asked, service } = smf(root);

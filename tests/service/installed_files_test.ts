@@ -98,7 +98,7 @@ Deno.test("a folder that has the name of a file is not removed", () =>
     assertEquals((await Deno.stat(root + binary)).isDirectory, true);
   }));
 
-Deno.test("a way that is blocked is told by an uninstall too", () =>
+Deno.test("an uninstall also reports a blocked path", () =>
   withProgram(async (_program, root) => {
     await Deno.mkdir(root);
     await Deno.writeTextFile(join(root, "etc"), "");

@@ -28,7 +28,7 @@ async function withIndex(
   });
 }
 
-Deno.test("a machine boots from an artifact of the index, and its download is told", async () => {
+Deno.test("a machine boots from an artifact of the index, and its download is recorded", async () => {
   await withIndex(async ({ host, provision }) => {
     const job = await provision({ ...paramsFor(host, UUID), media: { artifact: SAMPLE } });
     assertEquals(job.chain_results.map(({ error }) => error), ["", "", "", "", "", ""]);
@@ -57,7 +57,7 @@ Deno.test("the image of a disk among the artifacts is booted as a disk, whatever
   });
 });
 
-Deno.test("a damaged file of the cache fails one machine, and is downloaded anew for the next", async () => {
+Deno.test("a damaged file of the cache fails one machine, and is downloaded again for the next", async () => {
   await withIndex(async ({ host, provision }) => {
     const params = { ...paramsFor(host, UUID), media: { artifact: SAMPLE } };
     const found = await host.mirror.findArtifact(SAMPLE);

@@ -83,7 +83,7 @@ async function hastyProvisioning(host: SimulatedHost, ms: number): Promise<void>
   await Deno.writeTextFile(file, JSON.stringify(facts));
 }
 
-Deno.test("create_machine begins anew when vmadm died with the agent", async () => {
+Deno.test("create_machine starts again when vmadm died with the agent", async () => {
   await withProvisioning(async ({ host, provision }) => {
     const job = await provision(paramsFor(host, UUID), {
       before: async (name, times) => {

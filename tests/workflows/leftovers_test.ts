@@ -98,7 +98,7 @@ for (const brand of ["kvm", "bhyve"]) {
   });
 }
 
-Deno.test("volumes without a machine are owed too, and removed when the host can", async () => {
+Deno.test("volumes without a machine are leftovers too, and removed when the host can", async () => {
   await withProvisioning(async ({ host, provision }) => {
     const job = await provision(paramsFor(host, UUID), {
       calling: async (name, running) => {
@@ -228,7 +228,7 @@ Deno.test("a machine whose claim another job took over is left to that job", asy
   });
 });
 
-Deno.test("a machine of a failed job of another workflow stays, and nothing is owed", async () => {
+Deno.test("a machine of a failed job of another workflow stays, and is no leftover", async () => {
   await withLeftover("kvm", async ({ host, at }) => {
     await host.simulate("fault", "--clear");
     await look(host, at(0));

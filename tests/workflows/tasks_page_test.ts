@@ -189,7 +189,7 @@ async function ran(
   return { name: job.name, result: job.chain_results.at(-1)?.result };
 }
 
-Deno.test("every workflow of docs/tasks.md runs as it stands", async () => {
+Deno.test("every workflow of docs/tasks.md runs unchanged", async () => {
   await withFolder(async (cacheDir) => {
     const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: 1024 * 1024 });
     try {
