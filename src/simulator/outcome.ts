@@ -12,6 +12,8 @@ export interface ToolOutcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
+  /** Whether it ends by SIGABRT after it has written. */
+  readonly aborts?: boolean;
 }
 
 /** Success or no-op, with a sentence on stderr. */
@@ -44,6 +46,11 @@ export function refusal(text: string): AgentError {
   return new AgentError("host", text);
 }
 
+/** An exception that the tool does not catch: it prints a stack and ends by SIGABRT. */
+export function crash(text: string): AgentError {
+  return new AgentError("aborted", text);
+}
+
 /** A call that the tool answers with its usage text and exit code 2. */
 export function misuse(text: string): AgentError {
   return new AgentError("invalid_argument", text);
@@ -74,7 +81,7 @@ export async function spoil(
   if (await on("flood")) stdout = FLOOD_LINE.repeat(FLOOD_BYTES / FLOOD_LINE.length);
   if (await on("noise_stdout")) stdout = NOISE_STDOUT + stdout;
   if (await on("noise_stderr")) stderr = NOISE_STDERR + stderr;
-  return { code: outcome.code, stdout, stderr };
+  return { ...outcome, stdout, stderr };
 }
 
 /** Writes both streams whole; a reader that has gone is no reason to fail. */

@@ -14,7 +14,7 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import { canonicalSubcommand } from "./call.ts";
 import { chooseEngine } from "./engine/engine.ts";
-import { clearFaults, listFaults, setFault } from "./fault.ts";
+import { clearFaults, die, listFaults, setFault } from "./fault.ts";
 import { runMachine } from "./engine/machine_process.ts";
 import { failed, printed, printedJson, spoil, type ToolOutcome, writeOutcome } from "./outcome.ts";
 import { namesIn, openState, sleep, type State } from "./state.ts";
@@ -46,7 +46,7 @@ const USAGE = "Usage: simulate --state DIR vmadm|fault|guest|engine|audit|stop-a
 export async function simulate(args: string[]): Promise<number> {
   const outcome = await outcomeOf(args);
   await writeOutcome(outcome);
-  return outcome.code;
+  return outcome.aborts === true ? await die("SIGABRT") : outcome.code;
 }
 
 /**

@@ -48,6 +48,8 @@ export interface Timeouts {
   readonly provision: number;
   /** A graceful stop without `-t`, after which the machine is halted. */
   readonly stop: number;
+  /** Waiting for the event that reports a change. */
+  readonly event: number;
 }
 
 /** Facts of the simulated host. Sizes are MiB. */
@@ -95,7 +97,7 @@ const DEFAULT_HOST: Omit<Host, "uuid"> = {
     halt: 0,
     delete: 0,
   },
-  timeouts: { start: 300_000, provision: 300_000, stop: 180_000 },
+  timeouts: { start: 300_000, provision: 300_000, stop: 180_000, event: 60_000 },
 };
 
 /** Opens the folder of a simulated host; a new one gets the default files. */

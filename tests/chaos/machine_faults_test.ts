@@ -167,7 +167,7 @@ async function play(it: Case, pool: GuestPool): Promise<void> {
 
 /** Milliseconds after which the simulated host itself gives something up. */
 async function boundHost(host: SimulatedHost, ms: number): Promise<void> {
-  const timeouts = { start: ms, provision: ms, stop: ms };
+  const timeouts = { start: ms, provision: ms, stop: ms, event: ms };
   await changeHost(await openState(join(host.folder, "host")), { timeouts });
 }
 

@@ -130,6 +130,14 @@ Deno.test("validate and whole calls refuse where the fault says so", async () =>
     }
     await fault(host, "vminfod_down", "1");
     failedWith(await host.vmadm(["list"]), "connect ECONNREFUSED\n");
+    await host.create(payload());
+    await fault(host, "vminfod_down");
+    for (const words of [["stop", UUID], ["stop", UUID, "-F"], ["delete", UUID]]) {
+      const crashed = await host.vmadm(words);
+      assertEquals([crashed.signal, crashed.stdout], ["SIGABRT", ""]);
+      assertStringIncludes(crashed.stderr, "Error: connect ECONNREFUSED\n    at ");
+    }
+    assertEquals((await host.vmadm(["update", UUID], "{}")).signal, "SIGABRT");
   });
 });
 
@@ -152,6 +160,7 @@ Deno.test("a start fails, times out, or loses its hypervisor, and the machine st
       assertEquals((await host.get(UUID)).state, "stopped");
       assertEquals(await liveMachines(host.dir), []);
     }
+    await writeJson(join(host.dir, "host.json"), { uuid: UUID });
     await fault(host, "start_dies", "1");
     const died = await host.vmadm(["boot", UUID]);
     assertEquals([died.code, died.stderr], [0, `Successfully started VM ${UUID}\n`]);
@@ -160,6 +169,46 @@ Deno.test("a start fails, times out, or loses its hypervisor, and the machine st
     assertEquals((await host.vmadm(["boot", UUID])).code, 0);
     assertEquals((await host.get(UUID)).state, "running");
   });
+});
+
+Deno.test("a stop of a machine that is stopping does nothing and says so", async () => {
+  await withHost(async (host) => {
+    await host.create(payload());
+    await host.vmadm(["boot", UUID]);
+    await fault(host, "acpi_ignored", "1");
+    const stopping = host.start(["vmadm", "stop", UUID]);
+    await until("state stopping", async () => (await host.get(UUID)).state === "stopping");
+    const again = await host.vmadm(["stop", UUID]);
+    const words = `VM ${UUID} is already not 'running' (currently: stopping)\n`;
+    assertEquals([again.code, again.stderr], [0, words]);
+    assertEquals((await host.get(UUID)).state, "stopping");
+    assertEquals((await host.vmadm(["stop", UUID, "-F"])).code, 0);
+    await stopping.output();
+  });
+});
+
+Deno.test("what create left of a killed zonecfg has no tags, and bhyve keeps a dataset", async () => {
+  await withHost(async (host) => {
+    await fault(host, "create_killed_after_zonecfg", "1");
+    const text = JSON.stringify(payload({ brand: "bhyve", tags: { a: "b" } }));
+    await host.vmadm(["create"], text);
+    const { state, tags } = await host.get(UUID);
+    assertEquals([state, tags], ["configured", {}]);
+    assertEquals((await host.vmadm(["delete", UUID])).code, 0);
+    assertEquals(await leftoversOf(host), [`dataset zones/${UUID}`]);
+  });
+});
+
+Deno.test("update waits in vain for what it cannot change", async () => {
+  await withHost(async (host) => {
+    await host.create(payload({ brand: "bhyve" }));
+    for (const changes of [{ remove_disks: ["/none.iso"] }, { quota: 0 }]) {
+      failedWith(
+        await host.vmadm(["update", UUID], JSON.stringify(changes)),
+        `first of 1 error: vminfod watchForChanges "VM.js update (${UUID})" timeout exceeded\n`,
+      );
+    }
+  }, { timeouts: { event: 10 } });
 });
 
 Deno.test("a guest that ignores its power button is ended by the timer of its brand", async () => {

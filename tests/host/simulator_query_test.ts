@@ -84,7 +84,7 @@ Deno.test("update changes settings, metadata and nics by words and by JSON", asy
       true,
       4096,
     ]);
-    assertEquals(machine.max_physical_memory, 4096 + 256);
+    assertEquals(machine.max_physical_memory, 4096 + 1024);
     assertEquals(machine.tags, { role: "db" });
     assertEquals(machine.customer_metadata, { root_authorized_keys: "ssh-ed25519 AAAA" });
     const nics = machine.nics as JsonObject[];

@@ -65,7 +65,7 @@ export function hasTooManyDrives(machine: Machine): boolean {
 
 /** Whether the screen of a machine stays empty: bhyve's CSM firmware draws nothing. */
 export function isBlind(machine: Machine): boolean {
-  return machine.brand === "bhyve" && machine.vm.bootrom === "bios";
+  return machine.brand === "bhyve" && (machine.vm.bootrom ?? "bios") === "bios";
 }
 
 /** Lines of the screen after booting. */

@@ -4,13 +4,12 @@
 
 import { join } from "@std/path";
 import { isUuid } from "../../domain/id.ts";
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { startMachine } from "./boot.ts";
-import { configurationOf } from "./defaults.ts";
+import { configurationOf, draftOf } from "./defaults.ts";
 import { refuseConflict } from "./device.ts";
 import { die, spend, strikes } from "../fault.ts";
 import {
-  type Brand,
   changeMachine,
   type Machine,
   machineFile,
@@ -19,7 +18,8 @@ import {
   UP,
   zonepath,
 } from "../machine.ts";
-import { refusal, said, type ToolOutcome } from "../outcome.ts";
+import { refuseNetworks } from "./nic.ts";
+import { crash, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
 import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
 import { exists, locked, sleep, type State, writeJson } from "../state.ts";
@@ -36,15 +36,16 @@ export async function validate(
   updateBrand: string | undefined,
 ): Promise<ToolOutcome> {
   const payload = parsePayload(text);
-  if (!isJsonObject(payload)) return await die("SIGABRT");
+  if (!isJsonObject(payload)) throw crash("Cannot read property 'brand' of null");
   const brand = brandOf(action === "update" ? { brand: updateBrand ?? "" } : payload);
-  const judged = brand === null
-    ? { bad_brand: String(action === "update" ? updateBrand : payload.brand) }
+  const given = action === "update" ? updateBrand : payload.brand;
+  const judged = brand === null || given === undefined
+    ? { bad_brand: String(given) }
     : "other" in brand
     ? { missing_properties: ["image_uuid"] }
     : await strikes(state, "validate_refuses")
     ? { bad_values: ["ram"] }
-    : verdictJson(judge(payload, brand.known, action));
+    : verdictJson(judge(state, payload, brand.known, action));
   if (judged !== null) {
     return { code: 1, stdout: "", stderr: JSON.stringify(judged, null, 2) + "\n" };
   }
@@ -55,14 +56,13 @@ export async function validate(
 /** `vmadm create` with the text of its payload. */
 export async function create(state: State, text: string): Promise<ToolOutcome> {
   const payload = parsePayload(text);
-  if (!isJsonObject(payload)) return await die("SIGABRT");
+  if (!isJsonObject(payload)) {
+    throw refusal("Invalid JSON payload: Cannot call method 'hasOwnProperty' of null");
+  }
   const uuid = typeof payload.uuid === "string" ? payload.uuid : crypto.randomUUID();
   const message = `Successfully created VM ${uuid}`;
   if (await strikes(state, "create_without_machine")) return said(message);
-  const brand = brandOf(payload);
-  if (brand === null) return await die("SIGABRT");
-  if ("other" in brand) throw refusal("Missing required properties: image_uuid");
-  const machine = await plan(state, payload, uuid, brand.known);
+  const machine = await plan(state, payload, uuid);
   await makeVolumes(state, machine);
   if (await strikes(state, "create_killed_after_datasets")) return await die("SIGKILL");
   await install(state, machine);
@@ -71,21 +71,25 @@ export async function create(state: State, text: string): Promise<ToolOutcome> {
   return silent ? { code: 0, stdout: "", stderr: "" } : said(message);
 }
 
-/** All checks that come before the first change. */
-async function plan(
-  state: State,
-  payload: JsonObject,
-  uuid: string,
-  brand: Brand,
-): Promise<Machine> {
+/**
+ * Makes all checks that come before the first change.
+ * @throws {AgentError} `host` with the tool's words; `aborted` where an exception ends it
+ */
+export async function plan(state: State, payload: JsonObject, uuid: string): Promise<Machine> {
+  const named = brandOf(payload);
+  if (named === null) throw crash("Cannot read property 'features' of undefined");
+  if ("other" in named) throw refusal("Missing required properties: image_uuid");
+  const brand = named.known;
   if (isUuid(uuid) && await readMachine(state, uuid) !== null) {
     throw refusal(`VM with UUID ${uuid} already exists`);
   }
-  refuseBad(judge(payload, brand, "create"));
-  const known = withoutUnknown(payload, brand, "create");
+  const draft = draftOf(payload, brand, state.host.pool.name);
+  refuseBad(judge(state, draft, brand, "create"));
+  const known = withoutUnknown(draft, brand, "create");
   const now = new Date();
   const vm = configurationOf(state, known, { uuid, brand }, now.toISOString());
   refuseConflict(vm, await readMachines(state), await strikes(state, "conflict"));
+  refuseNetworks(state, objectsIn(vm.nics));
   return {
     uuid,
     brand,

@@ -1,11 +1,11 @@
-// Disks and nics as create and `update add_*` receive them: the checks with specific messages, the
-// defaults, and the checks against other machines.
+// Disks as create and `update add_disks` receive them: the checks with specific messages, the defaults,
+// and what machines may not share.
 
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import type { Brand, Machine } from "../machine.ts";
 import { refusal } from "../outcome.ts";
 import { volumeName } from "../pool.ts";
-import { isIpv4, isSet } from "./property.ts";
+import { isSet } from "./property.ts";
 import type { State } from "../state.ts";
 
 /** Disk models by brand, in the order in which the tool lists them. */
@@ -13,6 +13,13 @@ const DISK_MODELS: Readonly<Record<Brand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],
 };
+/** In the order in which the tool lists them. */
+const COMPRESSIONS: readonly unknown[] = [
+  ...["on", "off", "gzip", ...Array.from({ length: 9 }, (_, level) => `gzip-${level + 1}`)],
+  ...["lz4", "lzjb", "zle"],
+];
+/** From 512 bytes to 128 KiB. */
+const BLOCK_SIZES: readonly number[] = Array.from({ length: 9 }, (_, power) => 512 * 2 ** power);
 
 /** Names an improper disk model as create, update and start do. */
 export function refuseDiskModel(brand: Brand, model: string): void {
@@ -23,26 +30,127 @@ export function refuseDiskModel(brand: Brand, model: string): void {
   );
 }
 
+/** @throws {AgentError} `host` naming what has the setting, such as `type for x` */
+export function refuseCompression(setting: JsonValue | undefined, what: string): void {
+  if (COMPRESSIONS.includes(setting)) return;
+  throw refusal(`invalid compression ${what}, must be one of: ${COMPRESSIONS.join(", ")}`);
+}
+
+/** Whether zfs takes it as the size of a block or record. */
+export function isBlockSize(bytes: JsonValue | undefined): boolean {
+  return BLOCK_SIZES.includes(Number(bytes));
+}
+
+/** A disk with the properties that the tool adds before it checks any. */
+export function draftDisk(disk: JsonObject, defaultModel: JsonValue | undefined): JsonObject {
+  return {
+    ...disk,
+    ...(disk.model === undefined && defaultModel !== undefined ? { model: defaultModel } : {}),
+    ...(disk.media === undefined ? { media: "disk" } : {}),
+  };
+}
+
+/** Where bhyve puts a disk: the device of its PCI bus 0, by what it is. */
+const PCI_DEVICES: Readonly<Record<string, number>> = { cdrom: 3, disk: 4 };
+/** The host bridge, the nics, the screen and the ISA bridge. */
+const PCI_RESERVED: readonly number[] = [0, 6, 30, 31];
+const PCI_FUNCTIONS = 8;
+
 /**
- * One disk with its defaults. `index` is its place among the machine's disks.
- * @throws {AgentError} `host`
+ * Disks of bhyve with their PCI slots and uuids, those that they have and new ones.
+ * @param others disks that the machine has already
+ * @throws {AgentError} `host` with the tool's words
+ */
+export function withSlots(
+  disks: readonly JsonObject[],
+  others: readonly JsonObject[],
+): JsonObject[] {
+  const taken = new Map<string, JsonValue | undefined>();
+  const take = ({ pci_slot, path }: JsonObject) => {
+    if (pci_slot === undefined) return;
+    const [bus, device, at] = slotOf(String(pci_slot));
+    const key = `${bus}:${device}:${at}`;
+    if (bus === 0 && PCI_RESERVED.includes(device)) {
+      throw refusal(`pci_slot "${pci_slot}" invalid: PCI device ${device} is reserved`);
+    }
+    if (taken.has(key)) {
+      const paths = `"${String(taken.get(key))}" and "${String(path)}`;
+      throw refusal(`VM has multiple disks in pci_slot "${pci_slot}": ${paths}`);
+    }
+    taken.set(key, path);
+  };
+  for (const disk of [...others, ...disks]) take(disk);
+  const uuids = others.map(({ uuid }) => uuid);
+  return disks.map((disk) => {
+    const slotted = { ...disk, pci_slot: disk.pci_slot ?? freeSlot(disk, taken) };
+    const { uuid = crypto.randomUUID() } = disk;
+    if (uuids.includes(uuid)) throw refusal(`duplicate disk uuid ${String(uuid)}`);
+    uuids.push(uuid);
+    return { ...slotted, uuid };
+  });
+}
+
+function freeSlot({ media }: JsonObject, taken: Map<string, JsonValue | undefined>): string {
+  const device = PCI_DEVICES[String(media)];
+  for (let at = 0; device !== undefined && at < PCI_FUNCTIONS; at += 1) {
+    const slot = `0:${device}:${at}`;
+    if (taken.has(slot)) continue;
+    taken.set(slot, undefined);
+    return slot;
+  }
+  throw refusal(
+    `VM has no PCI bus or slot assigned for ${String(media)} devices; ` +
+      "automatic pci_slot assignment not possible",
+  );
+}
+
+/** `device`, `device:function` or `bus:device:function`. */
+function slotOf(slot: string): [bus: number, device: number, at: number] {
+  const parts = slot.split(":").map((part) => /^\d{1,3}$/.test(part) ? Number(part) : NaN);
+  const [bus = 0, device = NaN, at = 0] = parts.length === 3 ? parts : [0, ...parts];
+  if (parts.length <= 3 && bus <= 255 && device <= 31 && at < PCI_FUNCTIONS) {
+    return [bus, device, at];
+  }
+  throw refusal(`pci_slot "${slot}" is not valid`);
+}
+
+/**
+ * Checks one disk that is to be made.
+ * @throws {AgentError} `host` with the tool's words
+ */
+export function refuseDisk(brand: Brand, disk: JsonObject): void {
+  const { path, media, nocreate, block_size, compression, model } = disk;
+  if (path !== undefined && media !== "cdrom" && !isSet(nocreate)) {
+    throw refusal("you cannot specify a path for a disk unless you set nocreate=true");
+  }
+  if (block_size !== undefined && !isBlockSize(block_size)) {
+    throw refusal(`invalid .block_size(${block_size}), must be 512-131072 and a power of 2.`);
+  }
+  if (compression !== undefined) refuseCompression(compression, "setting for disk");
+  if (typeof model !== "string" || model === "undefined") {
+    throw refusal(`missing .model option for disk: ${JSON.stringify(disk)}`);
+  }
+  refuseDiskModel(brand, model);
+}
+
+/**
+ * A checked disk as the machine has it. `index` is its place among the machine's disks.
+ * @throws {AgentError} `host` when its image is missing
  */
 export function diskOf(
   state: State,
   machine: { uuid: string; brand: Brand },
   disk: JsonObject,
   index: number,
-  firstModel: JsonValue | undefined,
 ): JsonObject {
-  const media = disk.media ?? "disk";
-  const model = disk.model ?? disk.disk_driver ?? (media === "cdrom" ? firstModel : undefined);
-  if (typeof model !== "string") {
-    throw refusal(`missing .model option for disk: ${JSON.stringify(disk)}`);
-  }
-  refuseDiskModel(machine.brand, model);
+  const { media = "disk", model = null } = disk;
   const common = { boot: isSet(disk.boot), model, media };
-  if (media === "cdrom" || disk.nocreate === true) {
-    return { ...common, ...(disk.path === undefined ? {} : { path: disk.path }) };
+  if (media === "cdrom" || isSet(disk.nocreate)) {
+    return {
+      ...(disk.path === undefined ? {} : { path: disk.path }),
+      ...common,
+      ...(machine.brand === "bhyve" ? bhyveDisk(disk) : {}),
+    };
   }
   const image = imageOf(state, disk);
   const size = Number(image?.size ?? disk.size);
@@ -51,22 +159,21 @@ export function diskOf(
     path: `/dev/zvol/rdsk/${volume}`,
     ...common,
     ...(image === null ? {} : { image_uuid: image.uuid, image_size: size }),
+    ...(machine.brand === "bhyve" ? bhyveDisk(disk) : {}),
     zfs_filesystem: volume,
     zpool: state.host.pool.name,
     size,
     compression: disk.compression ?? "off",
     refreservation: Number(disk.refreservation ?? size),
     block_size: Number(disk.block_size ?? 8192),
-    ...(machine.brand === "bhyve" ? bhyveDisk(disk, index) : {}),
   };
 }
 
-/** What disks of bhyve alone have; each has a uuid, of the caller's choice or a new one. */
-function bhyveDisk(disk: JsonObject, index: number): JsonObject {
-  const { guest_block_size, notrim } = disk;
+/** What disks of bhyve alone have. */
+function bhyveDisk({ pci_slot, uuid, guest_block_size, notrim }: JsonObject): JsonObject {
   return {
-    pci_slot: disk.pci_slot ?? `0:4:${index}`,
-    uuid: disk.uuid ?? crypto.randomUUID(),
+    ...(pci_slot === undefined ? {} : { pci_slot }),
+    ...(uuid === undefined ? {} : { uuid }),
     ...(guest_block_size === undefined ? {} : { guest_block_size }),
     ...(isSet(notrim) ? { notrim: true } : {}),
   };
@@ -78,75 +185,6 @@ function imageOf(state: State, disk: JsonObject): { uuid: string; size: number }
   // The wording is the simulator's own.
   if (image === undefined) throw refusal(`Image ${String(disk.image_uuid)} not found`);
   return image;
-}
-
-/**
- * One nic with its defaults, under its interface name.
- * @throws {AgentError} `host`
- */
-export function nicOf(state: State, nic: JsonObject, index: number): JsonObject {
-  const model = nic.model ?? nic.nic_driver;
-  const shown = JSON.stringify(nic);
-  if (model === undefined) throw refusal(`missing .model option for NIC: ${shown}`);
-  if (nic.nic_tag === undefined) {
-    throw refusal(`invalid or missing .nic_tag option for NIC: ${shown}`);
-  }
-  const addresses = addressesOf(nic, shown);
-  if (!state.host.nic_tags.includes(String(nic.nic_tag))) {
-    throw refusal(`Invalid nic tag "${String(nic.nic_tag)}"`);
-  }
-  const gateways = Array.isArray(nic.gateways)
-    ? nic.gateways
-    : nic.gateway === undefined
-    ? []
-    : [nic.gateway];
-  const kept = Object.fromEntries(
-    Object.entries(nic).filter(([name]) => !["primary", "nic_driver"].includes(name)),
-  );
-  return {
-    interface: `net${index}`,
-    mac: randomMac(),
-    ...kept,
-    model,
-    ...(addresses.length === 0 ? {} : { ips: addresses }),
-    ...(gateways.length === 0 ? {} : { gateway: gateways[0] ?? null, gateways }),
-    // Only falsy values are removed, so the text "false" counts as set.
-    ...(nic.primary ? { primary: true } : {}),
-  };
-}
-
-function addressesOf(nic: JsonObject, shown: string): JsonValue[] {
-  if (Array.isArray(nic.ips)) return nic.ips;
-  if (nic.ip === undefined) return [];
-  if (nic.ip === "dhcp" || nic.ip === "addrconf") return [nic.ip];
-  if (!isIpv4(nic.ip)) throw refusal(`Invalid IP for NIC: ${shown}`);
-  if (nic.netmask === undefined) throw refusal(`Missing .netmask option for NIC: ${shown}`);
-  const prefix = prefixOf(nic.netmask);
-  if (prefix === null) throw refusal(`Specified netmask value is invalid: ${String(nic.netmask)}`);
-  return [`${nic.ip}/${prefix}`];
-}
-
-/** Bits of a netmask, or null when its ones are not together. */
-function prefixOf(netmask: JsonValue): number | null {
-  if (!isIpv4(netmask)) return null;
-  const bits = netmask.split(".").map((part) => Number(part).toString(2).padStart(8, "0")).join("");
-  return /^1*0*$/.test(bits) ? bits.replace(/0/g, "").length : null;
-}
-
-/** A random address of the locally administered kind that the tool's interpreter makes. */
-function randomMac(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(5));
-  const rest = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
-  return ["e2", ...rest].join(":");
-}
-
-/** Unknown tags of all nics at once, one line per tag. */
-export function refuseUnknownTags(state: State, nics: readonly JsonObject[]): void {
-  const tags = nics.map(({ nic_tag }) => nic_tag).filter((tag) => typeof tag === "string");
-  const unknown = tags.filter((tag) => !state.host.nic_tags.includes(tag));
-  if (unknown.length > 0) {
-    throw refusal([...new Set(unknown)].map((tag) => `Invalid nic tag "${tag}"`).join("\n"));
-  }
 }
 
 /** What a nic claims for itself alone: MAC, address on its network, VRID on its network. */

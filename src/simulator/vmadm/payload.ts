@@ -1,10 +1,18 @@
 // Parses and checks machine descriptions: JSON text, brand, values, missing properties, in the order of
-// the documented tool. The messages are built here too, so that `validate` and `create` agree.
+// the tool. The messages are built here too, so that `validate` and `create` agree.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
 import { refusal } from "../outcome.ts";
-import { DISK_PROPERTIES, MACHINE_PROPERTIES, NIC_PROPERTIES, type Property } from "./property.ts";
+import type { State } from "../state.ts";
+import {
+  DISK_PROPERTIES,
+  type Draft,
+  MACHINE_PROPERTIES,
+  NIC_PROPERTIES,
+  type Property,
+  settled,
+} from "./property.ts";
 
 /** What is wrong with a payload, as `validate` prints it. Empty lists are left out there. */
 export interface Verdict {
@@ -46,31 +54,41 @@ export function brandOf(payload: JsonObject): { known: Brand } | { other: string
 }
 
 /** Judges a payload against the table of properties. */
-export function judge(payload: JsonObject, brand: Brand, action: "create" | "update"): Verdict {
+export function judge(
+  { host }: State,
+  payload: Draft,
+  brand: Brand,
+  action: "create" | "update",
+): Verdict {
   const bad_values: string[] = [];
   const bad_properties: string[] = [];
   const missing_properties: string[] = [];
-  const look = (object: JsonObject, table: Readonly<Record<string, Property>>, prefix: string) => {
+  const look = (object: Draft, table: Readonly<Record<string, Property>>, prefix: string) => {
     for (const [name, value] of Object.entries(object)) {
       const property = Object.hasOwn(table, name) ? table[name] : undefined;
-      if (property === undefined || !property.brands.includes(brand)) {
-        bad_properties.push(prefix + name);
-      } else if (!property.on.includes(action)) bad_properties.push(prefix + name);
-      else if (!property.valid(value)) bad_values.push(prefix + name);
+      const takes = property?.brands.includes(brand) && property.on.includes(action);
+      if (takes !== true) bad_properties.push(prefix + name);
+      // What will be dropped must have a good value all the same.
+      const isBad = property?.valid(value) === false ||
+        (property?.type === "zpool" && value !== host.pool.name);
+      if (isBad) bad_values.push(prefix + name);
     }
   };
   look(payload, MACHINE_PROPERTIES, "");
   const [disks, nics] = action === "create" ? ["disks", "nics"] : ["add_disks", "add_nics"];
+  const { image_uuid } = payload;
+  if (image_uuid !== undefined && host.images.every(({ uuid }) => uuid !== image_uuid)) {
+    bad_values.push("image_uuid");
+  }
   for (const [index, disk] of entriesOf(payload[disks])) {
-    if (!isJsonObject(disk)) bad_values.push(`${disks}.*`);
-    else {
-      look(disk, DISK_PROPERTIES, `${disks}.*.`);
-      if (!hasSource(disk)) missing_properties.push(`${disks}.${index}.size`);
-    }
+    if (isJsonObject(disk)) look(disk, DISK_PROPERTIES, "disks.*.");
+    const source = sourceOf(host.images, payload, isJsonObject(disk) ? disk : {});
+    bad_values.push(...source.bad_values.map((name) => `${disks}.${index}.${name}`));
+    bad_properties.push(...source.bad_properties.map((name) => `${disks}.${index}.${name}`));
+    missing_properties.push(...source.missing.map((name) => `${disks}.${index}.${name}`));
   }
   for (const [, nic] of entriesOf(payload[nics])) {
-    if (isJsonObject(nic)) look(nic, NIC_PROPERTIES, `${nics}.*.`);
-    else bad_values.push(`${nics}.*`);
+    if (isJsonObject(nic)) look(nic, NIC_PROPERTIES, "nics.*.");
   }
   return {
     bad_values: unique(bad_values),
@@ -79,10 +97,28 @@ export function judge(payload: JsonObject, brand: Brand, action: "create" | "upd
   };
 }
 
-/** Whether the size of a disk is given, or comes from an image or a file. */
-function hasSource(disk: JsonObject): boolean {
-  return disk.size !== undefined || disk.image_uuid !== undefined || disk.media === "cdrom" ||
-    disk.nocreate === true;
+/** What is wrong with where the bytes of a disk come from: its size, or an image. */
+function sourceOf(
+  images: State["host"]["images"],
+  { flexible_disk_size }: Draft,
+  disk: JsonObject,
+): { bad_values: string[]; bad_properties: string[]; missing: string[] } {
+  const has = (name: string) => Object.hasOwn(disk, name);
+  const given = (...names: string[]) => names.filter(has);
+  const bad_values = Number(disk.refreservation) < 0 ? ["refreservation"] : [];
+  if (disk.media !== undefined && disk.media !== "disk") {
+    return { bad_values, bad_properties: [], missing: [] };
+  }
+  if (!has("image_uuid")) {
+    const missing = has("size") ? [] : ["size"];
+    return { bad_values, bad_properties: given("image_name", "image_size"), missing };
+  }
+  const isKnown = images.some(({ uuid }) => uuid === disk.image_uuid);
+  return {
+    bad_values: [...bad_values, ...(isKnown ? [] : ["image_uuid"])],
+    bad_properties: given(...(flexible_disk_size === undefined ? ["size"] : []), "block_size"),
+    missing: isKnown || has("image_size") ? [] : ["image_size"],
+  };
 }
 
 function entriesOf(value: JsonValue | undefined): [number, JsonValue][] {
@@ -115,23 +151,23 @@ export function refuseBad(verdict: Verdict): void {
 
 /** The payload without the properties that its brand does not take. */
 export function withoutUnknown(
-  payload: JsonObject,
+  payload: Draft,
   brand: Brand,
   action: "create" | "update",
 ): JsonObject {
-  const keep = (object: JsonObject, table: Readonly<Record<string, Property>>): JsonObject =>
-    Object.fromEntries(
+  const keep = (object: Draft, table: Readonly<Record<string, Property>>): JsonObject =>
+    settled(Object.fromEntries(
       Object.entries(object).filter(([name]) => {
         const property = Object.hasOwn(table, name) ? table[name] : undefined;
         return property?.brands.includes(brand) === true && property.on.includes(action);
       }),
-    );
+    ));
   const kept = keep(payload, MACHINE_PROPERTIES);
   const [disks, nics] = action === "create" ? ["disks", "nics"] : ["add_disks", "add_nics"];
   for (const [name, table] of [[disks, DISK_PROPERTIES], [nics, NIC_PROPERTIES]] as const) {
     const items = kept[name];
     if (!Array.isArray(items)) continue;
-    kept[name] = items.filter(isJsonObject).map((item) => keep(item, table));
+    kept[name] = items.map((item) => isJsonObject(item) ? keep(item, table) : item);
   }
   return kept;
 }

@@ -19,7 +19,7 @@ import {
   zonepath,
 } from "../machine.ts";
 import { failed, firstOf, refusal, said, type ToolOutcome } from "../outcome.ts";
-import { datasetsOf, destroyDatasets } from "../pool.ts";
+import { datasetsOf, destroyDatasets, zoneDataset } from "../pool.ts";
 import { locked, sleep, type State } from "../state.ts";
 
 /** A waiting call gives up this long after the guest should have been halted, ms. */
@@ -128,7 +128,11 @@ export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
     return failed(`${prefix}indestructible_zoneroot is set, cannot delete`);
   }
   await halt(state, uuid);
-  const datasets = await datasetsOf(state, uuid);
+  // A zone that was never installed keeps the dataset that is its root.
+  const kept = machine.brand === "bhyve" && machine.state === "configured"
+    ? zoneDataset(state, uuid)
+    : null;
+  const datasets = (await datasetsOf(state, uuid)).filter((name) => name !== kept);
   if (await strikes(state, "delete_busy")) {
     const name = datasets[0] ?? uuid;
     return failed(

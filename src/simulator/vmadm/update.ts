@@ -1,9 +1,11 @@
 // vmadm update: settings at once, devices by add_, update_ and remove_ lists, metadata by set_ and
 // remove_. Disks come and go only while the machine is stopped.
 
+import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
-import { memoryOf, quotaOf, refuseVncPassword } from "./defaults.ts";
-import { diskOf, nicOf, refuseConflict } from "./device.ts";
+import { isUnset, memoryOf, quotaOf, refuseVncPassword, settingOf } from "./defaults.ts";
+import { diskOf, draftDisk, refuseConflict, refuseDisk, withSlots } from "./device.ts";
+import { draftNic, nicOf, refuseNetworks, refuseNics, refuseRoutes } from "./nic.ts";
 import {
   changeMachine,
   type Machine,
@@ -11,7 +13,7 @@ import {
   readMachines,
   signalMachine,
 } from "../machine.ts";
-import { refusal, said, type ToolOutcome } from "../outcome.ts";
+import { firstOf, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { judge, refuseBad, withoutUnknown } from "./payload.ts";
 import {
   createDataset,
@@ -21,37 +23,12 @@ import {
   volumeOf,
   zoneDataset,
 } from "../pool.ts";
-import { isSet, MACHINE_PROPERTIES } from "./property.ts";
-import type { State } from "../state.ts";
+import { MACHINE_PROPERTIES } from "./property.ts";
+import { sleep, type State } from "../state.ts";
 import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 const METADATA = ["customer_metadata", "internal_metadata", "tags", "routes"];
-const WHOLE = new Set([
-  "cpu_cap",
-  "cpu_shares",
-  "max_locked_memory",
-  "max_lwps",
-  "max_physical_memory",
-  "max_swap",
-  "quota",
-  "ram",
-  "vcpus",
-  "virtio_txburst",
-  "virtio_txtimer",
-  "vnc_port",
-  "zfs_filesystem_limit",
-  "zfs_io_priority",
-  "zfs_root_recsize",
-  "zfs_snapshot_limit",
-]);
 const MEMORY = ["ram", "max_physical_memory", "max_locked_memory", "max_swap"];
-const FLAGS = new Set([
-  "archive_on_delete",
-  "autoboot",
-  "do_not_inventory",
-  "firewall_enabled",
-  "indestructible_zoneroot",
-]);
 
 /** Changes in words `key=value`, where numbers, true and false are not texts. */
 export function changesIn(words: readonly string[]): JsonObject {
@@ -71,25 +48,51 @@ export async function update(state: State, uuid: string, changes: JsonValue): Pr
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal(`VM ${uuid} not found`);
   if (!isJsonObject(changes)) throw refusal("Invalid value(s) for: payload");
-  refuseBad(judge(changes, machine.brand, "update"));
+  refuseBad(judge(state, changes, machine.brand, "update"));
   refuseVncPassword(changes);
   const known = withoutUnknown(changes, machine.brand, "update");
   refuseDiskChanges(machine, known);
   const vm = configured(machine, known);
-  vm.nics = nicsAfter(state, machine, known);
+  const nics = nicsAfter(machine, known);
+  refuseNics(nics);
+  refuseRoutes(vm.routes, nics);
+  vm.nics = nics.map((nic) => nicOf(nic, Number(String(nic.interface).slice("net".length))));
   const others = (await readMachines(state)).filter((other) => other.uuid !== uuid);
   refuseConflict(vm, others);
+  refuseNetworks(state, nics);
   if (machine.brand === "bhyve" && known.quota !== undefined) {
-    await reserve(state, zoneDataset(state, uuid), Number(vm.quota) * MIB_PER_GIB);
+    await inParallel(reserve(state, zoneDataset(state, uuid), Number(vm.quota) * MIB_PER_GIB));
   }
-  vm.disks = await disksAfter(state, machine, known);
+  vm.disks = await inParallel(disksAfter(state, machine, known));
   vm.last_modified = new Date().toISOString();
   const changed = await changeMachine(state, uuid, (it) => it.vm = vm);
   if (changed !== null && known.vnc_port !== undefined) {
     // The proxy of a running machine moves its listener.
     await signalMachine(state, changed, "SIGUSR1");
   }
+  if (hasNoEvent(machine, known)) {
+    await sleep(state.host.timeouts.event);
+    throw refusal(firstOf(`vminfod watchForChanges "VM.js update (${uuid})" timeout exceeded`));
+  }
   return said(`Successfully updated VM ${uuid}`);
+}
+
+/** Makes a change while the tool waits for the event that reports it. */
+async function inParallel<T>(change: Promise<T>): Promise<T> {
+  try {
+    return await change;
+  } catch (error) {
+    if (!(error instanceof AgentError) || error.code !== "host") throw error;
+    throw refusal(firstOf(error.message));
+  }
+}
+
+/** Whether the tool waits for a change that will not come: the quota of bhyve is never 0. */
+function hasNoEvent({ brand, vm }: Machine, { remove_disks, quota }: JsonObject): boolean {
+  const paths = objectsIn(vm.disks).map(({ path }) => path);
+  const removed = Array.isArray(remove_disks) ? remove_disks : [];
+  return removed.some((path) => !paths.includes(path)) ||
+    (brand === "bhyve" && quota !== undefined && Number(quota) === 0);
 }
 
 function refuseDiskChanges(machine: Machine, changes: JsonObject): void {
@@ -106,8 +109,8 @@ function configured(machine: Machine, changes: JsonObject): JsonObject {
   const vm: JsonObject = { ...machine.vm };
   for (const [name, value] of Object.entries(changes)) {
     if (MACHINE_PROPERTIES[name]?.on.includes("create") !== true) continue;
-    if (value === "") delete vm[name];
-    else vm[name] = WHOLE.has(name) ? Number(value) : FLAGS.has(name) ? isSet(value) : value;
+    if (isUnset(value)) delete vm[name];
+    else vm[name] = settingOf(MACHINE_PROPERTIES[name]?.type, value);
   }
   if (changes.quota !== undefined) vm.quota = quotaOf(changes.quota, machine.brand);
   if (MEMORY.some((name) => changes[name] !== undefined)) {
@@ -124,42 +127,49 @@ function configured(machine: Machine, changes: JsonObject): JsonObject {
   return vm;
 }
 
-/** The other two limits follow max_physical_memory when that changes, and stay as they are else. */
+/** The other two limits keep their distance to max_physical_memory when that changes. */
 function memoryAfter({ vm, brand }: Machine, changes: JsonObject, ram: number): JsonObject {
-  const { max_physical_memory = 0, max_locked_memory = 0, max_swap = 0 } = vm;
-  const follow = changes.ram !== undefined || changes.max_physical_memory !== undefined;
-  const before = follow
-    ? { max_physical_memory }
-    : { max_physical_memory, max_locked_memory, max_swap };
-  return memoryOf({ ...before, ...changes }, ram, brand);
+  const numbers = (object: JsonObject, name: string) => Number(object[name] ?? 0);
+  const before = numbers(vm, "max_physical_memory");
+  const asked = changes.ram === undefined ? before : memoryOf({}, ram, brand).max_physical_memory;
+  const max = Number(changes.max_physical_memory ?? asked);
+  const moved = (name: string) => numbers(vm, name) + max - before;
+  const limits = {
+    max_physical_memory: max,
+    max_locked_memory: Number(changes.max_locked_memory ?? moved("max_locked_memory")),
+    max_swap: Number(changes.max_swap ?? moved("max_swap")),
+  };
+  return memoryOf({ ...vm, ...limits }, ram, brand);
 }
 
-function nicsAfter(state: State, machine: Machine, changes: JsonObject): JsonObject[] {
+/** Nics under the names that they have or get. */
+function nicsAfter(machine: Machine, changes: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);
   const kept = objectsIn(machine.vm.nics).filter(({ mac }) => !removed.includes(mac ?? null));
   const updated = kept.map((nic) => {
     const update = updates.find(({ mac }) => mac === nic.mac);
     // What depends on the address is made again from it.
-    return update === undefined ? nic : nicOf(
-      state,
-      { ...withoutAddresses(nic, update), ...update },
-      Number(String(nic.interface).slice("net".length)),
-    );
+    return draftNic({ ...withoutAddresses(nic, update ?? {}), ...update });
   });
   const taken = kept.map((nic) => String(nic.interface));
   const added = objectsIn(changes.add_nics).map((nic) => {
     let index = 0;
     while (taken.includes(`net${index}`)) index += 1;
     taken.push(`net${index}`);
-    return nicOf(state, nic, index);
+    return draftNic({ ...nic, interface: `net${index}` }, kept[0]?.model);
   });
   return [...updated, ...added];
 }
 
+/** Of the two forms of an address, the one that stays; both go when a new one comes. */
 function withoutAddresses(nic: JsonObject, update: JsonObject): JsonObject {
-  const { ips: _ips, gateways: _gateways, ...rest } = nic;
-  return update.ip === undefined && update.gateway === undefined ? nic : rest;
+  const { ip: _ip, netmask, gateway: _gateway, ips, gateways, ...rest } = nic;
+  return {
+    ...rest,
+    ...(update.ip === undefined ? { ips: ips ?? [] } : netmask === undefined ? {} : { netmask }),
+    ...(update.gateway === undefined && gateways !== undefined ? { gateways } : {}),
+  };
 }
 
 /** Makes and destroys the volumes of disks that come and go, and returns the disks that remain. */
@@ -181,7 +191,10 @@ async function disksAfter(
     let index = disks.length;
     const taken = disks.map(volumeOf);
     while (taken.includes(volumeName(state, machine.brand, machine.uuid, index))) index += 1;
-    const added = diskOf(state, machine, disk, index, disks[0]?.model);
+    const draft = draftDisk(disk, disks[0]?.model);
+    const [slotted = draft] = machine.brand === "bhyve" ? withSlots([draft], disks) : [draft];
+    refuseDisk(machine.brand, slotted);
+    const added = diskOf(state, machine, slotted, index);
     const name = volumeOf(added);
     if (name !== null) {
       const reservation = Number(added.refreservation);

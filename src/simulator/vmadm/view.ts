@@ -5,6 +5,8 @@ import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts
 import { type Machine, zonepath } from "../machine.ts";
 import { exists, type State } from "../state.ts";
 
+const NO_METADATA = { customer_metadata: {}, internal_metadata: {}, routes: {}, tags: {} };
+
 /** The object that `get` prints. */
 export async function viewOf(state: State, machine: Machine): Promise<JsonObject> {
   const { disks: _, ...configuration } = machine.vm;
@@ -18,6 +20,9 @@ export async function viewOf(state: State, machine: Machine): Promise<JsonObject
   }
   return {
     ...configuration,
+    // These are written after the zone was installed.
+    ...(["configured", "incomplete"].includes(machine.state) ? NO_METADATA : {}),
+    ...(disks.length === 0 ? {} : { device: null }),
     disks,
     zonepath: path,
     state: machine.state,
@@ -32,7 +37,6 @@ export async function viewOf(state: State, machine: Machine): Promise<JsonObject
     ...known("exit_status", machine.exit_status),
     ...known("exit_timestamp", machine.exit_timestamp),
     platform_buildstamp: "20260101T000000Z",
-    datasets: [],
     snapshots: [],
   };
 }
@@ -59,23 +63,36 @@ const FIELDS = new Set([
   "cpu_type",
   "create_timestamp",
   "customer_metadata",
-  "datasets",
+  "datacenter_name",
+  "device",
   "disks",
   "do_not_inventory",
   "exit_status",
   "exit_timestamp",
   "failed",
   "firewall_enabled",
+  "flexible_disk_size",
   "hostname",
+  "hvm",
+  "indestructible_delegated",
   "indestructible_zoneroot",
   "internal_metadata",
+  "internal_metadata_namespaces",
   "last_modified",
+  "limit_priv",
   "max_locked_memory",
   "max_lwps",
+  "max_msg_ids",
   "max_physical_memory",
+  "max_sem_ids",
+  "max_shm_ids",
+  "max_shm_memory",
   "max_swap",
   "nics",
   "owner_uuid",
+  "package_name",
+  "package_version",
+  "pci_devices",
   "pid",
   "platform_buildstamp",
   "qemu_extra_opts",
@@ -94,20 +111,24 @@ const FIELDS = new Set([
   "transition_to",
   "type",
   "uuid",
+  "v",
   "vcpus",
   "vga",
   "virtio_txburst",
   "virtio_txtimer",
   "vnc_password",
   "vnc_port",
-  "v",
   "zfs_filesystem",
   "zfs_filesystem_limit",
   "zfs_io_priority",
   "zfs_root_compression",
   "zfs_root_recsize",
   "zfs_snapshot_limit",
+  "zlog_mode",
+  "zlog_name",
   "zone_state",
+  "zonedid",
+  "zoneid",
   "zonename",
   "zonepath",
   "zpool",

@@ -7,7 +7,7 @@ import { canonicalSubcommand, fieldsOf, parseCall, type SimulatedCall } from "..
 import { create, validate } from "./create.ts";
 import { die, faultMs, strikes, strikesOn } from "../fault.ts";
 import { get, info, list, lookup } from "./query.ts";
-import { failed, misuse, printed, refusal, type ToolOutcome } from "../outcome.ts";
+import { crash, failed, misuse, printed, refusal, type ToolOutcome } from "../outcome.ts";
 import { parsePayload } from "./payload.ts";
 import { sleep, type State } from "../state.ts";
 import { reboot, remove, stop } from "./stop.ts";
@@ -17,6 +17,8 @@ import { changesIn, update } from "./update.ts";
 const PAYLOAD_BYTES_MAX = 16 << 20;
 /** Longest wait of one timer, ms; a hanging call restarts it. */
 const HANG_MS = 60_000;
+/** What a shell sees of a program that SIGABRT ended. */
+const ABORTED_CODE = 134;
 const SHAPE = /^[0-9a-zA-Z]{8}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{12}$/;
 
 const USAGE = `Usage: vmadm <subcommand> [options]
@@ -69,6 +71,10 @@ async function answer(
   try {
     return await perform(state, subcommand, call);
   } catch (error) {
+    if (error instanceof AgentError && error.code === "aborted") {
+      const stack = `TypeError: ${error.message}\n    at simulated vmadm\n`;
+      return { code: ABORTED_CODE, stdout: "", stderr: `Uncaught ${stack}`, aborts: true };
+    }
     if (error instanceof AgentError && error.code === "host") return failed(error.message);
     if (error instanceof AgentError && error.code === "invalid_argument") {
       return { code: 2, stdout: "", stderr: `${error.message}\n\n${USAGE}` };
@@ -82,8 +88,12 @@ async function perform(
   subcommand: string,
   call: SimulatedCall,
 ): Promise<ToolOutcome> {
-  if (["create", "get", "list", "lookup", "start", "update"].includes(subcommand)) {
+  if (["create", "get", "list", "lookup", "start"].includes(subcommand)) {
     if (await strikes(state, "vminfod_down")) throw refusal("connect ECONNREFUSED");
+  }
+  // These listen to its events, and nothing catches the error of the connection.
+  if (["delete", "stop", "update"].includes(subcommand)) {
+    if (await strikes(state, "vminfod_down")) throw crash("connect ECONNREFUSED");
   }
   const uuid = () => uuidOf(subcommand, call);
   const has = (flag: string) => call.flags.has(flag);
