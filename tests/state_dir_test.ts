@@ -11,7 +11,39 @@ Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {
     first.release();
     const second = await takeStateDir(folder, randomUuid);
     second.release();
-    assertEquals(second.runner_id, first.runner_id);
+    const { life, earlier } = second.runner;
+    assertEquals(life.runner_id, first.runner.life.runner_id);
+    assertEquals(earlier, [first.runner.life.incarnation]);
+    assertNotEquals(life.incarnation, first.runner.life.incarnation);
+  });
+});
+
+Deno.test("a copy of a state folder is the place of another runner, which knows no earlier life", async () => {
+  await withFolder(async (folder) => {
+    const [original, copy] = [`${folder}/original`, `${folder}/copy`];
+    const first = await takeStateDir(original, randomUuid);
+    try {
+      await Deno.mkdir(copy, { mode: 0o700 });
+      await Deno.copyFile(`${original}/runner_id`, `${copy}/runner_id`);
+      const second = await takeStateDir(copy, randomUuid);
+      second.release();
+      assertNotEquals(second.runner.life.runner_id, first.runner.life.runner_id);
+      assertEquals(second.runner.earlier, []);
+      const third = await takeStateDir(copy, randomUuid);
+      third.release();
+      assertEquals(third.runner.life.runner_id, second.runner.life.runner_id);
+    } finally {
+      first.release();
+    }
+  });
+});
+
+Deno.test("takeStateDir() remembers a bounded number of lives", async () => {
+  await withFolder(async (folder) => {
+    for (let life = 0; life < 70; life++) (await takeStateDir(folder, randomUuid)).release();
+    const last = await takeStateDir(folder, randomUuid);
+    last.release();
+    assertEquals(last.runner.earlier.length, 64);
   });
 });
 
@@ -22,8 +54,9 @@ Deno.test("takeStateDir() gives a new name where the file holds none", async () 
     await Deno.writeTextFile(`${folder}/runner_id`, "torn");
     const second = await takeStateDir(folder, randomUuid);
     second.release();
-    assertNotEquals(second.runner_id, first.runner_id);
-    assertEquals((await Deno.readTextFile(`${folder}/runner_id`)).trim(), second.runner_id);
+    const { life: { runner_id } } = second.runner;
+    assertNotEquals(runner_id, first.runner.life.runner_id);
+    assertEquals((await Deno.readTextFile(`${folder}/runner_id`)).split("\n")[0], runner_id);
   });
 });
 

@@ -179,7 +179,7 @@ async function assemble(
     allowedHosts: gate.allowedHosts,
     routes: [
       ...index.routes,
-      ...watchRoutes(context, meters, { store, vmadm, ...state, stateDir: state.path }),
+      ...watchRoutes(context, meters, { store, vmadm, stateDir: state.path }),
     ],
     requests: meters,
     closing: closing.signal,

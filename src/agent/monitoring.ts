@@ -1,8 +1,7 @@
 // Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
 // read at that moment.
 
-import type { RunnerId } from "../domain/id.ts";
-import { instantAfter, MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
+import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import {
   openReadiness,
@@ -20,7 +19,6 @@ import { gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { readBuildInfo, VERSION } from "../program/version.ts";
 import { EXECUTIONS } from "../domain/job/state.ts";
 import type { AgentContext } from "./context.ts";
-import { LEASE_MS } from "../runner/runner.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
 
 /** A write with its sync; a slower disk delays every caller. */
@@ -41,7 +39,6 @@ const BYTES_PER_MB = 1e6;
 interface ReadinessPlaces {
   readonly store: Store;
   readonly vmadm: Vmadm;
-  readonly runner_id: RunnerId;
   readonly stateDir: string;
   /** The system's own unless given. */
   readonly freeBytes?: FreeBytes;
@@ -53,7 +50,7 @@ export function openAgentReadiness(
   places: ReadinessPlaces,
 ): () => Promise<ReadinessReport> {
   const checks = {
-    store: storeCheck(context, places),
+    store: storeCheck(places),
     disk: diskCheck(places),
     host: hostCheck(places),
     index: indexCheck(context, places),
@@ -61,16 +58,13 @@ export function openAgentReadiness(
   return openReadiness(checks, () => performance.now());
 }
 
-/** A normal write with its sync: the runner's heartbeat. */
-function storeCheck(
-  { now }: Pick<AgentContext, "now">,
-  { store, runner_id }: ReadinessPlaces,
-): ReadinessCheck {
+/** A normal write with its sync. */
+function storeCheck({ store }: ReadinessPlaces): ReadinessCheck {
   return {
     keepMs: STORE_KEEP_MS,
     deadlineMs: STORE_DEADLINE_MS,
     async look() {
-      await store.jobs.renew(runner_id, instantAfter(now(), LEASE_MS));
+      await store.measures.check();
       return { status: "ok", detail: "a write was committed" };
     },
   };

@@ -65,7 +65,7 @@ export async function openRunner(
   });
   const runner = new Runner({
     store: rooms.store,
-    runner_id: state.runner_id,
+    ...state.runner,
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,

@@ -14,8 +14,10 @@ export type TaskUuid = Id<"task">;
 export type JobUuid = Id<"job">;
 /** Names a machine, to this agent and to vmadm. */
 export type MachineUuid = Id<"machine">;
-/** Names one agent process as the owner of running jobs. */
+/** Names the runner of a state folder as the owner of running jobs. */
 export type RunnerId = Id<"runner">;
+/** Names one life of a runner: an agent process, from its start to its end. */
+export type Incarnation = Id<"incarnation">;
 
 /** A UUID in lower case, the only spelling that vmadm accepts in payloads. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -61,11 +63,13 @@ export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineU
 }
 
 /** Makes ids; handed in as an argument so that tests decide them. */
-export type NewUuid = <T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId>() => T;
+export type NewUuid = <
+  T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId | Incarnation,
+>() => T;
 
 /** Random ids (RFC 9562, version 4). */
 export const randomUuid: NewUuid = <
-  T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId,
+  T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId | Incarnation,
 >() => {
   const uuid: string = crypto.randomUUID();
   // Here, where ids are made, the text gets its brand.

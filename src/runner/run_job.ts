@@ -45,22 +45,25 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
     canceled: new AbortController(),
     drain: new AbortController(),
     shutdown: new AbortController(),
+    lost: new AbortController(),
     task: new AbortController(),
+    undo: new AbortController(),
   };
   const run = new JobRun(job, deps, stops);
   const done = run.run().catch((error: unknown) => run.abandon(error));
   const stop = (reason: StopReason) => {
     stops[reason].abort();
     if (reason !== "drain") stops.task.abort();
+    if (reason === "shutdown" || reason === "lost") stops.undo.abort();
   };
-  return { uuid: job.uuid, stop, done };
+  return { uuid: job.uuid, hold: () => run.hold(), stop, done };
 }
 
 /**
- * Why a job is stopped; `task` is aborted with both `canceled` and `shutdown`. AbortSignal.any()
- * would do the same, at some 25 us per task.
+ * Why a job is stopped; `task` is aborted with each reason but `drain`, `undo`, for tasks of the oncancel
+ * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, at some 25 us per task.
  */
-type Stops = Readonly<Record<StopReason | "task", AbortController>>;
+type Stops = Readonly<Record<StopReason | "task" | "undo", AbortController>>;
 
 /** Whether a job continues here, has left, or was stopped before this step wrote anything. */
 type Went = "goes_on" | "left" | "stopped";
@@ -87,6 +90,7 @@ class JobRun {
   async run(): Promise<void> {
     try {
       for (;;) {
+        if (this.#stops.lost.signal.aborted) return;
         if (this.#stops.drain.signal.aborted) return await this.#release();
         const wanted = this.#memory.take(this.#job, this.#data);
         const went = wanted === 0 ? await this.#step() : await this.#waitForMemory(wanted);
@@ -141,7 +145,7 @@ class JobRun {
   async abandon(error: unknown): Promise<void> {
     const { store, now, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
-    await this.#insist(() => store.jobs.abandon(this.#hold(), now()), "job not given back");
+    await this.#insist(() => store.jobs.abandon(this.hold(), now()), "job not given back");
   }
 
   async #runTask(task: Task, last: boolean): Promise<Went> {
@@ -200,7 +204,7 @@ class JobRun {
     const { uuid: job_uuid, failures } = this.#job;
     const write = () =>
       store.jobs.recordAttempt({
-        ...this.#hold(),
+        ...this.hold(),
         attempt,
         failures,
         retry_at,
@@ -218,8 +222,8 @@ class JobRun {
 
   /** A cancel must not stop the oncancel chain that it started. */
   #signal(): AbortSignal {
-    const { shutdown, task } = this.#stops;
-    return this.#job.phase === "oncancel" ? shutdown.signal : task.signal;
+    const { undo, task } = this.#stops;
+    return this.#job.phase === "oncancel" ? undo.signal : task.signal;
   }
 
   #elapsedMs(): number {
@@ -227,6 +231,7 @@ class JobRun {
   }
 
   async #stopped(): Promise<"left" | "stopped"> {
+    if (this.#stops.lost.signal.aborted) return "left";
     if (!this.#stops.shutdown.signal.aborted) return "stopped";
     await this.#release();
     return "left";
@@ -235,11 +240,11 @@ class JobRun {
   /** Gives the job back; the next agent continues at the current task. */
   async #release(): Promise<void> {
     const { store, now } = this.#deps;
-    await store.jobs.release(this.#hold(), this.#elapsedMs(), now());
+    await store.jobs.release(this.hold(), this.#elapsedMs(), now());
   }
 
-  /** The lease for all writes about the job. */
-  #hold(): Hold {
+  /** The claim that all writes about the job name. */
+  hold(): Hold {
     const { uuid, lease, phase } = this.#job;
     return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
   }
@@ -255,7 +260,8 @@ class JobRun {
     const { uuid } = this.#job;
     const write = () =>
       store.jobs.recordTask({
-        ...this.#hold(),
+        ...this.hold(),
+        position: phaseOf(this.#job).results.length,
         ...(entry === undefined ? {} : { entry }),
         ...more,
         ...this.#data,
@@ -337,10 +343,10 @@ function failedEntry({ chain_results }: Job): TaskResult | undefined {
 // What the runner gives a running job, and how it controls it.
 
 /**
- * Why a running job stops: it was canceled; the agent stops and lets the current task finish; or
- * the time for that is over.
+ * Why a running job stops: it was canceled; the agent stops and lets the current task finish; the time for
+ * that is over; or the job is another runner's, or may become so.
  */
-type StopReason = "canceled" | "drain" | "shutdown";
+export type StopReason = "canceled" | "drain" | "shutdown" | "lost";
 
 /** What a job needs to be run. */
 export interface JobDeps {
@@ -374,6 +380,8 @@ export interface JobDeps {
 /** A running job, as the runner controls it. */
 export interface RunningJob {
   readonly uuid: JobUuid;
+  /** The claim under which it runs. */
+  hold(): Hold;
   /** After a cancel the oncancel chain runs; another cancel does not stop it. */
   stop(reason: StopReason): void;
   /** Settles when the job has left this runner; never rejects. */

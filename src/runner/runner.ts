@@ -1,13 +1,13 @@
 // The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
 // written, and otherwise by a timer at the next due instant; the rows decide.
 
-import type { JobUuid } from "../domain/id.ts";
-import { instantAfter, msBetween } from "../domain/instant.ts";
+import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier } from "../program/loop.ts";
-import { type JobDeps, runJob, type RunningJob } from "./run_job.ts";
+import type { NextDue, RunnerLife } from "../store/job_store.ts";
+import { type JobDeps, runJob, type RunningJob, type StopReason } from "./run_job.ts";
 
-/** Wait after a failed claim. */
+/** Wait after a claim that failed, or that found a job ready and got none. */
 const CLAIM_RETRY_MS = 1_000;
 /** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
 export const LEASE_MS = 60_000;
@@ -16,9 +16,14 @@ export const LEASE_MS = 60_000;
  * looks for expired leases of others.
  */
 const RENEW_MS = LEASE_MS / 3;
+/** Without a renewal for so long the guests end where others share the store: before others take the jobs. */
+const UNHEARD_MS_MAX = LEASE_MS * 2 / 3;
 
 /** What every job of a runner shares, and how many run at once. */
-export interface RunnerOptions extends Omit<JobDeps, "leaving"> {
+export interface RunnerOptions extends Omit<JobDeps, "leaving" | "runner_id"> {
+  readonly life: RunnerLife;
+  /** Earlier lives of the runner, which have ended. */
+  readonly earlier: readonly Incarnation[];
   /** Concurrent jobs. */
   readonly slots: number;
 }
@@ -35,10 +40,15 @@ export class Runner {
   readonly #leaving = new Set<JobUuid>();
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
-  /** Monotonic milliseconds of the next lease renewal. */
-  #renewAtMs = Number.NEGATIVE_INFINITY;
-  /** The same for expired leases of others. */
-  #rescueAtMs = Number.NEGATIVE_INFINITY;
+  /** Whether the life of this runner has begun in the store; without it nothing is claimed. */
+  #begun = false;
+  /** Whether a claim may have been made whose answer was lost: the next renewal tells. */
+  #unsure = false;
+  /** Monotonic milliseconds of the latest lease renewal: when it was sent. */
+  #renewedAtMs = Number.NEGATIVE_INFINITY;
+  /** The same for the look at expired leases of others. */
+  #rescuedAtMs = Number.NEGATIVE_INFINITY;
+  #unheard: ReturnType<typeof setTimeout> | undefined;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -49,10 +59,9 @@ export class Runner {
     return this.#running.size;
   }
 
-  /** Takes up what an earlier runner left, then starts claiming. */
+  /** Takes up what an earlier life left, then starts claiming. */
   async start(): Promise<void> {
-    // Nobody else may take what this runner held before a restart.
-    await this.#rescue(true);
+    await this.#begin();
     this.#loop = this.#claimUntilStopped();
   }
 
@@ -74,12 +83,11 @@ export class Runner {
   async stop(drainMs: number): Promise<void> {
     this.#stopping.abort();
     await this.#loop;
-    for (const job of this.#running.values()) job.stop("drain");
-    const timer = setTimeout(() => {
-      for (const job of this.#running.values()) job.stop("shutdown");
-    }, drainMs);
+    this.#stopAll("drain");
+    const timer = setTimeout(() => this.#stopAll("shutdown"), drainMs);
     await Promise.all(Array.from(this.#running.values(), (job) => job.done));
     clearTimeout(timer);
+    clearTimeout(this.#unheard);
   }
 
   async #claimUntilStopped(): Promise<void> {
@@ -90,6 +98,7 @@ export class Runner {
         waitMs = await this.#claim();
       } catch (error) {
         this.#options.log.error("jobs not claimed", { error });
+        this.#unsure = true;
         waitMs = CLAIM_RETRY_MS;
       }
       if (waitMs > 0) await this.#notifier.wait(waitMs, signal);
@@ -98,44 +107,106 @@ export class Runner {
 
   /** Fills the free slots. @returns milliseconds until the next check */
   async #claim(): Promise<number> {
-    const { store, runner_id, now, slots } = this.#options;
-    await Promise.all([this.#running.size > 0 && this.#keepLease(), this.#rescue()]);
-    const free = slots - this.#running.size + this.#leaving.size;
-    if (free <= 0) return LOOK_MS_MAX;
-    const due = await store.jobs.nextDue();
-    if (due.kind === "none") return LOOK_MS_MAX;
-    const untilDueMs = due.kind === "ready" ? 0 : msBetween(now(), due.instant);
-    if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
-    await this.#keepLease();
-    for (const job of await store.jobs.claim(runner_id, free, now())) {
-      this.#run(job);
+    const { store: { jobs }, life, slots } = this.#options;
+    this.#endUnheard();
+    if (!this.#begun) {
+      const waitMs = await this.#begin();
+      if (waitMs > 0) return waitMs;
     }
+    const holds = this.#running.size > 0 || this.#unsure;
+    await Promise.all([holds && this.#keepLease(), this.#rescue()]);
+    const free = slots - this.#running.size + this.#leaving.size;
+    if (!this.#begun || free <= 0) return LOOK_MS_MAX;
+    if (this.#isRenewalDue()) {
+      // An idle runner renews its lease when there is something to claim under it.
+      const { due } = await jobs.claim(life, 0);
+      if (due.kind !== "ready") return waitFor(due);
+      await this.#keepLease();
+    }
+    const claimed = await jobs.claim(life, free);
+    for (const job of claimed.jobs) this.#run(job);
+    // Another runner may have been first.
+    if (claimed.due.kind === "ready") return claimed.jobs.length > 0 ? 0 : CLAIM_RETRY_MS;
+    return waitFor(claimed.due);
+  }
+
+  /** Begins the life of this runner. @returns milliseconds to wait while another life has the lease */
+  async #begin(): Promise<number> {
+    const { store, life, earlier, monotonicMs, log } = this.#options;
+    const atMs = monotonicMs();
+    const outcome = await store.jobs.begin(life, earlier, LEASE_MS);
+    if (outcome.kind === "held") {
+      const { left_ms } = outcome;
+      log.warn("jobs left to another agent of this runner id", { ...life, left_ms });
+      return Math.min(left_ms, LOOK_MS_MAX);
+    }
+    this.#begun = true;
+    this.#renewed(atMs);
+    if (outcome.rescued > 0) log.warn("jobs rescued", { jobs: outcome.rescued });
     return 0;
   }
 
-  /** Renews the lease when due. */
+  /** Renews the lease when due, and follows what the store says of the jobs. */
   async #keepLease(): Promise<void> {
-    const { store, runner_id, now, monotonicMs } = this.#options;
-    if (monotonicMs() < this.#renewAtMs) return;
-    await store.jobs.renew(runner_id, instantAfter(now(), LEASE_MS));
-    this.#renewAtMs = monotonicMs() + RENEW_MS;
+    if (!this.#isRenewalDue() && !this.#unsure) return;
+    const { store, life, monotonicMs, log } = this.#options;
+    const atMs = monotonicMs();
+    const held = Array.from(this.#running.values(), (job) => job.hold());
+    const outcome = await store.jobs.renew(life, held, LEASE_MS);
+    if (outcome.kind === "superseded") {
+      log.error("jobs lost to another agent of this runner id", { ...life });
+      this.#begun = false;
+      return this.#stopAll("lost");
+    }
+    this.#renewed(atMs);
+    this.#unsure = false;
+    for (const uuid of outcome.canceled) this.#running.get(uuid)?.stop("canceled");
+    for (const uuid of outcome.lost) this.#running.get(uuid)?.stop("lost");
+    for (const job of outcome.unknown) this.#run(job);
+  }
+
+  #isRenewalDue(): boolean {
+    return this.#options.monotonicMs() >= this.#renewedAtMs + RENEW_MS;
+  }
+
+  /** The lease ends so long after the call was sent at the earliest. */
+  #renewed(atMs: number): void {
+    this.#renewedAtMs = atMs;
+    clearTimeout(this.#unheard);
+    if (!this.#options.store.shared || this.#stopping.signal.aborted) return;
+    this.#unheard = setTimeout(() => this.#endUnheard(), UNHEARD_MS_MAX);
   }
 
   /**
-   * Takes up jobs with expired leases, when due.
-   * @param own also what this runner held before a restart
+   * Ends the guests when the store has not been heard for too long: others may take the jobs. Those that
+   * nobody took are reported by the next renewal, and their tasks begin again without another start.
    */
-  async #rescue(own = false): Promise<void> {
-    const { store, runner_id, now, monotonicMs } = this.#options;
-    if (monotonicMs() < this.#rescueAtMs) return;
-    const rescued = await store.jobs.rescue(runner_id, now(), own);
-    this.#rescueAtMs = monotonicMs() + RENEW_MS;
+  #endUnheard(): void {
+    const { store, monotonicMs, log } = this.#options;
+    if (!store.shared || this.#running.size === 0) return;
+    if (monotonicMs() < this.#renewedAtMs + UNHEARD_MS_MAX) return;
+    log.error("tasks ended: the store does not answer", { jobs: this.#running.size });
+    this.#unsure = true;
+    this.#stopAll("lost");
+  }
+
+  #stopAll(reason: StopReason): void {
+    for (const job of this.#running.values()) job.stop(reason);
+  }
+
+  /** Takes up jobs of others whose leases have expired, when due. */
+  async #rescue(): Promise<void> {
+    const { store, life, monotonicMs } = this.#options;
+    if (monotonicMs() < this.#rescuedAtMs + RENEW_MS) return;
+    const rescued = await store.jobs.rescue(life.runner_id);
+    this.#rescuedAtMs = monotonicMs();
     if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });
   }
 
   #run(job: Job): void {
     const running = runJob(job, {
       ...this.#options,
+      runner_id: this.#options.life.runner_id,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
     });
     // The job itself is not kept here: a large one frees its memory while it waits.
@@ -155,4 +226,9 @@ export class Runner {
     else this.#leaving.delete(uuid);
     this.#notifier.notify();
   }
+}
+
+/** Milliseconds until something is due, and never so long that a changed clock is not noticed. */
+function waitFor(due: NextDue): number {
+  return due.kind === "in" ? Math.min(due.ms, LOOK_MS_MAX) : LOOK_MS_MAX;
 }

@@ -3,7 +3,8 @@
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
-import { isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
+import { type Incarnation, isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
+import type { RunnerLife } from "../store/job_store.ts";
 import {
   asOwnerOf,
   examineOwnFolder,
@@ -61,8 +62,12 @@ const OWN_NAMES: readonly string[] = [DATABASE_NAME, LOCK_NAME, TOKENS_NAME];
 /** A state folder that this process holds. */
 export interface StateDir {
   readonly path: string;
-  /** The name of the runner that works here, the same in every life of it. */
-  readonly runner_id: RunnerId;
+  /** The runner that works here: its id is the same in every life of it. */
+  readonly runner: {
+    readonly life: RunnerLife;
+    /** Lives before this one: the lock of the folder proves that they have ended. */
+    readonly earlier: readonly Incarnation[];
+  };
   /** Lets another agent have it. */
   release(): void;
 }
@@ -101,7 +106,7 @@ async function takeFolder(path: string, newUuid: NewUuid, uid: number | null): P
   }
   const lock = await takeLock(path);
   await replaceOwnFile(join(path, PID_NAME), `${Deno.pid}\n`);
-  return { path, runner_id: await runnerIdOf(path, newUuid), release: () => lock.close() };
+  return { path, runner: await runnerOf(path, newUuid), release: () => lock.close() };
 }
 
 /** A mistake in the configuration must not close a shared folder, such as /tmp, to its other users. */
@@ -125,15 +130,26 @@ export async function mayBeStateDir(path: string): Promise<boolean> {
   return empty;
 }
 
-/** A runner that comes back under its name finds the jobs that it held. */
-async function runnerIdOf(path: string, newUuid: NewUuid): Promise<RunnerId> {
+/** Lives of a runner that are remembered: more starts than that within a lease are no ordinary restarts. */
+const LIVES_MAX = 64;
+
+/**
+ * A runner that comes back under its name finds the jobs that it held. The file names the folder, too: in a
+ * copy of it, where the lock proves nothing about the agent of the original, works another runner.
+ */
+async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runner"]> {
   const file = join(path, "runner_id");
-  const kept = (await readOwnFile(file))?.text.trim();
-  if (isUuid(kept)) return kept as RunnerId;
-  const runner_id = newUuid<RunnerId>();
+  const { dev, ino } = await Deno.stat(path);
+  const here = `${dev}:${ino}`;
+  const [id, folder, ...lives] = (await readOwnFile(file))?.text.trim().split("\n") ?? [];
+  const known = isUuid(id) && folder === here;
+  const runner_id = known ? id as RunnerId : newUuid<RunnerId>();
+  const earlier = known ? lives.filter(isUuid).map((life) => life as Incarnation) : [];
+  const incarnation = newUuid<Incarnation>();
+  const kept = [incarnation, ...earlier].slice(0, LIVES_MAX);
   // Renamed into place: a name that was half written would be another runner's.
-  await replaceOwnFile(file, `${runner_id}\n`);
-  return runner_id;
+  await replaceOwnFile(file, `${[runner_id, here, ...kept].join("\n")}\n`);
+  return { life: { runner_id, incarnation }, earlier };
 }
 
 /**

@@ -35,8 +35,8 @@ export function countedStore(store: Store, meters: Meters): Store {
         if (outcome.kind === "changed") meters.jobs.canceled += 1;
         return outcome;
       },
-      resume: async (uuid, resume, now, showing) => {
-        const outcome = await jobs.resume(uuid, resume, now, showing);
+      resume: async (uuid, resume, now, showing, call) => {
+        const outcome = await jobs.resume(uuid, resume, now, showing, call);
         if (outcome.kind === "changed") {
           const { execution } = outcome.job;
           if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;

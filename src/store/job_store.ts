@@ -1,7 +1,7 @@
 // The jobs in the store. Methods take and give whole values and answer after their effect is durable;
 // callers may be many processes on one store.
 
-import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
+import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type {
   FailedAttempt,
@@ -105,7 +105,12 @@ export interface Hold {
 
 /** The end of one task, and what becomes of its job: both are written, or neither. */
 export interface TaskRecord extends Hold {
-  /** Place in the results of the phase; equal to their number so far. Absent when no task ended. */
+  /**
+   * How many tasks of the phase were recorded before: the place of `entry`. It names the record, so that
+   * one which is written again after its answer was lost stands once.
+   */
+  readonly position: number;
+  /** Absent when no task ended. */
   readonly entry?: TaskResult;
   readonly params: JsonObject;
   readonly props: JsonObject;
@@ -148,11 +153,44 @@ export type RetryOutcome =
   | { readonly kind: "denied"; readonly reason: "retried"; readonly next_attempt: JsonValue }
   | { readonly kind: "not_found" };
 
-/** When there is something to claim. */
+/** When there is something to claim. Milliseconds, since the clock is the store's. */
 export type NextDue =
   | { readonly kind: "ready" }
-  | { readonly kind: "at"; readonly instant: Instant }
+  | { readonly kind: "in"; readonly ms: number }
   | { readonly kind: "none" };
+
+/** A runner in one of its lives. */
+export interface RunnerLife {
+  readonly runner_id: RunnerId;
+  readonly incarnation: Incarnation;
+}
+
+/** What became of a life that was to begin. */
+export type BeginOutcome =
+  /** `rescued`: jobs of an earlier life, which are queued again. */
+  | { readonly kind: "begun"; readonly rescued: number }
+  /** Another life of the runner has the lease, for so long unless it is renewed. */
+  | { readonly kind: "held"; readonly left_ms: number };
+
+/** What a runner learns with its lease. */
+export type RenewOutcome =
+  | {
+    readonly kind: "renewed";
+    /** Of the claims that it named: those that no longer hold. */
+    readonly lost: readonly JobUuid[];
+    /** Of the claims that it named: those whose job was canceled; its oncancel chain may go on here. */
+    readonly canceled: readonly JobUuid[];
+    /** Jobs that it has claimed and did not name: the answer to the claim was lost. */
+    readonly unknown: readonly Job[];
+  }
+  /** A later life of the runner has begun: this one holds nothing. */
+  | { readonly kind: "superseded" };
+
+/** Jobs that were claimed, and when to ask again. */
+export interface Claimed {
+  readonly jobs: readonly Job[];
+  readonly due: NextDue;
+}
 
 /** Which finished jobs may go. */
 export interface Retention {
@@ -166,7 +204,9 @@ export interface Retention {
 
 /**
  * Jobs, their order and their moves through the states of domain/job/state.ts. A read returns
- * undefined when the job is missing.
+ * undefined when the job is missing. Every call may be made again after its answer was lost: create(),
+ * retry(), resume() and the writes of a runner find what the first one did and answer it; the others come
+ * to the same end, and say what they find. Leases and due jobs go by the clock of the store alone.
  */
 export interface JobStore {
   /** @param unfinishedMax jobs that may be unfinished, this one counted */
@@ -200,13 +240,30 @@ export interface JobStore {
   hasParam(name: string): Promise<boolean>;
   /**
    * Takes ready jobs, fairly between workflows, and counts the start of their present task. One
-   * conditional update that names the runner: a job is given to one caller.
+   * conditional update that names the runner: a job is given to one caller. When the answer is lost,
+   * renew() tells of the jobs; claiming again takes others. A life that has ended is given none.
+   * @param limit 0 to ask only when there is something to claim
    */
-  claim(runner_id: RunnerId, limit: number, now: Instant): Promise<Job[]>;
-  nextDue(): Promise<NextDue>;
-  /** Extends the lease of a runner: nobody rescues its jobs before `until`. */
-  renew(runner_id: RunnerId, until: Instant): Promise<void>;
-  /** @returns false when the claim no longer holds; nothing was written then */
+  claim(life: RunnerLife, limit: number): Promise<Claimed>;
+  /**
+   * Begins the life of a runner: it has the lease, and what earlier lives held is queued again.
+   * @param earlier lives of the runner that the caller knows to have ended. While the lease of another
+   * one lasts, as after its state folder was copied, nothing is begun and nothing is taken.
+   */
+  begin(
+    life: RunnerLife,
+    earlier: readonly Incarnation[],
+    lease_ms: number,
+  ): Promise<BeginOutcome>;
+  /**
+   * Extends the lease of a runner from now on: nobody rescues its jobs before it ends.
+   * @param held the claims that the runner knows of
+   */
+  renew(life: RunnerLife, held: readonly Hold[], lease_ms: number): Promise<RenewOutcome>;
+  /**
+   * @returns whether the record stands: written by this call, or by one before whose answer was lost; false
+   * when the claim no longer holds, and nothing was written
+   */
   recordTask(record: TaskRecord): Promise<boolean>;
   /**
    * Keeps a failed attempt in the log of the job. The same record may be written again.
@@ -222,13 +279,23 @@ export interface JobStore {
   /** Gives a job back whose run a defect of the agent broke off; its start stays counted. */
   abandon(hold: Hold, now: Instant): Promise<boolean>;
   /**
-   * Queues again what runners left behind: those whose lease is over and, with `own`, this one in
-   * an earlier life. @returns how many jobs
+   * Queues again what other runners left behind, those whose lease is over. @returns how many jobs
+   * @param runner_id the runner that asks, whose own jobs are left to it
    */
-  rescue(runner_id: RunnerId, now: Instant, own: boolean): Promise<number>;
-  /** A job with an oncancel chain that had started is canceled, and that chain becomes due. */
+  rescue(runner_id: RunnerId): Promise<number>;
+  /**
+   * A job with an oncancel chain that had started is canceled, and that chain becomes due. A repetition is
+   * denied, naming the job as canceled.
+   */
   cancel(uuid: JobUuid, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
-  resume(uuid: JobUuid, resume: Resume, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
+  /** @param call names the call, for those who may repeat it: its wait is ended once */
+  resume(
+    uuid: JobUuid,
+    resume: Resume,
+    now: Instant,
+    showing?: Showing,
+    call?: string,
+  ): Promise<ChangeOutcome>;
   /** Makes a finished job again; both jobs name each other. */
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Numbers of jobs per execution in the disjoint windows of document 2. */

@@ -53,6 +53,7 @@ export interface MachineClaimStore {
   left(limit?: number, host?: string): Promise<Leftover[]>;
   /**
    * When the next attempt is due.
+   * @param claim as it was read: the attempt counts once, also when the call is repeated
    * @param error what an attempt has just failed with; null when none was made
    */
   postpone(claim: MachineClaim, next_try_at: Instant, error: string | null): Promise<void>;

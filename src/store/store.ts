@@ -29,6 +29,11 @@ export interface Store {
   readonly images: ImageStore;
   readonly machineClaims: MachineClaimStore;
   readonly measures: MeasureStore;
+  /**
+   * Whether agents of other hosts work on the store. A runner then ends its guests before its lease does;
+   * otherwise nobody could take its jobs, and a store that is away for a while ends nothing.
+   */
+  readonly shared: boolean;
   /** Commits what is under way and closes the files. No method may be called after it. */
   close(): Promise<void>;
 }
@@ -82,6 +87,7 @@ export interface ListedWorkflow extends StoredWorkflow {
  * not touch them.
  */
 export interface WorkflowStore {
+  /** A repetition finds the uuid taken by the workflow that the first call made. */
   create(
     workflow: Workflow,
     now: Instant,
@@ -114,6 +120,7 @@ export interface InfoStore {
    * Appends one member to a job's info.
    * @param entriesMax entries that one job may have
    * @param attempt number of the attempt of a task that appends it
+   * @param call names the call, for those who may repeat it: its entry stands once
    */
   append(
     uuid: JobUuid,
@@ -121,6 +128,7 @@ export interface InfoStore {
     now: Instant,
     entriesMax?: number,
     attempt?: number | undefined,
+    call?: string,
   ): Promise<"appended" | "full" | "not_found">;
   /**
    * Oldest first; undefined when there is no such job. `after` skips as many entries, `limit` ends
@@ -288,4 +296,6 @@ export interface StoreMeasures {
 interface MeasureStore {
   /** Takes a bounded time, however many jobs there are. */
   read(now: Instant): Promise<StoreMeasures>;
+  /** Makes a write of its own. @returns once it is on the disk */
+  check(): Promise<void>;
 }

@@ -9,7 +9,7 @@ import type { Config } from "../config/settings.ts";
 import { type FlagValue, readConfig } from "../config/sources.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { type JobUuid, randomUuid, type RunnerId } from "../domain/id.ts";
+import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
 import type { Job, NewJob } from "../domain/job/job.ts";
 import { parseJobRequest, type Resume } from "../domain/job/request.ts";
@@ -122,7 +122,8 @@ async function startTrial(
   const notifier = new Notifier();
   const { transport, vmadm } = host;
   const rooms = { store, transport, vmadm, mirror, changed: () => notifier.notify() };
-  const state = { path: folder, runner_id: randomUuid<RunnerId>(), release: () => {} };
+  const life = { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() };
+  const state = { path: folder, runner: { life, earlier: [] }, release: () => {} };
   const runner = await openRunner(context, rooms, state);
   opened("runner", () => runner.stop(0));
   await store.jobs.create(job);

@@ -62,6 +62,15 @@ const PRUNING: KillScenario = {
   removes: true,
 };
 
+/** Two jobs run when the agent before it is killed; the next one dies as it takes them up. */
+const LEFT_BEHIND: Pick<KillScenario, "before" | "steps"> = {
+  before: async (place) => {
+    for (const step of [postStep(place, SLOW), postStep(place, SLOW)]) await step.run();
+    await running(place, 2).run();
+  },
+  steps: ({ agent }) => [{ run: () => agent.ended.then(() => false) }],
+};
+
 /** By the name of the write. */
 export const KILL_SCENARIOS: Readonly<Record<string, KillScenario>> = {
   workflow_create: { reached: TWICE, steps: (place) => [makeStep(place), makeStep(place)] },
@@ -76,15 +85,10 @@ export const KILL_SCENARIOS: Readonly<Record<string, KillScenario>> = {
       place,
     ) => [postStep(place, SLOW), postStep(place, SLOW), running(place, 2), stop(place)],
   },
-  job_rescue: {
-    // The second look for what others left behind comes by itself, after a while.
-    reached: length({ quick: [1], full: TWICE }),
-    before: async (place) => {
-      for (const step of [postStep(place, SLOW), postStep(place, SLOW)]) await step.run();
-      await running(place, 2).run();
-    },
-    steps: ({ agent }) => [{ run: () => agent.ended.then(() => false) }],
-  },
+  // A life begins once, and takes up what the one before it left.
+  job_begin: { reached: [1], ...LEFT_BEHIND },
+  // The second look for what others left behind comes by itself, after a while.
+  job_rescue: { reached: length({ quick: [1], full: TWICE }), ...LEFT_BEHIND },
   job_cancel: { reached: TWICE, steps: (place) => changeSteps(place, "cancel", SLOW) },
   job_resume: { reached: TWICE, steps: (place) => changeSteps(place, "resume", WAITING) },
   job_retry: {

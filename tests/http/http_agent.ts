@@ -3,7 +3,7 @@
 
 import { assertEquals } from "@std/assert";
 import { type JobUuid, randomUuid, type TaskUuid } from "../../src/domain/id.ts";
-import type { TaskResult } from "../../src/domain/job/job.ts";
+import { phaseOf, type TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
@@ -16,15 +16,15 @@ import { openCache } from "../../src/mirror/media/cache.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_files.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
-import type { Hold } from "../../src/store/job_store.ts";
+import type { Hold, TaskRecord } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
+import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
@@ -87,8 +87,8 @@ export async function withHttpAgent(
   run: (agent: HttpAgent) => Promise<void>,
   changes: Partial<HttpContext> = {},
 ): Promise<void> {
-  const store = await openSqliteStore(":memory:");
   const clock = { now: T0 };
+  const store = await openClockedStore(":memory:", clock);
   const lines: JsonObject[] = [];
   const hints: string[] = [];
   const closing = new AbortController();
@@ -204,13 +204,18 @@ export async function newJob(agent: HttpAgent, fields: JsonObject = {}): Promise
 
 /** Does what a runner does: claims every due job. */
 export async function claimAll(agent: HttpAgent): Promise<void> {
-  await agent.store.jobs.claim(RUNNER, 100, agent.clock.now);
+  await claimJobs(agent.store, RUNNER, 100);
 }
 
 /** Names a claimed job, and its latest claim. */
-export async function holdOf({ store }: HttpAgent, job_uuid: JobUuid): Promise<Hold> {
-  const { lease = 0, phase = "chain" } = await store.jobs.get(job_uuid) ?? {};
-  return { job_uuid, runner_id: RUNNER, lease, phase };
+export async function holdOf(
+  { store }: HttpAgent,
+  job_uuid: JobUuid,
+): Promise<Hold & Pick<TaskRecord, "position">> {
+  const job = await store.jobs.get(job_uuid);
+  const { lease = 0, phase = "chain" } = job ?? {};
+  const position = job === undefined ? 0 : phaseOf(job).results.length;
+  return { job_uuid, runner_id: RUNNER, lease, phase, position };
 }
 
 /** Does what a runner does at the end of a task of a claimed job. */

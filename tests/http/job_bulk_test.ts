@@ -17,6 +17,7 @@ import {
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 type Verb = "cancel" | "retry";
 const VERBS = ["cancel", "retry"] as const;
@@ -183,7 +184,7 @@ Deno.test("a canceled job that is being undone is refused by a retry of many", a
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent, { oncancel: [{ body: BODY }] });
     const uuid = await newJob(agent, { workflow });
-    await agent.store.jobs.claim("11111111-0000-4000-8000-000000000001" as never, 1, T0);
+    await claimJobs(agent.store, "11111111-0000-4000-8000-000000000001" as never, 1);
     await agent.call("POST", `/jobs/${uuid}/cancel`, {});
     const done = await bulk(agent, "retry", { filter: { workflow_uuid: workflow } });
     assertEquals([done.matched, done.retried, uuidsIn(done.refused)], [1, [], [uuid]]);

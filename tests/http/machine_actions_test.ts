@@ -301,6 +301,7 @@ Deno.test("an eject names what is known to be in the zone, and the machine shows
       runner_id: job?.runner_id ?? (NO_UUID as never),
       lease: job?.lease ?? 0,
       phase: "chain",
+      position: 0,
       entry: {
         result: "OK",
         error: "",

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { randomUuid, type RunnerId } from "../../src/domain/id.ts";
 import { openAgentReadiness } from "../../src/agent/monitoring.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import {
@@ -88,10 +87,9 @@ Deno.test("an agent is ready by its store, disk, host and index", async () => {
       let now = "2026-11-20T12:00:00.000Z";
       let free = 1e12;
       const vmadm = openVmadm(simulatedTransport({ self: selfCommand(), stateDir }));
-      const runner_id = randomUuid<RunnerId>();
       const ask = async (host = vmadm) => {
         const freeBytes = () => Promise.resolve(free);
-        const places = { store, vmadm: host, runner_id, stateDir, freeBytes };
+        const places = { store, vmadm: host, stateDir, freeBytes };
         const { ready, checks } = await openAgentReadiness({ config, now: () => now }, places)();
         const found = Object.entries(checks).map(([name, { status }]) => [name, status]);
         return [ready, Object.fromEntries(found)];

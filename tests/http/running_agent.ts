@@ -2,7 +2,7 @@
 // a runner, and guests. Guests are slow to start, so the agents of one file share them.
 
 import { assertEquals } from "@std/assert";
-import { type JobUuid, randomUuid, type RunnerId } from "../../src/domain/id.ts";
+import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -59,7 +59,8 @@ async function withRunningAgent(
     budget: openMemoryBudget(),
     ownerOf: openGuestOwners(),
     store,
-    runner_id: randomUuid<RunnerId>(),
+    life: { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() },
+    earlier: [],
     slots,
     runTask: (task, _of, signal) =>
       runTask(pool, task, (name) => Promise.reject(new Error(`No ${name} here`)), signal),

@@ -10,6 +10,7 @@ import { PART_BYTES } from "../../src/store/stored_text.ts";
 import { jobOf, resultOf, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import type { HttpAgent } from "./http_agent.ts";
 import { ADMIN, bearer, READ, withTokens } from "./token_agent.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 const SECRET = "hunter2-hunter2";
 const JOB = uuidOf<JobUuid>(1);
@@ -26,12 +27,13 @@ async function fill(store: Store, filler: number): Promise<void> {
     params: { ...PARAMS, large },
     callback_url: `https://callbacks.example.org/?key=${SECRET}`,
   }));
-  const [job] = await store.jobs.claim(RUNNER, 1, T0) as [Job];
+  const [job] = await claimJobs(store, RUNNER, 1) as [Job];
   await store.jobs.recordTask({
     job_uuid: job.uuid,
     runner_id: RUNNER,
     lease: job.lease,
     phase: job.phase,
+    position: 0,
     entry: resultOf("first", { result: { ...HELD, large, customer_metadata: { a: SECRET } } }),
     params: { ...PARAMS, large },
     props: { ...job.props, found: HELD, vnc_password: SECRET },

@@ -5,6 +5,7 @@ import type { Store } from "../../src/store/store.ts";
 import { jobOf, RUNNER, T0 } from "../support/job.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";
 import { artifact, digestsOf, namesIn, PATH, patterned, rejection, sizeOf } from "./vendor_file.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 const SIZE = 100_000;
 const BODIES = [11, 12, 13, 14].map((seed) => patterned(SIZE, seed));
@@ -229,7 +230,7 @@ Deno.test("a file is in use by a job that runs while others come and go", async 
   await withMirror(async (test) => {
     const { store, again } = test;
     await store.jobs.create({ ...jobOf(1), target: null });
-    const [running] = await store.jobs.claim(RUNNER, 1, T0);
+    const [running] = await claimJobs(store, RUNNER, 1);
     assert(running !== undefined);
     const small = again({ cacheBytesMax: 1.5 * SIZE });
     const medium = await fetched(test, 0, { job: running.uuid }, small);

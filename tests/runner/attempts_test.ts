@@ -2,19 +2,20 @@
 
 import { assertEquals, assertObjectMatch } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { openClockedStore } from "../support/clocked_store.ts";
 import { until } from "../support/until.ts";
 import { Clock, openClockedRunner, type OpenTask, success } from "./clocked_runner.ts";
 
 const JOB = uuidOf<JobUuid>(1);
 const RETRYING = workflowOf({ chain: [{ ...taskOf("first"), retry: 3, retry_delay: 3600 }] });
 
-async function withStore(run: (store: Store) => Promise<void>): Promise<void> {
-  const store = await openSqliteStore(":memory:");
+async function withStore(run: (store: Store, clock: Clock) => Promise<void>): Promise<void> {
+  const clock = new Clock();
+  const store = await openClockedStore(":memory:", clock);
   try {
-    await run(store);
+    await run(store, clock);
   } finally {
     await store.close();
   }
@@ -29,8 +30,7 @@ function failure({ run }: OpenTask, error: string) {
 }
 
 Deno.test("a failed attempt is recorded at once, and the next one goes on after a restart", () =>
-  withStore(async (store) => {
-    const clock = new Clock();
+  withStore(async (store, clock) => {
     await store.jobs.create(jobOf(1, { workflow: RETRYING }));
     const first = openClockedRunner(store, clock, RUNNER);
     await first.runner.start();
@@ -73,8 +73,7 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
   }));
 
 Deno.test("retries that failed before a restart are not granted again", () =>
-  withStore(async (store) => {
-    const clock = new Clock();
+  withStore(async (store, clock) => {
     const workflow = workflowOf({ chain: [{ ...taskOf("first"), retry: 1 }] });
     await store.jobs.create(jobOf(1, { workflow }));
     const first = openClockedRunner(store, clock, RUNNER);
@@ -105,8 +104,7 @@ Deno.test("retries that failed before a restart are not granted again", () =>
   }));
 
 Deno.test("the log says at warn why a job has failed, and nothing of the kind of one that has not", () =>
-  withStore(async (store) => {
-    const clock = new Clock();
+  withStore(async (store, clock) => {
     const chain = [{ ...taskOf("first"), fallback: "function (err, job, cb) { cb(err); }" }];
     await store.jobs.create(jobOf(1, { workflow: workflowOf({ chain }) }));
     await store.jobs.create(jobOf(2, { workflow: workflowOf({ chain: [taskOf("good")] }) }));

@@ -1,13 +1,15 @@
 // A runner on a clock that stands still until it is moved, whose tasks answer when they are told to.
 
-import type { JobUuid, RunnerId } from "../../src/domain/id.ts";
+import type { Incarnation, JobUuid, RunnerId } from "../../src/domain/id.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../src/sandbox/run_task.ts";
+import type { JobStore, RunnerLife } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { lifeOf } from "../support/clocked_store.ts";
 import { T0 } from "../support/job.ts";
 import { ownerNamed } from "../sandbox/bodies.ts";
 
@@ -15,6 +17,16 @@ import { ownerNamed } from "../sandbox/bodies.ts";
 export class Clock {
   now: Instant = T0;
   ms = 0;
+  /** Lives of each runner that there were. */
+  readonly #lives = new Map<RunnerId, number>();
+
+  /** The next life of a runner; tests that claim by hand have had the first one. */
+  nextLife(runner_id: RunnerId): { life: RunnerLife; earlier: Incarnation[] } {
+    const lives = this.#lives.get(runner_id) ?? 1;
+    this.#lives.set(runner_id, lives + 1);
+    const earlier = Array.from({ length: lives }, (_, at) => lifeOf(runner_id, at + 1).incarnation);
+    return { life: lifeOf(runner_id, lives + 1), earlier };
+  }
 
   pass(ms: number): void {
     this.now = instantAfter(this.now, ms);
@@ -48,9 +60,15 @@ export function openClockedRunner(
   const tasks: OpenTask[] = [];
   const renewals: Instant[] = [];
   const { jobs } = store;
-  const renew = async (runner: RunnerId, until: Instant) => {
-    await jobs.renew(runner, until);
-    renewals.push(until);
+  const begin: JobStore["begin"] = async (life, earlier, leaseMs) => {
+    const outcome = await jobs.begin(life, earlier, leaseMs);
+    if (outcome.kind === "begun") renewals.push(instantAfter(clock.now, leaseMs));
+    return outcome;
+  };
+  const renew: JobStore["renew"] = async (life, held, leaseMs) => {
+    const outcome = await jobs.renew(life, held, leaseMs);
+    if (outcome.kind === "renewed") renewals.push(instantAfter(clock.now, leaseMs));
+    return outcome;
   };
   const runTask = (run: TaskRun, { job_uuid }: { job_uuid: JobUuid }, signal: AbortSignal) =>
     new Promise<TaskOutcome>((resolve) => {
@@ -69,8 +87,8 @@ export function openClockedRunner(
   const runner = new Runner({
     budget: openMemoryBudget(),
     ownerOf: ({ workflow_uuid }) => Promise.resolve(ownerNamed(workflow_uuid)),
-    store: { ...store, jobs: { ...jobs, renew } },
-    runner_id,
+    store: { ...store, jobs: { ...jobs, begin, renew } },
+    ...clock.nextLife(runner_id),
     slots,
     runTask,
     now: () => clock.now,

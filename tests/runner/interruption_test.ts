@@ -9,6 +9,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { OTHER_RUNNER } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool, withRunner } from "./runner_under_test.ts";
+import { claimJobs, openClockedStore, rescueAt } from "../support/clocked_store.ts";
 
 const OK = "function (job, cb) { cb(); }";
 
@@ -20,7 +21,7 @@ function test(name: string, run: (pool: GuestPool) => Promise<void>): void {
 
 test("a runner takes up what a dead one left, at the task that was not recorded", (pool) =>
   withFolder(async (folder) => {
-    const store = await openSqliteStore(`${folder}/store.db`);
+    const store = await openClockedStore(`${folder}/store.db`, { now: systemNow() });
     try {
       let left = "" as Job["uuid"];
       await withRunner(pool, { store }, async ({ post, runner, jobWhen }) => {
@@ -30,7 +31,7 @@ test("a runner takes up what a dead one left, at the task that was not recorded"
         await jobWhen(left, "queued", (job) => job.execution === "queued");
         await runner.stop(0);
       });
-      await store.jobs.claim(OTHER_RUNNER, 1, "2999-01-01T00:00:00.000Z");
+      await claimJobs(store, OTHER_RUNNER, 1, "2999-01-01T00:00:00.000Z");
       await withRunner(pool, { store }, async ({ finished, messages }) => {
         const job = await finished(left);
         assertEquals([job.execution, job.chain_results[0]?.result], ["succeeded", 2]);
@@ -43,7 +44,7 @@ test("a runner takes up what a dead one left, at the task that was not recorded"
 
 test("a task that was started three times without a result fails as interrupted", (pool) =>
   withFolder(async (folder) => {
-    const store = await openSqliteStore(`${folder}/store.db`);
+    const store = await openClockedStore(`${folder}/store.db`, { now: systemNow() });
     try {
       let poison = "" as Job["uuid"];
       const far = "2999-01-01T00:00:00.000Z";
@@ -54,10 +55,10 @@ test("a task that was started three times without a result fails as interrupted"
         }, { exec_after: far });
       });
       for (let start = 1; start <= 3; start++) {
-        await store.jobs.claim(OTHER_RUNNER, 1, far);
-        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far, false);
+        await claimJobs(store, OTHER_RUNNER, 1, far);
+        await rescueAt(store, `${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
       }
-      await store.jobs.claim(OTHER_RUNNER, 1, far);
+      await claimJobs(store, OTHER_RUNNER, 1, far);
       await withRunner(pool, { store }, async ({ finished }) => {
         const job = await finished(poison);
         assertEquals(job.execution, "failed");
@@ -71,7 +72,7 @@ test("a task that was started three times without a result fails as interrupted"
 
 test("the fallback of an interrupted task runs, but has one start only", (pool) =>
   withFolder(async (folder) => {
-    const store = await openSqliteStore(`${folder}/store.db`);
+    const store = await openClockedStore(`${folder}/store.db`, { now: systemNow() });
     try {
       const jobs: Job["uuid"][] = [];
       const far = "2999-01-01T00:00:00.000Z";
@@ -84,12 +85,12 @@ test("the fallback of an interrupted task runs, but has one start only", (pool) 
         }
       });
       const startUnrecorded = async (limit: number) => {
-        await store.jobs.claim(OTHER_RUNNER, limit, far);
-        await store.jobs.rescue(`${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far, false);
+        await claimJobs(store, OTHER_RUNNER, limit, far);
+        await rescueAt(store, `${OTHER_RUNNER}-next` as typeof OTHER_RUNNER, far);
       };
       for (let start = 1; start <= 2; start++) await startUnrecorded(2);
       await startUnrecorded(1);
-      await store.jobs.claim(OTHER_RUNNER, 2, far);
+      await claimJobs(store, OTHER_RUNNER, 2, far);
       await withRunner(pool, { store }, async ({ finished }) => {
         const [twice, once] = await Promise.all(jobs.map(finished));
         assertEquals(once?.chain_results[0]?.result, "after interrupted");

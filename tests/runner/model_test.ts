@@ -1,7 +1,7 @@
 // The runner against its model: whatever happens, in whatever order, and wherever the agent dies.
 
 import fc from "fast-check";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { openClockedStore } from "../support/clocked_store.ts";
 import { anySequence } from "./model/any_sequence.ts";
 import { play } from "./model/player.ts";
 
@@ -12,7 +12,7 @@ const SEED = Deno.env.get("ZONEWRIGHT_TEST_SEED");
 Deno.test(`jobs come to the end that the model foretells, in ${SEQUENCES} sequences of events`, async () => {
   await fc.assert(
     fc.asyncProperty(anySequence, async (sequence) => {
-      const store = await openSqliteStore(":memory:");
+      const store = await openClockedStore();
       try {
         await play(sequence, store);
       } finally {

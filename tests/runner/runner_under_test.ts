@@ -2,7 +2,13 @@
 // of one file share the guests, which hold nothing of a task after its end.
 
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { type JobUuid, randomUuid, type RunnerId, type WorkflowUuid } from "../../src/domain/id.ts";
+import {
+  type Incarnation,
+  type JobUuid,
+  randomUuid,
+  type RunnerId,
+  type WorkflowUuid,
+} from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import { isFinal } from "../../src/domain/job/state.ts";
@@ -104,7 +110,8 @@ function openRunner(
     budget: setting.budget ?? openMemoryBudget(),
     ownerOf: openGuestOwners(),
     store,
-    runner_id: randomUuid<RunnerId>(),
+    life: { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() },
+    earlier: [],
     slots: setting.slots ?? 2,
     runTask: (run, _of, signal) => runTask(pool, run, setting.perform ?? refuse, signal),
     now: systemNow,

@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import type { AttemptRecord } from "../../src/store/job_store.ts";
 import { jobOf, OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, holdOf, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { beginAgain } from "../support/clocked_store.ts";
 
 const LATER = instantAfter(T0, 60_000);
 
@@ -125,21 +126,21 @@ function endTests(test: Test): void {
   test("an attempt that ended with its runner is recorded when the job is rescued", async (store) => {
     const job = await run(store);
     assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: T0 })));
-    assertEquals(await store.jobs.rescue(RUNNER, LATER, true), 1);
+    assertEquals(await beginAgain(store, RUNNER, LATER), 1);
     const queued = await present(store);
     assertEquals([queued.failures, queued.elapsed_at, queued.elapsed_ms], [1, null, 7]);
     const [, broken] = await store.log.attempts(JOB);
     assertEquals([broken?.attempt, broken?.error, broken?.task], [2, "interrupted", "first"]);
     assertEquals([broken?.started_at, broken?.finished_at], [T0, LATER]);
-    const again = await claim(store, LATER);
+    const again = await claim(store, LATER, OTHER_RUNNER);
     assertEquals([again.failures, again.starts, again.elapsed_at], [1, 2, LATER]);
   });
   test("a runner that ends between two attempts has interrupted none", async (store) => {
     const job = await run(store);
     assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: LATER })));
-    await store.jobs.rescue(RUNNER, T0, true);
+    await beginAgain(store, RUNNER, T0);
     assertEquals(await numbersOf(store), [1]);
-    assertEquals((await claim(store)).retry_at, LATER);
+    assertEquals((await claim(store, T0, OTHER_RUNNER)).retry_at, LATER);
   });
   test("a cancel counts the time that the job has run", async (store) => {
     await run(store);

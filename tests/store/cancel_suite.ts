@@ -18,6 +18,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { claimJobs, dueOf } from "../support/clocked_store.ts";
 
 export function cancelTests(test: Test): void {
   const undoing = (number = 1) =>
@@ -76,8 +77,8 @@ export function cancelTests(test: Test): void {
       assertEquals(outcome.kind, "changed");
     }
     assertEquals(await store.jobs.count({ execution: "canceled" }), 3);
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
-    assertEquals(await store.jobs.claim(RUNNER, 9, instantAfter(T0, 5000)), []);
+    assertEquals(await dueOf(store), { kind: "none" });
+    assertEquals(await claimJobs(store, RUNNER, 9, instantAfter(T0, 5000)), []);
   });
 
   test("cancel() of a running job leaves its oncancel chain to the owner", async (store) => {
@@ -102,7 +103,7 @@ export function cancelTests(test: Test): void {
     for (const [number, end] of leave.entries()) {
       await end(await run(store, undoing(number)));
       await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
-      assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+      assertEquals(await dueOf(store), { kind: "ready" });
       const job = await claim(store);
       assertEquals([job.execution, job.phase, job.starts], ["canceled", "oncancel", 1]);
       assertEquals([job.uuid, job.elapsed_ms], [uuidOf<JobUuid>(number), 0]);
@@ -143,7 +144,7 @@ export function cancelTests(test: Test): void {
   test("cancel() of a job that never ran leaves nothing to undo", async (store) => {
     await create(store, undoing());
     await store.jobs.cancel(JOB, T0);
-    assertEquals((await store.jobs.claim(RUNNER, 1, T0)).length, 0);
+    assertEquals((await claimJobs(store, RUNNER, 1, T0)).length, 0);
     assertEquals((await present(store)).phase, "chain");
   });
 }

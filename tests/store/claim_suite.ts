@@ -5,12 +5,13 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { claim, create, finish, holdOf, JOB, present, run, type Test } from "./store_case.ts";
+import { claimJobs, dueOf } from "../support/clocked_store.ts";
 
 export function claimTests(test: Test): void {
   test("claim() gives a job to one of two runners", async (store) => {
     await create(store, jobOf(1));
     const claims = await Promise.all([RUNNER, OTHER_RUNNER].map(async (runner) => {
-      return { runner, jobs: await store.jobs.claim(runner, 1, T0) };
+      return { runner, jobs: await claimJobs(store, runner, 1, T0) };
     }));
     const [owner, ...others] = claims.filter(({ jobs }) => jobs.length > 0);
     assertEquals(others, []);
@@ -24,25 +25,25 @@ export function claimTests(test: Test): void {
       { length: 8 },
       (_, number) => `${RUNNER}-${number}` as typeof RUNNER,
     );
-    const claims = await Promise.all(runners.map((runner) => store.jobs.claim(runner, 10, T0)));
+    const claims = await Promise.all(runners.map((runner) => claimJobs(store, runner, 10, T0)));
     const uuids = claims.flat().map((job) => job.uuid);
     assertEquals([uuids.length, new Set(uuids).size], [40, 40]);
     assert(claims.every((jobs) => jobs.length <= 10));
   });
   test("claim() takes no more jobs than asked for", async (store) => {
     for (const number of [1, 2, 3]) await create(store, jobOf(number));
-    assertEquals((await store.jobs.claim(RUNNER, 2, T0)).length, 2);
-    assertEquals((await store.jobs.claim(RUNNER, 2, T0)).length, 1);
-    assertEquals((await store.jobs.claim(RUNNER, 2, T0)).length, 0);
+    assertEquals((await claimJobs(store, RUNNER, 2, T0)).length, 2);
+    assertEquals((await claimJobs(store, RUNNER, 2, T0)).length, 1);
+    assertEquals((await claimJobs(store, RUNNER, 2, T0)).length, 0);
   });
   test("claim() skips a job whose exec_after is in the future", async (store) => {
     const later = instantAfter(T0, 1000);
     await create(store, jobOf(1, { exec_after: later }));
     await create(store, jobOf(2));
-    assertEquals((await store.jobs.claim(RUNNER, 5, T0)).map((job) => job.uuid), [
+    assertEquals((await claimJobs(store, RUNNER, 5, T0)).map((job) => job.uuid), [
       uuidOf<JobUuid>(2),
     ]);
-    assertEquals(await store.jobs.claim(RUNNER, 5, instantAfter(later, -1)), []);
+    assertEquals(await claimJobs(store, RUNNER, 5, instantAfter(later, -1)), []);
     assertEquals((await claim(store, later)).uuid, JOB);
   });
   test("delayed jobs become ready the longest due first", async (store) => {
@@ -52,7 +53,7 @@ export function claimTests(test: Test): void {
     }
     const late = instantAfter(T0, 10_000);
     for (const number of [1, 2, 3, 4, 5]) {
-      const [job] = await store.jobs.claim(RUNNER, 1, late);
+      const [job] = await claimJobs(store, RUNNER, 1, late);
       assertEquals(job?.uuid, uuidOf<JobUuid>(number));
     }
   });
@@ -67,20 +68,20 @@ export function claimTests(test: Test): void {
 
   test("nextDue() tells of a ready job, of the first delayed one, and of none", async (store) => {
     const [soon, later] = [instantAfter(T0, 1000), instantAfter(T0, 2000)];
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await dueOf(store), { kind: "none" });
     await create(store, jobOf(1, { exec_after: later }));
-    assertEquals(await store.jobs.nextDue(), { kind: "at", instant: later });
+    assertEquals(await dueOf(store), { kind: "at", instant: later });
     await create(store, jobOf(2, { exec_after: soon }));
-    assertEquals(await store.jobs.nextDue(), { kind: "at", instant: soon });
+    assertEquals(await dueOf(store), { kind: "at", instant: soon });
     await create(store, jobOf(3));
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await dueOf(store), { kind: "ready" });
     const job = await claim(store);
-    assertEquals(await store.jobs.nextDue(), { kind: "at", instant: soon });
+    assertEquals(await dueOf(store), { kind: "at", instant: soon });
     await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
     await store.jobs.cancel(JOB, T0);
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await dueOf(store), { kind: "none" });
     await finish(store, job);
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await dueOf(store), { kind: "none" });
   });
 
   test("release() takes the start of its claim back, and keeps the time that has run", async (store) => {
@@ -90,7 +91,7 @@ export function claimTests(test: Test): void {
     const released = await present(store);
     assertEquals([released.execution, released.starts, released.runner_id], ["queued", 0, null]);
     assertEquals(released.elapsed_ms, 7);
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await dueOf(store), { kind: "ready" });
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms], [1, 7]);
   });
@@ -100,7 +101,7 @@ export function claimTests(test: Test): void {
     assert(await store.jobs.abandon(holdOf(job), T0));
     const abandoned = await present(store);
     assertEquals([abandoned.execution, abandoned.starts, abandoned.runner_id], ["queued", 1, null]);
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await dueOf(store), { kind: "ready" });
   });
   test("a job is given back once", async (store) => {
     const job = await run(store);

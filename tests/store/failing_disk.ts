@@ -5,6 +5,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 /** More than any limit allows. */
 const JOBS_MAX = 10_000;
@@ -37,7 +38,7 @@ async function failingDisk(path: string): Promise<FailingDiskReport> {
     if (outcomes.every(({ status }) => status === "fulfilled")) continue;
     const later = await Promise.allSettled([
       create(JOBS_MAX),
-      store.jobs.claim(RUNNER, 1, T0),
+      claimJobs(store, RUNNER, 1),
       store.jobs.cancel(uuidOf<JobUuid>(0), T0),
       store.info.append(uuidOf<JobUuid>(0), {}, T0),
     ]);

@@ -7,6 +7,7 @@ import type { NewJob } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { create, holdOf, recordOf, type Test } from "./store_case.ts";
+import { claimJobs, dueOf, rescueAt } from "../support/clocked_store.ts";
 
 const DAY_MS = 86_400_000;
 const [A, B, C] = [1, 2, 3].map((number) => workflowOf({ uuid: uuidOf<WorkflowUuid>(number) })) as [
@@ -33,7 +34,7 @@ async function post(
 async function claimOneByOne(store: Store, count: number, now: Instant = T0) {
   const jobs = [];
   for (let index = 0; index < count; index++) {
-    jobs.push(...await store.jobs.claim(RUNNER, 1, now));
+    jobs.push(...await claimJobs(store, RUNNER, 1, now));
   }
   return jobs;
 }
@@ -45,10 +46,10 @@ export function fairnessTests(test: Test): void {
     const claimed = await claimOneByOne(store, 3);
     assert(claimed.some((job) => job.workflow_uuid === B.uuid));
     // The same when the first workflow has been served for a while.
-    await store.jobs.claim(RUNNER, 300, T0);
+    await claimJobs(store, RUNNER, 300, T0);
     await post(store, B, 6000, 1);
     assert((await claimOneByOne(store, 3)).some((job) => job.workflow_uuid === B.uuid));
-    assert((await store.jobs.claim(RUNNER, 2000, T0)).length > 600);
+    assert((await claimJobs(store, RUNNER, 2000, T0)).length > 600);
   });
   test("jobs that come back as fast as they are claimed do not starve those that wait", async (store) => {
     const others = [2, 3, 4].map((number) => workflowOf({ uuid: uuidOf<WorkflowUuid>(number) }));
@@ -56,7 +57,7 @@ export function fairnessTests(test: Test): void {
     for (const [index, workflow] of others.entries()) await post(store, workflow, 1000 + index, 1);
     let served = 0;
     for (let number = 2000; number < 2120; number++) {
-      const [job] = await store.jobs.claim(RUNNER, 1, T0);
+      const [job] = await claimJobs(store, RUNNER, 1, T0);
       const workflow = others.find(({ uuid }) => uuid === job?.workflow_uuid);
       if (workflow === undefined) served += 1;
       else await post(store, workflow, number, 1);
@@ -85,7 +86,7 @@ export function fairnessTests(test: Test): void {
     const later = instantAfter(T0, 60_000);
     await post(store, A, 1, 200, { exec_after: later });
     await post(store, B, 1000, 200);
-    const early = await store.jobs.claim(RUNNER, 50, T0);
+    const early = await claimJobs(store, RUNNER, 50, T0);
     assertEquals(new Set(early.map((job) => job.workflow_uuid)), new Set([B.uuid]));
     assertEquals(early.length, 50);
     const due = await claimOneByOne(store, 20, later);
@@ -98,7 +99,7 @@ export function fairnessTests(test: Test): void {
     await post(store, A, 1, 20);
     for (let round = 0; round < 60; round++) {
       await create(store, jobOf(100 + round));
-      const [job] = await store.jobs.claim(RUNNER, 1, later);
+      const [job] = await claimJobs(store, RUNNER, 1, later);
       if (job?.uuid === uuidOf<JobUuid>(9999)) return;
     }
     throw new Error("The delayed job was not claimed in 60 rounds");
@@ -108,7 +109,7 @@ export function fairnessTests(test: Test): void {
     await post(store, B, 100, 10);
     const order = [];
     for (let round = 0; round < 12; round++) {
-      const [job] = await store.jobs.claim(RUNNER, 1, T0);
+      const [job] = await claimJobs(store, RUNNER, 1, T0);
       assert(job !== undefined);
       order.push(job.workflow_uuid);
       if (job.workflow_uuid !== A.uuid) continue;
@@ -122,7 +123,7 @@ export function fairnessTests(test: Test): void {
       jobOf(number)
     ) as [NewJob, NewJob, NewJob, NewJob, NewJob];
     for (const job of [queued, released, resumed]) await create(store, job);
-    for (const job of await store.jobs.claim(RUNNER, 3, T0)) {
+    for (const job of await claimJobs(store, RUNNER, 3, T0)) {
       if (job.uuid === queued.uuid) {
         await store.jobs.recordTask(recordOf(job, { kind: "cb_queue" }));
       } else if (job.uuid === resumed.uuid) {
@@ -130,18 +131,18 @@ export function fairnessTests(test: Test): void {
       } else await store.jobs.release(holdOf(job), 0, T0);
     }
     await store.jobs.resume(resumed.uuid, { kind: "result", result: "" }, T0);
-    const before = (await store.jobs.claim(RUNNER, 9, T0)).map((job) => holdOf(job));
+    const before = (await claimJobs(store, RUNNER, 9, T0)).map((job) => holdOf(job));
     for (const hold of before) await store.jobs.abandon(hold, T0);
     await create(store, rescued);
-    const [left] = (await store.jobs.claim(OTHER_RUNNER, 9, T0)).filter((job) =>
+    const [left] = (await claimJobs(store, OTHER_RUNNER, 9, T0)).filter((job) =>
       job.uuid === rescued.uuid
     );
     assert(left !== undefined);
-    await store.jobs.rescue(RUNNER, T0, false);
+    await rescueAt(store, RUNNER, T0);
     await create(store, created);
     const back = instantAfter(T0, -DAY_MS);
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
-    const claimed = (await store.jobs.claim(RUNNER, 9, back)).map((job) => job.uuid);
+    assertEquals(await dueOf(store), { kind: "ready" });
+    const claimed = (await claimJobs(store, RUNNER, 9, back)).map((job) => job.uuid);
     assertEquals(claimed.sort(), [1, 2, 3, 4, 5].map((number) => uuidOf<JobUuid>(number)));
   });
   test("what is posted after the clock was set back is ready too", async (store) => {
@@ -150,6 +151,6 @@ export function fairnessTests(test: Test): void {
     await post(store, B, 100, 1, { created_at: back, exec_after: back });
     const claimed = await claimOneByOne(store, 3, back);
     assert(claimed.some((job) => job.workflow_uuid === B.uuid));
-    assertEquals((await store.jobs.claim(RUNNER, 9, back)).length, 3);
+    assertEquals((await claimJobs(store, RUNNER, 9, back)).length, 3);
   });
 }

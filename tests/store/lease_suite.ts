@@ -5,6 +5,7 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
+import type { RunnerLife } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   jobOf,
@@ -27,6 +28,15 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import {
+  beginAgain,
+  claimJobs,
+  type ClockedStore,
+  dueOf,
+  leaseUntil,
+  lifeOf,
+  rescueAt,
+} from "../support/clocked_store.ts";
 
 const THIRD_RUNNER = `${OTHER_RUNNER}-third` as typeof RUNNER;
 const MINUTE_LATER = instantAfter(T0, 60_000);
@@ -52,7 +62,7 @@ async function assertPowerless(store: Store, held: Job): Promise<void> {
 export function leaseTests(test: Test): void {
   test("a write under an older lease changes nothing, also when its runner has the job again", async (store) => {
     const first = await run(store);
-    assertEquals(await store.jobs.rescue(OTHER_RUNNER, T0, false), 1);
+    assertEquals(await rescueAt(store, OTHER_RUNNER, T0), 1);
     await assertPowerless(store, first);
     const second = await claim(store);
     assertEquals(second.runner_id, first.runner_id);
@@ -64,7 +74,7 @@ export function leaseTests(test: Test): void {
   });
   test("a runner that lost its job to another one changes nothing", async (store) => {
     const first = await run(store);
-    await store.jobs.rescue(OTHER_RUNNER, T0, false);
+    await rescueAt(store, OTHER_RUNNER, T0);
     const second = await claim(store, T0, OTHER_RUNNER);
     await assertPowerless(store, first);
     await assertPowerless(store, { ...first, lease: second.lease });
@@ -91,20 +101,19 @@ export function leaseTests(test: Test): void {
     await create(store, jobOf(1));
     await claim(store, T0, OTHER_RUNNER);
     await run(store, jobOf(2));
-    assertEquals(await store.jobs.rescue(RUNNER, T0, false), 1);
+    assertEquals(await rescueAt(store, RUNNER, T0), 1);
     const job = await present(store);
     assertEquals([job.execution, job.starts, job.runner_id], ["queued", 1, null]);
     assertEquals((await present(store, uuidOf<JobUuid>(2))).execution, "running");
     assertEquals((await claim(store)).starts, 2);
   });
   test("renew() keeps others away until the lease is over, and each renewal counts anew", async (store) => {
-    await store.jobs.renew(RUNNER, MINUTE_LATER);
+    await leaseUntil(store, RUNNER, MINUTE_LATER);
     await run(store);
-    const rescuedAt = (ms: number) =>
-      store.jobs.rescue(OTHER_RUNNER, instantAfter(MINUTE_LATER, ms), false);
+    const rescuedAt = (ms: number) => rescueAt(store, OTHER_RUNNER, instantAfter(MINUTE_LATER, ms));
     assertEquals(await rescuedAt(-60_000), 0);
     assertEquals(await rescuedAt(-1), 0);
-    await store.jobs.renew(RUNNER, instantAfter(MINUTE_LATER, 5000));
+    await leaseUntil(store, RUNNER, instantAfter(MINUTE_LATER, 5000));
     assertEquals(await rescuedAt(4999), 0);
     assertEquals((await present(store)).execution, "running");
     assertEquals(await rescuedAt(5000), 1);
@@ -112,27 +121,66 @@ export function leaseTests(test: Test): void {
     assertEquals(await rescuedAt(6000), 0);
   });
   test("a runner of an earlier life takes up its own jobs at once, and leaves those of others", async (store) => {
-    await store.jobs.renew(RUNNER, MINUTE_LATER);
-    await store.jobs.renew(OTHER_RUNNER, MINUTE_LATER);
+    await leaseUntil(store, RUNNER, MINUTE_LATER);
+    await leaseUntil(store, OTHER_RUNNER, MINUTE_LATER);
     await run(store, jobOf(1));
     await create(store, jobOf(2));
     await claim(store, T0, OTHER_RUNNER);
-    assertEquals(await store.jobs.rescue(RUNNER, T0, false), 0);
-    assertEquals(await store.jobs.rescue(RUNNER, T0, true), 1);
+    assertEquals(await rescueAt(store, RUNNER, T0), 0);
+    assertEquals(await beginAgain(store, RUNNER, T0), 1);
     assertEquals((await present(store)).execution, "queued");
     assertEquals((await present(store, uuidOf<JobUuid>(2))).runner_id, OTHER_RUNNER);
   });
+  test("a runner that comes up under the id of one that lives takes nothing from it", async (store) => {
+    const [mine, other] = [lifeOf(RUNNER), lifeOf(RUNNER, 2)];
+    assertEquals(await store.jobs.begin(mine, [], 60_000), { kind: "begun", rescued: 0 });
+    const job = await run(store);
+    const held = { kind: "held", left_ms: 60_000 } as const;
+    assertEquals(await store.jobs.begin(other, [], 60_000), held);
+    // A life that it took for the last one is not: it comes from an old copy.
+    const older = [lifeOf(RUNNER, 3).incarnation];
+    assertEquals(await store.jobs.begin(other, older, 60_000), held);
+    assertEquals(await present(store), job);
+    assertEquals((await store.jobs.renew(other, [], 60_000)).kind, "superseded");
+    await create(store, jobOf(2));
+    assertEquals((await store.jobs.claim(other, 1)).jobs, []);
+    assertEquals((await store.jobs.claim(mine, 1)).jobs.length, 1);
+  });
+  test("when its lease is over, or it has ended, another life begins, and the first one has lost all", async (store) => {
+    const [first, second, third] = [1, 2, 3].map((number) => lifeOf(RUNNER, number)) as [
+      RunnerLife,
+      RunnerLife,
+      RunnerLife,
+    ];
+    await store.jobs.begin(first, [], 60_000);
+    const job = await run(store);
+    const ended = [first.incarnation];
+    assertEquals(await store.jobs.begin(second, ended, 60_000), { kind: "begun", rescued: 1 });
+    await assertPowerless(store, job);
+    assertEquals((await store.jobs.renew(first, [holdOf(job)], 60_000)).kind, "superseded");
+    assertEquals((await store.jobs.claim(first, 1)).jobs, []);
+    await store.jobs.claim(second, 1);
+    assertEquals((await store.jobs.begin(third, ended, 60_000)).kind, "held");
+    (store as ClockedStore).clock.now = MINUTE_LATER;
+    assertEquals(await store.jobs.begin(third, ended, 60_000), { kind: "begun", rescued: 1 });
+  });
+  test("a lease that a clock ahead has given does not keep the next life away for long", async (store) => {
+    (store as ClockedStore).clock.now = instantAfter(T0, 86_400_000);
+    await store.jobs.begin(lifeOf(RUNNER), [], 60_000);
+    (store as ClockedStore).clock.now = T0;
+    assertEquals((await store.jobs.begin(lifeOf(RUNNER, 2), [], 60_000)).kind, "begun");
+  });
   test("a runner does not take its own jobs for left behind while it lives", async (store) => {
     await run(store);
-    assertEquals(await store.jobs.rescue(RUNNER, MINUTE_LATER, false), 0);
+    assertEquals(await rescueAt(store, RUNNER, MINUTE_LATER), 0);
     assertEquals((await present(store)).execution, "running");
   });
   test("of two that rescue together each job counts once", async (store) => {
     for (let number = 1; number <= 10; number++) await create(store, jobOf(number));
-    await store.jobs.claim(THIRD_RUNNER, 10, T0);
+    await claimJobs(store, THIRD_RUNNER, 10, T0);
     const rescued = await Promise.all([
-      store.jobs.rescue(RUNNER, T0, false),
-      store.jobs.rescue(OTHER_RUNNER, T0, false),
+      rescueAt(store, RUNNER, T0),
+      rescueAt(store, OTHER_RUNNER, T0),
     ]);
     assertEquals(rescued[0] + rescued[1], 10);
     assertEquals(await store.jobs.count({ execution: "queued" }), 10);
@@ -143,7 +191,7 @@ export function leaseTests(test: Test): void {
     await finish(store, await run(store, jobOf(2)));
     await create(store, jobOf(3, { exec_after: MINUTE_LATER }));
     const before = await store.jobs.list({});
-    assertEquals(await store.jobs.rescue(OTHER_RUNNER, MINUTE_LATER, true), 0);
+    assertEquals(await beginAgain(store, OTHER_RUNNER, MINUTE_LATER), 0);
     assertEquals(await store.jobs.list({}), before);
   });
   test("rescued jobs keep what was recorded, and the time that it took", async (store) => {
@@ -153,7 +201,7 @@ export function leaseTests(test: Test): void {
       props: { b: 2 },
       elapsed_ms: 1234,
     }));
-    await store.jobs.rescue(OTHER_RUNNER, T0, false);
+    await rescueAt(store, OTHER_RUNNER, T0);
     const again = await claim(store, T0, OTHER_RUNNER);
     assertEquals([again.params, again.props, again.elapsed_ms], [{ a: 1 }, { b: 2 }, 1234]);
     assertEquals([again.chain_results.length, again.starts], [1, 2]);
@@ -161,8 +209,8 @@ export function leaseTests(test: Test): void {
   test("the oncancel chain of a canceled job survives the death of its runner", async (store) => {
     await run(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
     await store.jobs.cancel(JOB, T0);
-    assertEquals(await store.jobs.rescue(OTHER_RUNNER, T0, false), 1);
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await rescueAt(store, OTHER_RUNNER, T0), 1);
+    assertEquals(await dueOf(store), { kind: "ready" });
     const job = await claim(store, T0, OTHER_RUNNER);
     assertEquals([job.execution, job.phase, job.runner_id], ["canceled", "oncancel", OTHER_RUNNER]);
   });

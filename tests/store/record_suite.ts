@@ -5,6 +5,7 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { jobOf, resultOf, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { dueOf } from "../support/clocked_store.ts";
 
 /** What JSON can say and programs trip over. */
 const ODD: JsonValue[] = [
@@ -28,6 +29,7 @@ export function recordTests(test: Test): void {
     assertEquals([between.execution, between.props, between.starts], ["running", { x: 1 }, 1]);
     const later = instantAfter(T0, 1000);
     const second = recordOf(job, { kind: "succeed" }, {
+      position: 1,
       entry: resultOf("second"),
       params: { y: 2 },
       elapsed_ms: 99,
@@ -51,20 +53,24 @@ export function recordTests(test: Test): void {
     const waiting = await present(store);
     assertEquals([waiting.execution, waiting.runner_id, waiting.starts], ["waiting", null, 0]);
     assertEquals([waiting.onerror_results.length, waiting.finished_at], [1, null]);
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await dueOf(store), { kind: "none" });
   });
   test("a task that was recorded is not recorded again in another phase", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo")] });
     const job = await run(store, jobOf(1, { workflow }));
     assert(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
-    assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
-    assertEquals((await present(store)).chain_results.length, 1);
+    const between = await present(store);
+    // The same record is known, another one is refused.
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true })));
+    const other = { entry: resultOf("other") };
+    assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true }, other)));
+    assertEquals(await present(store), between);
   });
   test("the params that were asked for stay beside those that tasks have made of them", async (store) => {
     const job = await run(store, jobOf(1, { target: "/t", params: { a: 1 } }));
     assertEquals(job.requested_params, { a: 1 });
-    for (const params of [{ a: 1 }, { a: 2 }, { b: [] }, { a: 1 }]) {
-      await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { params }));
+    for (const [position, params] of [{ a: 1 }, { a: 2 }, { b: [] }, { a: 1 }].entries()) {
+      await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { params, position }));
       const after = await present(store);
       assertEquals([after.params, after.requested_params], [params, { a: 1 }]);
     }
@@ -82,7 +88,7 @@ export function recordTests(test: Test): void {
     const job = await run(store);
     const queued = recordOf(job, { kind: "cb_queue" }, { elapsed_ms: 50 });
     assert(await store.jobs.recordTask(queued));
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await dueOf(store), { kind: "ready" });
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms, again.chain_results.length], [1, 50, 1]);
   });
@@ -113,7 +119,8 @@ export function recordTests(test: Test): void {
     assertEquals([undoing.elapsed_ms, undoing.finished_at], [0, T0]);
     const later = instantAfter(T0, 5);
     assert(await store.jobs.recordTask(recordOf(undoing, { kind: "continue" }, { now: later })));
-    assert(await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }, { now: later })));
+    const last = { now: later, position: 1 };
+    assert(await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }, last)));
     const done = await present(store, undoable.uuid);
     assertEquals([done.execution, done.runner_id, done.finished_at], ["canceled", null, T0]);
     assertEquals([done.chain_results.length, done.oncancel_results.length], [1, 2]);
@@ -121,16 +128,17 @@ export function recordTests(test: Test): void {
   test("many results stay in the order in which they were written", async (store) => {
     const job = await run(store);
     const names = Array.from({ length: 25 }, (_, index) => `task ${index}`);
-    for (const name of names) {
+    for (const [position, name] of names.entries()) {
       const entry = resultOf(name);
-      assert(await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { entry })));
+      assert(await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { entry, position })));
     }
     assertEquals((await present(store)).chain_results.map(({ name }) => name), names);
   });
   test("results, params and what tasks set come back as they were, however odd", async (store) => {
     const job = await run(store);
-    for (const value of ODD) {
+    for (const [position, value] of ODD.entries()) {
       const record = recordOf(job, { kind: "continue" }, {
+        position,
         entry: resultOf("odd", { result: value, error: value }),
         params: { value },
         props: { value },
@@ -144,11 +152,14 @@ export function recordTests(test: Test): void {
     assertEquals((await store.jobs.list({}))[0]?.job, await present(store));
     assertEquals("polluted" in {}, false);
   });
-  test("of equal writes that come together under one claim one counts", async (store) => {
+  test("equal writes that come together under one claim stand once, and each is told so", async (store) => {
     const job = await run(store);
     const end = recordOf(job, { kind: "succeed" });
-    const held = await Promise.all([1, 2, 3].map(() => store.jobs.recordTask(end)));
-    assertEquals(held.filter((counted) => counted).length, 1);
+    assertEquals(await Promise.all([1, 2, 3].map(() => store.jobs.recordTask(end))), [
+      true,
+      true,
+      true,
+    ]);
     assertEquals((await present(store, JOB)).chain_results.length, 1);
   });
 }

@@ -18,6 +18,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { dueOf } from "../support/clocked_store.ts";
 
 const OK = { kind: "result", result: "OK" } as const;
 const LATER = instantAfter(T0, 1000);
@@ -38,7 +39,7 @@ export function resumeTests(test: Test): void {
     assertEquals([job.execution, job.claimable_at], ["queued", LATER]);
     const entry = resultOf("first", { result: { a: [1] }, error: "", finished_at: LATER });
     assertEquals(job.chain_results, [entry]);
-    assertEquals(await store.jobs.nextDue(), { kind: "ready" });
+    assertEquals(await dueOf(store), { kind: "ready" });
     assertEquals((await claim(store)).chain_results.length, 1);
   });
   test("resume() with an error ends the job as failed", async (store) => {
@@ -49,7 +50,7 @@ export function resumeTests(test: Test): void {
     const job = await present(store);
     assertEquals([job.execution, job.finished_at], ["failed", LATER]);
     assertEquals([job.chain_results[0]?.error, job.chain_results[0]?.result], ["disk died", [0]]);
-    assertEquals(await store.jobs.nextDue(), { kind: "none" });
+    assertEquals(await dueOf(store), { kind: "none" });
   });
   test("resume() reports to the last result, in the phase that waits", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo"), taskOf("more")] });
@@ -62,6 +63,7 @@ export function resumeTests(test: Test): void {
       entry: resultOf("undo"),
     }));
     await store.jobs.recordTask(recordOf(undoing, { kind: "cb_wait" }, {
+      position: 1,
       entry: resultOf("more", { error: "wait" }),
     }));
     await store.jobs.resume(JOB, { kind: "result", result: "done" }, T0);

@@ -16,6 +16,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { rescueAt } from "../support/clocked_store.ts";
 
 const anew = (number: number, fields: Partial<NewJob> = {}) =>
   jobOf(number, { props: { prev_attempt: JOB }, ...fields });
@@ -69,7 +70,7 @@ export function retryTests(test: Test): void {
     const undoing = await present(store);
     const denied = { kind: "denied", reason: "unfinished", job: changedOf(undoing) } as const;
     assertEquals(await store.jobs.retry(JOB, anew(2)), denied);
-    await store.jobs.rescue(OTHER_RUNNER, T0, false);
+    await rescueAt(store, OTHER_RUNNER, T0);
     assertEquals((await store.jobs.retry(JOB, anew(2))).kind, "denied");
     const job = await claim(store);
     await store.jobs.recordTask(recordOf(job, { kind: "succeed" }));

@@ -9,11 +9,12 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { SCHEMA_STEPS } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, OTHER_RUNNER, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { inspectFile } from "../../src/state/state_dir.ts";
 import { examine, NEWER, VERSIONS, writeOlder } from "./newer_schema.ts";
 import { assertStats, claim, create, finish, present, run } from "./store_case.ts";
+import { beginAgain, claimJobs } from "../support/clocked_store.ts";
 
 /** One job that is done, one that runs, one that is canceled and undone, one that is ready. */
 async function fill(store: Store): Promise<void> {
@@ -50,9 +51,9 @@ Deno.test("sqlite: an older file keeps every job, result and info when a step re
       assertEquals((await present(store)).chain_results.length, 1);
       await assertStats(store, T0);
       // What was under way goes on.
-      assertEquals(await store.jobs.rescue(RUNNER, T0, true), 2);
+      assertEquals(await beginAgain(store, RUNNER), 2);
       await create(store, jobOf(5));
-      assertEquals((await store.jobs.claim(RUNNER, 10, T0)).length, 4);
+      assertEquals((await claimJobs(store, OTHER_RUNNER, 10)).length, 4);
     } finally {
       await store.close();
     }

@@ -10,15 +10,16 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { storeSuite } from "./store_suite.ts";
+import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
 
-storeSuite("sqlite", () => openSqliteStore(":memory:"));
+storeSuite("sqlite", () => openClockedStore());
 
 Deno.test("sqlite: what was acknowledged is there after the file is opened again", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const first = await openSqliteStore(path);
     await first.jobs.create(jobOf(1));
-    await first.jobs.claim(RUNNER, 1, T0);
+    await claimJobs(first, RUNNER, 1);
     await first.close();
     const second = await openSqliteStore(path);
     assertEquals((await second.jobs.list({})).map(({ job }) => job.execution), ["running"]);

@@ -5,6 +5,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { assertStats, create, holdOf, JOB, recordOf, type Test } from "./store_case.ts";
+import { claimJobs, rescueAt } from "../support/clocked_store.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -75,17 +76,17 @@ export function statsTests(test: Test): void {
             { kind: "cb_retry" },
             { kind: "continue" },
           ] as const;
-          for (const job of await store.jobs.claim(RUNNER, 1 + below(3), now)) {
+          for (const job of await claimJobs(store, RUNNER, 1 + below(3), now)) {
             const next = nexts[below(nexts.length)] ?? { kind: "cb_wait" };
             await store.jobs.recordTask(recordOf(job, next, { now }));
           }
         },
         async () => {
-          for (const job of await store.jobs.claim(RUNNER, 1, now)) {
+          for (const job of await claimJobs(store, RUNNER, 1, now)) {
             await store.jobs.release(holdOf(job), 1, now);
           }
         },
-        () => store.jobs.rescue(OTHER_RUNNER, now, false),
+        () => rescueAt(store, OTHER_RUNNER, now),
         () =>
           store.jobs.prune({
             finished_before: instantAfter(now, -below(300) * MINUTE_MS),

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../src/domain/instant.ts";
-import type { Job, NewJob } from "../../src/domain/job/job.ts";
+import { type Job, type NewJob, phaseOf } from "../../src/domain/job/job.ts";
 import { EXECUTIONS, type TaskEvent } from "../../src/domain/job/state.ts";
 import {
   type ChangedJob,
@@ -15,6 +15,7 @@ import {
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { STATS_WINDOWS } from "../../src/domain/job/job.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 /** Registers a test that is given an empty store. */
 export type Test = (name: string, run: (store: Store) => Promise<void>) => void;
@@ -31,6 +32,7 @@ export function holdOf({ uuid, lease, phase }: Job, runner_id = RUNNER): Hold {
 export function recordOf(job: Job, event: TaskEvent, fields: Partial<TaskRecord> = {}): TaskRecord {
   return {
     ...holdOf(job),
+    position: phaseOf(job).results.length,
     entry: resultOf("first"),
     params: {},
     props: {},
@@ -48,9 +50,9 @@ export async function create(store: Store, job: NewJob): Promise<Job> {
   return outcome.job;
 }
 
-/** Claims the one job that is ready. */
-export async function claim(store: Store, now: Instant = T0, runner = RUNNER): Promise<Job> {
-  const jobs = await store.jobs.claim(runner, 2, now);
+/** Claims the one job that is ready, at an instant or as the clock of the store stands. */
+export async function claim(store: Store, now?: Instant, runner = RUNNER): Promise<Job> {
+  const jobs = await claimJobs(store, runner, 2, now);
   assertEquals(jobs.length, 1);
   return jobs[0] as Job;
 }
@@ -73,7 +75,7 @@ export async function finish(
       recordOf(
         job,
         execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
-        { now },
+        { now, position: phaseOf(await present(store, job.uuid)).results.length },
       ),
     ),
   );

@@ -16,6 +16,7 @@ import { infoTests } from "./info_suite.ts";
 import { leaseTests } from "./lease_suite.ts";
 import { listTests } from "./list_suite.ts";
 import { lockTests } from "./lock_suite.ts";
+import { lostAnswerTests } from "./lost_answer_suite.ts";
 import { machineClaimTests } from "./machine_claim_suite.ts";
 import { measureTests } from "./measure_suite.ts";
 import { mediaTests } from "./media_suite.ts";
@@ -52,6 +53,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   fairnessTests(test);
   leaseTests(test);
   recordTests(test);
+  lostAnswerTests(test);
   successorTests(test);
   retryTests(test);
   cancelTests(test);

@@ -7,6 +7,7 @@ import type { Job, NewJob } from "../../src/domain/job/job.ts";
 import type { TaskRecord } from "../../src/store/job_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { claimJobs, dueOf } from "../support/clocked_store.ts";
 
 const SUCCESSOR = uuidOf<JobUuid>(2);
 
@@ -35,8 +36,8 @@ export function successorTests(test: Test): void {
     const exec_after = instantAfter(T0, 1000);
     const job = await run(store, jobOf(1, { locks: "^/l" }));
     assert(await store.jobs.recordTask(retried(job, { exec_after, locks: "^/l" })));
-    assertEquals(await store.jobs.claim(RUNNER, 1, T0), []);
-    assertEquals(await store.jobs.nextDue(), { kind: "at", instant: exec_after });
+    assertEquals(await claimJobs(store, RUNNER, 1, T0), []);
+    assertEquals(await dueOf(store), { kind: "at", instant: exec_after });
     const refused = await store.jobs.create(jobOf(3, { target: "/l" }));
     assertEquals(refused, { kind: "locked", job_uuid: SUCCESSOR });
   });

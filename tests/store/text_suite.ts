@@ -13,6 +13,7 @@ import { PART_BYTES, type StoredText } from "../../src/store/stored_text.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 const DOCUMENT = { wording: "document", now: T0, apart: false } as const;
 const AWKWARD = {
@@ -232,7 +233,7 @@ export function textTests(test: Test): void {
     for (const number of [1, 2]) await create(store, jobOf(number, { params }));
     for (const number of [3, 4]) await create(store, jobOf(number));
     const taken = [];
-    for (let n = 0; n < 3; n++) taken.push((await store.jobs.claim(RUNNER, 9, T0)).length);
+    for (let n = 0; n < 3; n++) taken.push((await claimJobs(store, RUNNER, 9, T0)).length);
     assertEquals(taken, [1, 3, 0]);
   });
 

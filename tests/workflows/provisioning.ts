@@ -29,6 +29,7 @@ import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { notesOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
+import { claimJobs } from "../support/clocked_store.ts";
 
 /** What may come over a task. */
 export type Mishap = "dies" | "fails";
@@ -170,7 +171,7 @@ async function runClaimed(
 ): Promise<void> {
   const { store, log } = host;
   const runner_id = randomUuid<RunnerId>();
-  const [job] = await store.jobs.claim(runner_id, 1, systemNow());
+  const [job] = await claimJobs(store, runner_id, 1);
   if (job === undefined) throw new Error("There is no job to claim");
   // What the capabilities remember is lost with the agent.
   const performFor = openCapabilities({

@@ -266,6 +266,15 @@ export function isFinal(execution: Execution): execution is FinalExecution {
     execution === "retried";
 }
 
+/**
+ * Whether a move has been made when its event is reported again, since the answer to the first report was
+ * lost. A job that has left its runner since may have gone on; one that is still held has not.
+ */
+export function isMade(move: Move, at: Standing): boolean {
+  if (isHeld(move.to)) return at.state === move.to && at.phase === move.phase;
+  return !isHeld(at.state);
+}
+
 /** The move that must follow. @throws {AgentError} `internal` when the event is denied */
 export function moveOf(at: Standing, event: JobEvent): Move {
   const decision = decide(at, event);

@@ -192,6 +192,8 @@ const JOB_TABLES = `
   -- Until when the jobs of a runner are its own although nothing is heard of it.
   CREATE TABLE runners (
     runner_id TEXT PRIMARY KEY,
+    -- Which life of the runner has the lease: an earlier one claims and renews nothing any more.
+    incarnation TEXT NOT NULL,
     leased_until TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 

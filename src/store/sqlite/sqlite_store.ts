@@ -14,6 +14,7 @@ import {
 } from "./job/callbacks.ts";
 import { Connection, IN_MEMORY } from "./connection.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
+import { type Now, systemNow } from "../../domain/instant.ts";
 import {
   changePins,
   deleteDocument,
@@ -33,7 +34,7 @@ import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { listSummaries, selectSummary } from "./job/summaries.ts";
-import { selectMeasures, selectStats } from "./job/stats.ts";
+import { selectMeasures, selectStats, writeCheck } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
@@ -42,7 +43,7 @@ import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./job/machine_claims.ts";
 import { openMediaStore } from "./local/media_files.ts";
-import { renewLease, rescueJobs } from "./job/leases.ts";
+import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
 import {
   countWorkflows,
@@ -57,6 +58,12 @@ import {
   workflowTexts,
 } from "./job/workflows.ts";
 
+/** What a store is opened with besides its file. */
+export interface SqliteOptions extends ConnectionWatch {
+  /** The clock of the store, by which leases end and jobs are due; the system's unless given. */
+  readonly now?: Now;
+}
+
 /**
  * Opens the store, making file and schema when they are missing.
  * @param path a file, or `:memory:`
@@ -65,7 +72,7 @@ import {
  */
 export async function openSqliteStore(
   path: string,
-  watch: ConnectionWatch = {},
+  { now = systemNow, ...watch }: SqliteOptions = {},
   schema?: SchemaSteps,
 ): Promise<Store> {
   if (path !== IN_MEMORY) await named(path, () => keepOlder(path, watch.migrating, schema));
@@ -79,7 +86,7 @@ export async function openSqliteStore(
   }
   return {
     workflows: workflowStore(db),
-    jobs: jobStore(db),
+    jobs: jobStore(db, now),
     info: infoStore(db),
     log: {
       lines: (uuid, page) => db.durably(() => selectLog(db, uuid, page)),
@@ -90,7 +97,11 @@ export async function openSqliteStore(
     images: imageStore(db),
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db),
-    measures: { read: (now) => db.durably(() => selectMeasures(db, now)) },
+    measures: {
+      read: (at) => db.durably(() => selectMeasures(db, at)),
+      check: () => db.write("store_check", () => writeCheck(db, now())),
+    },
+    shared: false,
     close: () => db.close(),
   };
 }
@@ -124,7 +135,7 @@ function workflowStore(db: Connection): WorkflowStore {
   };
 }
 
-function jobStore(db: Connection): JobStore {
+function jobStore(db: Connection, now: Now): JobStore {
   return {
     ...openJobCreation(db),
     earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
@@ -140,18 +151,24 @@ function jobStore(db: Connection): JobStore {
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
     hasParam: (name) => hasParam(db, name),
-    claim: (runner, limit, now) => db.write("job_claim", () => claimJobs(db, runner, limit, now)),
-    // A hint: nothing is promised by it, so it need not wait for the disk.
-    nextDue: () => answer(() => selectNextDue(db)),
-    renew: (runner, until) => db.write("job_renew", () => renewLease(db, runner, until)),
+    claim: async (life, limit) => {
+      // A hint: nothing is promised by it, so it need not wait for the disk, and costs no commit.
+      const due = selectNextDue(db, now());
+      if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
+      return await db.write("job_claim", () => claimJobs(db, life, limit, now()));
+    },
+    begin: (life, earlier, leaseMs) =>
+      db.write("job_begin", () => beginLife(db, life, earlier, leaseMs, now())),
+    renew: (life, held, leaseMs) =>
+      db.write("job_renew", () => renewLease(db, life, held, leaseMs, now())),
     recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record)),
     release: (hold, elapsedMs, now) =>
       db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
     abandon: (hold, now) => db.write("job_abandon", () => abandonJob(db, hold, now)),
-    rescue: (runner, now, own) => db.write("job_rescue", () => rescueJobs(db, runner, now, own)),
+    rescue: (runner) => db.write("job_rescue", () => rescueJobs(db, runner, now())),
     cancel: (uuid, now, showing) => db.write("job_cancel", () => cancelJob(db, uuid, now, showing)),
-    resume: (uuid, resume, now, showing) =>
-      db.write("job_resume", () => resumeJob(db, uuid, resume, now, showing)),
+    resume: (uuid, resume, now, showing, call) =>
+      db.write("job_resume", () => resumeJob(db, uuid, resume, now, showing, call ?? null)),
     stats: (now) => db.durably(() => selectStats(db, now)),
     pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
     pruneKeys: (now, limit) => db.write("key_prune", () => pruneKeys(db, now, limit)),
@@ -161,8 +178,10 @@ function jobStore(db: Connection): JobStore {
 
 function infoStore(db: Connection): InfoStore {
   return {
-    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt) =>
-      db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax, attempt ?? null)),
+    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt, call) => {
+      const by = { attempt: attempt ?? null, call: call ?? null };
+      return db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax, by));
+    },
     list: (uuid, after = 0, limit = -1) => db.durably(() => selectInfo(db, uuid, after, limit)),
     texts: (uuid, after, limit) => db.durably(() => infoTexts(db, uuid, after, limit)),
   };

@@ -69,12 +69,20 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
   return {
     ...jobs,
     get: (uuid) => read(() => jobs.get(uuid)),
-    nextDue: () => read(() => jobs.nextDue()),
     renew: (...args) => write(() => jobs.renew(...args), () => {}),
-    claim: (...args) =>
-      write(() => jobs.claim(...args), (claimed) => {
-        for (const job of claimed) model.claimed(job.uuid, job.lease);
-      }),
+    claim: async (life, limit) => {
+      // A look is no write: one that finds nothing makes none.
+      const look = await read(() => jobs.claim(life, 0));
+      if (limit === 0 || look.due.kind !== "ready") return look;
+      return await write(() => jobs.claim(life, limit), (claimed) => {
+        for (const job of claimed.jobs) model.claimed(job.uuid, job.lease);
+      });
+    },
+    begin: (...args) =>
+      write(
+        () => jobs.begin(...args),
+        (outcome) => model.rescued(outcome.kind === "begun" ? outcome.rescued : -1),
+      ),
     recordTask: (record) =>
       write(() => jobs.recordTask(record), (written) => model.recorded(record, written)),
     recordAttempt: (record) =>
@@ -84,8 +92,7 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
         () => jobs.release(hold, elapsedMs, now),
         (written) => model.released(hold, elapsedMs, written),
       ),
-    rescue: (runner, now, own) =>
-      write(() => jobs.rescue(runner, now, own), (count) => own && model.rescued(count)),
+    rescue: (runner) => write(() => jobs.rescue(runner), () => {}),
     abandon: ({ job_uuid }) => Promise.reject(new Error(`The run of job ${job_uuid} broke off`)),
   };
 }

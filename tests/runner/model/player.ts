@@ -6,19 +6,19 @@ import { instantAfter } from "../../../src/domain/instant.ts";
 import type { Job, NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal } from "../../../src/domain/job/state.ts";
 import type { Workflow } from "../../../src/domain/job/workflow.ts";
-import type { Store } from "../../../src/store/store.ts";
 import { assertStats } from "../../store/store_case.ts";
 import { uuidOf } from "../../support/job.ts";
 import type { Sequence, SomeEvent } from "./any_sequence.ts";
 import { isOpen, type ModelJob } from "./model_job.ts";
 import { answer, workflowFrom } from "./script.ts";
 import { World } from "./world.ts";
+import { type ClockedStore, dueOf } from "../../support/clocked_store.ts";
 
 /** Rounds in which everything must have come to its end once it is left alone. */
 const ROUNDS_MAX = 300;
 
 /** Plays a sequence, and checks after every step that all is as the model says. */
-export async function play(sequence: Sequence, store: Store): Promise<void> {
+export async function play(sequence: Sequence, store: ClockedStore): Promise<void> {
   const world = new World(store, sequence.slots);
   const player = new Player(world, store, sequence);
   try {
@@ -30,12 +30,12 @@ export async function play(sequence: Sequence, store: Store): Promise<void> {
 
 class Player {
   readonly #world: World;
-  readonly #store: Store;
+  readonly #store: ClockedStore;
   readonly #sequence: Sequence;
   readonly #workflows: readonly Workflow[];
   #posted = 0;
 
-  constructor(world: World, store: Store, sequence: Sequence) {
+  constructor(world: World, store: ClockedStore, sequence: Sequence) {
     this.#world = world;
     this.#store = store;
     this.#sequence = sequence;
@@ -135,7 +135,7 @@ class Player {
       const jobs = [...world.model.jobs.values()];
       if (!jobs.some(isOpen)) {
         await assertStats(this.#store, world.now);
-        assertEquals(await this.#store.jobs.nextDue(), { kind: "none" });
+        assertEquals(await dueOf(this.#store), { kind: "none" });
         return;
       }
       const waiting = jobs.filter(({ execution }) => execution === "waiting");

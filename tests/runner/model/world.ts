@@ -2,7 +2,7 @@
 // still until it is moved, task bodies that answer when they are told to, and lives that can end
 // before or after any write.
 
-import type { JobUuid, RunnerId } from "../../../src/domain/id.ts";
+import type { JobUuid } from "../../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
 import type { NewJob } from "../../../src/domain/job/job.ts";
 import type { Resume } from "../../../src/domain/job/request.ts";
@@ -12,7 +12,7 @@ import { openMemoryBudget } from "../../../src/domain/memory_budget.ts";
 import { Runner } from "../../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
 import type { JobStore } from "../../../src/store/job_store.ts";
-import type { Store } from "../../../src/store/store.ts";
+import { type ClockedStore, lifeOf } from "../../support/clocked_store.ts";
 import { RUNNER, T0, uuidOf } from "../../support/job.ts";
 import { Calls, type Life, mortalJobs } from "./life.ts";
 import { Model } from "./model.ts";
@@ -37,7 +37,7 @@ export class World {
   readonly tasks: OpenTask[] = [];
   /** What the runner logged as an error, which nothing here may cause. */
   readonly errors: string[] = [];
-  readonly #store: Store;
+  readonly #store: ClockedStore;
   readonly #slots: number;
   #now: Instant = T0;
   #ms = 0;
@@ -45,9 +45,10 @@ export class World {
   #life: Life = { dead: true };
   readonly #calls = new Calls();
   #made = 0;
+  #lives = 0;
   #fault: unknown;
 
-  constructor(store: Store, slots: number) {
+  constructor(store: ClockedStore, slots: number) {
     this.#store = store;
     this.#slots = slots;
   }
@@ -69,7 +70,11 @@ export class World {
       budget: openMemoryBudget(),
       ownerOf: ({ workflow_uuid }) => Promise.resolve(ownerNamed(workflow_uuid)),
       store: { ...this.#store, jobs: this.#mortalJobs(life) },
-      runner_id: RUNNER as RunnerId,
+      life: lifeOf(RUNNER, ++this.#lives),
+      earlier: Array.from(
+        { length: this.#lives - 1 },
+        (_, at) => lifeOf(RUNNER, at + 1).incarnation,
+      ),
       slots: this.#slots,
       runTask: (run, { job_uuid, task }, signal) =>
         this.#runTask(life, job_uuid, task, run, signal),
@@ -124,6 +129,7 @@ export class World {
   /** Moves the clock of the wall, and unless it is set, the time that passes. */
   move(wallMs: number, passes: boolean): void {
     this.#now = instantAfter(this.#now, wallMs);
+    this.#store.clock.now = this.#now;
     if (passes) this.#ms += wallMs;
     this.model.clock(this.#now, this.#ms);
     for (const task of this.tasks.filter(({ endsAtMs }) => endsAtMs <= this.#ms)) {

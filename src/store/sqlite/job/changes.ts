@@ -12,12 +12,13 @@ import {
   heldIn,
   isClaimable,
   isHeld,
+  isMade,
   type JobEvent,
   type Move,
   moveOf,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import type { ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
@@ -25,7 +26,7 @@ import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
-import { insertResult, updateWaitingResult } from "./rows.ts";
+import { insertResult, isEntry, isResumedBy, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
 
 /** What was found out before the write about the job that takes the place of another. */
@@ -51,9 +52,9 @@ export function recordTask(
   changingJob(db, record.job_uuid);
   const move = moveOf(heldIn(record.phase), record.event);
   const row = writeTask(db, record, move);
-  if (row === undefined) return false;
+  if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
-  if (entry !== undefined) insertResult(db, id, record.phase, entry);
+  if (entry !== undefined) insertResult(db, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
@@ -92,6 +93,20 @@ function goesOnAs(
   }
 }
 
+/**
+ * Whether a call before this one, whose answer was lost, made the same record: the claim is still the last
+ * one, the task has its entry, and the job is where the record put it, or has gone on from there.
+ */
+function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
+  const row = selectState(db, record.job_uuid);
+  if (row === undefined || row.lease !== record.lease) return false;
+  if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
+  if (!isMade(move, standingOf(row))) return false;
+  return record.entry === undefined
+    ? row.execution === executionOf(move.to) && row.phase === move.phase
+    : isEntry(db, row.id, record.phase, record.position, record.entry);
+}
+
 interface RecordedRow {
   readonly id: number;
   readonly workflow_uuid: WorkflowUuid;
@@ -110,6 +125,7 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
             failures = 0, retry_at = NULL, error = coalesce(error, ?17),
             finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
       WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?15 AND phase = ?16
+        AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
      RETURNING id, workflow_uuid`,
     executionOf(move.to),
     move.phase,
@@ -132,6 +148,7 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     record.event.kind === "fail" && record.entry !== undefined
       ? errorLine(record.entry.error)
       : null,
+    record.position,
   );
 }
 
@@ -178,15 +195,23 @@ export function cancelJob(
   }), showing);
 }
 
-/** Records what became of the waiting task, and queues the job again or ends it as failed. */
+/**
+ * Records what became of the waiting task, and queues the job again or ends it as failed. A call that is
+ * repeated under its name ends no other wait.
+ */
 export function resumeJob(
   db: Connection,
   uuid: JobUuid,
   resume: Resume,
   now: Instant,
-  showing?: Showing,
+  showing: Showing | undefined,
+  call: string | null,
 ): ChangeOutcome {
   const failed = resume.kind === "error";
+  const row = call === null ? undefined : selectState(db, uuid);
+  if (row !== undefined && call !== null && isResumedBy(db, row.id, call)) {
+    return changedOf(db, row, showing);
+  }
   return change(
     db,
     uuid,
@@ -199,7 +224,7 @@ export function resumeJob(
         result: resume.result,
         error,
         finished_at: now,
-      });
+      }, call);
       if (failed) writeError(db, row.id, errorLine(error));
     },
   );
@@ -232,7 +257,15 @@ function change(
   writeMove(db, row, decision, now, ranMs);
   also(row);
   if (decision.ends) insertCallback(db, row.id, now);
+  return changedOf(db, { uuid, execution: executionOf(decision.to) }, showing);
+}
+
+/** The answer of a change: the job as it is now, and its text for a caller that asked for it. */
+function changedOf(
+  db: Connection,
+  { uuid, execution }: ChangedJob,
+  showing: Showing | undefined,
+): ChangeOutcome {
   const text = showing === undefined ? undefined : jobText(db, uuid, showing);
-  const job = { uuid, execution: executionOf(decision.to) };
-  return { kind: "changed", job, ...(text === undefined ? {} : { text }) };
+  return { kind: "changed", job: { uuid, execution }, ...(text === undefined ? {} : { text }) };
 }

@@ -14,24 +14,32 @@ export function insertInfo(
   entry: JsonObject,
   now: Instant,
   entriesMax: number,
-  attempt: number | null,
+  { attempt, call }: { readonly attempt: number | null; readonly call: string | null },
 ): "appended" | "full" | "not_found" {
   const job = selectJobId(db, uuid);
   if (job === undefined) return "not_found";
   const appended = db.run(
-    `INSERT INTO job_log (job_id, position, entry, created_at, attempt)
-     SELECT ?1, position, ?2, ?3, ?5 FROM (
+    `INSERT INTO job_log (job_id, position, entry, created_at, attempt, call_id)
+     SELECT ?1, position, ?2, ?3, ?5, ?6 FROM (
        SELECT coalesce(
          (SELECT max(position) FROM job_log WHERE job_id = ?1 AND position IS NOT NULL) + 1,
          0) AS position)
-      WHERE position < ?4`,
+      WHERE position < ?4
+     ON CONFLICT (job_id, call_id) WHERE call_id IS NOT NULL DO NOTHING`,
     job,
     JSON.stringify(entry),
     now,
     entriesMax,
     attempt,
+    call,
   );
-  return appended > 0 ? "appended" : "full";
+  return appended > 0 || isAppended(db, job, call) ? "appended" : "full";
+}
+
+/** Whether a call of this name, whose answer was lost, appended its entry. */
+function isAppended(db: Connection, job: number, call: string | null): boolean {
+  const sql = "SELECT 1 FROM job_log WHERE job_id = ? AND call_id = ?";
+  return call !== null && db.row(sql, job, call) !== undefined;
 }
 
 function selectJobId(db: Connection, uuid: JobUuid): number | undefined {

@@ -2,7 +2,7 @@
 // changes.ts.
 
 import type { JobUuid, MachineUuid, RunnerId } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
+import { type Instant, msBetween } from "../../../domain/instant.ts";
 import type { Job, NewJob } from "../../../domain/job/job.ts";
 import {
   CREATED,
@@ -12,7 +12,7 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import type { CreateJobOutcome, NextDue } from "../../job_store.ts";
+import type { Claimed, CreateJobOutcome, NextDue, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../schema.ts";
 import {
@@ -30,7 +30,7 @@ import { standingOf, UNFINISHED } from "./moves.ts";
 import { nextTurn, readyDelayedJobs } from "./turns.ts";
 
 /** Bytes of the jobs of one claim, which are parsed without a pause. */
-const CLAIM_BYTES = 1024 * 1024;
+export const CLAIM_BYTES = 1024 * 1024;
 
 /** What became of the row of a new job. */
 export type InsertOutcome = Extract<
@@ -85,7 +85,7 @@ function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob
   if (chain_results.length === 0) return;
   const id = selectJobRow(db, uuid)?.id;
   if (id === undefined) throw new Error(`Cannot write results of job ${uuid}: its row is missing`);
-  for (const entry of chain_results) insertResult(db, id, "chain", entry);
+  for (const [at, entry] of chain_results.entries()) insertResult(db, id, "chain", at, entry);
 }
 
 /** What the engine keeps on the job: names of secrets too, since a workflow may be changed. */
@@ -188,15 +188,22 @@ export function selectExecution(db: Connection, uuid: JobUuid): Execution | unde
 }
 
 /** Takes the jobs whose turn it is: as many as may be read at once, and one at least. */
-export function claimJobs(db: Connection, runner: RunnerId, limit: number, now: Instant): Job[] {
+export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
   readyDelayedJobs(db, now);
   const ready = db.rows<ReadyRow & { readonly bytes: number }>(
     `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
-       FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
+       FROM jobs
+      WHERE turn IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)
+      ORDER BY turn, id LIMIT ?3`,
+    life.runner_id,
+    life.incarnation,
     limit,
   );
-  return ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
-    .map((row) => claimJob(db, row, runner, now));
+  const jobs = ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
+    .map((row) => claimJob(db, row, life.runner_id, now));
+  // Who got as many as there was room for asks again when there is room.
+  return { jobs, due: jobs.length === limit ? { kind: "ready" } : selectNextDue(db, now) };
 }
 
 /** What is looked at of a job that is to be claimed. */
@@ -228,14 +235,17 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
 }
 
 /** Whether a job is ready, or when the first one will be. */
-export function selectNextDue(db: Connection): NextDue {
-  const ready = db.row("SELECT 1 FROM jobs WHERE turn IS NOT NULL LIMIT 1");
-  if (ready !== undefined) return { kind: "ready" };
-  const row = db.row<{ due: Instant | null }>(
-    "SELECT min(claimable_at) AS due FROM jobs WHERE claimable_at IS NOT NULL AND turn IS NULL",
+export function selectNextDue(db: Connection, now: Instant): NextDue {
+  const row = db.row<{ ready: number; due: Instant | null }>(
+    `SELECT EXISTS (SELECT 1 FROM jobs WHERE turn IS NOT NULL) AS ready,
+            (SELECT min(claimable_at) FROM jobs
+              WHERE claimable_at IS NOT NULL AND turn IS NULL) AS due`,
   );
-  const instant = row?.due ?? null;
-  return instant === null ? { kind: "none" } : { kind: "at", instant };
+  if (row?.ready === 1) return { kind: "ready" };
+  const due = row?.due ?? null;
+  if (due === null) return { kind: "none" };
+  const ms = msBetween(now, due);
+  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
 }
 
 /**

@@ -1,42 +1,127 @@
 // Leases of runners. A runner that holds jobs renews its lease; when it does not, another runner may
 // rescue its jobs, and nothing that it writes about them afterwards counts.
 
-import type { RunnerId } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
-import { decide } from "../../../domain/job/state.ts";
+import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
+import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
+import type { Job } from "../../../domain/job/job.ts";
+import { decide, heldIn } from "../../../domain/job/state.ts";
+import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
+import { fitting } from "../text_parts.ts";
 import { insertInterrupted } from "./attempts.ts";
+import { CLAIM_BYTES, selectExecution } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { BYTES } from "./texts.ts";
 
-/** Extends the lease of a runner: nobody else rescues its jobs before. */
-export function renewLease(db: Connection, runner: RunnerId, until: Instant): void {
+/** Gives a life of a runner the lease, and queues again what earlier ones held. */
+export function beginLife(
+  db: Connection,
+  life: RunnerLife,
+  earlier: readonly Incarnation[],
+  leaseMs: number,
+  now: Instant,
+): BeginOutcome {
+  const lease = selectLease(db, life.runner_id);
+  const mine = lease?.incarnation === life.incarnation;
+  if (lease !== undefined && !mine && !earlier.includes(lease.incarnation)) {
+    const left_ms = msBetween(now, lease.leased_until);
+    // A lease that is longer than any was given by a clock that was ahead.
+    if (left_ms > 0 && left_ms <= leaseMs) return { kind: "held", left_ms };
+  }
+  upsertLease(db, life, instantAfter(now, leaseMs));
+  // A call that is repeated after its answer was lost: what this life has claimed since is its own.
+  const rescued = mine ? 0 : queueAgain(db, selectOwn(db, life.runner_id), now);
+  return { kind: "begun", rescued };
+}
+
+/** Extends the lease of a runner, and compares the claims that it knows of with those that it has. */
+export function renewLease(
+  db: Connection,
+  life: RunnerLife,
+  held: readonly Hold[],
+  leaseMs: number,
+  now: Instant,
+): RenewOutcome {
+  const lease = selectLease(db, life.runner_id);
+  if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
+  upsertLease(db, life, instantAfter(now, leaseMs));
+  const own = selectOwn(db, life.runner_id);
+  const isOf = (hold: Hold, row: StateRow) =>
+    hold.job_uuid === row.uuid && hold.lease === row.lease;
+  const lost: JobUuid[] = [];
+  const canceled: JobUuid[] = [];
+  for (const hold of held) {
+    const row = own.find((row) => isOf(hold, row));
+    if (row === undefined) {
+      const execution = selectExecution(db, hold.job_uuid);
+      (execution === "canceled" ? canceled : lost).push(hold.job_uuid);
+    } else if (row.execution === "canceled" && standingOf(row).state !== heldIn(hold.phase).state) {
+      canceled.push(hold.job_uuid);
+    }
+  }
+  const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
+  return { kind: "renewed", lost, canceled, unknown: selectUnknown(db, unnamed) };
+}
+
+/** Whole jobs, as many as may be read at once: the others come with the next renewal. */
+function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
+  if (rows.length === 0) return [];
+  const found = db.rows<JobRow & { readonly bytes: number }>(
+    `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs
+      WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`,
+    JSON.stringify(rows.map(({ id }) => id)),
+  );
+  return found.slice(0, fitting(found, 0, CLAIM_BYTES))
+    .map(({ bytes: _bytes, ...row }) => jobFromRow(db, row));
+}
+
+interface LeaseRow {
+  readonly incarnation: Incarnation;
+  readonly leased_until: Instant;
+}
+
+function selectLease(db: Connection, runner: RunnerId): LeaseRow | undefined {
+  const sql = "SELECT incarnation, leased_until FROM runners WHERE runner_id = ?";
+  return db.row<LeaseRow>(sql, runner);
+}
+
+function upsertLease(db: Connection, life: RunnerLife, until: Instant): void {
   db.run(
-    `INSERT INTO runners (runner_id, leased_until) VALUES (?1, ?2)
-     ON CONFLICT (runner_id) DO UPDATE SET leased_until = ?2`,
-    runner,
+    `INSERT INTO runners (runner_id, incarnation, leased_until) VALUES (?1, ?2, ?3)
+     ON CONFLICT (runner_id) DO UPDATE SET incarnation = ?2, leased_until = ?3`,
+    life.runner_id,
+    life.incarnation,
     until,
   );
 }
 
-/**
- * Makes claimable again what runners without a lease hold and, with `own`, what this one held in an
- * earlier life. Their starts stay counted. @returns how many jobs
- */
-export function rescueJobs(db: Connection, runner: RunnerId, now: Instant, own: boolean): number {
-  // In the order of their creation, in which they get their turns.
-  const held = db.rows<StateRow & { readonly lapsed: number }>(
-    `SELECT ${STATE_COLUMNS},
-            CASE runner_id WHEN ?1 THEN ?3
-              ELSE runner_id NOT IN (SELECT runner_id FROM runners WHERE leased_until > ?2)
-              END AS lapsed
-       FROM jobs WHERE runner_id IS NOT NULL ORDER BY id`,
+/** The jobs of a runner, in the order of their creation. */
+function selectOwn(db: Connection, runner: RunnerId): StateRow[] {
+  return db.rows<StateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE runner_id = ? ORDER BY id`,
+    runner,
+  );
+}
+
+/** Makes claimable again what other runners without a lease hold. @returns how many jobs */
+export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): number {
+  const held = db.rows<StateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs
+      WHERE runner_id IS NOT NULL AND runner_id <> ?1
+        AND runner_id NOT IN (SELECT runner_id FROM runners WHERE leased_until > ?2)
+      ORDER BY id`,
     runner,
     now,
-    Number(own),
   );
+  return queueAgain(db, held, now);
+}
+
+/** Queues jobs again in the order of their creation, their starts counted. @returns how many */
+function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): number {
   let rescued = 0;
   for (const row of held) {
-    const decision = decide(standingOf(row), { kind: "rescue", lapsed: row.lapsed === 1 });
+    const decision = decide(standingOf(row), { kind: "rescue", lapsed: true });
     if (decision.kind === "denied") continue;
     insertInterrupted(db, row.id, now);
     writeMove(db, row, decision, now);

@@ -84,17 +84,18 @@ function selectLeft(db: Connection, limit: number, host: string | null): Leftove
 
 function updateClaim(
   db: Connection,
-  { uuid, job_uuid }: MachineClaim,
+  { uuid, job_uuid, tries }: MachineClaim,
   next_try_at: Instant,
   error: string | null,
 ): void {
   db.run(
     `UPDATE machine_claims
-        SET next_try_at = ?3, tries = tries + (?4 IS NOT NULL), error = coalesce(?4, error)
+        SET next_try_at = ?3, tries = ?5 + (?4 IS NOT NULL), error = coalesce(?4, error)
       WHERE uuid = ?1 AND job_uuid = ?2`,
     uuid,
     job_uuid,
     next_try_at,
     error,
+    tries,
   );
 }

@@ -180,15 +180,47 @@ function selectResults(
   return rows.map(({ phase, entry }) => ({ phase, entry: JSON.parse(entry) as TaskResult }));
 }
 
-/** Adds a result behind those that the phase has. */
-export function insertResult(db: Connection, id: number, phase: Phase, entry: TaskResult): void {
+/** Adds a result behind those that the phase has, which are as many as `position` says. */
+export function insertResult(
+  db: Connection,
+  id: number,
+  phase: Phase,
+  position: number,
+  entry: TaskResult,
+): void {
   db.run(
-    `INSERT INTO task_results (job_id, phase, position, entry)
-     VALUES (?1, ?2, (SELECT count(*) FROM task_results WHERE job_id = ?1 AND phase = ?2), ?3)`,
+    "INSERT INTO task_results (job_id, phase, position, entry) VALUES (?, ?, ?, ?)",
     id,
     phase,
+    position,
     JSON.stringify(entry),
   );
+}
+
+/** Whether this is the result at a position. */
+export function isEntry(
+  db: Connection,
+  id: number,
+  phase: Phase,
+  position: number,
+  entry: TaskResult,
+): boolean {
+  return db.row(
+    "SELECT 1 FROM task_results WHERE job_id = ? AND phase = ? AND position = ? AND entry = ?",
+    id,
+    phase,
+    position,
+    JSON.stringify(entry),
+  ) !== undefined;
+}
+
+/** Whether a call has ended a wait of the job. */
+export function isResumedBy(db: Connection, id: number, call: string): boolean {
+  return db.row(
+    "SELECT 1 FROM task_results WHERE job_id = ? AND resumed_by = ?",
+    id,
+    call,
+  ) !== undefined;
 }
 
 /** Writes what became of the task that set its job to waiting. */
@@ -197,10 +229,11 @@ export function updateWaitingResult(
   id: number,
   phase: Phase,
   outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
+  call: string | null,
 ): void {
   db.run(
     `UPDATE task_results
-        SET entry = json_set(entry, '$.result', json(?3), '$.error', json(?4),
+        SET resumed_by = ?6, entry = json_set(entry, '$.result', json(?3), '$.error', json(?4),
                              '$.finished_at', ?5)
       WHERE job_id = ?1 AND phase = ?2
         AND position = (SELECT max(position) FROM task_results WHERE job_id = ?1 AND phase = ?2)`,
@@ -209,5 +242,6 @@ export function updateWaitingResult(
     JSON.stringify(outcome.result),
     JSON.stringify(outcome.error),
     outcome.finished_at,
+    call,
   );
 }

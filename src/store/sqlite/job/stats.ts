@@ -91,3 +91,12 @@ export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
   if (row === undefined) throw new Error("Cannot measure the store: no answer");
   return row;
 }
+
+/** Writes a row that means nothing, for those who look whether a write comes to the disk. */
+export function writeCheck(db: Connection, now: Instant): void {
+  db.run(
+    `INSERT INTO write_checks (id, checked_at) VALUES (1, ?1)
+     ON CONFLICT (id) DO UPDATE SET checked_at = ?1`,
+    now,
+  );
+}
