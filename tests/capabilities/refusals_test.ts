@@ -310,6 +310,9 @@ const CASES: Readonly<Record<CapabilityName, readonly Case[]>> = {
     [[UUID, { disk: "/startvm" }], "boot.disk"],
     [[UUID, { disk: ["/a.img"] }], "boot.disk"],
     [[UUID, { splash: "x" }], "boot.splash"],
+    [[UUID, { watch: 61 }], "boot.watch"],
+    [[UUID, { watch: -1 }], "boot.watch"],
+    [[UUID, { watch: "1" }], "boot.watch"],
   ],
   "vmadm.stop": [
     [[UUID, "-F"], "options"],

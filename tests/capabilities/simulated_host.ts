@@ -12,6 +12,8 @@ import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import type { pause } from "../../src/host/abort.ts";
+import { randomPassword } from "../../src/host/vmadm/vnc_connection.ts";
 import { runCommand } from "../../src/host/command.ts";
 import { readDatasets } from "../../src/simulator/pool.ts";
 import { outcomeOf } from "../../src/simulator/simulate.ts";
@@ -70,6 +72,8 @@ export interface HostOptions {
   /** Address of an index. */
   readonly upstream?: string;
   readonly now?: Now;
+  /** The clock between two looks at a machine. */
+  readonly wait?: typeof pause;
   /** Where they are not those of an agent. */
   readonly limits?: Partial<CapabilityLimits>;
   readonly infoEntriesMax?: number;
@@ -103,7 +107,7 @@ async function openHost(
   folder: string,
   store: Store,
   decoders: Decoders,
-  { self = selfCommand(), policy = DEFAULT_POLICY, upstream, now = systemNow, ...bounds }:
+  { self = selfCommand(), policy = DEFAULT_POLICY, upstream, now = systemNow, wait, ...bounds }:
     HostOptions,
 ): Promise<SimulatedHost> {
   const lines: string[] = [];
@@ -115,7 +119,7 @@ async function openHost(
   const iso = join(mediaDir, "install.iso");
   await Deno.writeFile(iso, isoBytes(ISO_BYTES));
   const transport = simulatedTransport({ self, stateDir });
-  const vmadm = openVmadm(transport);
+  const vmadm = openVmadm(transport, {}, randomPassword, wait);
   const mirror = openMirror({
     store: store.index,
     media: store.media,

@@ -1,8 +1,10 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
-import { machineUuidOf, withHost } from "./simulated_host.ts";
+import { pause } from "../../src/host/abort.ts";
+import { until } from "../support/until.ts";
+import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 
 const UUID: string = machineUuidOf(1);
 const PAYLOAD = {
@@ -69,6 +71,42 @@ Deno.test("vmadm.boot(), stop(), update() and delete() act, and repeating them i
     }
     await host.assertHolds();
   });
+});
+
+/** Waits that take a hundredth of their time. */
+const HASTE: typeof pause = (action, ms, signal) => pause(action, ms / 100, signal);
+
+Deno.test("vmadm.stop() reports on a machine that somebody else is stopping, and waits", async () => {
+  await withHost(async (host) => {
+    const { uuid, perform } = await host.newJob(1);
+    await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
+    await perform("vmadm.boot", [UUID], signal);
+    await host.simulate("fault", "acpi_ignored");
+    const stops = host.simulate("vmadm", "stop", UUID, "-t", "2");
+    const stateOf = async () => (await host.vmadm.get(machineUuidOf(1)))?.state;
+    await until("state stopping", async () => await stateOf() === "stopping");
+    assertEquals(await perform("vmadm.stop", [UUID], signal), null);
+    assertEquals(await stateOf(), "stopped");
+    const [first] = await notesOf(host.store, uuid);
+    const message = `Machine ${UUID} is still stopping after 15 s`;
+    assertEquals([first?.task, first?.message], ["t", message]);
+    await stops;
+  }, { wait: HASTE });
+});
+
+Deno.test("vmadm.boot() fails when the machine dies between the two looks at it", async () => {
+  const crash: { run?: () => Promise<unknown> } = {};
+  const wait: typeof pause = async () => void await crash.run?.();
+  await withHost(async (host) => {
+    const { perform } = await host.newJob(1);
+    await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
+    crash.run = () => host.simulate("guest", UUID, "crash");
+    const boot = (words: JsonValue) => perform("vmadm.boot", [UUID, words], signal);
+    const error = await assertRejects(() => boot({ watch: 3 }), AgentError);
+    assertEquals(error.code, "host");
+    assertStringIncludes(error.message, "it ended within 3 s with exit status 9");
+    assertEquals(await boot({ watch: 0 }), null);
+  }, { wait });
 });
 
 Deno.test("vmadm.reboot() by force keeps the medium of a kvm machine, which stop and boot do not", async () => {
