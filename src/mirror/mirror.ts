@@ -22,10 +22,9 @@ import { fileInfo, type FreeBytes, systemFreeBytes } from "./media/free_space.ts
 import { openHashing } from "./media/hash.ts";
 import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
-import { openKnownHosts } from "./web/known_hosts.ts";
+import { openKnownHosts, type Resolve, systemResolve } from "./web/reach.ts";
 import type { Medium, WantedFile } from "./media/wanted_file.ts";
 import type { ObtainDependencies } from "./media/obtain_file.ts";
-import { type Resolve, systemResolve } from "./web/public_address.ts";
 import { openSyncs, type Syncs } from "./sync/sync.ts";
 import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/time_limits.ts";
 import type { Web } from "./web/request.ts";

@@ -5,7 +5,7 @@ import {
   parseRemote,
   requirePublic,
   systemResolve,
-} from "../../src/mirror/web/public_address.ts";
+} from "../../src/mirror/web/reach.ts";
 
 const PRIVATE = [
   "0.0.0.0",

@@ -1,6 +1,6 @@
-// Follows one job to its end: asks for the job and its info, and shows what is new. Two views share
-// it, one that moves (live.ts) and one that prints lines (plain.ts); waiting without a word is the
-// third. A job does not stop because somebody stops watching it.
+// Follows one job to its end: asks for the job and its info, and shows what is new. It is
+// shown by one of the two views in views.ts, or not at all while a command only waits. A job goes on when nobody
+// watches it.
 
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -9,8 +9,7 @@ import { readObjects } from "../client/api_call.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
-import { openLiveView } from "./live.ts";
-import { type FollowView, openPlainView } from "./plain.ts";
+import { type FollowView, openLiveView, openPlainView } from "./views.ts";
 import {
   endOf,
   failedStep,

@@ -11,7 +11,7 @@ import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { follow, followedExit, viewFor } from "../follow/follow.ts";
-import { openPlainView } from "../follow/plain.ts";
+import { openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 // `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.

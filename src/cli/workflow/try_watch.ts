@@ -6,7 +6,7 @@ import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Trial } from "../../trial/trial.ts";
 import { numberIn, objectsIn, textIn } from "../client/api_call.ts";
-import type { FollowView } from "../follow/plain.ts";
+import type { FollowView } from "../follow/views.ts";
 import {
   elapsedSeconds,
   endOf,

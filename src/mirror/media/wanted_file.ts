@@ -11,7 +11,7 @@ import {
   unpackedName,
 } from "../../domain/machine/media.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
-import { parseRemote } from "../web/public_address.ts";
+import { parseRemote } from "../web/reach.ts";
 import { shown } from "../web/request.ts";
 
 /** A file to download. */

@@ -1,4 +1,4 @@
-// Which servers an index document may send us to. Others write the index, and the agent can reach
+// Which servers an index document may send the agent to. Others write the index, and the agent can reach
 // hosts in its network that they cannot. So addresses of this host, of the link and of private
 // networks are refused unless the operator allowed them.
 //
@@ -9,6 +9,11 @@
 import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
 import { transientError } from "./retry.ts";
+import type { Decoders } from "../../decoder/pool.ts";
+import { placeOf } from "../../domain/index/index_path.ts";
+import type { IndexStore } from "../../store/store.ts";
+import { openSharedWork } from "../shared_work.ts";
+import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
 
 /** All addresses of a host name, as the system resolves it. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>;
@@ -133,4 +138,78 @@ function isPublicIpv4(octets: readonly number[]): boolean {
     const mask = (0xffff << (16 - bits)) & 0xffff;
     return (((a << 8) | b) & mask) === (((first << 8) | second) & mask);
   });
+}
+
+// The servers from which files may be downloaded by address alone: the upstream, the hosts in the
+// index, and those the operator allowed. Anyone who may create a job chooses the address, and the
+// agent can reach hosts in its network that they cannot.
+
+/** Bytes of documents read at a time. */
+const READ_BYTES = 4 * 1024 * 1024;
+
+/** The servers known here. */
+export interface KnownHosts {
+  /** @throws {AgentError} `forbidden` naming the setting that would allow it; `aborted` by the signal */
+  require(url: URL, signal?: AbortSignal): Promise<void>;
+}
+
+/** Where allowed hosts are listed: the index, its own address and the setting. */
+interface KnownHostsDependencies {
+  readonly index: IndexStore;
+  readonly decoders: Decoders;
+  readonly upstream: string | null;
+  /** As the operator wrote them, with a port unless it is the scheme's default. */
+  readonly allowed: readonly string[];
+  /** Changes with the index. */
+  readonly generation: () => number;
+}
+
+/** The index is read for the first address, and again after it has changed. */
+export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
+  const { upstream, allowed, generation } = deps;
+  const base = upstream === null ? null : URL.parse(upstream);
+  const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
+  let listed: { readonly generation: number; readonly hosts: Set<string> } | undefined;
+  const readings = openSharedWork<Set<string>, never>();
+  const hostsNow = async (signal: AbortSignal | undefined): Promise<Set<string>> => {
+    const now = generation();
+    if (listed?.generation === now) return listed.hosts;
+    const share = signal === undefined ? {} : { signal };
+    const read = (ending: AbortSignal) => hostsOfLocations(deps, ending);
+    const hosts = await readings.join(`the hosts of index ${now}`, share, read);
+    if (generation() === now) listed = { generation: now, hosts };
+    return hosts;
+  };
+  return {
+    async require(url, signal) {
+      if (leadsToNamed(url, always)) return;
+      if ((await hostsNow(signal)).has(url.host)) return;
+      const message = `Cannot ask ${url.host}: it is not a host of the index, and the setting ` +
+        "download_host does not name it";
+      throw new AgentError("forbidden", message);
+    },
+  };
+}
+
+async function hostsOfLocations(
+  { index, decoders, upstream }: KnownHostsDependencies,
+  signal: AbortSignal,
+): Promise<Set<string>> {
+  // Jobs wait for it.
+  const reading = openIndexReading(decoders, upstream ?? "", { signal, ahead: true });
+  const hosts = new Set<string>();
+  let [documents, size]: [ReadDocument[], number] = [[], 0];
+  const read = async () => {
+    for (const host of await reading.hosts(documents)) hosts.add(host);
+    [documents, size] = [[], 0];
+  };
+  for (const { path } of await index.list()) {
+    if (placeOf(path).kind === "tree") continue;
+    const body = (await index.get(path))?.body ?? new Uint8Array();
+    documents.push({ path, body });
+    size += body.byteLength;
+    if (size >= READ_BYTES) await read();
+  }
+  await read();
+  return hosts;
 }
