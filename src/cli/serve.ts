@@ -37,6 +37,9 @@ export const SERVE: Noun = {
     run: serve,
     hint(error) {
       if (error.code !== "conflict") return undefined;
+      if (error.message.endsWith(" is using it")) {
+        return "zonewright status  asks the agent that runs";
+      }
       return error.message.startsWith("Cannot listen")
         ? "zonewright status asks the agent that runs; " +
           "zonewright serve --listen 127.0.0.1:0 takes any free port"

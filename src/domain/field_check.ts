@@ -8,6 +8,8 @@ import { closestString } from "@std/text/closest-string";
 
 /** Share of a known word's letters that a suggestion must have in common with what was typed. */
 const LETTERS_SHARE_MIN = 0.5;
+/** Share of a known word's letters that may have to be changed, so that the letters are also in order. */
+const EDITS_SHARE_MAX = 0.6;
 /** Characters by which the two may differ in length, or half of the known word. */
 const LENGTH_DIFFERENCE_MAX = 2;
 
@@ -29,7 +31,8 @@ export function nearWord(word: string, known: readonly string[]): string | undef
   const shared = [...meant].filter((letter) => typed.includes(letter)).length;
   const difference = Math.abs(meant.length - typed.length);
   const likely = shared >= meant.length * LETTERS_SHARE_MIN &&
-    difference <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * LETTERS_SHARE_MIN);
+    difference <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * LETTERS_SHARE_MIN) &&
+    differences(typed, meant) <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * EDITS_SHARE_MAX);
   return likely ? near : undefined;
 }
 

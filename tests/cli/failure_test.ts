@@ -1,50 +1,16 @@
 // The whole table of errors against every command: what each suggests exists, and is not the call that
 // has just failed.
 
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { AgentError, ERROR_CODES, type ErrorCode } from "../../src/domain/error.ts";
-import { NOUNS } from "../../src/cli/cli.ts";
 import { parseArguments } from "../../src/cli/command/arguments.ts";
-import { type Command, flagsOf } from "../../src/cli/command/command.ts";
+import { flagsOf } from "../../src/cli/command/command.ts";
 import { hintFor } from "../../src/cli/command/failure.ts";
+import { commandOf, COMMANDS, linesIn } from "./hinted_commands.ts";
 
-/** Every command by its words. */
-const COMMANDS = new Map(
-  (await Promise.all(
-    Object.entries(NOUNS).map(async ([noun, load]): Promise<[string, Command][]> => {
-      const loaded = await load();
-      if (loaded.kind === "command") return [[noun, loaded.command]];
-      return Object.entries(loaded.verbs).map(([verb, command]) => [`${noun} ${verb}`, command]);
-    }),
-  )).flat(),
-);
 // The keys of a constant are exactly those of its type.
 const CODES = Object.keys(ERROR_CODES) as ErrorCode[];
 const UUID = "00000000-0000-4000-8000-00000000000a";
-
-/** The command lines that a hint names, without the program's name. */
-function linesIn(hint: string): string[] {
-  return Array.from(
-    hint.matchAll(/\bzonewright ((?:-*[\w./'-]+)(?: -*[\w./'-]+)*)/g),
-    ([, line = ""]) => line,
-  );
-}
-
-/** Asserts that a command line can be typed. @returns the words of its command */
-function commandOf(line: string): string {
-  const words = line.split(" ");
-  if (words[0] === "--help") return "";
-  const name = [2, 1].map((count) => words.slice(0, count).join(" "))
-    .find((one) => COMMANDS.has(one) || (Object.hasOwn(NOUNS, one) && words[1] === "--help"));
-  assert(name !== undefined, `no such command: ${line}`);
-  const command = COMMANDS.get(name);
-  const rest = words.slice(name.split(" ").length);
-  // What follows the flags is prose.
-  const flags = rest.filter((word) => word.startsWith("--"));
-  const known = command === undefined ? ["--help"] : flagsOf(command).map((one) => `--${one.name}`);
-  for (const flag of flags) assert(known.includes(flag), `${line}: no flag ${flag}`);
-  return name;
-}
 
 for (const code of CODES) {
   Deno.test(`after ${code}, every command names one that exists and is another`, () => {
@@ -56,9 +22,8 @@ for (const code of CODES) {
         const lines = linesIn(hint);
         assertNotEquals(lines, [], `${name}: ${hint}`);
         for (const line of lines) {
-          const named = commandOf(line);
-          const isNew = /--/.test(line) || named !== name;
-          assert(isNew, `${name} ${operands.join(" ")} suggests itself: ${hint}`);
+          commandOf(line);
+          assertNotEquals(line, [name, ...operands].join(" "), `suggests itself: ${hint}`);
         }
       }
     }

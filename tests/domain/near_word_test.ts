@@ -9,6 +9,8 @@ const VARIABLES = ["ZONEWRIGHT_SLOTS", "ZONEWRIGHT_STATE_DIR"];
 Deno.test("nearest() names a word that is near, and none when all are far away", () => {
   assertEquals(nearest("lisen", ["listen", "slots"]), ': did you mean "listen"?');
   assertEquals(nearest("frobnicate", ["listen", "slots"]), "");
+  // The letters are there, in another order.
+  assertEquals(nearest("nothing-like-it", ["machine-eject", "provision-machine"]), "");
   assertEquals(nearest("", ["listen"]), "");
   assertEquals(nearest("listen", []), "");
 });

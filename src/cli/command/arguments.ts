@@ -91,7 +91,10 @@ function findFlag(
     (one.also !== undefined && name === `--${one.also}`)
   );
   if (flag !== undefined) return { flag, inline };
-  const near = nearest(name, flags.map((one) => `--${one.name}`));
+  const near = nearest(
+    name,
+    flags.flatMap(({ name, also }) => [name, also ?? name]).map((one) => `--${one}`),
+  );
   throw usageError(`unknown flag ${JSON.stringify(name)}${near}`);
 }
 

@@ -90,8 +90,11 @@ const AFTER: Readonly<Partial<Record<ErrorCode, readonly NextCommand[]>>> = {
  */
 export function hintFor(error: AgentError, name: string, operands: readonly string[] = []): string {
   switch (error.code) {
-    case "unreachable":
+    case "unreachable": {
+      const [, host] = /at https:\/\/(\S+): it speaks http,/.exec(error.message) ?? [];
+      if (host !== undefined) return `zonewright ${name} --url http://${host}`;
       return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
+    }
     case "unauthorized":
       return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
         "zonewright token create --name NAME makes one";
@@ -112,7 +115,10 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       if (/ as the state folder: /.test(error.message)) {
         return firstOther(name, STATE_EXAMINED) ?? helpOf(name);
       }
-      return firstOther(name, lookedAt(error.code, name, operands)) ?? helpOf(name);
+      // A file of the caller, and no thing of the agent.
+      if (error.message.startsWith("Cannot read ")) return helpOf(name);
+      return firstOther([name, ...operands].join(" "), lookedAt(error.code, name, operands)) ??
+        helpOf(name);
     default:
       return firstOther(name, [...AFTER[error.code] ?? [], ...EXAMINATIONS]) ?? helpOf(name);
   }
@@ -147,9 +153,9 @@ function lookedAt(
   return [...get, ...(list === undefined ? [] : [list])];
 }
 
-/** The first that is not the command which has failed. */
-function firstOther(name: string, commands: readonly NextCommand[]): string | undefined {
-  const other = commands.find(([command]) => `${command} `.startsWith(`${name} `) === false);
+/** The first that is not the command line which has failed. */
+function firstOther(failed: string, commands: readonly NextCommand[]): string | undefined {
+  const other = commands.find(([command]) => command !== failed);
   return other === undefined ? undefined : `zonewright ${other[0]}  ${other[1]}`;
 }
 
