@@ -43,6 +43,7 @@ import {
   claimAll,
   endTask,
   FETCH_MEDIUM,
+  holdOf,
   type HttpAgent,
   MACHINE_DEPS,
   PROVISION,
@@ -180,8 +181,27 @@ const NEEDED: Readonly<Record<string, TaskEvent>> = {
   leftover_list: { kind: "fail", onerror: false },
 };
 
+/** Claims the example's job, whose first attempt fails. */
+async function failAttempt(agent: HttpAgent, uuid: JobUuid): Promise<void> {
+  await claimAll(agent);
+  const attempt = {
+    task: "stop",
+    index: 0,
+    attempt: 1,
+    fallback: false,
+    error: "the guest does not answer",
+    started_at: T0,
+    finished_at: T0,
+    wait_seconds: 0,
+  };
+  const hold = await holdOf(agent, uuid);
+  const rest = { attempt, failures: 0, retry_at: T0, elapsed_ms: 0, now: T0 };
+  assertEquals(await agent.store.jobs.recordAttempt({ ...hold, ...rest }), true);
+}
+
 /** Brings the example's job to where an operation succeeds, and shows the most. */
 async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Promise<void> {
+  if (operation === "job_summary_get") return await failAttempt(agent, uuid);
   const next = NEEDED[operation];
   if (next === undefined) return;
   await claimAll(agent);

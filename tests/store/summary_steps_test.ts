@@ -7,11 +7,16 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { SummaryFilter, SummaryPlace } from "../../src/domain/job/summary.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
 import { listSummaries, LOOKED_AT_MAX } from "../../src/store/sqlite/job/summaries.ts";
+import { countJobs, listKeys } from "../../src/store/sqlite/job/lists.ts";
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
+import type { JobFilter } from "../../src/store/job_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 
 /** More jobs than one page looks at. */
 const JOBS = LOOKED_AT_MAX + 5_000;
+
+/** Jobs that one statement passes over at most. */
+const PASSED_OVER_MAX = 20_000;
 
 interface Ran {
   readonly sql: string;
@@ -89,37 +94,60 @@ const FILTERS: [name: string, filter: Partial<SummaryFilter>][] = [
   ["search in a state", { search: "disk", states: ["failed"] }],
 ];
 
-Deno.test("no list of summaries reads all jobs or sorts them, and each page is bounded", () =>
+Deno.test("lists of summaries, step by step", (t) =>
   withJobs(async (db) => {
-    for (const [name, asked] of FILTERS) {
-      const filter = { searchesParams: true, ...asked };
-      const first = await listSummaries(db, filter, { limit: 20 });
-      db.ran.length = 0;
-      await listSummaries(db, filter, { limit: 20 });
-      if (first.next !== undefined) {
-        await listSummaries(db, filter, { limit: 20, after: first.next });
-      }
-      for (const { sql, params } of [...db.ran]) {
-        const plan = db.rows<{ detail: string }>(
-          `EXPLAIN QUERY PLAN ${sql}`,
-          ...params as never[],
-        ).map(({ detail }) => detail);
-        for (const detail of plan) {
-          assert(!/SCAN (?!listed|json_each)/.test(detail), `${name}: ${detail} in ${sql}`);
-          assert(!detail.includes("TEMP B-TREE"), `${name}: ${detail} in ${sql}`);
+    await t.step(
+      "no list of summaries reads all jobs or sorts them, and each page is bounded",
+      async () => {
+        for (const [name, asked] of FILTERS) {
+          const filter = { searchesParams: true, ...asked };
+          const first = await listSummaries(db, filter, { limit: 20 });
+          db.ran.length = 0;
+          await listSummaries(db, filter, { limit: 20 });
+          if (first.next !== undefined) {
+            await listSummaries(db, filter, { limit: 20, after: first.next });
+          }
+          for (const { sql, params } of [...db.ran]) {
+            const plan = db.rows<{ detail: string }>(
+              `EXPLAIN QUERY PLAN ${sql}`,
+              ...params as never[],
+            ).map(({ detail }) => detail);
+            for (const detail of plan) {
+              assert(!/SCAN (?!listed|json_each)/.test(detail), `${name}: ${detail} in ${sql}`);
+              assert(!detail.includes("TEMP B-TREE"), `${name}: ${detail} in ${sql}`);
+            }
+          }
         }
-      }
-    }
-  }));
-
-Deno.test("a rare job among many is found within pages that are bounded", () =>
-  withJobs(async (db) => {
-    const filter = (asked: Partial<SummaryFilter>) => ({ searchesParams: true, ...asked });
-    assertEquals(await readAll(db, filter({ states: ["failed"] })), [5, 1]);
-    assertEquals(await readAll(db, filter({ name: "rare" })), [5, 1]);
-    assertEquals(await readAll(db, filter({ states: ["failed"], since: T0 })), [5, 1]);
-    const [none, pages] = await readAll(db, filter({ search: "nowhere" }));
-    assertEquals([none, pages], [0, Math.ceil(JOBS / LOOKED_AT_MAX)]);
-    const [rare] = await readAll(db, filter({ search: "RARE" }));
-    assertEquals(rare, 5);
+      },
+    );
+    await t.step(
+      "a deep offset and a count take many short steps, whatever the filter",
+      async () => {
+        const counts: [JobFilter, number][] = [
+          [{ name: "common" }, JOBS - 5],
+          [{ execution: "succeeded", since: T0 }, Math.floor(JOBS / 2) - 5],
+          [{ workflow_uuid: uuidOf<WorkflowUuid>(2) }, 5],
+        ];
+        for (const [filter, jobs] of [[{}, JOBS] as const, ...counts]) {
+          assertEquals(await countJobs(db, filter), jobs);
+          const rows = async (offset: number) => {
+            db.ran.length = 0;
+            const keys = await listKeys(db, filter, { limit: 10, offset });
+            for (const { params } of db.ran) assert(Number(params.at(-1)) <= PASSED_OVER_MAX);
+            return keys.length;
+          };
+          assertEquals([await rows(jobs - 3), await rows(jobs)], [3, 0]);
+        }
+      },
+    );
+    await t.step("a rare job among many is found within pages that are bounded", async () => {
+      const filter = (asked: Partial<SummaryFilter>) => ({ searchesParams: true, ...asked });
+      assertEquals(await readAll(db, filter({ states: ["failed"] })), [5, 1]);
+      assertEquals(await readAll(db, filter({ name: "rare" })), [5, 1]);
+      assertEquals(await readAll(db, filter({ states: ["failed"], since: T0 })), [5, 1]);
+      const [none, pages] = await readAll(db, filter({ search: "nowhere" }));
+      assertEquals([none, pages], [0, Math.ceil(JOBS / LOOKED_AT_MAX)]);
+      const [rare] = await readAll(db, filter({ search: "RARE" }));
+      assertEquals(rare, 5);
+    });
   }));

@@ -1,5 +1,5 @@
-// Lists of jobs, newest first, and how many there are. Where no index answers a filter, jobs are
-// looked at in parts of some milliseconds, with other work let through in between: a list of a
+// Lists of jobs, newest first, and how many there are. Where no index answers a filter, and where many
+// jobs are counted or passed over, they are looked at in parts of some milliseconds, with other work let through in between: a list of a
 // million jobs, or of jobs with large params, must not hold up the agent.
 
 import type { JobUuid } from "../../../domain/id.ts";
@@ -17,6 +17,8 @@ import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 /** Jobs that are looked at in the first part of a scan, and in any. */
 const PART_FIRST = 100;
 const PART_MAX = 20_000;
+/** Jobs that one statement passes over; more are passed over in parts. */
+const OFFSET_AT_ONCE_MAX = 1000;
 /** Milliseconds that a part should take; the next one is made longer or shorter to that end. */
 const PART_MS = 4;
 
@@ -60,8 +62,8 @@ export async function countJobs(db: Connection, filter: JobFilter): Promise<numb
   if (Object.values(others).every((value) => value === undefined)) {
     return await db.durably(() => countByExecution(db, execution ?? null));
   }
+  // An index leads to the jobs that fit, but there may be a million of them.
   const conditions = conditionsOf(filter);
-  if (!isScan(filter)) return await db.durably(() => countRows(db, conditions));
   let jobs = 0;
   await scan(db, undefined, (part) => {
     jobs += countRows(db, [...conditions, ...part]);
@@ -98,7 +100,7 @@ export async function listRows<Row extends { readonly id: number }>(
   { limit, offset = 0, before }: JobPage,
 ): Promise<Row[]> {
   const conditions = conditionsOf(filter);
-  if (!isScan(filter)) {
+  if (!isScan(filter) && offset <= OFFSET_AT_ONCE_MAX) {
     const all = before === undefined ? conditions : [...conditions, below(before)];
     return selectRows<Row>(db, columns, all, limit ?? -1, offset);
   }
@@ -107,9 +109,11 @@ export async function listRows<Row extends { readonly id: number }>(
   let skip = offset;
   await scan(db, before, (part) => {
     const here = [...conditions, ...part];
-    const skipped = skip > 0 ? Math.min(countRows(db, here), skip) : 0;
-    found.push(...selectRows<Row>(db, columns, here, wanted - found.length, skipped));
-    skip -= skipped;
+    const fitting = skip > 0 ? countRows(db, here) : 0;
+    if (fitting > skip || skip === 0) {
+      found.push(...selectRows<Row>(db, columns, here, wanted - found.length, skip));
+    }
+    skip -= Math.min(fitting, skip);
     return found.length < wanted ? "more" : "enough";
   });
   return found;

@@ -10,12 +10,13 @@ import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/jo
 import type { SummaryPage, SummaryPart } from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
 import { type Condition, conditionsOf, type SqlValue, whereOf } from "./lists.ts";
+import { fitting } from "../text_parts.ts";
 import { selectSummaries } from "./summary_rows.ts";
 
 /** Jobs that one page looks at. */
 export const LOOKED_AT_MAX = 20_000;
 /** Jobs that are looked at in one part, without a pause. */
-const PART_JOBS = 500;
+const PART_JOBS = 250;
 /** Bytes of params that one part, and one page, are searched in. */
 const PART_BYTES = 1024 * 1024;
 const PAGE_BYTES = 32 * PART_BYTES;
@@ -230,7 +231,7 @@ function lookAt(db: Connection, walk: Walk, { place, jobs, found: room }: PartBo
   const keys = walk.lanes
     .flatMap((lane) => selectKeys(db, walk.order, lane, place, wanted + 1))
     .sort((one, other) => compare(other.at, one.at) || other.id - one.id);
-  let looked = keys.slice(0, wanted);
+  let looked: readonly KeyRow[] = keys.slice(0, wanted);
   let bytes = 0;
   if (heavy) ({ looked, bytes } = withinBytes(db, looked));
   const fits = checks.length === 0
@@ -292,18 +293,14 @@ function selectKeys(
 function withinBytes(
   db: Connection,
   keys: readonly KeyRow[],
-): { looked: KeyRow[]; bytes: number } {
-  const looked: KeyRow[] = [];
-  let bytes = 0;
-  for (const key of keys) {
-    const row = db.row<{ bytes: number }>(
-      "SELECT octet_length(params) AS bytes FROM jobs WHERE id = ?",
-      key.id,
-    );
-    if (looked.length > 0 && bytes + (row?.bytes ?? 0) > PART_BYTES) break;
-    bytes += row?.bytes ?? 0;
-    looked.push(key);
-  }
+): { readonly looked: readonly KeyRow[]; readonly bytes: number } {
+  const rows = db.rows<{ bytes: number | null }>(
+    `SELECT (SELECT octet_length(params) FROM jobs WHERE id = value) AS bytes FROM json_each(?)`,
+    JSON.stringify(keys.map(({ id }) => id)),
+  );
+  const sizes = rows.map(({ bytes }) => ({ bytes: bytes ?? 0 }));
+  const looked = keys.slice(0, fitting(sizes, 0, PART_BYTES));
+  const bytes = sizes.slice(0, looked.length).reduce((sum, one) => sum + one.bytes, 0);
   return { looked, bytes };
 }
 
