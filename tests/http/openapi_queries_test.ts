@@ -13,6 +13,7 @@ import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
 import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
+import { LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../../src/http/routes/jobs/view.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
 import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../../src/http/routes/workflows.ts";
@@ -35,6 +36,8 @@ const READ: Readonly<Record<string, Reading>> = {
   "GET /jobs": { fields: JOB_QUERY_FIELDS, apart: ["params"] },
   "GET /jobs/{job_uuid}/info": { fields: INFO_QUERY_FIELDS },
   "GET /jobs/{job_uuid}/wait": { fields: WAIT_FIELDS },
+  "GET /agent/v1/jobs": { fields: SUMMARY_QUERY_FIELDS },
+  "GET /agent/v1/jobs/{job_uuid}/log": { fields: LOG_QUERY_FIELDS },
   "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
   "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
   "GET /agent/v1/images": { fields: IMAGE_QUERY_FIELDS },
