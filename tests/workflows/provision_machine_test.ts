@@ -86,6 +86,18 @@ Deno.test("the image of a disk is booted as a disk", async () => {
   });
 });
 
+Deno.test("a job says that a CD behind three disks may not be read", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    const warned = async (disks: number, number: number) => {
+      const machine = { disks: Array(disks).fill({ model: "virtio", size: 1 }) };
+      const job = await provision(paramsFor(host, machineUuidOf(number), machine));
+      assertEquals(job.execution, "succeeded");
+      return (await messagesOf(host, job)).some((message) => message.includes("BIOS"));
+    };
+    assertEquals([await warned(2, 1), await warned(3, 2)], [false, true]);
+  });
+});
+
 Deno.test("a machine without a uuid in its params has that of the job", async () => {
   await withProvisioning(async ({ host, provision }) => {
     const { uuid: _uuid, ...params } = paramsFor(host, UUID);

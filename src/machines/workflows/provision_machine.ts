@@ -56,6 +56,10 @@ const PREFLIGHT = `async function preflight(job, cb) {
   }
   await info({ task: "preflight", message: "Checking that machine " + uuid + " can be made" });
   await vmadm.validate({ ...machine, uuid });
+  if (machine.brand === "kvm" && (machine.disks || []).length > 2) {
+    const message = "The medium comes behind more than two disks, where the BIOS may not read a CD";
+    await info({ task: "preflight", message });
+  }
   const existing = await vmadm.get(uuid);
   if (existing !== null && job.uuid_was_free !== true) {
     return cb("Cannot provision machine " + uuid + ": a machine with this uuid is there already");
