@@ -6,6 +6,7 @@ import { parseMachineChanges, requireFitting } from "../../src/domain/machine/ch
 import { BRAND_OF } from "../../src/domain/machine/properties.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { MANUAL_PROPERTIES, type Taken } from "./manual_properties.ts";
+import { propertiesPage } from "./write_policy_table.ts";
 
 const MEDIA = { path: "/media/a.iso" };
 const DISK = { model: "virtio", size: 1024 };
@@ -135,6 +136,11 @@ Deno.test("two disks cannot have one slot or one uuid, in whatever spelling", ()
   assertMatch(refusalOf(disks({ pci_slot: "4" }, { pci_slot: "0:4:0" })).message, /same pci_slot/);
   const uuid = "aaaaaaaa-0000-4000-8000-000000000001";
   assertMatch(refusalOf(disks({ uuid }, { uuid })).message, /same uuid/);
+});
+
+Deno.test("docs/policy.md has the table of properties that the checks require", async () => {
+  const { found, required } = await propertiesPage();
+  assertEquals(found, required, "run tests/domain/write_policy_table.ts");
 });
 
 Deno.test("docs/policy.md has a row for every property that is taken, and names those refused", async () => {

@@ -118,7 +118,7 @@ const OF_BHYVE: Fields = {
   ),
   notrim: flag,
   pci_slot: about(
-    "`bus:device:function`, of one disk at most.",
+    "Of one disk at most, and of no device that bhyve has itself.",
     kept(
       each(
         text(PCI_SLOT, "bus:device:function, such as 0:4:1"),

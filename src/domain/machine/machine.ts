@@ -64,18 +64,28 @@ function machineOf(
   const fields: Fields = {
     brand: brand === undefined ? allowedBrand(policy) : oneOf([brand]),
     autoboot: about(
-      "An empty machine boots from its medium.",
+      "`vmadm.update()` takes true, for the next start of the host.",
       only(false, "false or absent: an empty machine boots from its medium"),
     ),
     ...settings(policy),
-    disks: disks(policy, brand),
-    nics: newNics(policy, brand),
+    disks: about(
+      brand === "kvm"
+        ? "`boot` of one at most; `ide` among the first four only, and three beside a medium. Later " +
+          "`add_disks` and `remove_disks` take media."
+        : "`boot` of one at most. Later `add_disks` and `remove_disks` take media.",
+      disks(policy, brand),
+    ),
+    nics: about(
+      "One primary at most; a mac and an address are of one nic only. Later changed by `add_nics`, " +
+        "`update_nics` (without a slash in `nic_tag`) and `remove_nics`.",
+      newNics(policy, brand),
+    ),
     tags,
     customer_metadata: metadata,
     routes,
     uuid,
     vnc_password: about(
-      "True for a random password of the console, which `GET .../vnc` shows.",
+      "Of the console; `GET .../vnc` shows it.",
       worded("true for a random password, or false for none", flag),
       { default: true },
     ),

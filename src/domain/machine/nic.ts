@@ -86,14 +86,14 @@ function nicFields(policy: Policy): Fields {
     nic_tag: allowedNicTag(policy, anyTag),
     model: oneOf(NIC_MODELS),
     ip: about("Needs `netmask`, unless it is `dhcp` or `addrconf`.", nicAddress),
-    netmask: about("A mask, such as 255.255.255.0; only with an `ip`.", netmask),
+    netmask: about("Only with an `ip`.", netmask),
     gateway: ipv4,
     primary: about("Of one nic at most.", primary),
-    mac: about("Of one nic: neither a group's address nor all zeros.", mac),
+    mac: about("Not of a group. `2:8:20:a:b:c`, as vmadm shows it, is taken too.", mac),
     vlan_id: about("0 for none.", orDigits(integer(0, 4095))),
     ips: unless(
       listOf(
-        about("An address with its prefix, `dhcp` or `addrconf`.", networkAddress),
+        about("Each once.", networkAddress),
         ADDRESSES_MAX,
         "addresses",
       ),

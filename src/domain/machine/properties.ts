@@ -44,13 +44,15 @@ const bounds = {
 
 /** A flat object of texts, numbers and booleans. */
 export const metadata: Description<JsonObject> = about(
-  "Texts, numbers and booleans by their names.",
+  "Texts of at most 65536 characters, numbers and booleans, such as `user-data` of the first boot. " +
+    "Later changed by `set_customer_metadata` and `remove_customer_metadata`.",
   entriesOf(KEY, value, bounds),
 );
 
 /** As metadata, without the agent's tag. */
 export const tags: Description<JsonObject> = about(
-  "As `customer_metadata`.",
+  "As `customer_metadata`, but for `zonewright_job`, which is the agent's own. Later changed by " +
+    "`set_tags` and `remove_tags`.",
   entriesOf(KEY, value, { ...bounds, refused: { [JOB_TAG]: "is set by the agent itself" } }),
 );
 
@@ -162,7 +164,7 @@ const LABELS: Fields = {
   ),
   hostname: text(
     HOSTNAME,
-    "a host name: letters, digits, dashes, dots and underscores, of 63 characters between two dots",
+    "a host name of letters, digits, dashes and underscores, at most 63 between two dots",
   ),
   owner_uuid: about("Its owner, for firewall rules and other programs.", uuid),
   billing_id: about("For other programs.", uuid),
@@ -191,7 +193,8 @@ function ofOneBrand(): Fields {
 /** Static routes: where to, as an address or a network, and by which gateway or nic. */
 export const routes: Description<JsonObject> = about(
   "Gateways, or nics as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by the IPv4 address or network " +
-    "that is reached. Such a nic has an address of its own, which no DHCP gives it.",
+    "that is reached. Such a nic has an address of its own, which no DHCP gives it. Later changed by " +
+    "`set_routes` and `remove_routes`.",
   entriesOf(
     DESTINATION,
     kept(
