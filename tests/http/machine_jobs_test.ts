@@ -8,10 +8,11 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { isUuid } from "../../src/domain/id.ts";
+import { isUuid, randomUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { openMachineJobs } from "../../src/machines/machine_jobs.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { uuidOf } from "../support/job.ts";
 import {
@@ -171,6 +172,39 @@ Deno.test("of different requests for one machine that arrive together one gets a
     );
     const statuses = answers.map(({ status }) => status).sort();
     assertEquals(statuses, [202, ...Array<number>(7).fill(409)]);
+  });
+});
+
+Deno.test("of different requests that two agents on one store get together one gets a job", async () => {
+  await withMachines(async ({ store, clock }) => {
+    const agents = [1, 2].map(() =>
+      openMachineJobs({
+        ...MACHINE_DEPS,
+        store,
+        vmadm: NO_MACHINES,
+        unfinishedJobsMax: 100,
+        wake: () => {},
+        now: () => clock.now,
+        newUuid: randomUuid,
+      })
+    );
+    const requests = Array.from({ length: 12 }, (_, n) => {
+      // Each agent gets each of them: equal ones join.
+      const machine = { ...description, ram: 1024 + n % 6 };
+      return parseMachineRequest({ ...REQUEST, uuid: MACHINE, machine }, DEFAULT_POLICY);
+    });
+    const outcomes = await Promise.allSettled(
+      requests.map(async (request, n) => (await agents[n < 6 ? 0 : 1]?.start(request))?.started),
+    );
+    const jobs = outcomes.flatMap((outcome) =>
+      outcome.status === "fulfilled" ? [outcome.value?.job_uuid] : []
+    );
+    assertEquals([jobs.length, new Set(jobs).size, await store.jobs.count({})], [2, 1, 1]);
+    for (const outcome of outcomes) {
+      if (outcome.status === "fulfilled") continue;
+      assertEquals(outcome.reason.code, "conflict");
+      assertStringIncludes(outcome.reason.message, `job ${jobs[0]}`);
+    }
   });
 });
 

@@ -1,7 +1,7 @@
 // The suite's part on the creation of jobs: targets, the limit of unfinished jobs, what is kept.
 
 import { assert, assertEquals } from "@std/assert";
-import type { JobUuid } from "../../src/domain/id.ts";
+import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import {
@@ -124,5 +124,44 @@ export function creationTests(test: Test): void {
     await finish(store, job);
     assertEquals((await present(store)).execution, "succeeded");
     assertEquals((await store.jobs.create(jobOf(2), 1)).kind, "created");
+  });
+  test("a machine has one unfinished job, whatever target and params others have", async (store) => {
+    const machine_uuid = uuidOf<MachineUuid>(900);
+    const of = (number: number) =>
+      jobOf(number, { machine_uuid, target: `/t${number}`, params: { number } });
+    const outcomes = await Promise.all([1, 2, 3].map((number) => store.jobs.create(of(number))));
+    assertEquals(kindsOf(outcomes), { created: 1, machine_taken: 2 });
+    const [listed] = await store.jobs.list({});
+    assert(listed !== undefined);
+    const { uuid } = listed.job;
+    assertEquals(listed.job.machine_uuid, machine_uuid);
+    const taken = outcomes.filter(({ kind }) => kind === "machine_taken");
+    assertEquals(taken, Array(2).fill({ kind: "machine_taken", job_uuid: uuid }));
+    // An equal request learns of its job, not of the machine.
+    const { target, params } = listed.job;
+    const equal = await store.jobs.create(jobOf(4, { machine_uuid, target, params }));
+    assertEquals(equal, { kind: "duplicate", job_uuid: uuid });
+    await create(store, jobOf(5, { machine_uuid: uuidOf<MachineUuid>(901) }));
+    await store.jobs.cancel(uuid, T0);
+    await create(store, of(6));
+    assertEquals((await store.jobs.retry(uuid, of(7))).kind, "machine_taken");
+  });
+  test("a canceled job has its machine until it has undone what it did", async (store) => {
+    const machine_uuid = uuidOf<MachineUuid>(900);
+    const workflow = workflowOf({ oncancel: [taskOf("undo")] });
+    await run(store, jobOf(1, { machine_uuid, workflow }));
+    await store.jobs.cancel(JOB, T0);
+    const taken = { kind: "machine_taken", job_uuid: JOB } as const;
+    assertEquals(await store.jobs.create(jobOf(2, { machine_uuid })), taken);
+    await store.jobs.recordTask(recordOf(await present(store), { kind: "succeed" }));
+    await create(store, jobOf(2, { machine_uuid }));
+  });
+  test("a job that takes the place of another one takes over its machine", async (store) => {
+    const machine_uuid = uuidOf<MachineUuid>(900);
+    const job = await run(store, jobOf(1, { machine_uuid }));
+    const successor = jobOf(2, { machine_uuid });
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor })));
+    const taken = { kind: "machine_taken", job_uuid: successor.uuid } as const;
+    assertEquals(await store.jobs.create(jobOf(3, { machine_uuid })), taken);
   });
 }
