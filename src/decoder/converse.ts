@@ -13,6 +13,7 @@ import {
 } from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { type WorkLimits, type WorkName, WORKS } from "./work/work.ts";
+import { SYSTEM_TIMERS, type Timers } from "../program/loop.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;
@@ -177,22 +178,6 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
 
 // The time of one piece of work. It runs while the agent waits only for the decoder, and pauses
 // while input is missing or output is not read.
-
-/** A clock and its timers: an argument, so that a test decides what time it is. */
-export interface Timers {
-  /** Milliseconds since some instant. */
-  nowMs(): number;
-  /** Calls back after so many milliseconds. @returns keeps it from calling */
-  start(ms: number, run: () => void): () => void;
-}
-
-const SYSTEM_TIMERS: Timers = {
-  nowMs: () => performance.now(),
-  start(ms, run) {
-    const timer = setTimeout(run, ms);
-    return () => clearTimeout(timer);
-  },
-};
 
 /** Opened and closed with a piece of work. */
 class WorkClock {

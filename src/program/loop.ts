@@ -6,6 +6,23 @@ export const LOOK_MS_MAX = 10_000;
 /** Longest timer of the platform; a longer wait is cut, and its loop looks again. */
 const TIMER_MS_MAX = 2_147_483_647;
 
+/** A clock and its timers: an argument, so that a test decides what time it is. */
+export interface Timers {
+  /** Milliseconds since some instant. */
+  nowMs(): number;
+  /** Calls back after so many milliseconds. @returns keeps it from calling */
+  start(ms: number, run: () => void): () => void;
+}
+
+/** Those of the system. */
+export const SYSTEM_TIMERS: Timers = {
+  nowMs: () => performance.now(),
+  start(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
 /** Wakes a waiting loop. A notification without a waiter is kept for the next wait. */
 export class Notifier {
   #notified = false;

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import type { Timers } from "../../src/decoder/converse.ts";
+import { heldTimers } from "../support/timers.ts";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
 import { WAITING_MAX } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
@@ -217,23 +217,6 @@ Deno.test("what the input throws is thrown to the caller", async () => {
     ]);
   });
 });
-
-/** Timers of a clock that stands still unless it is advanced. */
-function heldTimers(): Timers & { advance(ms: number): void } {
-  const set = new Map<() => void, number>();
-  let now = 0;
-  return {
-    nowMs: () => now,
-    start(ms, run) {
-      set.set(run, now + ms);
-      return () => void set.delete(run);
-    },
-    advance(ms) {
-      now += ms;
-      for (const [run, at] of set) if (at <= now) run();
-    },
-  };
-}
 
 Deno.test("the time stands while the input is on its way", async () => {
   await withDecoders(async (decoders) => {

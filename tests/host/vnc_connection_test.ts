@@ -3,6 +3,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { connectVnc, type VncConnection } from "../../src/host/vmadm/vnc_connection.ts";
+import type { Timers } from "../../src/program/loop.ts";
+import { heldTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 
 const BANNER_MS = 2_000;
@@ -14,7 +16,10 @@ const dial = (hostname: string, port: number, signal?: AbortSignal) =>
 async function withServer(
   serve: (connection: Deno.TcpConn) => Promise<void>,
   run: (
-    connect: (signal?: AbortSignal, bannerMs?: number) => Promise<VncConnection>,
+    connect: (
+      signal?: AbortSignal,
+      limit?: { bannerMs: number; timers?: Timers },
+    ) => Promise<VncConnection>,
   ) => Promise<void>,
 ): Promise<void> {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -30,8 +35,8 @@ async function withServer(
   })();
   const address = { host: "127.0.0.1", port: listener.addr.port };
   try {
-    await run((signal, bannerMs = BANNER_MS) =>
-      connectVnc({ kind: "local", dial }, address, { bannerMs, signal })
+    await run((signal, limit = { bannerMs: BANNER_MS }) =>
+      connectVnc({ kind: "local", dial }, address, { ...limit, signal })
     );
     await until("the client to close everything", () => open === 0);
   } finally {
@@ -113,7 +118,7 @@ Deno.test("what is no console is refused with what it sent, and closed", async (
   ];
   for (const [name, server, words] of cases) {
     await withServer(server, async (connect) => {
-      const error = await assertRejects(() => connect(undefined, 300), AgentError);
+      const error = await assertRejects(() => connect(undefined, { bannerMs: 300 }), AgentError);
       assertEquals([name, error.message.includes(words)], [name, true], error.message);
       assertEquals(["host", "timeout"].includes(error.code), true);
     });
@@ -157,15 +162,17 @@ Deno.test("a hostile greeting costs no more than its deadline and a few bytes", 
     // What the system took for a connection that nobody reads from any more.
     assertEquals(sent < 16 * 1024 * 1024, true, `${name}: ${sent} bytes`);
   }
-  // A byte now and then does not begin the time anew.
+  // A byte now and then does not start the time again.
+  const timers = heldTimers();
   const drip = async (connection: Deno.TcpConn) => {
     for (const letter of "RFB 003.008\n") {
       await connection.write(text(letter));
-      await new Promise((resolve) => setTimeout(resolve, 150));
+      timers.advance(BANNER_MS / 2);
     }
   };
   await withServer(drip, async (connect) => {
-    const error = await assertRejects(() => connect(undefined, 300), AgentError);
+    const limit = { bannerMs: BANNER_MS, timers };
+    const error = await assertRejects(() => connect(undefined, limit), AgentError);
     assertEquals(error.code, "timeout");
   });
 });

@@ -5,6 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
 import type { Transport } from "../transport.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../program/loop.ts";
 
 /** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
 const BANNER = "RFB 003.";
@@ -47,7 +48,11 @@ export const PORT_MIN = 1024;
 export async function connectVnc(
   transport: ConsoleTransport,
   { host, port }: ConsoleAddress,
-  { bannerMs, signal }: { bannerMs: number; signal?: AbortSignal | undefined },
+  { bannerMs, signal, timers = SYSTEM_TIMERS }: {
+    bannerMs: number;
+    signal?: AbortSignal | undefined;
+    timers?: Timers;
+  },
 ): Promise<VncConnection> {
   const place = `${host}:${port}`;
   if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
@@ -61,7 +66,7 @@ export async function connectVnc(
     );
   }
   const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(), bannerMs);
+  const stopTimer = timers.start(bannerMs, () => limit.abort());
   const either = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
   try {
     return await greeted(transport, { host, port }, either);
@@ -80,7 +85,7 @@ export async function connectVnc(
       }`;
     throw new AgentError("host", `${place} ${reason}`, { cause });
   } finally {
-    clearTimeout(timer);
+    stopTimer();
   }
 }
 

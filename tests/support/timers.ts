@@ -1,0 +1,20 @@
+// A clock for tests, which stands still unless it is advanced.
+
+import type { Timers } from "../../src/program/loop.ts";
+
+/** Timers of a clock that stands still unless it is advanced. */
+export function heldTimers(): Timers & { advance(ms: number): void } {
+  const set = new Map<() => void, number>();
+  let now = 0;
+  return {
+    nowMs: () => now,
+    start(ms, run) {
+      set.set(run, now + ms);
+      return () => void set.delete(run);
+    },
+    advance(ms) {
+      now += ms;
+      for (const [run, at] of set) if (at <= now) run();
+    },
+  };
+}
