@@ -95,13 +95,13 @@ Deno.test("workflow try of a body that never calls back ends at the timeout, and
     "(job, cb) => { for (;;) job.n = typeof cb; }",
     "(job, cb) => { const again = () => setTimeout(again, 10, cb); again(); }",
   ];
-  for (const body of bodies) {
+  await Promise.all(bodies.map(async (body) => {
     const ofTask = await tried({ name: "x", chain: [{ name: "t", body, timeout: 1 }] });
     assertEquals(ofTask.code, 5, body);
     const words = "The job failed in t: task timeout error: it did not call back within 1 s\n";
     assertStringIncludes(ofTask.err(), words);
     assertMatch(ofTask.out(), /\nt +failed .* 1 +task timeout error\n/);
-  }
+  }));
   const ofChain = await tried({
     name: "x",
     timeout: 1,
