@@ -18,6 +18,11 @@ export function countedStore(store: Store, meters: Meters): Store {
         if (outcome.kind === "created") jobsCreated.count += 1;
         return outcome;
       },
+      order: async (order, rules) => {
+        const outcome = await jobs.order(order, rules);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
       retry: async (uuid, successor, unfinishedMax) => {
         const outcome = await jobs.retry(uuid, successor, unfinishedMax);
         if (outcome.kind === "created") jobsCreated.count += 1;

@@ -37,6 +37,31 @@ export type PlaceJobOutcome =
   /** As many jobs are unfinished, or hold locks, as may. */
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
 
+/** A job of a stored workflow, which is read together with the write. */
+export type JobOrder = Omit<NewJob, "workflow"> & { readonly workflow_uuid: WorkflowUuid };
+
+/** What an order must keep to, and how its job is shown. */
+export interface OrderRules {
+  /** Jobs that may be unfinished, this one counted. */
+  readonly unfinishedMax: number;
+  /** Bytes of the workflow, which is read whole. */
+  readonly workflowBytesMax: number;
+  /** Whether a workflow without tasks is refused. */
+  readonly needsTasks: boolean;
+  readonly showing: Showing;
+}
+
+/** What became of an order: the job as it is shown, or why there is none. */
+export type OrderOutcome =
+  | Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>
+  | {
+    readonly kind: "created" | "repeated";
+    readonly job: Pick<Job, "uuid">;
+    readonly text: StoredText;
+  }
+  | { readonly kind: "no_workflow" | "no_tasks" }
+  | { readonly kind: "large_workflow"; readonly bytes: number };
+
 /** What an earlier request under an idempotency key came to. */
 export type EarlierOutcome = Extract<CreateJobOutcome, { kind: "repeated" | "key_reused" }>;
 
@@ -211,6 +236,8 @@ export interface Retention {
 export interface JobStore {
   /** @param unfinishedMax jobs that may be unfinished, this one counted */
   create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
+  /** Makes a job of a workflow in one call: whether the request came before is looked at first. */
+  order(order: JobOrder, rules: OrderRules): Promise<OrderOutcome>;
   /** What an earlier request under the key came to; undefined when there was none. */
   earlier(idempotency: Idempotency): Promise<EarlierOutcome | undefined>;
   get(uuid: JobUuid): Promise<Job | undefined>;

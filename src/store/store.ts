@@ -102,8 +102,6 @@ export interface WorkflowStore {
   /** @returns whether the workflow was there */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
-  /** Bytes of its JSON text, which is not read. */
-  bytes(uuid: WorkflowUuid): Promise<number | undefined>;
   /** In the order of their creation. */
   list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
   /** One workflow as text: as it is stored, or as GET shows it, with `wf_uuid`. */

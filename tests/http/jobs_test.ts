@@ -1,6 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import { createApp } from "../../src/http/app.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
 import {
@@ -9,7 +10,9 @@ import {
   endTask,
   fieldsOf,
   holdOf,
+  type HttpAgent,
   jobIn,
+  JSON_TYPE,
   listOf,
   newJob,
   newWorkflow,
@@ -59,6 +62,39 @@ Deno.test("POST /jobs answers 201 with a queued job and its Location, and wakes 
     assertEquals((chain as JsonObject[]).map(({ name }) => name), ["first"]);
     assertEquals(agent.hints, ["wake"]);
     assertEquals((await agent.call("GET", `/jobs/${job.uuid}`)).body, job);
+  });
+});
+
+Deno.test("POST /jobs calls the store once, however it ends", async () => {
+  await withHttpAgent(async ({ context, store, call }) => {
+    const workflow = await newWorkflow({ call } as HttpAgent);
+    const calls: string[] = [];
+    const counted = <Part extends object>(part: Part) =>
+      new Proxy(part, {
+        get: (methods, name) => {
+          calls.push(String(name));
+          return Reflect.get(methods, name);
+        },
+      });
+    const { jobs, workflows } = store;
+    const app = createApp({
+      ...context,
+      store: { ...store, jobs: counted(jobs), workflows: counted(workflows) },
+    });
+    const post = async (body: JsonObject, key: string) => {
+      calls.length = 0;
+      const headers = { ...JSON_TYPE, host: "localhost", "idempotency-key": key };
+      const init = { method: "POST", headers, body: JSON.stringify(body) };
+      const answer = await app.fetch(new Request("http://localhost/jobs", init), {});
+      await answer.body?.cancel();
+      return [answer.status, ...calls];
+    };
+    const job = { workflow, target: "/a" };
+    assertEquals(await post(job, "a"), [201, "order"]);
+    assertEquals(await post(job, "a"), [201, "order"]);
+    assertEquals(await post({ workflow }, "a"), [409, "order"]);
+    assertEquals(await post(job, "b"), [409, "order"]);
+    assertEquals(await post({ workflow: NO_UUID }, "c"), [404, "order"]);
   });
 });
 

@@ -5,6 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
+import type { JobOrder } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { lifeOf, rescueAt } from "../support/clocked_store.ts";
 import {
@@ -140,6 +141,20 @@ const RUNNER_CALLS: readonly Repeated[] = [
   },
 ];
 
+/** An order of a job of a workflow that is gone when the call is repeated. */
+const ordering = (fields: Partial<JobOrder>) => async (store: Store) => {
+  const { workflow, ...job } = jobOf(1);
+  await store.workflows.create(workflow, T0);
+  const order = { ...job, workflow_uuid: workflow.uuid, ...fields };
+  const showing = { wording: "document", now: T0, apart: false } as const;
+  const rules = { unfinishedMax: 9, workflowBytesMax: 9_999, needsTasks: false, showing };
+  return async () => {
+    const outcome = await store.jobs.order(order, rules);
+    await store.workflows.remove(workflow.uuid);
+    return outcome;
+  };
+};
+
 /** The calls of those who ask for jobs. */
 const CALLER_CALLS: readonly Repeated[] = [
   { name: "jobs.create", prepare: (store) => Promise.resolve(() => store.jobs.create(locking)) },
@@ -147,6 +162,8 @@ const CALLER_CALLS: readonly Repeated[] = [
     name: "jobs.create",
     prepare: (store) => Promise.resolve(() => store.jobs.create(jobOf(1, KEYED))),
   },
+  { name: "jobs.order", prepare: ordering({ target: "/t", locks: "^/t$" }) },
+  { name: "jobs.order", prepare: ordering(KEYED) },
   {
     name: "jobs.retry",
     prepare: async (store) => {

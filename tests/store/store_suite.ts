@@ -20,6 +20,7 @@ import { lostAnswerTests } from "./lost_answer_suite.ts";
 import { machineClaimTests } from "./machine_claim_suite.ts";
 import { measureTests } from "./measure_suite.ts";
 import { mediaTests } from "./media_suite.ts";
+import { orderTests } from "./order_suite.ts";
 import { paramsTests } from "./params_suite.ts";
 import { pruneTests } from "./prune_suite.ts";
 import { recordTests } from "./record_suite.ts";
@@ -62,6 +63,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   attemptTests(test);
   infoTests(test);
   listTests(test);
+  orderTests(test);
   paramsTests(test);
   textTests(test);
   statsTests(test);

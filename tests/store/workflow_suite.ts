@@ -14,9 +14,6 @@ export function workflowTests(test: Test): void {
     const found = await store.workflows.get(workflow.uuid);
     assertEquals(JSON.stringify(found?.workflow), JSON.stringify(workflow));
     assertEquals(found?.builtin, false);
-    const { length } = new TextEncoder().encode(JSON.stringify(workflow));
-    assertEquals(await store.workflows.bytes(workflow.uuid), length);
-    assertEquals(await store.workflows.bytes(workflowNumber(7).uuid), undefined);
   });
   test("replace() and remove() tell whether the workflow was there", async (store) => {
     const workflow = workflowOf();

@@ -12,7 +12,6 @@ export interface MemoryEnv {
 export class RequestMemory {
   readonly #budget: MemoryBudget;
   readonly #held: Reservation[] = [];
-  readonly #accounts = new Set<Account>();
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
@@ -22,13 +21,7 @@ export class RequestMemory {
   async reserve(account: Account, bytes: number, what: string): Promise<Reservation> {
     const held = await this.#budget.reserve(account, bytes, what);
     this.#held.push(held);
-    this.#accounts.add(account);
     return held;
-  }
-
-  /** Whether the request had to reserve memory of an account. */
-  holds(account: Account): boolean {
-    return this.#accounts.has(account);
   }
 
   release(): void {

@@ -53,7 +53,6 @@ import {
   selectWorkflow,
   selectWorkflows,
   updateWorkflow,
-  workflowBytes,
   workflowText,
   workflowTexts,
 } from "./job/workflows.ts";
@@ -127,7 +126,6 @@ function workflowStore(db: Connection): WorkflowStore {
       db.write("workflow_replace", () => updateWorkflow(db, workflow, rules)),
     remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),
     get: (uuid) => db.durably(() => selectWorkflow(db, uuid)),
-    bytes: (uuid) => db.durably(() => workflowBytes(db, uuid)),
     list: (filter, page = {}) => db.durably(() => selectWorkflows(db, filter, page)),
     text: (uuid, as) => db.durably(() => workflowText(db, uuid, as)),
     texts: (filter, page) => db.durably(() => workflowTexts(db, filter, page)),

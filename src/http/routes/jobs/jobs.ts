@@ -7,31 +7,28 @@ import { about, integer } from "../../../domain/description/value.ts";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
 import { nearName } from "../../../domain/field_check.ts";
 import type { JobUuid } from "../../../domain/id.ts";
-import type { NewJob } from "../../../domain/job/job.ts";
 import {
   cancelRequest,
-  type JobRequest,
   parseJobRequest,
   resumeOf,
   resumeRequest,
 } from "../../../domain/job/request.ts";
-import { jobOnWire } from "../../../domain/job/wire.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
-import type { Workflow } from "../../../domain/job/workflow.ts";
-import { earlierJob, jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
+import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
 import {
-  type CreateJobOutcome,
   type JobFilter,
+  type JobOrder,
+  type OrderOutcome,
   PARAM_LOOKED_AT_MAX,
 } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/request_id.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob, showingOf } from "./change.ts";
-import { isLarge, readJson, smallBody, wholeBody } from "../../request/json_body.ts";
+import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import type { RequestMemory } from "../../request/request_memory.ts";
+import { builtinWorkflow } from "../../../machines/media_jobs.ts";
 import { answerJob, answerText, shownTo } from "../../request/text_answer.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
@@ -88,8 +85,9 @@ async function postJob(
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   const created_at = context.now();
   const { exec_after, target, locks, callback_url, params } = request;
-  const fields = {
+  const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
+    workflow_uuid: request.workflow_uuid,
     exec_after: exec_after ?? created_at,
     target,
     locks,
@@ -98,41 +96,19 @@ async function postJob(
     ...(idempotency === undefined ? {} : { idempotency }),
     created_at,
   };
-  const workflow = () => workflowOf(request.workflow_uuid, context, c.get("memory"));
-  const outcome = await makeJob(fields, request, workflow, context, machineJobs);
-  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  if (outcome.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
+  const made = machineJobs.owns(request.workflow_uuid)
+    ? await orderOfMachine(order, showingOf(c, context), context, machineJobs)
+    : await orderJob(c, order, context);
+  if (made.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
   else context.wake();
-  const { uuid } = outcome.job;
+  const { uuid } = made.job;
   c.header("location", `/jobs/${uuid}`);
   nameAnswer(c, uuid, context.wording);
-  // A large job is read again as it is sent.
-  const small = !isLarge(c) && !c.get("memory").holds("jobs");
-  return outcome.kind === "created" && small
-    ? c.json(jobOnWire(outcome.job, context.wording, context.now()), 201)
-    : await answerText(c, await jobText(uuid, showingOf(c, context), context), {
-      ...context,
-      shown: shownTo(c, "job"),
-      status: 201,
-    });
+  return await answerText(c, made.text, { ...context, shown: shownTo(c, "job"), status: 201 });
 }
 
-async function makeJob(
-  fields: Omit<NewJob, "workflow">,
-  { workflow_uuid }: JobRequest,
-  workflow: () => Promise<Workflow>,
-  context: JobsContext,
-  machineJobs: MachineJobs,
-): Promise<CreateJobOutcome> {
-  const { store, limits } = context;
-  // A repeated request gets the same answer, even after its workflow was deleted.
-  const earlier = await earlierJob(fields.idempotency, store.jobs);
-  if (earlier !== undefined) return earlier;
-  const job = { ...fields, workflow: await workflow() };
-  return machineJobs.owns(workflow_uuid)
-    ? await machineJobs.create(job)
-    : await store.jobs.create(job, limits.unfinishedJobsMax);
-}
+/** An order that was carried out, now or before. */
+type CarriedOut = Extract<OrderOutcome, { kind: "created" | "repeated" }>;
 
 /** Bytes of a workflow that reserves memory. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
@@ -140,26 +116,55 @@ const LARGE_WORKFLOW_BYTES = 128 * 1024;
 const WORKFLOW_BYTE_WEIGHT = 4;
 
 /**
- * The workflow of a new job. A large one reserves memory until the answer.
- * @throws {AgentError} `not_found` naming the workflow; `overloaded`
+ * Makes a job in one call of the store, in two of a large workflow: that reserves memory until the answer.
+ * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
  */
-async function workflowOf(
-  uuid: JobRequest["workflow_uuid"],
-  { store, wording }: JobsContext,
-  memory: RequestMemory,
-): Promise<Workflow> {
-  const bytes = await store.workflows.bytes(uuid) ?? 0;
-  if (bytes >= LARGE_WORKFLOW_BYTES) {
-    await memory.reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
+async function orderJob(
+  c: Context<HttpEnv>,
+  order: JobOrder,
+  context: JobsContext,
+): Promise<CarriedOut> {
+  const { store, limits, wording } = context;
+  const rules = {
+    unfinishedMax: limits.unfinishedJobsMax,
+    needsTasks: !CONVENTIONS[wording].emptyChain,
+    showing: showingOf(c, context),
+  };
+  const first = await store.jobs.order(order, { ...rules, workflowBytesMax: LARGE_WORKFLOW_BYTES });
+  if (first.kind !== "large_workflow") return carriedOut(first, order);
+  const { bytes } = first;
+  await c.get("memory").reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
+  return carriedOut(await store.jobs.order(order, { ...rules, workflowBytesMax: bytes }), order);
+}
+
+function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): CarriedOut {
+  switch (outcome.kind) {
+    case "created":
+    case "repeated":
+      return outcome;
+    case "no_workflow":
+      throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
+    case "no_tasks":
+      throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
+    case "large_workflow":
+      throw new AgentError("overloaded", `Cannot create a job: workflow ${uuid} has just changed`);
+    default:
+      throw jobRefusal(outcome);
   }
-  const stored = await store.workflows.get(uuid);
-  if (stored === undefined) {
-    throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
-  }
-  if (stored.workflow.chain.length === 0 && !CONVENTIONS[wording].emptyChain) {
-    throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
-  }
-  return stored.workflow;
+}
+
+/** Makes a job of a built-in workflow about a machine, under the rules of machines. */
+async function orderOfMachine(
+  { workflow_uuid, ...fields }: JobOrder,
+  showing: Showing,
+  { store }: JobsContext,
+  machineJobs: MachineJobs,
+): Promise<CarriedOut> {
+  const workflow = await builtinWorkflow(workflow_uuid, store);
+  const outcome = await machineJobs.create({ ...fields, workflow });
+  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
+  const { kind, job: { uuid } } = outcome;
+  return { kind, job: { uuid }, text: await jobText(uuid, showing, { store }) };
 }
 
 async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {

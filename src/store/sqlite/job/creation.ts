@@ -10,7 +10,10 @@ import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pat
 import type {
   CreateJobOutcome,
   EarlierOutcome,
+  JobOrder,
   JobStore,
+  OrderOutcome,
+  OrderRules,
   PlaceJobOutcome,
   RetryOutcome,
 } from "../../job_store.ts";
@@ -20,6 +23,9 @@ import { recordTask } from "./changes.ts";
 import { countUnfinished, insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
+import type { Showing, StoredText } from "../../stored_text.ts";
+import { jobText } from "./texts.ts";
+import { selectWorkflow, workflowBytes } from "./workflows.ts";
 
 /** Locks that may be held at a time: each is tried on every new target. */
 const LOCKS_MAX = 256;
@@ -38,10 +44,12 @@ interface Prepared {
 type Unread = Extract<LockAnswer, { kind: "unread" }>;
 
 /** The methods of the store that make jobs. */
-export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retry" | "recordTask"> {
+export function openJobCreation(
+  db: Connection,
+): Pick<JobStore, "create" | "order" | "retry" | "recordTask"> {
   const patterns: LockPatterns = new Map();
   const judged = async <T>(
-    job: NewJob,
+    job: NewJob | JobOrder,
     unfinishedMax: number,
     write: (ready: Prepared) => Promise<T | Unread>,
   ): Promise<T> => {
@@ -75,6 +83,12 @@ export function openJobCreation(db: Connection): Pick<JobStore, "create" | "retr
         unfinishedMax,
         (ready) => db.write("job_create", () => createJob(db, job, ready)),
       ),
+    order: (order, rules) =>
+      judged(
+        order,
+        rules.unfinishedMax,
+        (ready) => db.write("job_create", () => orderJob(db, order, rules, ready)),
+      ),
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       judged(
         successor,
@@ -97,6 +111,42 @@ function createJob(db: Connection, job: NewJob, ready: Prepared): CreateJobOutco
   if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
   if (idempotency !== undefined) insertKey(db, idempotency, job);
   return outcome;
+}
+
+/** Makes a job of a stored workflow. A repeated request needs none: it may have been deleted since. */
+function orderJob(
+  db: Connection,
+  { workflow_uuid, ...order }: JobOrder,
+  { workflowBytesMax, needsTasks, showing }: OrderRules,
+  ready: Prepared,
+): OrderOutcome | Unread {
+  const { idempotency } = order;
+  const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
+  if (earlier?.kind === "key_reused") return earlier;
+  if (earlier !== undefined) {
+    const kind = earlier.job.uuid === order.uuid ? "created" : "repeated";
+    return { kind, job: earlier.job, text: shownJob(db, earlier.job.uuid, showing) };
+  }
+  // Of a repeated call the job may be there while its workflow has gone or changed.
+  const unlessMade = (refusal: OrderOutcome): OrderOutcome => {
+    const text = jobText(db, order.uuid, showing);
+    return text === undefined ? refusal : { kind: "created", job: { uuid: order.uuid }, text };
+  };
+  const bytes = workflowBytes(db, workflow_uuid) ?? 0;
+  if (bytes > workflowBytesMax) return unlessMade({ kind: "large_workflow", bytes });
+  const workflow = selectWorkflow(db, workflow_uuid)?.workflow;
+  if (workflow === undefined) return unlessMade({ kind: "no_workflow" });
+  if (needsTasks && workflow.chain.length === 0) return unlessMade({ kind: "no_tasks" });
+  const outcome = createJob(db, { ...order, workflow }, ready);
+  if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
+  const { kind, job: { uuid } } = outcome;
+  return { kind, job: { uuid }, text: shownJob(db, uuid, showing) };
+}
+
+function shownJob(db: Connection, uuid: JobUuid, showing: Showing): StoredText {
+  const text = jobText(db, uuid, showing);
+  if (text === undefined) throw new Error(`Cannot show job ${uuid}: its row is missing`);
+  return text;
 }
 
 function placeJob(db: Connection, job: NewJob, ready: Prepared): PlaceJobOutcome | Unread {
@@ -240,7 +290,7 @@ function selectLocks(db: Connection): { locks: string; uuid: JobUuid }[] {
 
 /** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
 async function paramsDigest(
-  { target, params, requested_params = params }: NewJob,
+  { target, params, requested_params = params }: NewJob | JobOrder,
 ): Promise<string | null> {
   if (target === null) return null;
   return await sha256Hex(new TextEncoder().encode(canonicalJson(requested_params)));

@@ -1,0 +1,123 @@
+// The suite's part on orders: jobs of stored workflows, made and shown in one call.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import { textBytes } from "../../src/http/request/text_answer.ts";
+import type { JobOrder, OrderOutcome, OrderRules } from "../../src/store/job_store.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { StoredText } from "../../src/store/stored_text.ts";
+import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
+import { create, JOB, kindsOf, present, type Test } from "./store_case.ts";
+
+const SHOWING = { wording: "document", now: T0, apart: false } as const;
+const RULES: OrderRules = {
+  unfinishedMax: 3,
+  workflowBytesMax: 10_000,
+  needsTasks: false,
+  showing: SHOWING,
+};
+const KEY = { key: "order-1", request_sha256: "a".repeat(64) };
+
+function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
+  const { workflow, ...job } = jobOf(number);
+  return { ...job, workflow_uuid: workflow.uuid, ...fields };
+}
+
+async function wholeText(text: StoredText | undefined): Promise<string> {
+  assert(text !== undefined);
+  let read = "";
+  for await (const part of textBytes(text)) read += new TextDecoder().decode(part);
+  return read;
+}
+
+/** Asserts that the outcome shows a job as the store shows it otherwise. */
+async function assertShown(
+  store: Store,
+  outcome: OrderOutcome,
+  kind: "created" | "repeated",
+  uuid: JobUuid,
+): Promise<void> {
+  assert(outcome.kind === "created" || outcome.kind === "repeated", outcome.kind);
+  assertEquals([outcome.kind, outcome.job], [kind, { uuid }]);
+  const shown = await wholeText(outcome.text);
+  assertEquals(shown, await wholeText(await store.jobs.text(uuid, SHOWING)));
+}
+
+export function orderTests(test: Test): void {
+  test("order() makes a job of a stored workflow, as create() does, and shows it", async (store) => {
+    const workflow = {
+      ...workflowOf({ oncancel: workflowOf().chain }),
+      secret_params: ["plan"],
+    };
+    await store.workflows.create(workflow, T0);
+    const fields = { target: "/a", params: { plan: 1 } };
+    await assertShown(store, await store.jobs.order(orderOf(1, fields), RULES), "created", JOB);
+    const ordered = await present(store);
+    const made = await create(store, jobOf(2, { ...fields, workflow, target: "/b" }));
+    assertEquals({ ...ordered, uuid: made.uuid, target: "/b" }, made);
+  });
+
+  test("order() is refused as create() is, and makes nothing then", async (store) => {
+    await store.workflows.create(workflowOf(), T0);
+    const first = orderOf(1, { target: "/a", locks: "^/locked" });
+    await store.jobs.order(first, RULES);
+    const kinds: [JobOrder, Partial<OrderRules>, OrderOutcome][] = [
+      [orderOf(2, { target: "/a" }), {}, { kind: "duplicate", job_uuid: JOB }],
+      [orderOf(2, { target: "/locked/1" }), {}, { kind: "locked", job_uuid: JOB }],
+      [
+        orderOf(2),
+        { unfinishedMax: 1 },
+        { kind: "full", what: "unfinished jobs", limit: 1 },
+      ],
+      [orderOf(2, { workflow_uuid: uuidOf<WorkflowUuid>(7) }), {}, { kind: "no_workflow" }],
+    ];
+    for (const [order, rules, outcome] of kinds) {
+      assertEquals(await store.jobs.order(order, { ...RULES, ...rules }), outcome);
+    }
+    assertEquals(await store.jobs.count({}), 1);
+  });
+
+  test("order() of a workflow without tasks is refused where it has to have some", async (store) => {
+    await store.workflows.create(workflowOf({ chain: [] }), T0);
+    const refused = await store.jobs.order(orderOf(1), { ...RULES, needsTasks: true });
+    assertEquals(refused, { kind: "no_tasks" });
+    await assertShown(store, await store.jobs.order(orderOf(1), RULES), "created", JOB);
+  });
+
+  test("order() reads no workflow that is larger than it may be", async (store) => {
+    const workflow = { ...workflowOf(), note: "n".repeat(10_000) };
+    await store.workflows.create(workflow, T0);
+    const bytes = JSON.stringify(workflow).length;
+    const large = await store.jobs.order(orderOf(1), { ...RULES, workflowBytesMax: bytes - 1 });
+    assertEquals(large, { kind: "large_workflow", bytes });
+    assertEquals(await store.jobs.count({}), 0);
+    const most = await store.jobs.order(orderOf(1), { ...RULES, workflowBytesMax: bytes });
+    await assertShown(store, most, "created", JOB);
+  });
+
+  test("order() under a key that was used shows the job of then, whatever became of its workflow", async (store) => {
+    const { uuid } = workflowOf();
+    await store.workflows.create(workflowOf(), T0);
+    const outcomes = await Promise.all(
+      [1, 2, 3].map((number) => store.jobs.order(orderOf(number, { idempotency: KEY }), RULES)),
+    );
+    assertEquals(kindsOf(outcomes), { created: 1, repeated: 2 });
+    await store.workflows.remove(uuid);
+    const again = await store.jobs.order(orderOf(4, { idempotency: KEY }), RULES);
+    await assertShown(store, again, "repeated", JOB);
+    const other = { ...KEY, request_sha256: "b".repeat(64) };
+    const reused = await store.jobs.order(orderOf(5, { idempotency: other }), RULES);
+    assertEquals(reused, { kind: "key_reused", job_uuid: JOB });
+    assertEquals(await store.jobs.count({}), 1);
+  });
+
+  test("order() that is repeated after its answer was lost is answered as the first time", async (store) => {
+    await store.workflows.create(workflowOf(), T0);
+    for (const fields of [{ target: "/a" }, { target: "/b", idempotency: KEY }]) {
+      const order = orderOf("idempotency" in fields ? 2 : 1, fields);
+      await store.jobs.order(order, RULES);
+      await assertShown(store, await store.jobs.order(order, RULES), "created", order.uuid);
+    }
+    assertEquals(await store.jobs.count({}), 2);
+  });
+}
