@@ -10,6 +10,7 @@ import {
   openTransport,
   warnOfMissing,
 } from "./host.ts";
+import { openAgentLibrary, openMediaFolders } from "./media.ts";
 import { openIndex, openIndexRoutes } from "./image_index.ts";
 import { watchRoutes } from "./monitoring.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
@@ -150,9 +151,10 @@ async function assemble(
   const store = await openWatchedStore(context, state.path, meters, broken);
   const transport = await openHost(context, state.path);
   const vmadm = openVmadm(transport);
-  const mirror = await openIndex(context, store, state.path, meters);
+  const folders = openMediaFolders(context, state.path);
+  const mirror = await openIndex(context, store, state.path, folders.all, meters);
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
-  const rooms = { store, transport, vmadm, mirror, changed };
+  const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed };
   const runner = await openRunner({ ...context, meters }, rooms, state);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   removeLeftovers(context, store, vmadm, transport.host);
@@ -176,6 +178,7 @@ async function assemble(
     log,
     machines: openMachineAccess(context, vmadm, mirror, meters),
     mediaFiles: mirror.files,
+    library: openAgentLibrary(context, store, mirror, folders),
     allowedHosts: gate.allowedHosts,
     routes: [
       ...index.routes,
@@ -188,11 +191,18 @@ async function assemble(
   const server = await listen(short, { ...gate.listening, log });
   context.opened("http", async () => {
     closing.abort();
-    // At the same time: the runner must claim nothing more while callers read their answers.
-    await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
+    await stopTogether(server, runner);
   });
   beginBackground(context, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+}
+
+/** At the same time: the runner must claim nothing more while callers read their answers. */
+async function stopTogether(
+  server: { shutdown(): Promise<void> },
+  runner: { stop(drainMs: number): Promise<void> },
+): Promise<void> {
+  await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
 }
 
 /** Reports changed jobs to waiting requests and to callbacks. */

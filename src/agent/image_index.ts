@@ -28,6 +28,7 @@ export async function openIndex(
   { config, log, now, opened, follow, decoders }: AgentContext,
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
+  mediaDirs: readonly string[],
   meters?: Pick<Meters, "media">,
 ): Promise<Mirror> {
   let upstream = config.index.value;
@@ -53,7 +54,7 @@ export async function openIndex(
     // This process serves the sample, on a loopback address.
     allowHttp: config.allow_http_index.value || sample,
     cacheDir: join(stateDir, "media"),
-    mediaDirs: config.media_dir.value,
+    mediaDirs,
     cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
     bytesPerSecond: config.download_rate.value,
     allowedHosts: config.download_host.value,

@@ -31,6 +31,8 @@ interface Rooms {
   readonly transport: Transport;
   readonly vmadm: Vmadm;
   readonly mirror: Mirror;
+  /** Folders from which tasks may take media by path. */
+  readonly mediaDirs: readonly string[];
   /** Called when a job has changed. */
   readonly changed: (uuid: JobUuid) => void;
 }
@@ -56,7 +58,6 @@ export async function openRunner(
   const performFor = openCapabilities({
     ...rooms,
     policy: openPolicy(context),
-    mediaDirs: config.media_dir.value,
     slots: config.slots.value,
     infoEntriesMax: limits.infoEntriesMax,
     limits,

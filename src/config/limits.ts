@@ -80,6 +80,13 @@ export const LIMITS = {
   waits_max: limit(count(1, 65_536), 128, "requests that wait for a job", BUSY),
   consoles_max: limit(count(1, 4096), 64, "open consoles", BUSY),
   machine_consoles_max: limit(count(1, 256), 4, "open consoles of one machine", BUSY),
+  uploads_max: limit(count(1, 64), 4, "uploads of media in progress", BUSY),
+  upload_stall_seconds: limit(
+    seconds(1, 3600),
+    60,
+    "time without a byte of an upload",
+    "400; what has come is kept for a day",
+  ),
   console_idle_seconds: limit(
     seconds(1, 7 * DAY_SECONDS),
     3600,

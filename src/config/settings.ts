@@ -138,6 +138,13 @@ export const SETTINGS = {
   vmadm: define(path("PATH"), "/usr/sbin/vmadm", "vmadm on the managed host"),
   zones: define(path("DIR"), "/zones", "folder that holds every zone"),
   media_dir: define(FOLDERS, [], "folder from which media may be taken by path (repeatable)"),
+  upload_dir: define<string | null>(
+    path("DIR"),
+    null,
+    "folder of uploaded media, a media folder too; uploads/ in the state folder unless set",
+  ),
+  /** Bytes; 0 for no uploads. */
+  upload_max: define(SIZE, 64 * 1024 ** 3, "largest uploaded file, a size such as 64GiB, or off"),
   /** Bytes; 0 for no bound. */
   cache_max: define(
     SIZE,
@@ -230,6 +237,7 @@ export const RELOADED_SETTINGS = [
   "tls_cert",
   "tls_key",
   "index_interval",
+  "media_dir",
   "index_token_file",
   "keep_finished",
   "log_level",

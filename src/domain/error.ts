@@ -84,6 +84,8 @@ export interface AgentErrorOptions {
   /** Seconds after which the same call may succeed. */
   retryAfterSeconds?: number;
   refusal?: NamedRefusal;
+  /** Byte at which an upload goes on. */
+  uploadOffset?: number;
 }
 
 /** A failure with a closed code and a message: action, colon, state found and expected. */
@@ -93,6 +95,7 @@ export class AgentError extends Error {
   readonly errors: readonly FieldError[];
   readonly retryAfterSeconds: number | undefined;
   readonly refusal: NamedRefusal | undefined;
+  readonly uploadOffset: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: AgentErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -100,6 +103,7 @@ export class AgentError extends Error {
     this.errors = options.errors ?? [];
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.refusal = options.refusal;
+    this.uploadOffset = options.uploadOffset;
   }
 }
 

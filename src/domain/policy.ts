@@ -242,6 +242,9 @@ export function requireOwnMachine(policy: Policy, uuid: string, machine: JsonObj
 // Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
 // most media would not fit.
 
+/** GiB of quota that a zone has when its machine asks for none. @see vmadm(8), quota */
+export const QUOTA_GIB_USUAL: Readonly<Record<MachineBrand, number>> = { kvm: 10, bhyve: 1 };
+
 const GIB = 1024 ** 3;
 /** GiB besides the medium: the zone's own files, and the temporary name of a copy. */
 const ROOM_GIB = 1;

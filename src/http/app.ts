@@ -24,6 +24,7 @@ import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
 import { headChecked } from "./request/head_check.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
+import { mediaLibraryRoutes } from "./routes/media_library.ts";
 import { mediaRoutes } from "./routes/media.ts";
 import { openapiRoutes } from "./openapi/openapi.ts";
 import { remembering } from "./request/request_memory.ts";
@@ -64,6 +65,8 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.route("/", statsRoutes(context));
   app.route("/", machineRoutes(context, machineJobs, tickets));
   app.route("/", leftoverRoutes(context));
+  // Before the files by digest, whose path would take the word library for one.
+  app.route("/", mediaLibraryRoutes(context));
   app.route("/", mediaRoutes(context));
   for (const routes of context.routes) app.route("/", routes);
   app.onError((error, c) => errorResponse(reworded(error, context.wording), c.get("request_id")));
@@ -93,9 +96,13 @@ function refused(c: Context<HttpEnv>, error: AgentError): Response {
 
 /** The methods of a path, by the router; middleware is left out. */
 function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
+  // A path that is a route itself is not a parameter of another, such as library of media/:digest.
+  const own = app.routes.filter((route) => route.path === path && route.method !== "ALL");
+  const isRoute = (method: string) =>
+    own.length > 0
+      ? own.some((route) => route.method === method)
+      : app.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL");
   return METHODS
-    .filter((method) =>
-      app.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL")
-    )
+    .filter(isRoute)
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
 }

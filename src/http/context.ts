@@ -14,6 +14,7 @@ import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Notifiers } from "../program/loop.ts";
+import type { MediaLibrary } from "../mirror/media/library.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
@@ -44,6 +45,7 @@ export interface HttpContext {
   readonly log: Log;
   readonly machines: MachineAccess;
   readonly mediaFiles: KnownFiles;
+  readonly library: MediaLibrary;
   /** Host names, without ports, that requests may use besides the loopback ones. */
   readonly allowedHosts: readonly string[];
   /** Who may call; without it every caller that gets through is an administrator. */

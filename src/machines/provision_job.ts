@@ -11,7 +11,7 @@ import {
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
 import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
-import { type Policy, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
+import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import {
   type Claim,
   holderOf,
@@ -90,8 +90,9 @@ export async function requireMedium(
     const message = `Cannot boot a bhyve machine from ${name}: expected an ISO image`;
     throw invalidArgument("media", message);
   }
-  // Without a quota the machine gets one that its medium fits into.
-  if (size !== null) quotaToRaise(policy, { quota: 1, ...machine }, size, "the machine");
+  if (size === null) return;
+  const quota = machine.brand === "bhyve" ? QUOTA_GIB_USUAL.bhyve : QUOTA_GIB_USUAL.kvm;
+  quotaToRaise(policy, { quota, ...machine }, size, "the machine");
 }
 
 /**

@@ -121,7 +121,8 @@ async function startTrial(
   const mirror = openTrialIndex(context, store, folder);
   const notifier = new Notifier();
   const { transport, vmadm } = host;
-  const rooms = { store, transport, vmadm, mirror, changed: () => notifier.notify() };
+  const mediaDirs = config.media_dir.value;
+  const rooms = { store, transport, vmadm, mirror, mediaDirs, changed: () => notifier.notify() };
   const life = { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() };
   const state = { path: folder, runner: { life, earlier: [] }, release: () => {} };
   const runner = await openRunner(context, rooms, state);
@@ -245,7 +246,8 @@ function openTrialIndex(
   const closing = new AbortController();
   let opening: Promise<Mirror> | undefined;
   let syncing: Promise<Mirror> | undefined;
-  const mirror = () => opening ??= openIndex({ ...context, opened }, store, folder);
+  const mirror = () =>
+    opening ??= openIndex({ ...context, opened }, store, folder, context.config.media_dir.value);
   const synced = () => syncing ??= mirror().then((open) => syncedIndex(open, closing.signal));
   // Named now, so that it is closed after the runner, whose tasks work with it.
   context.opened("index", async () => {

@@ -25,6 +25,10 @@ import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
+import { type Now, systemNow } from "../../src/domain/instant.ts";
+import { systemFreeBytes } from "../../src/mirror/media/free_space.ts";
+import { type MediaLibrary, openLibrary } from "../../src/mirror/media/library.ts";
+import { openUploads, type UploadLimits } from "../../src/mirror/media/uploads.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
@@ -58,12 +62,40 @@ export interface HttpAgent {
 }
 
 /** The files that the store knows; there is no folder behind them. */
-export function filesOf({ media }: Store, log: Log): KnownFiles {
-  const now = () => T0;
+export function filesOf({ media }: Store, log: Log, now: Now = () => T0): KnownFiles {
   const folder = "/nowhere";
   const cache = openCache({ folder, media, bytesMax: Number.POSITIVE_INFINITY, now, log });
   const hashing = openHashing(openTestDecoders());
   return openKnownFiles({ media, cache, hashing, now, log });
+}
+
+/** A library of one folder for uploads; without one, nothing can be uploaded. */
+export function libraryOf(
+  store: Store,
+  log: Log,
+  { folder = "/dev/null/uploads", mediaDirs = [], limits = {} }: {
+    folder?: string;
+    mediaDirs?: readonly string[];
+    limits?: Partial<UploadLimits>;
+  } = {},
+): MediaLibrary {
+  const uploads = openUploads({
+    folder,
+    limits: { uploadBytesMax: 1024 ** 3, uploadsMax: 4, uploadStallSeconds: 30, ...limits },
+    hashing: openHashing(openTestDecoders()),
+    freeBytes: systemFreeBytes,
+    now: systemNow,
+    log,
+  });
+  return openLibrary({
+    files: filesOf(store, log, systemNow),
+    media: store.media,
+    uploads,
+    mediaDirs: [...mediaDirs, folder],
+    uploadDir: folder,
+    cacheBytesMax: 1024 ** 3,
+    log,
+  });
 }
 
 /** A host without machines. */
@@ -86,6 +118,7 @@ export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
 export async function withHttpAgent(
   run: (agent: HttpAgent) => Promise<void>,
   changes: Partial<HttpContext> = {},
+  uploadDir?: string,
 ): Promise<void> {
   const clock = { now: T0 };
   const store = await openClockedStore(":memory:", clock);
@@ -114,6 +147,7 @@ export async function withHttpAgent(
     log,
     machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
     mediaFiles: filesOf(store, log),
+    library: libraryOf(store, log, uploadDir === undefined ? {} : { folder: uploadDir }),
     allowedHosts: [],
     routes: [],
     closing: closing.signal,

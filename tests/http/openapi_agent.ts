@@ -49,6 +49,8 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
+import { join } from "@std/path";
+import { isoBytes } from "../support/medium.ts";
 
 const DEADLINE_MS = 30_000;
 // The size of the medium is of no interest here: nothing is downloaded.
@@ -130,6 +132,9 @@ export async function withIndex(
   });
 }
 
+/** Operations on a file that was uploaded. */
+const LIBRARY_FILE_NEEDED = ["media_library", "media_library_file", "media_library_remove"];
+
 /** Runs a test with an agent of that world and the rows that an operation's examples name. */
 export async function withExample(
   world: Partial<World>,
@@ -140,30 +145,39 @@ export async function withExample(
   const { routes = [], machines } = world;
   const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
   const changes = { wording, routes, limits, ...(machines === undefined ? {} : { machines }) };
-  await withHttpAgent(async (agent) => {
-    const { workflows, jobs, info, media } = agent.store;
-    await media.keep(MEDIUM);
-    const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
-    await workflows.putBuiltin({ uuid: PROVISION, ...provision }, T0);
-    await workflows.putBuiltin({ ...provision, uuid: FETCH_MEDIUM, name: "fetch-medium" }, T0);
-    for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
-      const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
-      await workflows.putBuiltin(life, T0);
-    }
-    const workflow = exampleWorkflow();
-    // With compat no two workflows have one name.
-    if (operation !== "workflow_create") await workflows.create(workflow, T0);
-    // A job of a machine would hold it.
-    if (operation !== "job_create" && !operation.startsWith("machine_")) {
-      const uuid = JOB_UUID as JobUuid;
-      const target = String(JOB_REQUEST.target);
-      const params = { machine: MACHINE_UUID };
-      await jobs.create({ uuid, workflow, exec_after: T0, target, params, created_at: T0 });
-      await info.append(uuid, { message: "seen" }, T0);
-      await bringTo(agent, operation, uuid);
-    }
-    await run(agent);
-  }, changes);
+  await withFolder(async (uploads) => {
+    await withHttpAgent(
+      async (agent) => {
+        const { workflows, jobs, info, media } = agent.store;
+        await media.keep(MEDIUM);
+        if (LIBRARY_FILE_NEEDED.includes(operation)) {
+          await Deno.writeFile(join(uploads, "installer-13.iso"), isoBytes(40_960));
+        }
+        const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
+        await workflows.putBuiltin({ uuid: PROVISION, ...provision }, T0);
+        await workflows.putBuiltin({ ...provision, uuid: FETCH_MEDIUM, name: "fetch-medium" }, T0);
+        for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
+          const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
+          await workflows.putBuiltin(life, T0);
+        }
+        const workflow = exampleWorkflow();
+        // With compat no two workflows have one name.
+        if (operation !== "workflow_create") await workflows.create(workflow, T0);
+        // A job of a machine would hold it.
+        if (operation !== "job_create" && !operation.startsWith("machine_")) {
+          const uuid = JOB_UUID as JobUuid;
+          const target = String(JOB_REQUEST.target);
+          const params = { machine: MACHINE_UUID };
+          await jobs.create({ uuid, workflow, exec_after: T0, target, params, created_at: T0 });
+          await info.append(uuid, { message: "seen" }, T0);
+          await bringTo(agent, operation, uuid);
+        }
+        await run(agent);
+      },
+      changes,
+      uploads,
+    );
+  });
 }
 
 /** The workflow of the examples as it is kept. */

@@ -74,16 +74,22 @@ Deno.test("every example of the description succeeds and is answered as describe
     await world.settled();
     // The other way round: no success is described that no example leads to, 304 left to the next.
     for (const { id, responses } of REAL) {
-      const described = [...responses.keys()].filter((status) => status < "300");
+      const described = [...responses.keys()]
+        .filter((status) => status < "300" && UPLOADS_OF_PARTS[id]?.includes(status) !== true);
       assertEquals([...seen.get(id) ?? []].sort(), described.sort(), id);
     }
     assertEquals(unseenProperties().filter((place) => !UNSEEN.test(place)), []);
   });
 });
 
+/** Answers to one part of several, and to a file that takes another's place. */
+const UPLOADS_OF_PARTS: Readonly<Record<string, readonly string[]>> = {
+  media_upload: ["200", "202"],
+};
+
 /** What no example's answer has: of failures and rare states, of an index's extras, and of a request repeated. */
 const UNSEEN = new RegExp(
-  "^(Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature)\\b|" +
+  "^(Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
     "\\.(changes|problems)\\.items$|^IndexSync\\.retry_after_seconds$|" +
     "^Job\\.(next_attempt|oncancel|oncancel_results|runner_id)$|" +
     "^TaskResult\\.properties\\.error|^VncInfo\\.properties\\.vnc\\.password$|" +

@@ -10,7 +10,7 @@ import { Notifiers } from "../../src/program/loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
-import { filesOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
+import { filesOf, libraryOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 import { withIndex } from "./openapi_agent.ts";
 import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
@@ -36,6 +36,7 @@ async function routesOfApp(): Promise<string[]> {
         log: silentLog,
         machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
         mediaFiles: filesOf(store, silentLog),
+        library: libraryOf(store, silentLog),
         allowedHosts: [],
         routes,
         closing: new AbortController().signal,

@@ -10,6 +10,7 @@ import { PLACE_LIMITS } from "./place_limits.ts";
 import { REQUEST_LIMITS } from "./request_limits.ts";
 import { finishedJobsTest, KEPT_LIMITS } from "./kept_limits.ts";
 import { limitsPage } from "./write_page.ts";
+import { UPLOAD_LIMITS } from "./upload_limits.ts";
 import { CALL_LIMITS, TASK_LIMITS } from "./task_limits.ts";
 
 const GROUPS = [
@@ -21,6 +22,7 @@ const GROUPS = [
   PLACE_LIMITS,
   CONSOLE_LIMITS,
   MACHINE_CONSOLE_LIMITS,
+  UPLOAD_LIMITS,
 ];
 
 for (const group of GROUPS) limitTest(group);

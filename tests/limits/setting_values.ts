@@ -67,6 +67,7 @@ export const OTHERS = {
     largest: ({ folder }) => many(64, () => folder),
     refused: "",
   },
+  upload_dir: { smallest: left, largest: below("uploads"), refused: "" },
   download_host: {
     smallest: left,
     largest: always(many(256, (at) => `host-${at}.example.org:65535`)),

@@ -114,7 +114,12 @@ const OPERATION: JsonObject = object(["operationId", "summary", "tags", "respons
   requestBody: object(["description", "required", "content"], {
     description: TEXT,
     required: { const: true },
-    content: RESPONSE_CONTENT,
+    content: {
+      anyOf: [
+        RESPONSE_CONTENT,
+        object(["application/octet-stream"], { "application/octet-stream": MEDIA }),
+      ],
+    },
   }),
   responses: { ...map(orRef("response", "responses")), minProperties: 1 },
 });

@@ -12,6 +12,7 @@ import { INDEX } from "./index_tree.ts";
 import { JOBS } from "./jobs.ts";
 import { MACHINES } from "./machines.ts";
 import { MEDIA_FILES } from "./media.ts";
+import { MEDIA_LIBRARY } from "./media_library.ts";
 import { MIRROR } from "./mirror.ts";
 import { type AgentBounds, requestSchemas } from "./requests.ts";
 import { WORKFLOWS } from "./workflows.ts";
@@ -43,6 +44,7 @@ const PARTS: readonly OpenapiPart[] = [
   INDEX,
   IMAGES,
   MEDIA_FILES,
+  MEDIA_LIBRARY,
   MIRROR,
   AGENT,
 ];

@@ -132,10 +132,10 @@ export const MEDIA_FILES: OpenapiPart = {
       },
       delete: {
         operationId: "medium_remove",
-        summary: "Forget a file and remove it from the cache",
+        summary: "Remove a file from the cache or from the upload folder",
         description:
-          "A file of a media folder is only forgotten. While an unfinished job uses it: " +
-          "409.",
+          "A file of the operator's media folders answers 403 naming the folder. While an " +
+          "unfinished job uses it: 409.",
         parameters: [parameterRef("MediumDigest")],
         responses: {
           "204": emptyAnswer("It is gone."),

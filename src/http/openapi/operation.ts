@@ -147,6 +147,16 @@ export const HEADERS: JsonObject = {
     description: "How many there are, on all pages together.",
     schema: { type: "integer", minimum: 0 },
   },
+  "Upload-Offset": {
+    required: true,
+    description: "Bytes of an upload that have come: where its next part begins.",
+    schema: { type: "integer", minimum: 0 },
+  },
+  "Upload-Complete": {
+    required: true,
+    description: "Whether the file is whole.",
+    schema: { type: "string", enum: ["?0", "?1"] },
+  },
   "Allow": { required: true, description: "The methods that the path has.", schema: TEXT },
   "WWW-Authenticate": {
     required: true,

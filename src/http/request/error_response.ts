@@ -44,6 +44,7 @@ export function errorResponse(error: unknown, request_id: string): Response {
   if (status === 503 || known?.retryAfterSeconds !== undefined) {
     headers.set("retry-after", String(known?.retryAfterSeconds ?? RETRY_AFTER_SECONDS));
   }
+  if (known?.uploadOffset !== undefined) headers.set("upload-offset", String(known.uploadOffset));
   const body = {
     ...errorWords(error),
     request_id,

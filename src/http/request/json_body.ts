@@ -40,6 +40,9 @@ export function infoBody(limits: HttpLimits): BodyLimit {
   return { ...wholeBody(limits), bytesMax };
 }
 
+/** The route whose body is a file of any type; it reads and bounds it itself. */
+export const UPLOAD_PATH = "/agent/v1/media/library/:name";
+
 /**
  * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends
  * such a type to a foreign host only after asking, and it is never given leave (document 2, sentence
@@ -48,11 +51,15 @@ export function infoBody(limits: HttpLimits): BodyLimit {
 export const jsonOnly: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const { method } = c.req;
   const carriesBody = method === "POST" || method === "PUT" || method === "PATCH";
-  if (carriesBody && matchedRoutes(c).some((route) => route.method !== "ALL")) {
+  if (carriesBody && matchedRoutes(c).some(takesJson)) {
     refuseOtherType(c.req.raw.headers);
   }
   await next();
 };
+
+function takesJson({ method, path }: { readonly method: string; readonly path: string }): boolean {
+  return method !== "ALL" && path !== UPLOAD_PATH;
+}
 
 /** @throws {AgentError} `not_acceptable_type` */
 function refuseOtherType(headers: Headers): void {

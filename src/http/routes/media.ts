@@ -16,7 +16,7 @@ import { readJson, wholeBody } from "../request/json_body.ts";
 /** What these routes use. */
 type MediaContext = Pick<
   HttpContext,
-  "store" | "limits" | "now" | "newUuid" | "wake" | "mediaFiles"
+  "store" | "limits" | "now" | "newUuid" | "wake" | "mediaFiles" | "library"
 >;
 
 /** The body of a request to verify a medium, which has no options. */
@@ -35,7 +35,7 @@ export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   });
   routes.get("/agent/v1/media/:digest", async (c) => c.json(onWire(await files.get(digestOf(c)))));
   routes.delete("/agent/v1/media/:digest", async (c) => {
-    await files.remove(digestOf(c));
+    await context.library.removeKnown(digestOf(c));
     return c.body(null, 204);
   });
   routes.post("/agent/v1/media/:digest/verify", async (c) => {
@@ -72,6 +72,6 @@ async function started(
   return c.json({ job_uuid }, 202);
 }
 
-function onWire({ sha256, ...file }: KnownFile): JsonObject {
+function onWire({ sha256, cached: _, ...file }: KnownFile): JsonObject {
   return { digest: `sha256:${sha256}`, ...file, used_by: [...file.used_by] };
 }

@@ -182,7 +182,7 @@ async function removeFolder(path: string): Promise<void> {
 }
 
 /** A rename survives power loss only when its folder has been written too. */
-async function syncFolder(path: string): Promise<void> {
+export async function syncFolder(path: string): Promise<void> {
   await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
 }
 

@@ -11,6 +11,9 @@ import type { KnownFiles } from "./known_files.ts";
 import { requireBootableFile } from "./look_inside.ts";
 import type { Medium } from "./wanted_file.ts";
 
+/** The folder of unfinished uploads, below the upload folder: nothing in it is a medium yet. */
+export const UNFINISHED_FOLDER = ".zonewright-uploads";
+
 /** A file of a media folder as a request names it. */
 export interface FileRequest {
   /** An absolute path, or the name of a file in one of the folders. */
@@ -121,6 +124,7 @@ async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<
   const path = await realPath(asked);
   if (path === undefined) throw new AgentError("not_found", `${cannot}: it does not exist`);
   if (!known.some((folder) => isWithin(folder, path))) throw outside;
+  if (path.includes(`/${UNFINISHED_FOLDER}/`)) throw outside;
   return path;
 }
 

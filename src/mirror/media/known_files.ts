@@ -21,6 +21,8 @@ export interface VerifyOptions extends HashFileOptions {
 /** A file with its path and the jobs that use it. */
 export interface KnownFile extends MediaFile {
   readonly path: string;
+  /** Whether it lies in the cache, and not in a media folder. */
+  readonly cached: boolean;
   /** Unfinished jobs. */
   readonly used_by: readonly JobUuid[];
 }
@@ -61,6 +63,7 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
   const shown = async (file: MediaFile) => ({
     ...file,
     path: deps.cache.pathOf(file),
+    cached: file.path === null,
     used_by: await deps.media.users(file.sha256),
   });
   return {

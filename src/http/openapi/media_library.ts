@@ -1,0 +1,244 @@
+// The part of the description about the library of media, and the upload of files into it.
+
+import type { JsonObject } from "../../domain/json.ts";
+import {
+  LIBRARY_QUERY_FIELDS,
+  LIBRARY_REMOVAL_FIELDS,
+  UPLOAD_QUERY_FIELDS,
+} from "../routes/media_library.ts";
+import { refusals } from "./errors.ts";
+import {
+  COUNT,
+  headerRef,
+  inPath,
+  INSTANT,
+  jsonAnswer,
+  listOf,
+  objectOf,
+  type OpenapiPart,
+  parameterRef,
+  schemaRef,
+  TEXT,
+  UUID,
+} from "./operation.ts";
+import { queryParameters } from "./requests.ts";
+
+const NAME = "installer-13.iso";
+/** Content of the example's upload, and what its header fields say of it. */
+const BYTES = "The bytes of the file.";
+const SHA256 = "67d9473094910373bd50e381e491edbe1be97e35295665cccfc31c53b2e4690f";
+const SHA256_BASE64 = "Z9lHMJSRA3O9UOOB5JHtvhvpfjUpVmXMz8McU7LkaQ8=";
+
+const FOLDER = "/var/lib/zonewright/uploads";
+const FILE: JsonObject = {
+  name: NAME,
+  place: "upload",
+  folder: FOLDER,
+  path: `${FOLDER}/${NAME}`,
+  size: BYTES.length,
+  modified_at: "2026-11-20T12:00:00.000Z",
+  kind: "iso",
+  boot_record: true,
+  problem: null,
+  digest: `sha256:${SHA256}`,
+  level: "index",
+  used_by: [],
+};
+const UNFINISHED: JsonObject = {
+  name: NAME,
+  offset: 1048576,
+  total: 734003200,
+  digests: [`sha256:${SHA256}`],
+};
+const REMOVED: JsonObject = { name: NAME, removed: "uploaded file", path: `${FOLDER}/${NAME}` };
+
+const SCHEMAS: JsonObject = {
+  MediaLibrary: objectOf(
+    "What there is to boot from.",
+    ["folders", "files", "truncated", "cache"],
+    {
+      folders: {
+        ...listOf(schemaRef("MediaFolder")),
+        description: "In the order in which a name is searched.",
+      },
+      files: { ...listOf(schemaRef("LibraryFile")), description: "By name." },
+      truncated: { type: "boolean", description: "Whether there are more files than are listed." },
+      cache: objectOf("The space of downloaded media.", ["bytes", "bytes_max"], {
+        bytes: COUNT,
+        bytes_max: { type: ["integer", "null"], description: "`cache_max`; null for no bound." },
+      }),
+    },
+  ),
+  MediaFolder: objectOf("A media folder.", ["path", "place", "problem"], {
+    path: TEXT,
+    place: { type: "string", enum: ["folder", "upload"] },
+    problem: { type: ["string", "null"], description: "Why nothing of it is listed." },
+  }),
+  LibraryFile: objectOf("A file of a media folder or of the cache.", Object.keys(FILE), {
+    name: { ...TEXT, description: "Its path below the folder; what `media.path` takes." },
+    place: {
+      type: "string",
+      enum: ["folder", "upload", "cache"],
+      description: "The operator's `folder`, an `upload`, or the `cache` of downloads.",
+    },
+    folder: { type: ["string", "null"], description: "Null in the cache." },
+    path: { ...TEXT, description: "Where it lies on this host." },
+    size: COUNT,
+    modified_at: { ...INSTANT, type: ["string", "null"] },
+    kind: {
+      ...TEXT,
+      description:
+        "What it is by its first bytes: `iso`, `raw` for what has no mark, or a format " +
+        "that no machine boots, such as `qcow2`.",
+    },
+    boot_record: {
+      type: ["boolean", "null"],
+      description: "Whether an ISO has an El Torito boot record.",
+    },
+    problem: { type: ["string", "null"], description: "Why no machine boots it." },
+    digest: {
+      type: ["string", "null"],
+      description: "`sha256:` and the hex, when it is known and the file did not change since.",
+    },
+    level: { type: ["string", "null"], description: "As of a medium." },
+    used_by: { ...listOf(UUID), description: "Unfinished jobs." },
+  }),
+  UnfinishedUpload: objectOf("How far an upload is.", Object.keys(UNFINISHED), {
+    name: TEXT,
+    offset: { ...COUNT, description: "The byte at which it goes on." },
+    total: { type: ["integer", "null"], description: "Bytes of the whole, where they are known." },
+    digests: { ...listOf(TEXT), description: "That the whole must have." },
+  }),
+  RemovedMedium: objectOf("What is gone.", Object.keys(REMOVED), {
+    name: TEXT,
+    removed: { type: "string", enum: ["uploaded file", "unfinished upload"] },
+    path: { type: ["string", "null"] },
+  }),
+};
+
+/** Header fields that say where an upload stands. */
+const STANDING = ["Upload-Offset", "Upload-Complete"];
+
+function header(name: string, description: string, example: string): JsonObject {
+  return { name, in: "header", description, schema: TEXT, example };
+}
+
+const UPLOAD: JsonObject = {
+  operationId: "media_upload",
+  summary: "Upload a file, whole or in parts one after another",
+  description:
+    "The body is the file, or with `Content-Range` a part of it that begins at `Upload-Offset` of " +
+    "`HEAD`; any other place answers 409 with the right one in `Upload-Offset`. A part is answered with " +
+    "202, the last one with 201, or 200 when it replaced a file. `Content-Range: bytes */TOTAL` and no " +
+    "body ends an upload whose bytes have all come. What has come of an upload that broke off is kept " +
+    "for a day. One request writes a name at a time. A name that is taken answers 409, one of the " +
+    "operator's own files 403.",
+  parameters: [
+    parameterRef("MediumName"),
+    header(
+      "Content-Range",
+      "`bytes FIRST-LAST/TOTAL`: which part of the file the body is.",
+      `bytes 0-${BYTES.length - 1}/${BYTES.length}`,
+    ),
+    header(
+      "Repr-Digest",
+      "Digests of the whole file (RFC 9530), `sha-256` and `sha-512`; the older field `Digest` is read " +
+        "too. A file that differs is discarded and answered with 400. Without one the SHA-256 is " +
+        "computed and shown.",
+      `sha-256=:${SHA256_BASE64}:`,
+    ),
+    ...queryParameters(UPLOAD_QUERY_FIELDS, { replace: true }),
+  ],
+  requestBody: {
+    description: "The bytes, of any type but a form.",
+    required: true,
+    content: { "application/octet-stream": { schema: TEXT, example: BYTES } },
+  },
+  responses: {
+    "200": jsonAnswer("It took the place of another file.", schemaRef("LibraryFile"), FILE, [
+      "Location",
+      ...STANDING,
+    ]),
+    "201": jsonAnswer("It is there.", schemaRef("LibraryFile"), FILE, ["Location", ...STANDING]),
+    "202": jsonAnswer("More is to come.", schemaRef("UnfinishedUpload"), UNFINISHED, STANDING),
+    ...refusals("409", "413", "415", "507"),
+  },
+};
+
+/** What there is to boot from, and how a caller adds to it. */
+export const MEDIA_LIBRARY: OpenapiPart = {
+  tag: {
+    name: "Media library",
+    description:
+      "The files that machines may boot from: those of all media folders, those that were " +
+      "uploaded, and the cache. Unfinished uploads are not listed.",
+  },
+  parameters: {
+    MediumName: inPath(
+      "name",
+      "Letters, digits, dots, dashes and underscores, ending in `.iso`, `.img` or `.raw`.",
+      TEXT,
+      NAME,
+    ),
+  },
+  schemas: SCHEMAS,
+  paths: {
+    "/agent/v1/media/library": {
+      get: {
+        operationId: "media_library",
+        summary: "The files of all media folders and the cache",
+        parameters: queryParameters(LIBRARY_QUERY_FIELDS, { limit: 100, offset: 0 }),
+        responses: {
+          "200": jsonAnswer("The library.", schemaRef("MediaLibrary"), {
+            folders: [{ path: FOLDER, place: "upload", problem: null }],
+            files: [FILE],
+            truncated: false,
+            cache: { bytes: 1048576, bytes_max: 68719476736 },
+          }, ["X-Count"]),
+          ...refusals("409"),
+        },
+      },
+    },
+    "/agent/v1/media/library/{name}": {
+      get: {
+        operationId: "media_library_file",
+        summary: "One file, or how far its upload is",
+        description:
+          "HEAD answers the same without a body: `Upload-Offset` is where the next part " +
+          "begins.",
+        parameters: [parameterRef("MediumName")],
+        responses: {
+          "200": {
+            description: "The file, or its unfinished upload.",
+            headers: Object.fromEntries(
+              [...STANDING, "X-Request-Id"].map((name) => [name, headerRef(name)]),
+            ),
+            content: {
+              "application/json": {
+                schema: { anyOf: [schemaRef("LibraryFile"), schemaRef("UnfinishedUpload")] },
+                examples: { file: { value: FILE }, unfinished: { value: UNFINISHED } },
+              },
+            },
+          },
+          ...refusals("404", "409"),
+        },
+      },
+      put: UPLOAD,
+      delete: {
+        operationId: "media_library_remove",
+        summary: "Remove an uploaded file, or an unfinished upload",
+        description:
+          "While an unfinished job uses it, or a request writes it: 409. A file of the " +
+          "operator answers 403 naming its folder.",
+        parameters: [
+          parameterRef("MediumName"),
+          ...queryParameters(LIBRARY_REMOVAL_FIELDS, { unfinished: false }),
+        ],
+        responses: {
+          "200": jsonAnswer("It is gone.", schemaRef("RemovedMedium"), REMOVED),
+          ...refusals("404", "409", "507"),
+        },
+      },
+    },
+  },
+};

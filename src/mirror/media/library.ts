@@ -1,0 +1,233 @@
+// The media library: what there is, what callers upload, and what may be removed. The operator's own files
+// are listed and never changed.
+
+import { dirname, join } from "@std/path";
+import { AgentError } from "../../domain/error.ts";
+import type { Log } from "../../metrics/log.ts";
+import { syncFolder } from "./cache.ts";
+import { isWithin, realPath } from "./folders.ts";
+import { fileInfo } from "./free_space.ts";
+import type { KnownFile } from "./known_files.ts";
+import {
+  type FoundFile,
+  type Library,
+  type LibraryFile,
+  type LibrarySources,
+  listLibrary,
+  openLooking,
+} from "./library_files.ts";
+import { removeFile } from "./partial.ts";
+import type { ArrivedFile, UploadPart, UploadResult, Uploads } from "./uploads.ts";
+
+/** How a whole upload ended. */
+export interface Uploaded {
+  readonly file: LibraryFile;
+  readonly replaced: boolean;
+}
+
+/** What is removed, and what it was. */
+export interface RemovedMedium {
+  readonly removed: "cached file" | "uploaded file" | "unfinished upload" | "record";
+  readonly path: string;
+}
+
+/** The media of this host. */
+export interface MediaLibrary {
+  list(): Promise<Library>;
+  /** Looks into some of the listed files. */
+  look(files: readonly FoundFile[]): Promise<LibraryFile[]>;
+  /** The file that a request for a machine takes by this name. */
+  find(name: string): Promise<LibraryFile | undefined>;
+  readonly uploads: Uploads;
+  /**
+   * Receives a request of an upload.
+   * @param replace takes the place of an uploaded file that no unfinished job uses
+   * @throws {AgentError} as Uploads.receive(); `conflict` for a name that is taken or in use;
+   *   `forbidden` for one that is taken in a folder of the operator
+   */
+  upload(
+    part: UploadPart,
+    replace: boolean,
+  ): Promise<UploadResult<Uploaded>>;
+  /**
+   * Removes an uploaded file, or else an unfinished upload.
+   * @throws {AgentError} `not_found`; `conflict` while it is used; `forbidden` for a file of the operator
+   */
+  removeNamed(name: string): Promise<RemovedMedium>;
+  /**
+   * Removes a recorded file: a cached or uploaded one with its bytes.
+   * @throws {AgentError} as removeNamed()
+   */
+  removeKnown(sha256: string): Promise<RemovedMedium>;
+}
+
+/** What the library is made of. */
+export interface LibraryDependencies extends LibrarySources {
+  readonly uploads: Uploads;
+  readonly log: Log;
+}
+
+/** Opens the library. Folders are read when somebody asks. */
+export function openLibrary(deps: LibraryDependencies): MediaLibrary {
+  const { uploads, files } = deps;
+  const list = () => listLibrary(deps);
+  const look = openLooking();
+  const find = async (name: string) => {
+    const found = (await list()).files.find((file) => file.name === name && file.folder !== null);
+    return found === undefined ? undefined : (await look([found]))[0];
+  };
+  return {
+    list,
+    look,
+    find,
+    uploads,
+    upload: async (part, replace) => {
+      await requireFree(deps, part.name, replace);
+      return await uploads.receive(part, async (file) => {
+        const replaced = await publish(deps, part, file, replace);
+        const kept = await find(part.name);
+        // The store knows bytes by their digest alone: it may know these by another path.
+        const { sha256, level } = file;
+        if (kept !== undefined) return { file: { ...kept, sha256, level }, replaced };
+        throw new AgentError("conflict", `Cannot keep ${part.name}: it was removed at once`);
+      });
+    },
+    async removeNamed(name) {
+      const path = join(deps.uploadDir, name);
+      if (await fileInfo(path) === undefined) {
+        await requireNotOperators(deps, name);
+        if (await uploads.remove(name)) return { removed: "unfinished upload", path };
+        throw new AgentError("not_found", `Cannot find ${name}: no such file was uploaded`);
+      }
+      await forgetRecord(deps, path, `remove ${name}`);
+      await removeFile(path);
+      deps.log.info("uploaded file removed", { path });
+      return { removed: "uploaded file", path };
+    },
+    async removeKnown(sha256) {
+      const file = await files.get(sha256);
+      const { cached } = file;
+      const upload = !cached && await isUploaded(deps, file.path);
+      if (!cached && !upload) await requireGone(deps, file);
+      await files.remove(sha256);
+      if (upload) await removeFile(file.path);
+      const removed = cached ? "cached file" : upload ? "uploaded file" : "record";
+      return { removed, path: file.path };
+    },
+  };
+}
+
+// What comes and goes.
+
+/** Refuses a name that is taken. @returns whether an uploaded file has it, which may be replaced */
+async function requireFree(
+  deps: LibraryDependencies,
+  name: string,
+  replace: boolean,
+): Promise<boolean> {
+  await requireNotOperators(deps, name);
+  const path = join(deps.uploadDir, name);
+  const info = await fileInfo(path);
+  if (info === undefined) return false;
+  if (!info.isFile) {
+    const message = `Cannot upload ${name}: ${path} is not a regular file`;
+    throw new AgentError("conflict", message);
+  }
+  if (!replace) {
+    const message =
+      `Cannot upload ${name}: there is a file of this name; set replace=true to take ` +
+      "its place";
+    throw new AgentError("conflict", message);
+  }
+  await requireUnused(deps, path, `replace ${name}`);
+  return true;
+}
+
+/** @throws {AgentError} `forbidden` naming the folder of the operator that has a file of this name */
+async function requireNotOperators(
+  { mediaDirs, uploadDir }: LibraryDependencies,
+  name: string,
+): Promise<void> {
+  for (const folder of mediaDirs) {
+    if (folder === uploadDir || await fileInfo(join(folder, name)) === undefined) continue;
+    throw operators(name, folder);
+  }
+}
+
+function operators(name: string, folder: string): AgentError {
+  const message =
+    `Cannot change ${name}: it is the operator's own file in the media folder ${folder}`;
+  return new AgentError("forbidden", message);
+}
+
+async function requireUnused(
+  { files }: LibraryDependencies,
+  path: string,
+  deed: string,
+): Promise<KnownFile | undefined> {
+  const real = await realPath(path);
+  const record = (await files.list()).find((file) => file.path === real);
+  if (record === undefined || record.used_by.length === 0) return record;
+  const jobs = record.used_by.join(", ");
+  throw new AgentError("conflict", `Cannot ${deed}: it is used by job ${jobs}`);
+}
+
+/** Forgets what is known of a file that is about to go. @throws {AgentError} `conflict` while it is used */
+async function forgetRecord(deps: LibraryDependencies, path: string, deed: string): Promise<void> {
+  const record = await requireUnused(deps, path, deed);
+  if (record !== undefined) await deps.files.remove(record.sha256);
+}
+
+/** Gives a whole file its name, and records it. @returns whether it took the place of another */
+async function publish(
+  deps: LibraryDependencies,
+  { name }: UploadPart,
+  { path: from, size, sha256, level }: ArrivedFile,
+  replace: boolean,
+): Promise<boolean> {
+  const replaced = await requireFree(deps, name, replace);
+  const target = join(deps.uploadDir, name);
+  await Deno.chmod(from, 0o444);
+  if (replaced) {
+    await forgetRecord(deps, target, `replace ${name}`);
+    await Deno.rename(from, target);
+  } else await linkNew(from, target, name);
+  await syncFolder(deps.uploadDir);
+  const path = await Deno.realPath(target);
+  await deps.files.note({ source: "path", path, name, size, sha256, label: `file ${name}`, level });
+  deps.log.info("file uploaded", { path, size, sha256, replaced });
+  return replaced;
+}
+
+/** A rename would take the place of a file that has just come. */
+async function linkNew(from: string, target: string, name: string): Promise<void> {
+  try {
+    await Deno.link(from, target);
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.AlreadyExists)) throw cause;
+    throw new AgentError(
+      "conflict",
+      `Cannot keep ${name}: a file of this name has come meanwhile`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+async function isUploaded({ uploadDir }: LibraryDependencies, path: string): Promise<boolean> {
+  const real = await realPath(uploadDir);
+  return real !== undefined && dirname(path) === real;
+}
+
+/** @throws {AgentError} `forbidden` for a file that lies in a folder of the operator */
+async function requireGone(
+  { mediaDirs }: LibraryDependencies,
+  { name, path }: KnownFile,
+): Promise<void> {
+  if (await fileInfo(path) === undefined) return;
+  for (const folder of mediaDirs) {
+    const real = await realPath(folder);
+    if (real !== undefined && isWithin(real, path)) throw operators(name, folder);
+  }
+}

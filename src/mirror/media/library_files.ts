@@ -1,0 +1,230 @@
+// The media of this host: the files of all media folders, the uploaded ones among them, and those of the
+// cache, each with what it is by its first bytes.
+
+import { basename, join } from "@std/path";
+import type { CheckLevel } from "../../domain/digest.ts";
+import { systemReason } from "../../domain/error.ts";
+import type { JobUuid } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import { mapLimited } from "../../program/loop.ts";
+import type { MediaStore } from "../../store/media_store.ts";
+import { isWithin, realPath, UNFINISHED_FOLDER } from "./folders.ts";
+import { fileInfo } from "./free_space.ts";
+import type { KnownFile, KnownFiles } from "./known_files.ts";
+import { type FileLook, lookInto } from "./look_inside.ts";
+
+/** Files that are listed at most, of all folders together. */
+export const LIBRARY_FILES_MAX = 10_000;
+/** Folders below a media folder that are looked into. */
+const DEPTH_MAX = 4;
+/** Files that are looked into at the same time. */
+const LOOKS_AT_ONCE = 4;
+/** Files whose first bytes are remembered. */
+const LOOKS_KEPT = LIBRARY_FILES_MAX;
+
+/** Whose a file is: it lies in a folder of the operator, was uploaded, or was downloaded. */
+export type MediaPlace = "folder" | "upload" | "cache";
+
+/** Where files are taken from. */
+export interface MediaFolder {
+  readonly path: string;
+  readonly place: Exclude<MediaPlace, "cache">;
+  /** Why nothing of it is listed; null when it can be read. */
+  readonly problem: string | null;
+}
+
+/** One file, before it is looked into. */
+export interface FoundFile {
+  /** By which a request for a machine finds it: its path below the folder. */
+  readonly name: string;
+  readonly place: MediaPlace;
+  /** The media folder; null for a file of the cache. */
+  readonly folder: string | null;
+  readonly path: string;
+  readonly size: number;
+  readonly modified_at: Instant | null;
+  /** SHA-256 in hex, where its bytes are known and unchanged since. */
+  readonly sha256: string | null;
+  readonly level: CheckLevel | null;
+  /** Unfinished jobs. */
+  readonly used_by: readonly JobUuid[];
+}
+
+/** One file with what it is. */
+export type LibraryFile = FoundFile & FileLook;
+
+/** Everything that a machine may boot from, as far as it is a file of this host. */
+export interface Library {
+  readonly folders: readonly MediaFolder[];
+  /** By name; those of equal names in the order in which they are found. */
+  readonly files: readonly FoundFile[];
+  /** Whether there are more than {@linkcode LIBRARY_FILES_MAX}. */
+  readonly truncated: boolean;
+  readonly cache: {
+    readonly bytes: number; /** Null for no bound. */
+    readonly bytes_max: number | null;
+  };
+}
+
+/** Where the files of the library are known from. */
+export interface LibrarySources {
+  readonly files: KnownFiles;
+  readonly media: Pick<MediaStore, "bytes">;
+  /** Folders in the order in which a name is searched, the upload folder last; they may change. */
+  readonly mediaDirs: readonly string[];
+  readonly uploadDir: string;
+  /** Infinite for no bound. */
+  readonly cacheBytesMax: number;
+}
+
+/** Lists everything, without looking into it. */
+export async function listLibrary(deps: LibrarySources): Promise<Library> {
+  const known = await deps.files.list();
+  const byPath = new Map(known.map((file) => [file.path, file]));
+  const folders: MediaFolder[] = [];
+  const files: FoundFile[] = [];
+  for (const path of new Set(deps.mediaDirs)) {
+    const place = path === deps.uploadDir ? "upload" : "folder";
+    const problem = await readFolder({ deps, root: path, place, byPath, files });
+    folders.push({ path, place, problem });
+  }
+  for (const file of known) if (file.cached) files.push(cachedFile(file));
+  files.sort((one, other) => one.name < other.name ? -1 : one.name > other.name ? 1 : 0);
+  const bytes_max = Number.isFinite(deps.cacheBytesMax) ? deps.cacheBytesMax : null;
+  return {
+    folders,
+    files: files.slice(0, LIBRARY_FILES_MAX),
+    truncated: files.length > LIBRARY_FILES_MAX,
+    cache: { bytes: await deps.media.bytes(), bytes_max },
+  };
+}
+
+function cachedFile(file: KnownFile): FoundFile {
+  const { name, path, size, created_at, sha256, level, used_by } = file;
+  return {
+    name,
+    place: "cache",
+    folder: null,
+    path,
+    size,
+    modified_at: created_at,
+    sha256,
+    level,
+    used_by,
+  };
+}
+
+/** One media folder that is being read. */
+interface FolderReading {
+  readonly deps: LibrarySources;
+  readonly root: string;
+  readonly place: MediaFolder["place"];
+  readonly byPath: ReadonlyMap<string, KnownFile>;
+  /** Takes what is found. */
+  readonly files: FoundFile[];
+}
+
+/** @returns why the folder cannot be read; null when it can, or when nothing was uploaded yet */
+async function readFolder(reading: FolderReading): Promise<string | null> {
+  try {
+    await readBelow(reading, "", 0);
+    return null;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) {
+      return reading.place === "upload" ? null : "it does not exist";
+    }
+    return systemReason(error);
+  }
+}
+
+async function readBelow(reading: FolderReading, below: string, depth: number): Promise<void> {
+  const { root, files } = reading;
+  for await (const entry of Deno.readDir(join(root, below))) {
+    // One more than are listed, so that a longer list is known to be cut.
+    if (files.length > LIBRARY_FILES_MAX) return;
+    if (entry.name.startsWith(".")) continue;
+    const name = join(below, entry.name);
+    if (entry.isDirectory) {
+      if (depth < DEPTH_MAX) await readBelow(reading, name, depth + 1).catch(ignoreUnreadable);
+    } else {
+      const file = await foundFile(reading, name);
+      if (file !== undefined) files.push(file);
+    }
+  }
+}
+
+/** A folder below a media folder may be closed to the agent. */
+function ignoreUnreadable(error: unknown): void {
+  const passing = error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.PermissionDenied;
+  if (!passing) throw error;
+}
+
+/** A regular file of a folder, or a link to one; undefined for all else. */
+async function foundFile(
+  { deps, root, place, byPath }: FolderReading,
+  name: string,
+): Promise<FoundFile | undefined> {
+  // A link out of the folders, or one that leads nowhere, is no medium.
+  const path = await realPath(join(root, name)).catch(() => undefined);
+  if (path === undefined || !await isInFolders(deps, path)) return undefined;
+  const info = await fileInfo(path);
+  if (info === undefined || !info.isFile) return undefined;
+  const record = byPath.get(path);
+  const same = record !== undefined && record.size === info.size && info.mtime !== null &&
+    info.mtime.getTime() <= Date.parse(record.verified_at);
+  return {
+    name,
+    place,
+    folder: root,
+    path,
+    size: info.size,
+    modified_at: info.mtime === null ? null : info.mtime.toISOString() as Instant,
+    sha256: same ? record.sha256 : null,
+    level: same ? record.level : null,
+    used_by: record?.used_by ?? [],
+  };
+}
+
+async function isInFolders({ mediaDirs }: LibrarySources, path: string): Promise<boolean> {
+  if (path.includes(`/${UNFINISHED_FOLDER}/`)) return false;
+  for (const folder of mediaDirs) {
+    const real = await realPath(folder);
+    if (real !== undefined && isWithin(real, path)) return true;
+  }
+  return false;
+}
+
+/** Looks into files, and remembers those that did not change since. */
+export function openLooking(): (files: readonly FoundFile[]) => Promise<LibraryFile[]> {
+  const known = new Map<string, FileLook>();
+  const look = async ({ path, name, size, modified_at }: FoundFile): Promise<FileLook> => {
+    const key = JSON.stringify([path, name, size, modified_at]);
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    const found = await lookInto(path, basename(name)).catch(unreadable);
+    if (found === undefined) return UNREADABLE;
+    for (const oldest of known.keys()) {
+      if (known.size < LOOKS_KEPT) break;
+      known.delete(oldest);
+    }
+    known.set(key, found);
+    return found;
+  };
+  return async (files) => {
+    const looked: LibraryFile[] = [];
+    const places = Array.from(files, (_, at) => at);
+    await mapLimited(places, LOOKS_AT_ONCE, async (at) => {
+      const file = files[at] as FoundFile;
+      looked[at] = { ...file, ...await look(file) };
+    });
+    return looked;
+  };
+}
+
+const UNREADABLE: FileLook = { kind: "unknown", boot_record: null, problem: "it cannot be read" };
+
+function unreadable(error: unknown): undefined {
+  const passing = error instanceof Error && "code" in error;
+  if (!passing) throw error;
+}

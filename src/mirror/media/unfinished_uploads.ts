@@ -1,0 +1,102 @@
+// Unfinished uploads on the disk: their bytes so far, and what their requests said of the whole. They are
+// kept for a day after the last byte.
+
+import { join } from "@std/path";
+import { type Digest, digestText, parseDigest } from "../../domain/digest.ts";
+import { AgentError } from "../../domain/error.ts";
+import { HOUR_MS } from "../../domain/instant.ts";
+import { isJsonObject } from "../../domain/json.ts";
+import { fileInfo } from "./free_space.ts";
+import { removeFile } from "./partial.ts";
+
+/** Age at which an unfinished upload is removed, milliseconds since its last byte. */
+export const UNFINISHED_MS_MAX = 24 * HOUR_MS;
+/** Unfinished uploads that are kept. */
+const UNFINISHED_MAX = 64;
+/** Seconds after which there may be a place. */
+const PLACE_SECONDS = 60;
+
+/** An upload whose file is not whole. */
+export interface UnfinishedUpload {
+  readonly offset: number;
+  /** Bytes of the whole; null when no request has said. */
+  readonly total: number | null;
+  /** Of the whole. */
+  readonly digests: readonly Digest[];
+}
+
+/** The unfinished upload of a name. */
+export async function findUnfinished(
+  place: string,
+  name: string,
+): Promise<UnfinishedUpload | undefined> {
+  const info = await fileInfo(join(place, name));
+  if (info === undefined) return undefined;
+  // Nothing but this agent writes here: what else is there is taken away.
+  if (!info.isFile) await Deno.remove(join(place, name), { recursive: true });
+  const said = info.isFile ? await readDescription(place, name) : undefined;
+  return said === undefined ? undefined : { offset: info.size, ...said };
+}
+
+async function readDescription(
+  place: string,
+  name: string,
+): Promise<Omit<UnfinishedUpload, "offset"> | undefined> {
+  try {
+    const value: unknown = JSON.parse(await Deno.readTextFile(join(place, `${name}.json`)));
+    if (!isJsonObject(value) || !Array.isArray(value.digests)) return undefined;
+    const digests = value.digests.map((one) => parseDigest(one, "digest"));
+    return { total: typeof value.total === "number" ? value.total : null, digests };
+  } catch (error) {
+    // A record cut short by a crash counts as none.
+    const none = error instanceof Deno.errors.NotFound || error instanceof SyntaxError ||
+      error instanceof AgentError;
+    if (none) return undefined;
+    throw error;
+  }
+}
+
+/** Notes what is known of the whole, before any of its bytes are written. */
+export async function describeUnfinished(
+  place: string,
+  name: string,
+  { total, digests }: { readonly total: number | null; readonly digests: readonly Digest[] },
+): Promise<void> {
+  const text = JSON.stringify({ total, digests: digests.map(digestText) });
+  // Renamed into place: bytes whose description was half written would begin again.
+  await Deno.writeTextFile(join(place, `${name}.new`), text);
+  await Deno.rename(join(place, `${name}.new`), join(place, `${name}.json`));
+}
+
+/** Removes the bytes and what is known of them. */
+export async function forgetUnfinished(place: string, name: string): Promise<void> {
+  await removeFile(join(place, name));
+  await removeFile(join(place, `${name}.json`));
+}
+
+/** Refuses a new upload beside too many unfinished ones. @throws {AgentError} `overloaded` */
+export async function requirePlace(place: string, name: string): Promise<void> {
+  let unfinished = 0;
+  for await (const entry of Deno.readDir(place)) unfinished += entry.name.endsWith(".json") ? 1 : 0;
+  if (unfinished < UNFINISHED_MAX) return;
+  const message = `Cannot upload ${name}: ${unfinished} unfinished uploads are kept; finish or ` +
+    "delete one of them";
+  throw new AgentError("overloaded", message, { retryAfterSeconds: PLACE_SECONDS });
+}
+
+/** Removes uploads that nobody has continued for a day, and those that lost their description. */
+export async function sweepUnfinished(
+  place: string,
+  nowMs: number,
+  writing: ReadonlySet<string>,
+): Promise<void> {
+  if (await fileInfo(place) === undefined) return;
+  for await (const entry of Deno.readDir(place)) {
+    const name = entry.name.replace(/\.(json|new)$/, "");
+    if (writing.has(name)) continue;
+    // The description is as old as the first byte: the bytes tell the age.
+    const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
+    const touchedMs = info?.mtime?.getTime() ?? nowMs;
+    if (nowMs - touchedMs > UNFINISHED_MS_MAX) await forgetUnfinished(place, name);
+  }
+}

@@ -1,0 +1,364 @@
+// Files that callers upload into one media folder. A file has its name only when it is whole, on the disk
+// and verified; until then its bytes lie in a folder of their own, where no request can name them.
+//
+//   <upload folder>/NAME                          whole files
+//   <upload folder>/.zonewright-uploads/NAME      the bytes of an unfinished upload so far
+//   <upload folder>/.zonewright-uploads/NAME.json what its first part said of the whole
+
+import { join } from "@std/path";
+import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { Now } from "../../domain/instant.ts";
+import type { Log } from "../../metrics/log.ts";
+import { closing } from "../../program/loop.ts";
+import { type FileWriter, openFileWriter } from "./file_writer.ts";
+import { UNFINISHED_FOLDER } from "./folders.ts";
+import { fileInfo, type FreeBytes, requireRoom } from "./free_space.ts";
+import { type Hashes, type Hashing, hashInto } from "./hash.ts";
+import { removeFile } from "./partial.ts";
+import {
+  describeUnfinished,
+  findUnfinished,
+  forgetUnfinished,
+  requirePlace,
+  sweepUnfinished,
+  type UnfinishedUpload,
+} from "./unfinished_uploads.ts";
+
+/** Seconds after which a caller beyond the limit may try again. */
+const RETRY_AFTER_SECONDS = 10;
+
+/** Which bytes of which whole a request brings; `to` is the last one, `from - 1` for none. */
+export interface UploadRange {
+  readonly from: number;
+  readonly to: number;
+  readonly total: number;
+}
+
+/** One request of an upload. */
+export interface UploadPart {
+  /** A name that a medium may have. */
+  readonly name: string;
+  /** Null for the whole file in one request. */
+  readonly range: UploadRange | null;
+  /** Bytes of the body, where the request says. */
+  readonly length: number | null;
+  /** Of the whole file; all must match. */
+  readonly digests: readonly Digest[];
+  readonly body: ReadableStream<Uint8Array> | null;
+}
+
+/** A whole file that has just arrived, before it has its name. */
+export interface ArrivedFile {
+  readonly path: string;
+  readonly size: number;
+  readonly sha256: string;
+  /** Whether some digest said what it should be. */
+  readonly level: CheckLevel;
+}
+
+/** What became of one request: more is to come, or the whole has its name. */
+export type UploadResult<T> =
+  | { readonly kind: "unfinished"; readonly upload: UnfinishedUpload }
+  | { readonly kind: "arrived"; readonly result: T };
+
+/** How many uploads there may be, how large and how slow. */
+export interface UploadLimits {
+  /** Bytes of one file; 0 for no uploads at all. */
+  readonly uploadBytesMax: number;
+  readonly uploadsMax: number;
+  /** Seconds without a byte after which a request is given up. */
+  readonly uploadStallSeconds: number;
+}
+
+/** Uploads into one folder, one writer for each name. */
+export interface Uploads {
+  /**
+   * Receives the bytes of one request, and the last ones too.
+   * @param arrived gives a whole and verified file its name; the upload ends with it
+   * @throws {AgentError} `conflict` with the right offset, or while another request writes the name;
+   *   `malformed` for a body that broke off, stalled, or does not match its length or digest;
+   *   `too_large`; `storage_full`; `overloaded`; `forbidden` when uploads are off
+   */
+  receive<T>(
+    part: UploadPart,
+    arrived: (file: ArrivedFile) => Promise<T>,
+  ): Promise<UploadResult<T>>;
+  /** The unfinished upload of a name. */
+  find(name: string): Promise<UnfinishedUpload | undefined>;
+  /**
+   * Removes an unfinished upload.
+   * @returns whether there was one
+   * @throws {AgentError} `conflict` while a request writes it
+   */
+  remove(name: string): Promise<boolean>;
+  /** Removes the unfinished uploads that nobody has continued for a day. */
+  sweep(): Promise<void>;
+}
+
+/** Where uploads go, and by which limits. */
+export interface UploadsDependencies {
+  /** Absolute path of the upload folder; it is made when it is missing. */
+  readonly folder: string;
+  readonly limits: UploadLimits;
+  readonly hashing: Hashing;
+  readonly freeBytes: FreeBytes;
+  readonly now: Now;
+  readonly log: Log;
+}
+
+/** Opens the uploads. Nothing is made on the disk before the first one. */
+export function openUploads(deps: UploadsDependencies): Uploads {
+  const { folder, limits } = deps;
+  const place = join(folder, UNFINISHED_FOLDER);
+  /** Names that a request is writing. */
+  const writing = new Set<string>();
+  const take = (name: string) => {
+    if (writing.has(name)) {
+      const message = `Cannot upload ${name}: another request is writing it`;
+      throw new AgentError("conflict", message);
+    }
+    if (writing.size >= limits.uploadsMax) {
+      const message = `Cannot upload ${name}: ${writing.size} uploads are under way`;
+      throw new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    }
+    writing.add(name);
+  };
+  const sweep = () => sweepUnfinished(place, Date.parse(deps.now()), writing);
+  return {
+    async receive(part, arrived) {
+      const { name } = part;
+      requireAllowed(part, limits);
+      take(name);
+      try {
+        await preparePlace(folder, place);
+        await sweep();
+        const outcome = await receivePart(deps, place, part);
+        if (outcome.kind === "unfinished") return outcome;
+        const result = await arrived(outcome.result);
+        await forgetUnfinished(place, name);
+        return { kind: "arrived", result };
+      } finally {
+        writing.delete(name);
+      }
+    },
+    find: (name) => findUnfinished(place, name),
+    async remove(name) {
+      if (writing.has(name)) {
+        const message = `Cannot remove the upload of ${name}: a request is writing it`;
+        throw new AgentError("conflict", message);
+      }
+      const found = await findUnfinished(place, name);
+      await forgetUnfinished(place, name);
+      return found !== undefined;
+    },
+    sweep,
+  };
+}
+
+/** Refuses what is too large before anything is touched. */
+function requireAllowed(
+  { name, range, length }: UploadPart,
+  { uploadBytesMax }: UploadLimits,
+): void {
+  if (uploadBytesMax === 0) {
+    const message = `Cannot upload ${name}: uploads are off (setting upload_max)`;
+    throw new AgentError("forbidden", message);
+  }
+  const total = range?.total ?? length ?? 0;
+  if (total <= uploadBytesMax) return;
+  const message = `Cannot upload ${name}: it has ${total} bytes, expected at most ` +
+    `${uploadBytesMax} (setting upload_max)`;
+  throw new AgentError("too_large", message);
+}
+
+async function preparePlace(folder: string, place: string): Promise<void> {
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  await Deno.mkdir(place, { mode: 0o700 }).catch((error: unknown) => {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+  });
+  if ((await fileInfo(place))?.isDirectory === true) return;
+  throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
+}
+
+async function receivePart(
+  deps: UploadsDependencies,
+  place: string,
+  part: UploadPart,
+): Promise<UploadResult<ArrivedFile>> {
+  const { name, range } = part;
+  const { folder, freeBytes } = deps;
+  const before = await findUnfinished(place, name);
+  if (range !== null) requireNext(name, range, before);
+  const offset = range?.from ?? 0;
+  const total = range?.total ?? part.length;
+  const digests = digestsOf(part, range === null ? undefined : before);
+  if (before === undefined) await requirePlace(place, name);
+  await requireRoom(freeBytes, folder, (total ?? 0) - offset, `upload ${name}`);
+  if (offset === 0) await removeFile(join(place, name));
+  await describeUnfinished(place, name, { total, digests });
+  const { size, hashes } = await write(deps, join(place, name), part, offset, digests)
+    .catch(async (error: unknown) => {
+      // These bytes would never become a file, and a full disk stops the store.
+      const hopeless = error instanceof AgentError &&
+        (error.code === "too_large" || error.code === "storage_full");
+      if (hopeless) await forgetUnfinished(place, name);
+      throw error;
+    });
+  if (total !== null && size < total) {
+    const upload = { offset: size, total, digests };
+    return { kind: "unfinished", upload };
+  }
+  const file = await verified(deps, place, name, hashes, digests);
+  return { kind: "arrived", result: file };
+}
+
+/** Refuses a part that does not continue what is there. */
+function requireNext(
+  name: string,
+  { from, total }: UploadRange,
+  before: UnfinishedUpload | undefined,
+): void {
+  const offset = before?.offset ?? 0;
+  const known = before?.total ?? total;
+  if (offset > 0 && known !== total) {
+    const message =
+      `Cannot continue the upload of ${name}: it has ${total} bytes, the unfinished ` +
+      `upload ${known}; delete that one to begin again`;
+    throw new AgentError("conflict", message, { uploadOffset: offset });
+  }
+  if (from === offset) return;
+  const message = `Cannot continue the upload of ${name} at byte ${from}: expected byte ${offset}`;
+  throw new AgentError("conflict", message, { uploadOffset: offset });
+}
+
+/** The digests of this request and of those before it. */
+function digestsOf(
+  { name, digests }: UploadPart,
+  before: UnfinishedUpload | undefined,
+): readonly Digest[] {
+  const all = before === undefined || before.offset === 0 ? [] : [...before.digests];
+  for (const digest of digests) {
+    const same = all.find(({ algorithm }) => algorithm === digest.algorithm);
+    if (same === undefined) all.push(digest);
+    else if (same.value !== digest.value) {
+      const message =
+        `Cannot continue the upload of ${name}: its digest is ${digestText(digest)}, ` +
+        `that of the unfinished upload ${digestText(same)}; delete that one to begin again`;
+      const offset = before?.offset ?? 0;
+      throw new AgentError("conflict", message, { uploadOffset: offset });
+    }
+  }
+  return all;
+}
+
+/** Writes the body behind what is there. The bytes stay when it breaks off. */
+async function write(
+  { folder, freeBytes, limits, hashing }: UploadsDependencies,
+  path: string,
+  part: UploadPart,
+  offset: number,
+  digests: readonly Digest[],
+): Promise<{ readonly size: number; readonly hashes: Hashes | undefined }> {
+  const { name, body } = part;
+  const what = `upload ${name}`;
+  const options = { path, from: offset, bytesMax: limits.uploadBytesMax, folder, freeBytes, what };
+  return await closing(await openFileWriter(options), async (file) => {
+    // Only bytes that come in one request can be hashed as they come.
+    const algorithms = digests.map(({ algorithm }) => algorithm);
+    const hasher = offset === 0 ? hashing.open(algorithms) : undefined;
+    try {
+      for await (const bytes of partsOf(name, body, limits.uploadStallSeconds)) {
+        await requireExpected(file, part, bytes.byteLength);
+        await file.write(bytes);
+        await hasher?.update(bytes);
+      }
+      requireWhole(part, file.size, offset);
+      await file.sync();
+      const whole = hasher !== undefined && file.size === (part.range?.total ?? file.size);
+      return { size: file.size, hashes: whole ? await hasher.finish() : undefined };
+    } finally {
+      hasher?.[Symbol.dispose]();
+    }
+  });
+}
+
+/** The bytes of a body, each part within the stall time. */
+async function* partsOf(
+  name: string,
+  body: ReadableStream<Uint8Array> | null,
+  stallSeconds: number,
+): AsyncGenerator<Uint8Array> {
+  if (body === null) return;
+  const reader = body.getReader();
+  let stalled = false;
+  try {
+    // Ends with the body.
+    for (;;) {
+      const timer = setTimeout(() => {
+        stalled = true;
+        reader.cancel().catch(() => {});
+      }, stallSeconds * 1000);
+      const part = await reader.read().finally(() => clearTimeout(timer));
+      if (stalled) throw malformed(name, `no byte came for ${stallSeconds} seconds`);
+      if (part.done) return;
+      yield part.value;
+    }
+  } catch (error) {
+    if (error instanceof AgentError) throw error;
+    throw malformed(name, `the body broke off: ${messageOf(error)}`, error);
+  } finally {
+    // What nobody reads must not hold the connection.
+    reader.cancel().catch(() => {});
+  }
+}
+
+function malformed(name: string, why: string, cause?: unknown): AgentError {
+  const message = `Cannot upload ${name}: ${why}; what has come is kept for a day`;
+  return new AgentError("malformed", message, cause === undefined ? {} : { cause });
+}
+
+/** Refuses more bytes than the request announced. */
+async function requireExpected(
+  file: FileWriter,
+  { name, range }: UploadPart,
+  bytes: number,
+): Promise<void> {
+  if (range === null || file.size + bytes <= range.to + 1) return;
+  await file.sync();
+  const message = `Cannot upload ${name}: the body has more bytes than Content-Range says, which ` +
+    `ends at byte ${range.to}`;
+  throw new AgentError("malformed", message);
+}
+
+function requireWhole({ name, range, length }: UploadPart, size: number, offset: number): void {
+  const expected = range === null ? length : range.to + 1 - offset;
+  if (expected === null || size - offset === expected) return;
+  throw malformed(name, `the body ended after ${size - offset} of ${expected} bytes`);
+}
+
+/** Compares a whole file with its digests. One that differs is discarded. */
+async function verified(
+  { hashing }: UploadsDependencies,
+  place: string,
+  name: string,
+  known: Hashes | undefined,
+  digests: readonly Digest[],
+): Promise<ArrivedFile> {
+  const path = join(place, name);
+  const hashes = known ??
+    await closing(hashing.open(digests.map(({ algorithm }) => algorithm)), async (hasher) => {
+      await hashInto(hasher, path);
+      return await hasher.finish();
+    });
+  const wrong = digests.find(({ algorithm, value }) => hashes[algorithm] !== value);
+  if (wrong !== undefined) {
+    await forgetUnfinished(place, name);
+    const { algorithm, value } = wrong;
+    const message = `Cannot keep ${name}: its ${algorithm} is ${hashes[algorithm]}, expected ` +
+      `${value}; its bytes were discarded`;
+    throw new AgentError("malformed", message);
+  }
+  const { size } = await Deno.lstat(path);
+  return { path, size, sha256: hashes.sha256, level: digests.length === 0 ? "none" : "index" };
+}
