@@ -84,6 +84,8 @@ interface SplitWords {
   readonly rest: readonly string[];
 }
 
+/** Characters of an unknown word that an error repeats. */
+const SHOWN_CHARS_MAX = 80;
 /** Words of the longest command, such as `job list`. */
 const COMMAND_WORDS_MAX = 2;
 
@@ -152,7 +154,7 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   if (nounName === "--version") return await findCommand(["version", ...rest]);
   const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
   if (load === undefined) {
-    const quoted = JSON.stringify(nounName);
+    const quoted = JSON.stringify(nounName.slice(0, SHOWN_CHARS_MAX));
     if (nounName.startsWith("-")) {
       throw usageError(`expected a command before the flag ${quoted}`);
     }
@@ -171,7 +173,7 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   if (command === undefined) {
     const full = Object.keys(noun.verbs).map((one) => `${nounName} ${one}`);
     if (verb === undefined) throw usageError(`expected one of ${full.join(", ")}`);
-    const typed = `${nounName} ${verb}`;
+    const typed = `${nounName} ${verb.slice(0, SHOWN_CHARS_MAX)}`;
     const others = Object.hasOwn(MEANT_VERBS, verb) ? MEANT_VERBS[verb] : undefined;
     const meant = others?.find((one) => Object.hasOwn(noun.verbs, one));
     const near = meant === undefined

@@ -4,6 +4,7 @@
 // goes wrong answers nothing: an error text on the line that somebody types helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { nameOf, SETTING_ROWS } from "../config/settings.ts";
 import { METHODS } from "./client/api_call.ts";
 import type { Flag } from "./command/arguments.ts";
 import type { Client } from "./client/client.ts";
@@ -204,6 +205,8 @@ async function valuesOf(
       return await distros(ask, "");
     case "DISTRO/RELEASE":
       return typed.includes("/") ? await releases(ask, typed) : await distros(ask, "/");
+    case "SETTING":
+      return SETTING_ROWS.map((row) => ({ value: nameOf(row), about: row.meaning }));
     case "METHOD":
       return METHODS.map(plain);
     default:

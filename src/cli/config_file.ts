@@ -61,6 +61,7 @@ const INIT: Command = {
       const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
       throw new AgentError("conflict", message);
     }
+    if (replaced) await requireRegular(path);
     await write(path, () => replaceFile(path, text, CONFIG_MODE));
     if (printer.json) printer.document({ file: path, replaced });
     else printer.data(`${replaced ? "replaced" : "wrote"} ${path}`);
@@ -101,6 +102,7 @@ const SET: Command = {
       pathOf(call, args.text("config"))
     );
     const text = await readText(path);
+    await requireRegular(path);
     if (row.kind.repeatable !== true && raws.length > 1) {
       throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
     }
@@ -188,6 +190,13 @@ function rowNamed(name: string): SettingRow {
 function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {
   // There is a line for every row.
   return lines.find((line) => line.row === row) as ConfigLine;
+}
+
+/** A device, a pipe or a folder is never replaced by a file. @throws {AgentError} `conflict` */
+async function requireRegular(path: string): Promise<void> {
+  if ((await Deno.lstat(path)).isFile) return;
+  const message = `Cannot write ${path}: it is not a regular file: expected a configuration file`;
+  throw new AgentError("conflict", message);
 }
 
 function pathOf({ terminal }: Invocation, named: string | undefined): string {

@@ -92,8 +92,14 @@ async function upgrade(call: Invocation): Promise<ExitCode> {
   }
 }
 
-/** @throws {AgentError} `invalid_argument` where nothing vouches for the file */
+/** @throws {AgentError} `invalid_argument` for no file, and where nothing vouches for it */
 async function digestOf({ args }: Invocation, file: string): Promise<string | null> {
+  const { isFile } = await Deno.stat(file).catch((error) => {
+    throw cannot(`upgrade to ${file}: ${systemReason(error)}: expected a binary of zonewright`);
+  });
+  if (!isFile) {
+    throw cannot(`upgrade to ${file}: it is not a file: expected a binary of zonewright`);
+  }
   const typed = args.text("sha256");
   if (args.has("unverified")) {
     if (typed === undefined) return null;

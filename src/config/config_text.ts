@@ -131,7 +131,8 @@ function flatValues(text: string): ReadonlyMap<string, string> {
   try {
     values = parseToml(text);
   } catch (error) {
-    const message = `Cannot read the configuration: ${messageOf(error).split("\n", 1)[0]}`;
+    const [why] = messageOf(error).split("\n", 1);
+    const message = `Cannot change the configuration: ${why}: expected TOML`;
     throw new AgentError("invalid_argument", message, { cause: error });
   }
   return new Map(

@@ -174,7 +174,7 @@ async function allBelow(root: string | undefined, paths: ServicePaths): Promise<
 }
 
 /** Names a missing right: nearly always the missing `sudo`. */
-async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
+export async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -16,7 +16,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { restoreState } from "../state/database_restore.ts";
 import { backupState, DATABASE_NAME } from "../state/state_dir.ts";
-import { exists, hasOwnDefinition, putInPlace, removeFile } from "./installation.ts";
+import { allowed, exists, hasOwnDefinition, putInPlace, removeFile } from "./installation.ts";
 import {
   askKnown,
   pauseCommands,
@@ -99,7 +99,7 @@ export async function upgradeService(
   const binary = join(root, SERVICE_PATHS[manager].binary);
   const verified = `${binary}${VERIFIED}`;
   try {
-    const sha256 = await copyVerified(request, verified);
+    const sha256 = await allowed(binary, () => copyVerified(request, verified));
     const version = await versionOf(verified, request.file, tools.run);
     const previous = `${binary}${PREVIOUS}`;
     await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);

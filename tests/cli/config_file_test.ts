@@ -151,6 +151,25 @@ Deno.test("config set refuses what an agent could not read, and writes nothing",
     assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["z.toml"]);
   }));
 
+Deno.test("config init and config set replace no folder, no device and no link to one", () =>
+  withFolder(async (folder) => {
+    const link = join(folder, "link");
+    await Deno.symlink("/dev/null", link);
+    const refused = [
+      ["init", "--force", folder],
+      ["init", "--force", link],
+      ["set", "--config", link, "slots", "3"],
+      ["set", "--config", folder, "slots", "3"],
+    ];
+    for (const words of refused) {
+      const { code, out, err } = await run(...words);
+      assertEquals([words, code, out], [words, 6, ""]);
+      assert(/it is not a regular file|is a directory/.test(err), err);
+    }
+    assert((await Deno.lstat("/dev/null")).isCharDevice);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["link"]);
+  }));
+
 Deno.test("config set follows a link to the file and leaves the link", () =>
   withFolder(async (folder) => {
     const path = join(folder, "z.toml");

@@ -160,7 +160,12 @@ Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () 
     await job.agent.call("POST", `/jobs/${job.uuid}/cancel`, {});
     assertEquals(await job.ended, 7);
     assertEquals(JSON.parse(job.screen.out()).execution, "canceled");
-    assertEquals(job.screen.err(), `zonewright: Job ${job.uuid} was canceled\n`);
+    assertEquals(JSON.parse(job.screen.err()), {
+      code: "canceled",
+      message: `Job ${job.uuid} was canceled`,
+      hint: `zonewright job retry ${job.uuid}  to create it again`,
+      exit_code: 7,
+    });
   }));
 
 Deno.test("--timeout exits 124, tells how to go on, and leaves the job alone", () =>

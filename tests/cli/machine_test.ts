@@ -189,7 +189,9 @@ Deno.test("machine create --wait --json prints one document when its job fails, 
       execution: "failure",
       error: { task: "first", message: "no such file" },
     });
-    assertStringIncludes(screen.err(), `Job ${uuid} failed in first: no such file\n`);
+    const { code, message, exit_code } = JSON.parse(screen.err());
+    const said = `Job ${uuid} failed in first: no such file`;
+    assertEquals([code, message, exit_code], ["job_failed", said, 5]);
   }));
 
 Deno.test("machine create --wait --json prints one document when its job is canceled", () =>

@@ -95,7 +95,7 @@ function findFlag(
     name,
     flags.flatMap(({ name, also }) => [name, also ?? name]).map((one) => `--${one}`),
   );
-  throw usageError(`unknown flag ${JSON.stringify(name)}${near}`);
+  throw usageError(`unknown flag ${JSON.stringify(name.slice(0, 80))}${near}`);
 }
 
 function add(given: Map<string, string[]>, flag: Flag, value: string): void {

@@ -19,6 +19,34 @@ export interface FailedCommand {
   readonly hint?: string | undefined;
 }
 
+/** How something ended that is no error of the command itself, such as a job that failed. */
+interface WatchedEnd {
+  readonly message: string;
+  /** At least one. */
+  readonly hints: readonly string[];
+  readonly json: boolean;
+}
+
+/** Prints how something ended, in the form of an error. @param code names the exit code */
+export function reportOutcome(
+  terminal: Terminal,
+  code: keyof typeof EXIT,
+  { message, hints, json }: WatchedEnd,
+): ExitCode {
+  const exit_code = EXIT[code];
+  if (json) {
+    writeObject(terminal, { code, message, hint: hints[0], exit_code });
+    return exit_code;
+  }
+  terminal.err(`zonewright: ${printable(message)}\n`);
+  for (const hint of hints) terminal.err(`hint: ${printable(hint)}\n`);
+  return exit_code;
+}
+
+function writeObject(terminal: Terminal, object: object): void {
+  terminal.err(`${withoutOrders(JSON.stringify(object))}\n`);
+}
+
 /** Prints what went wrong on standard error. @returns the exit code for it */
 export function reportFailure(terminal: Terminal, error: unknown, failed: FailedCommand): ExitCode {
   // The reader of our output has seen enough, as `head` does.
@@ -33,8 +61,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
     // Without the errors of the command line itself, which name no field of a request.
     const fields = errors.filter(({ field }) => field !== "arguments");
     const listed = fields.length === 0 ? {} : { errors: fields };
-    const object = { code, message, hint, exit_code, ...listed };
-    terminal.err(`${withoutOrders(JSON.stringify(object))}\n`);
+    writeObject(terminal, { code, message, hint, exit_code, ...listed });
     return exit_code;
   }
   terminal.err(`zonewright: ${printable(message)}\n`);

@@ -9,6 +9,7 @@ import { readObjects } from "../client/api_call.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { reportOutcome } from "../command/failure.ts";
 import { type FollowView, openLiveView, openPlainView } from "./views.ts";
 import {
   endOf,
@@ -153,40 +154,50 @@ async function readNews(
  * printed here; what a success yields is the command's own matter.
  */
 export function followedExit(call: Invocation, job_uuid: string, followed: Followed): ExitCode {
-  const err = (line: string) => call.printer.note(line);
+  const again = [
+    `zonewright job tail ${job_uuid}  to watch it again`,
+    `zonewright job cancel ${job_uuid}  to stop it`,
+  ];
   switch (followed.kind) {
     case "ended":
-      return endedExit(followed.job, endOf(followed.job), err);
+      return endedExit(call, followed.job, endOf(followed.job));
     case "timeout":
-      err(`zonewright: Gave up waiting for job ${job_uuid}: it has not ended`);
-      break;
+      return reportOutcome(call.terminal, "timeout", {
+        message: `Gave up waiting for job ${job_uuid}: it has not ended`,
+        hints: again,
+        json: call.printer.json,
+      });
     case "interrupted":
-      err(`zonewright: Stopped watching job ${job_uuid}: it continues`);
-      break;
+      return reportOutcome(call.terminal, "interrupted", {
+        message: `Stopped watching job ${job_uuid}: it continues`,
+        hints: again,
+        json: call.printer.json,
+      });
   }
-  err(`hint: zonewright job tail ${job_uuid}  to watch it again`);
-  err(`hint: zonewright job cancel ${job_uuid}  to stop it`);
-  return followed.kind === "timeout" ? EXIT.timeout : EXIT.interrupted;
 }
 
-function endedExit(job: JobAnswer, end: JobEnd, err: (line: string) => void): ExitCode {
+function endedExit({ terminal, printer }: Invocation, job: JobAnswer, end: JobEnd): ExitCode {
+  const { json } = printer;
+  const again = `zonewright job retry ${job.uuid}  to create it again`;
   switch (end) {
     case "success":
     case undefined:
       return EXIT.ok;
-    case "canceled":
-      err(`zonewright: Job ${job.uuid} was canceled`);
-      return EXIT.canceled;
-    case "retried":
-      err(`zonewright: Job ${job.uuid} asked to be created again`);
-      return EXIT.job_failed;
+    case "canceled": {
+      const message = `Job ${job.uuid} was canceled`;
+      return reportOutcome(terminal, "canceled", { message, hints: [again], json });
+    }
+    case "retried": {
+      const message = `Job ${job.uuid} asked to be created again`;
+      const hints = [`zonewright job get ${job.uuid}  names the new one`];
+      return reportOutcome(terminal, "job_failed", { message, hints, json });
+    }
     case "failure": {
       const step = failedStep(job);
       const why = step === undefined ? "" : ` in ${step.name}: ${step.error}`;
-      err(`zonewright: Job ${job.uuid} failed${why}`);
-      err(`hint: zonewright job get ${job.uuid} --json`);
-      err(`hint: zonewright job retry ${job.uuid}  to create it again`);
-      return EXIT.job_failed;
+      const message = `Job ${job.uuid} failed${why}`;
+      const hints = [`zonewright job get ${job.uuid} --json`, again];
+      return reportOutcome(terminal, "job_failed", { message, hints, json });
     }
   }
 }
