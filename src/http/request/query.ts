@@ -33,6 +33,9 @@ const WITH_QUERY: ReadonlySet<string> = new Set([
   "GET /agent/v1/jobs/:job_uuid/log",
   "GET /agent/v1/machines",
   "GET /agent/v1/machines/:uuid/console",
+  "GET /agent/v1/media/library",
+  "PUT /agent/v1/media/library/:name",
+  "DELETE /agent/v1/media/library/:name",
   "POST /agent/v1/index/sync",
 ]);
 

@@ -66,7 +66,6 @@ async function listFiles(c: Context<HttpEnv>, library: MediaLibrary): Promise<Re
 
 /** A whole file, or how far its upload is: HEAD asks where the next part begins. */
 async function getFile(c: Context<HttpEnv>, library: MediaLibrary): Promise<Response> {
-  readQuery(c.req.url, {});
   const name = c.req.param("name") ?? "";
   const unfinished = isName(name) ? await library.uploads.find(name) : undefined;
   if (unfinished !== undefined) return unfinishedAnswer(c, name, unfinished, 200);
