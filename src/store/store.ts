@@ -137,6 +137,9 @@ export interface InfoStore {
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
+/** Bytes of the lines of one page, unless it has one line only. */
+export const LOG_PAGE_BYTES = 256 * 1024;
+
 /** Which lines: the newest ones, those before a line, or those after one. */
 export interface JobLogPage {
   readonly limit: number;

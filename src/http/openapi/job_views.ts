@@ -274,7 +274,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         summary: "The log of a job, oldest line first",
         description:
           "What its tasks logged and reported, what others reported of it, the calls of its tasks, " +
-          "and each attempt that failed. A page has at most about a megabyte.",
+          "and each attempt that failed. A page has about 256 KiB at most.",
         parameters: [
           parameterRef("JobUuid"),
           ...queryParameters(LOG_QUERY_FIELDS, { last: 20, before: 1_000_000, after: 0 }),

@@ -23,6 +23,8 @@ import {
 } from "../../../domain/job/summary.ts";
 import type { Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
+import { HEAP_BYTES_MAX } from "../../../domain/json.ts";
+import { LOG_PAGE_BYTES } from "../../../store/store.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
@@ -36,6 +38,8 @@ type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
 /** Jobs of one page. */
 const JOBS_DEFAULT = 50;
 const JOBS_MAX = 200;
+/** Memory for one summary on its way: its params as a text and as a value. */
+const SUMMARY_HEAP_BYTES = 32 * 1024;
 /** Lines of one page of a log. */
 const LINES_DEFAULT = 100;
 const LINES_MAX = 1000;
@@ -106,6 +110,7 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
     searchesParams: seesSecrets(c.get("caller")),
   };
   const after = cursor === undefined ? undefined : placeOf(cursor);
+  await c.get("memory").reserve("answers", limit * SUMMARY_HEAP_BYTES, "list jobs");
   const { summaries, next } = await context.store.jobs.summaries(filter, { limit, after });
   const view = viewOf(c, context);
   return c.json({
@@ -176,6 +181,7 @@ export const LOG_QUERY_FIELDS = {
 async function getLog(c: Context<HttpEnv>, { store }: JobViewContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const { last: limit = LINES_DEFAULT, before, after } = readQuery(c.req.url, LOG_QUERY_FIELDS);
+  await c.get("memory").reserve("answers", HEAP_BYTES_MAX * LOG_PAGE_BYTES, "show the log");
   const part = await store.log.lines(uuid, {
     limit,
     ...(before === undefined ? {} : { before }),

@@ -5,12 +5,10 @@ import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { type Phase, PHASES } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import type { JobAttempt, JobLogPage, JobLogPart } from "../../store.ts";
+import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 import { fitting } from "../text_parts.ts";
 
-/** Bytes of the lines of one page. */
-const PAGE_BYTES = 1024 * 1024;
 /** Failed attempts of one phase that are read with a job; the newest. */
 const ATTEMPTS_OF_A_PHASE_MAX = 50;
 
@@ -29,7 +27,7 @@ export function selectLog(
   const { before = Number.MAX_SAFE_INTEGER, after = -1 } = page;
   const select = backwards ? selectNewest : selectOldest;
   const found = select(db, job.id, after, before, page.limit + 1);
-  const fit = found.slice(0, Math.min(fitting(found, 0, PAGE_BYTES), page.limit));
+  const fit = found.slice(0, Math.min(fitting(found, 0, LOG_PAGE_BYTES), page.limit));
   if (backwards) fit.reverse();
   return {
     // The texts were made by this store from objects.
