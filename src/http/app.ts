@@ -2,6 +2,7 @@
 // resource. Common to all routes: the shape of errors, unknown paths, and known paths with another method.
 
 import { type Context, Hono } from "hono";
+import { getPath } from "hono/utils/url";
 import { AgentError } from "../domain/error.ts";
 import { openAccessLines } from "./request/access_lines.ts";
 import { admitted } from "./request/access.ts";
@@ -37,7 +38,7 @@ const PATH_CHARS_MAX = 200;
 
 /** Makes the application. It owns no resources. */
 export function createApp(context: HttpContext): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
+  const app = new Hono<HttpEnv>({ getPath: pathOf });
   if (context.requests !== undefined) app.use(counted(context.requests));
   const lines = openAccessLines(context.log, context.now);
   context.closing.addEventListener("abort", lines.flush, { once: true });
@@ -72,6 +73,15 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.onError((error, c) => errorResponse(reworded(error, context.wording), c.get("request_id")));
   app.notFound((c) => noRoute(app, c));
   return app;
+}
+
+/**
+ * The path as the first line of the request has it. Without a Host on the unix socket, the runtime of the binary
+ * leaves out the host in the URL, and Hono would take the first part of the path for it.
+ */
+function pathOf(request: Request): string {
+  const [, scheme, path] = /^([a-z+]+:\/\/)(\/.*)$/.exec(request.url) ?? [];
+  return getPath(path === undefined ? request : new Request(`${scheme}localhost${path}`));
 }
 
 /** Answers requests without a route: 405 when the path has other methods, else 404. */

@@ -138,6 +138,21 @@ Deno.test("on the unix socket a Host changes nothing, or is refused, on both way
   });
 });
 
+Deno.test("an address without a host, as the binary has it without a Host, leads to the same path", async () => {
+  await withIndexAgent(async ({ apps, get }) => {
+    await get(PATH);
+    const socket = { transport: "unix", path: "/run/agent.sock" } as const;
+    for (const [name, app] of Object.entries(apps)) {
+      for (const [path, status] of [[PATH, 200], [`${PATH}?x=1`, 200], ["/v1/none.json", 404]]) {
+        const request = new Request(`http+unix://${path}`);
+        const answer = await app.fetch(request, { remote: socket });
+        await answer.body?.cancel();
+        assertEquals([name, path, answer.status], [name, path, status]);
+      }
+    }
+  });
+});
+
 Deno.test("the fast path is taken by plain requests, and logs them as the application does", async () => {
   await withIndexAgent(async ({ get, agent }) => {
     await get(PATH, { "x-request-id": "application" });
