@@ -8,7 +8,12 @@ import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
-import { needsMachine, parseMachineChanges, requireFitting } from "../domain/machine/changes.ts";
+import {
+  needsMachine,
+  parseMachineChanges,
+  requireFitting,
+  withOwnMacs,
+} from "../domain/machine/changes.ts";
 import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
@@ -79,14 +84,8 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
       await vmadm.reboot(machineUuid(uuid), rebootOptions(options), { signal });
       return null;
     }),
-    "vmadm.update": within(UPDATE_DEADLINE_MS, async ({ signal }, [uuid, changes]) => {
-      const parsed = parseMachineChanges(changes, policy);
-      const id = machineUuid(uuid);
-      if (needsMachine(parsed)) {
-        requireFitting(parsed, await existingMachine(vmadm, id, signal), policy);
-      }
-      await vmadm.update(id, parsed, { signal });
-      return null;
+    "vmadm.update": within(UPDATE_DEADLINE_MS, ({ signal }, [uuid, changes]) => {
+      return update(deps, machineUuid(uuid), changes, signal);
     }),
     "vmadm.delete": within(DELETE_DEADLINE_MS, async (call, [uuid]) => {
       await remove(deps, call, machineUuid(uuid));
@@ -150,6 +149,24 @@ async function create(
   return await own.make({ uuid, job_uuid }, signal, async (claiming) => {
     return await vmadm.create(tagged, { signal, claiming });
   });
+}
+
+/** Some changes are checked beside the machine, and name its nics as it has them. */
+async function update(
+  { vmadm, policy }: VmadmDeps,
+  uuid: MachineUuid,
+  changes: JsonValue | undefined,
+  signal: AbortSignal,
+): Promise<null> {
+  const parsed = parseMachineChanges(changes, policy);
+  if (!needsMachine(parsed)) {
+    await vmadm.update(uuid, parsed, { signal });
+    return null;
+  }
+  const machine = await existingMachine(vmadm, uuid, signal);
+  requireFitting(parsed, machine, policy);
+  await vmadm.update(uuid, withOwnMacs(parsed, machine), { signal });
+  return null;
 }
 
 /** A job that found the uuid free also removes what its own failed creates left. */

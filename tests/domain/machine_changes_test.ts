@@ -1,6 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseMachineChanges, requireFitting } from "../../src/domain/machine/changes.ts";
+import {
+  needsMachine,
+  parseMachineChanges,
+  requireFitting,
+  withOwnMacs,
+} from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { withoutProperties } from "../../src/config/policy.ts";
 import { fieldsOf } from "./machine_request.ts";
@@ -130,6 +135,22 @@ Deno.test("changes of nics and disks are held against the brand and the drives o
     const field = `changes.${list}[0].allowed_dhcp_cids`;
     assertEquals(fieldsOf(fit({ [list]: [cids] }, "bhyve", 1)), [field]);
   }
+});
+
+Deno.test("withOwnMacs() names nics as vmadm shows them", () => {
+  const nics = [{ mac: "2:8:20:a:b:c" }, { mac: "02:08:20:aa:bb:cc" }];
+  const parsed = parseMachineChanges({
+    update_nics: [{ mac: "02:08:20:0A:0b:0c", mtu: 9000 }, { mac: "2:8:20:aa:bb:cc", mtu: 9000 }],
+    remove_nics: ["2:8:20:a:b:c", "02:08:20:00:00:01"],
+    ram: 64,
+  }, DEFAULT_POLICY);
+  assert(needsMachine(parsed));
+  assertEquals(withOwnMacs(parsed, { nics }), {
+    ram: 64,
+    update_nics: [{ mac: "2:8:20:a:b:c", mtu: 9000 }, { mac: "02:08:20:aa:bb:cc", mtu: 9000 }],
+    remove_nics: ["2:8:20:a:b:c", "02:08:20:00:00:01"],
+  });
+  assertEquals(withOwnMacs({ ram: 64 }, { nics }), { ram: 64 });
 });
 
 Deno.test("the network of a nic that is there has no slash, which vmadm refuses", () => {

@@ -4,7 +4,7 @@
 import { type Findings, openFindings, refuseFindings } from "../description/findings.ts";
 import { type Fields, object } from "../description/object.ts";
 import { type Description, flag, listOf, oneOf, only, parse } from "../description/value.ts";
-import { type JsonObject, objectsIn } from "../json.ts";
+import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 import {
   allowedFields,
   DEFAULT_POLICY,
@@ -102,8 +102,24 @@ export function parseMachineChanges(value: unknown, policy: Policy, field = "cha
 
 /** Whether changes can only be checked beside the machine itself. */
 export function needsMachine(changes: JsonObject): boolean {
-  return ["add_nics", "set_routes", "add_disks"].some((name) => changes[name] !== undefined) ||
+  return BESIDE_MACHINE.some((name) => changes[name] !== undefined) ||
     brandedIn(changes).length > 0;
+}
+
+const BESIDE_MACHINE = ["add_nics", "update_nics", "remove_nics", "set_routes", "add_disks"];
+
+/** Changes with each mac as vmadm shows it of the machine, by which alone it finds the nic. */
+export function withOwnMacs(changes: JsonObject, machine: JsonObject): JsonObject {
+  const own = new Map(objectsIn(machine.nics).map(({ mac }) => [wholeMac(String(mac)), mac]));
+  const spelt = (mac: JsonValue | undefined) => own.get(String(mac)) ?? mac ?? null;
+  const { update_nics, remove_nics, ...rest } = changes;
+  return {
+    ...rest,
+    ...(update_nics === undefined ? {} : {
+      update_nics: objectsIn(update_nics).map((nic) => ({ ...nic, mac: spelt(nic.mac) })),
+    }),
+    ...(Array.isArray(remove_nics) ? { remove_nics: remove_nics.map(spelt) } : {}),
+  };
 }
 
 /**

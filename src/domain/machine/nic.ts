@@ -151,7 +151,8 @@ export function nicChange(policy: Policy): Description<JsonObject> {
   const plain = text(PLAIN_NIC_TAG, "a name of at most 64 letters, digits and underscores");
   const tag = allowedNicTag(policy, anyTag);
   const fields = { ...nicFields(policy), nic_tag: each(tag, plain) };
-  return nic(fields, ["mac"], [...policy.nicProperties, "mac"], undefined);
+  const allowed = [...policy.nicProperties, "mac"];
+  return nic(fields, ["mac"], allowed, undefined, "is without an ip: name both");
 }
 
 function nic(
@@ -159,30 +160,34 @@ function nic(
   required: readonly string[],
   allowed: readonly string[],
   brand: MachineBrand | undefined,
+  loneNetmask = "is without an ip: vmadm would ignore it",
 ): Description<JsonObject> {
   const own = withoutOther(fields, NIC_BRANDS, brand);
   return object(allowedFields(own, allowed), {
     required,
     refused: refusedFor(fields, NIC_BRANDS, brand, refusedBy(fields, REFUSED_NIC_PROPERTIES)),
-    relations: [WITH_NETMASK],
+    relations: [withNetmask(loneNetmask)],
   });
 }
 
-const WITH_NETMASK: Relation = {
-  check(_, field, findings, { ip, netmask }) {
-    if (isIpv4(ip) && netmask === undefined) {
-      findings.add(`${field}.netmask`, "Missing", "is missing, an ip needs it");
-    }
-    if (ip === undefined && netmask !== undefined) {
-      findings.add(`${field}.netmask`, "Invalid", "is without an ip: vmadm would ignore it");
-    }
-  },
-  schema: {
-    dependentRequired: { netmask: ["ip"] },
-    if: { properties: { ip: { not: { enum: ["dhcp", "addrconf"] } } }, required: ["ip"] },
-    then: { required: ["netmask"] },
-  },
-};
+/** An address has its netmask. @param alone words for a netmask without an address */
+function withNetmask(alone: string): Relation {
+  return {
+    check(_, field, findings, { ip, netmask }) {
+      if (isIpv4(ip) && netmask === undefined) {
+        findings.add(`${field}.netmask`, "Missing", "is missing, an ip needs it");
+      }
+      if (ip === undefined && netmask !== undefined) {
+        findings.add(`${field}.netmask`, "Invalid", alone);
+      }
+    },
+    schema: {
+      dependentRequired: { netmask: ["ip"] },
+      if: { properties: { ip: { not: { enum: ["dhcp", "addrconf"] } } }, required: ["ip"] },
+      then: { required: ["netmask"] },
+    },
+  };
+}
 
 /** What the nics of one list are to one another. */
 export function nicRelations(name: string): readonly Relation[] {
@@ -277,7 +282,9 @@ export function refuseRoutes(
 
 /** Routes of a new machine lead by its own nics. */
 export const ROUTES_BY_NICS: Relation = {
-  check({ nics, routes }, field, findings) {
+  check({ nics = [], routes }, field, findings, sent) {
+    // Nics that are no list were reported.
+    if (sent.nics !== undefined && !Array.isArray(sent.nics)) return;
     refuseRoutes(routes, Array.isArray(nics) ? nics : [], `${field}.routes`, findings);
   },
 };
