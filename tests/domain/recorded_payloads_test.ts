@@ -6,7 +6,11 @@ import { AgentError } from "../../src/domain/error.ts";
 import { canonicalJson, type JsonObject } from "../../src/domain/json.ts";
 import { parseMachinePayload } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
+import { changeHost, openState } from "../../src/simulator/state.ts";
+import { plan, validate } from "../../src/simulator/vmadm/create.ts";
 import { type RecordedVerdict, recordedVerdicts } from "../support/recorded_vmadm.ts";
+import { withFolder } from "../support/until.ts";
+import { UUID } from "./machine_request.ts";
 
 /** The networks of the host of the recording; the first task of a job asks the host for its own. */
 const POLICY: Policy = { ...DEFAULT_POLICY, nicTags: ["admin", "test0"] };
@@ -47,6 +51,28 @@ Deno.test("no payload that the parser takes is refused by the tool", () => {
     return "given" in result && !isTaken(row) && !taken.has(canonicalJson(result.given));
   });
   assertEquals(wrong.map(({ name, validate, create }) => ({ name, validate, create })), []);
+});
+
+Deno.test("the simulated tool takes what the agent hands on", async () => {
+  await withFolder(async (folder) => {
+    await changeHost(await openState(folder), { nic_tags: ["admin", "test0"] });
+    const state = await openState(folder);
+    let count = 0;
+    for (const row of ROWS) {
+      const result = handed(row);
+      if ("refusal" in result) continue;
+      count += 1;
+      const { code, stderr } = await validate(
+        state,
+        JSON.stringify(result.given),
+        "create",
+        undefined,
+      );
+      assertEquals([row.name, code], [row.name, 0], stderr);
+      await plan(state, result.given, UUID);
+    }
+    assert(count >= 200, String(count));
+  });
 });
 
 /** The property that an error is about, as the tables of the page name it. */

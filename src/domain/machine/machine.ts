@@ -99,6 +99,7 @@ function machineOf(
       ...diskRelations(brand),
       ...nicRelations("nics"),
       ROUTES_BY_NICS,
+      // A task, whose payload has a uuid, may make a machine that boots no medium.
       ...(brand === "kvm" && !extra.includes("uuid") ? [PLACE_FOR_MEDIUM] : []),
     ],
   });
