@@ -56,13 +56,15 @@ const NAME_CHARS_MAX = 32;
 export function nearName(name: string, known: readonly string[]): string | undefined {
   if (name.length > NAME_CHARS_MAX) return undefined;
   const typed = folded(name);
-  const near = known
-    .map((word) => ({ word, differences: differences(typed, folded(word)) }))
-    .sort((one, other) => one.differences - other.differences)[0];
-  if (near === undefined) return undefined;
-  const letters = Math.min(typed.length, folded(near.word).length);
-  const allowed = Math.min(Math.floor(letters / LETTERS_PER_DIFFERENCE), DIFFERENCES_MAX);
-  return near.differences <= allowed ? near.word : undefined;
+  const near = known.flatMap((word) => {
+    const meant = folded(word);
+    const letters = Math.min(typed.length, meant.length);
+    const allowed = Math.min(Math.floor(letters / LETTERS_PER_DIFFERENCE), DIFFERENCES_MAX);
+    if (Math.abs(typed.length - meant.length) > allowed) return [];
+    const found = differences(typed, meant);
+    return found <= allowed ? [{ word, found }] : [];
+  });
+  return near.sort((one, other) => one.found - other.found)[0]?.word;
 }
 
 /** `retryDelay`, `retry-delay` and `retry_delays` are one name. */

@@ -69,6 +69,19 @@ Deno.test("parseWorkflow() keeps a key that is near a field that is there, and o
   }
 });
 
+Deno.test("parseWorkflow() compares so many names of a document, and keeps those beyond", () => {
+  const keys = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`key${index}`, index]));
+  assertEquals(refusal({ name: "x", ...keys(999), chian: [] }), [["chian", "UnknownField"]]);
+  const beyond = parse({
+    name: "x",
+    chain: [{ body: BODY, ...keys(500) }],
+    ...keys(500),
+    onEror: 1,
+  });
+  assertEquals(beyond.onEror, 1);
+});
+
 Deno.test("parseWorkflow() takes a body without characters for a missing one", () => {
   assertEquals(refusal({ name: "x", chain: [{ body: "" }], onerror: [{}] }), [
     ["chain[0].body", "Missing"],

@@ -5,6 +5,8 @@ import { AgentError, type FieldError } from "../error.ts";
 
 /** Most findings of one reading; further ones are not listed. */
 const FINDINGS_MAX = 64;
+/** Names that are compared in one reading. A document of more was not typed by hand. */
+const COMPARED_MAX = 1_000;
 
 /**
  * The rules that JSON Schema cannot state, each with the reason. `/openapi.json` describes a document
@@ -36,12 +38,15 @@ export interface Findings {
   /** For each finding, the rule that no schema states; null where the schema states it. */
   readonly rules: readonly (UnstatedRule | null)[];
   add(field: string, code: FieldError["code"], words: string, rule?: UnstatedRule): void;
+  /** Whether one more unknown name may be compared with known ones, which takes its time. */
+  mayCompare(): boolean;
 }
 
 /** An empty collection of findings. */
 export function openFindings(): Findings {
   const list: FieldError[] = [];
   const rules: (UnstatedRule | null)[] = [];
+  let compared = 0;
   return {
     list,
     rules,
@@ -50,6 +55,7 @@ export function openFindings(): Findings {
       list.push({ field, code, message: `${field} ${words}` });
       rules.push(rule ?? null);
     },
+    mayCompare: () => list.length < FINDINGS_MAX && ++compared <= COMPARED_MAX,
   };
 }
 

@@ -120,7 +120,7 @@ function readFields(
     const reason = refused?.(name);
     if (reason !== undefined) findings.add(path, "Invalid", reason);
     else if (others === undefined) reportUnknown(name, field, Object.keys(fields), findings);
-    else if (others === "distinct" && isMisspelt(name, sent, fields)) {
+    else if (others === "distinct" && findings.mayCompare() && isMisspelt(name, sent, fields)) {
       reportUnknown(name, field, Object.keys(fields), findings, "misspelling");
     } else kept.push([name, inner]);
   }
@@ -141,7 +141,7 @@ function reportUnknown(
   rule?: UnstatedRule,
 ): void {
   const shown = name.slice(0, NAME_CHARS_MAX);
-  const near = name.length > NAME_CHARS_MAX
+  const near = name.length > NAME_CHARS_MAX || !findings.mayCompare()
     ? undefined
     : nearName(shown, known) ?? nearWord(shown, known);
   const expected = known.length <= NAMES_SHOWN_MAX;
