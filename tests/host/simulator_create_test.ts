@@ -104,6 +104,14 @@ const REFUSALS: readonly [string, string, string][] = [
     "VNC password is too long, maximum length is 8 characters.\n",
   ],
   [
+    "two disks of bhyve to boot from",
+    JSON.stringify(payload({
+      brand: "bhyve",
+      disks: [1, 2].map((size) => ({ boot: true, model: "virtio", size })),
+    })),
+    'multiple boot disks: ""true"" and ""{"boot":true,"model":"virtio","size":2,"media":"disk"}""\n',
+  ],
+  [
     "a volume that does not fit",
     JSON.stringify(
       payload({ disks: [{ model: "virtio", size: 100 }, { model: "virtio", size: 901 }] }),

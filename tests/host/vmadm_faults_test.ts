@@ -139,6 +139,13 @@ Deno.test("a daemon that is down fails what needs it, and the others work", asyn
     for (const run of [() => vmadm.get(UUID), () => vmadm.list(), () => vmadm.boot(UUID, {})]) {
       await refused(run, "host", "ECONNREFUSED");
     }
+    // These die of it.
+    const dying = [
+      () => vmadm.stop(UUID, { force: true }),
+      () => vmadm.update(UUID, { quota: 12 }),
+      () => vmadm.delete(UUID),
+    ];
+    for (const run of dying) await refused(run, "host", "was ended by SIGABRT: ");
     await simulate("fault", "--clear");
     assertEquals((await vmadm.get(UUID))?.state, "stopped");
   });

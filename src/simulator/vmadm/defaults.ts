@@ -118,9 +118,6 @@ export function configurationOf(
   const { brand, uuid } = machine;
   if (brand === "bhyve" && !state.host.bhyve) throw refusal("Bhyve not supported");
   const given = objectsIn(draft.disks);
-  const boots = given.filter(({ boot }) => isSet(boot));
-  // This message is the simulator's own.
-  if (brand === "bhyve" && boots.length > 1) throw refusal("Only one boot disk allowed");
   const disks = brand === "bhyve" ? withSlots(given, []) : given;
   const nics = nicsIn(draft.nics).map((nic) => draftNic(nic));
   for (const disk of disks) refuseDisk(brand, disk);

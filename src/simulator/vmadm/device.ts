@@ -79,6 +79,7 @@ export function withSlots(
     }
     taken.set(key, path);
   };
+  refuseSecondBoot(disks);
   for (const disk of [...others, ...disks]) take(disk);
   const uuids = others.map(({ uuid }) => uuid);
   return disks.map((disk) => {
@@ -88,6 +89,19 @@ export function withSlots(
     uuids.push(uuid);
     return { ...slotted, uuid };
   });
+}
+
+function refuseSecondBoot(disks: readonly JsonObject[]): void {
+  const [, second] = disks.filter(({ boot }) => isSet(boot));
+  if (second === undefined) return;
+  const { path, pci_slot } = second;
+  const name = path !== undefined
+    ? `path=${path}`
+    : pci_slot !== undefined
+    ? `pci_slot=${pci_slot}`
+    : `"${JSON.stringify(second)}"`;
+  // Of the first one it remembers only that it boots.
+  throw refusal(`multiple boot disks: ""true"" and "${name}"`);
 }
 
 function freeSlot({ media }: JsonObject, taken: Map<string, JsonValue | undefined>): string {

@@ -72,7 +72,7 @@ async function answer(
     return await perform(state, subcommand, call);
   } catch (error) {
     if (error instanceof AgentError && error.code === "aborted") {
-      const stack = `TypeError: ${error.message}\n    at simulated vmadm\n`;
+      const stack = `Error: ${error.message}\n    at simulated vmadm\n`;
       return { code: ABORTED_CODE, stdout: "", stderr: `Uncaught ${stack}`, aborts: true };
     }
     if (error instanceof AgentError && error.code === "host") return failed(error.message);
