@@ -96,7 +96,7 @@ function inDays(days: number): () => string {
 
 programTest(
   "openssl",
-  "tls: what ends soon is told, what has ended or not begun fails",
+  "tls: a certificate that ends soon is a warning; one that has ended or not begun fails",
   () =>
     withFolder(async (folder) => {
       const paths = await makeCertificate(folder, "agent", { days: 60 });
@@ -155,7 +155,7 @@ programTest(
 
 programTest(
   "openssl",
-  "tls: a key that is open, of another certificate, or none is told",
+  "tls: a key that is open, of another certificate, or no key is reported",
   () =>
     withFolder(async (folder) => {
       const paths = await makeCertificate(folder, "agent", { days: 60 });

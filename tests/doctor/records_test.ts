@@ -37,7 +37,7 @@ async function outcomeOf(check: HealthCheck): Promise<string> {
 
 programTest(
   "mkfifo",
-  "a pipe in the place of the database is told, and not waited for",
+  "a pipe in the place of the database is reported, and not waited for",
   () =>
     withFolder(async (folder) => {
       const path = join(folder, "zonewright.db");

@@ -58,7 +58,7 @@ Deno.test("commandLine() refuses more than an argument of a shell may have", asy
   assertEquals(commandLine(["a", "it's"]), `'a' 'it'\\''s'`);
 });
 
-farTest("a far program's exit code is told, 255 too, and what it wrote", async (host) => {
+farTest("a far program's exit code is reported, 255 too, and what it wrote", async (host) => {
   const { transport, writeProgram } = host;
   await writeProgram('printf "out"; printf "words" >&2; exit "$1"');
   for (const code of [0, 1, 2, 127, 255]) {
@@ -160,7 +160,7 @@ farTest("the far end keeps the deadline of a program that nobody watches", async
   await assertEnds(pid);
 });
 
-farTest("a connection that broke while nobody used it is made anew unnoticed", async (host) => {
+farTest("a connection that broke while idle is opened again unnoticed", async (host) => {
   const { transport, server, folder, writeProgram } = host;
   await writeProgram(`echo "$1" >>${folder}/calls; echo "$1"`);
   for (const word of ["one", "two", "three"]) {

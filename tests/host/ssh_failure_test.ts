@@ -36,7 +36,7 @@ farTest("a host whose key nobody knows is refused", async ({ server, reach, fold
   await until("the end of the connection", async () => await server.connections() === 0);
 });
 
-farTest("a login that the host refuses is told as that", async ({ reach, folder }) => {
+farTest("a login that the host refuses is reported as such", async ({ reach, folder }) => {
   await makeKey(`${folder}/stranger`);
   const transport = reach({ identityFile: `${folder}/stranger` });
   await refused(() => transport.vmadm([], QUICK), "host", "it refused the login");
@@ -44,7 +44,7 @@ farTest("a login that the host refuses is told as that", async ({ reach, folder 
   await refused(() => missing.vmadm([], QUICK), "host", "it refused the login");
 });
 
-farTest("a host that does not listen is told, and reached when it does", async (host) => {
+farTest("a host that does not listen is reported, and reached once it does", async (host) => {
   const { server, transport, writeProgram } = host;
   await writeProgram("echo hello");
   await server.kill();
@@ -79,7 +79,7 @@ farTest("a connection over which nothing comes any more is given up", async (hos
   assertEquals((await transport.vmadm([], QUICK)).stdout, "hello\n");
 });
 
-farTest("a host without an sftp server is told as that", async ({ transport, ...host }) => {
+farTest("a host without an sftp server is reported as such", async ({ transport, ...host }) => {
   await host.writeProgram("echo hello");
   await refused(() => transport.files.status("/"), "host", "Cannot reach the files", "ended");
   assertEquals((await transport.vmadm([], QUICK)).stdout, "hello\n");

@@ -30,9 +30,9 @@ const FILLERS = new Set(["a", "an", "the", "of", "one", "its", "this", "is", "ar
 const SHORT_COMMENT =
   /^ *(?:\/\*\* (.*) \*\/|\/\/ (.*))\n *(?:export |async |readonly |static |private |get |const |let |function\*? |interface |type |class )*([#\w]+)/gm;
 
-/** The head of a test or a step, with its name. */
+/** The head of a test or a step, by Deno or by a helper, with its name. */
 const TEST_NAME =
-  /^\s*(?:\w+\.test|eachProgram|loadTest|await t\.step)\(\s*(?:\{\s*name: )?(?:"[^"\n]*"|`[^`\n]*`)/gm;
+  /^\s*(?:await )?(?:\w*(?:\.test|\.step|[tT]est|Rows|eachProgram))\(\s*(?:\{\s*name: )?(?:"[^"\n]*"|`[^`\n]*`)/gm;
 
 /** One line of a comment; two slashes after a colon belong to an address. */
 const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;

@@ -170,7 +170,7 @@ listenerTest(
 
 listenerTest(
   LISTENERS,
-  "the application is told from where the caller itself has connected",
+  "the application gets the address from which the caller itself has connected",
   (kind) =>
     withListener(kind, { app: COUNTING }, async (listener) => {
       const connection = await listener.converse();

@@ -61,4 +61,4 @@ const ROWS: readonly Row[] = [
   }],
 ];
 
-testRows("jobs made anew", ROWS);
+testRows("jobs created again", ROWS);

@@ -107,7 +107,7 @@ programTest(
 
 programTest(
   "openssl",
-  "a token that is exchanged holds from the next request on, and a bad one is told",
+  "a replaced token is used from the next request on, and a bad one is reported",
   () =>
     withServers(async ({ test: { mirror }, own, path }) => {
       await Deno.writeTextFile(path, "old");

@@ -92,7 +92,7 @@ async function owe(store: Store, host: string, path = "/done"): Promise<void> {
 }
 
 const nothingOwed = (store: Store) =>
-  until("no callback to be owed", async () => await store.callbacks.nextDue() === undefined);
+  until("no callback to be pending", async () => await store.callbacks.nextDue() === undefined);
 
 Deno.test("a callback posts the final job as JSON, and is no longer pending", async () => {
   await withReceiver(async ({ store, receiver, open }) => {

@@ -94,7 +94,7 @@ test(
   },
 );
 
-test("a runner that begins anew takes up its own jobs at once", async (store, _clock, open) => {
+test("a restarted runner takes up its own jobs at once", async (store, _clock, open) => {
   await leaseUntil(store, RUNNER, instantAfter(T0, LEASE_MS));
   await create(store, jobOf(1));
   await claim(store);

@@ -143,7 +143,7 @@ test(
 );
 
 test(
-  "a runner that is told of jobs and given none asks again after a while, not at full speed",
+  "a runner that is woken and finds no job asks again after a while, not at full speed",
   async (store, _clock, open) => {
     let claims = 0;
     const taken = Promise.withResolvers<void>();

@@ -46,7 +46,7 @@ Deno.test("a state folder that is a file is refused, and what could not be finis
   }));
 
 smallDiskTest(
-  "a disk that is full is told as that, and gets its room back",
+  "a full disk is reported as such, and gets its room back",
   () =>
     withProgram(async (program, root) => {
       await Deno.mkdir(root);

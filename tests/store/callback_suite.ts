@@ -86,7 +86,7 @@ export function callbackTests(test: Test): void {
     await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor }));
     assertEquals(await due(store), [job.uuid]);
   });
-  test("what is told of a job that is made anew is told of both", async (store) => {
+  test("a job that is retried and its successor both keep their callback", async (store) => {
     await finish(store, await run(store, telling(1)), "failed");
     await store.jobs.retry(JOB, telling(2));
     assertEquals(await due(store), [JOB]);

@@ -32,7 +32,7 @@ export function cancelTests(test: Test): void {
     assertEquals([after.execution, after.chain_results, after.finished_at], ["canceled", [], T0]);
     assertEquals(after.runner_id, null);
   });
-  test("of cancels that come together one is accepted, and the others are told why not", async (store) => {
+  test("of concurrent cancels one is accepted, and the others are denied with the reason", async (store) => {
     await run(store);
     const outcomes = await Promise.all([1, 2, 3, 4].map(() => store.jobs.cancel(JOB, T0)));
     assertEquals(kindsOf(outcomes), { changed: 1, denied: 3 });

@@ -107,7 +107,7 @@ export function leaseTests(test: Test): void {
     assertEquals((await present(store, uuidOf<JobUuid>(2))).execution, "running");
     assertEquals((await claim(store)).starts, 2);
   });
-  test("renew() keeps others away until the lease is over, and each renewal counts anew", async (store) => {
+  test("renew() keeps others away until the lease is over, counted from each renewal", async (store) => {
     await leaseUntil(store, RUNNER, MINUTE_LATER);
     await run(store);
     const rescuedAt = (ms: number) => rescueAt(store, OTHER_RUNNER, instantAfter(MINUTE_LATER, ms));

@@ -83,7 +83,7 @@ export function machineClaimTests(test: Test): void {
     assertEquals(await store.machineClaims.left(), []);
   });
 
-  test("each host is given what is left on it, and whoever asks for all of it everything", async (store) => {
+  test("each host gets its own leftovers, and a query without a host gets all of them", async (store) => {
     for (const [number, host] of [[1, "one"], [2, "two"]] as const) {
       const job = await run(store, jobOf(number));
       const uuid = uuidOf<MachineUuid>(900 + number);

@@ -8,7 +8,7 @@ import { claim, create, type Test } from "./store_case.ts";
 const DAY_MS = 86_400_000;
 
 export function measureTests(test: Test): void {
-  test("the oldest ready job is told, and neither a delayed nor a running one", async (store) => {
+  test("the oldest ready job is measured, and neither a delayed nor a running one", async (store) => {
     const oldest = async (now = T0) => (await store.measures.read(now)).oldest_ready_at;
     assertEquals(await oldest(), null);
     const tomorrow = instantAfter(T0, DAY_MS);

@@ -84,7 +84,7 @@ export function recordTests(test: Test): void {
     assertEquals([other.params, other.requested_params], [{ c: 3 }, { a: 1 }]);
     assertEquals(await present(store, other.uuid), other);
   });
-  test("a job that is queued again keeps its results and its time, and starts anew", async (store) => {
+  test("a job that is queued again keeps its results and its time, and counts its starts from zero", async (store) => {
     const job = await run(store);
     const queued = recordOf(job, { kind: "cb_queue" }, { elapsed_ms: 50 });
     assert(await store.jobs.recordTask(queued));
@@ -152,7 +152,7 @@ export function recordTests(test: Test): void {
     assertEquals((await store.jobs.list({}))[0]?.job, await present(store));
     assertEquals("polluted" in {}, false);
   });
-  test("equal writes that come together under one claim stand once, and each is told so", async (store) => {
+  test("equal concurrent writes under one claim are recorded once, and each is accepted", async (store) => {
     const job = await run(store);
     const end = recordOf(job, { kind: "succeed" });
     assertEquals(await Promise.all([1, 2, 3].map(() => store.jobs.recordTask(end))), [

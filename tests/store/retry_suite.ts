@@ -22,7 +22,7 @@ const anew = (number: number, fields: Partial<NewJob> = {}) =>
   jobOf(number, { props: { prev_attempt: JOB }, ...fields });
 
 export function retryTests(test: Test): void {
-  test("retry() makes a finished job anew, and both name each other", async (store) => {
+  test("retry() creates a finished job again, and both name each other", async (store) => {
     await finish(store, await run(store, jobOf(1, { target: "/t" })), "failed");
     const before = await present(store);
     const outcome = await store.jobs.retry(JOB, anew(2, { target: "/t" }));
@@ -39,7 +39,7 @@ export function retryTests(test: Test): void {
     await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
     assertEquals((await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3))).kind, "created");
   });
-  test("the results that a job is made anew with stand before its own", async (store) => {
+  test("the results that a retried job begins with come before its own", async (store) => {
     const chain_results = [resultOf("first", { result: { disk: 1 } })];
     await finish(store, await run(store), "failed");
     await store.jobs.retry(JOB, anew(2, { chain_results }));
@@ -76,7 +76,7 @@ export function retryTests(test: Test): void {
     await store.jobs.recordTask(recordOf(job, { kind: "succeed" }));
     assertEquals((await store.jobs.retry(JOB, anew(2))).kind, "created");
   });
-  test("a job is made anew once, also when callers come together", async (store) => {
+  test("a job is retried once, even by concurrent callers", async (store) => {
     await finish(store, await run(store));
     const wishes = [2, 3, 4].map((number) => store.jobs.retry(JOB, anew(number)));
     const outcomes = await Promise.all(wishes);
@@ -87,7 +87,7 @@ export function retryTests(test: Test): void {
     assertEquals(late, { kind: "denied", reason: "retried", next_attempt });
     assertEquals(await store.jobs.count({}), 2);
   });
-  test("a job that cb('retry') made anew is not made anew again; one without successor is", async (store) => {
+  test("a job with a successor by cb('retry') is not retried again; one without is", async (store) => {
     const first = await run(store, jobOf(1));
     await store.jobs.recordTask(recordOf(first, { kind: "cb_retry" }, { successor: jobOf(2) }));
     const outcome = await store.jobs.retry(JOB, anew(9));

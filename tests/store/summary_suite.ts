@@ -106,7 +106,7 @@ function listTests(test: Test): void {
     assertEquals(second.summaries.map(({ uuid }) => Number(uuid.slice(-12))), [5, 4, 3, 2, 1]);
     assertEquals(second.next, undefined);
   });
-  test("jobs of one instant are told apart by the order of their creation", async (store) => {
+  test("jobs of one instant are listed in the order of their creation", async (store) => {
     for (let n = 1; n <= 5; n++) await create(store, jobOf(n));
     assertEquals(await numbersOf(store, { since: T0 }, 2), [5, 4, 3, 2, 1]);
     for (let n = 1; n <= 5; n++) await store.jobs.cancel(uuidOf<JobUuid>(n), T0);
