@@ -2,6 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { RELOADED_SETTINGS } from "../../src/config/settings.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -48,7 +49,12 @@ eachProgram(
         config,
       ]);
       try {
-        await Deno.writeTextFile(config, 'log_level = "debug"\nkeep_finished = "2d"\nslots = 3\n');
+        const audit = join(folder, "audit");
+        await Deno.writeTextFile(
+          config,
+          `log_level = "debug"\nkeep_finished = "2d"\nslots = 3\nindex_interval = "3h"\n` +
+            `audit_file = ${JSON.stringify(audit)}\n[policy]\nvcpus_max = 2\n`,
+        );
         agent.signal("SIGHUP");
         await until(
           "the new configuration",
@@ -58,7 +64,10 @@ eachProgram(
           one.includes("configuration read again")
         );
         const { applied, restart_needed } = JSON.parse(line ?? "{}");
-        assertEquals([applied, restart_needed], ["keep_finished log_level", "slots"]);
+        const followed = ["audit_file", "index_interval", "keep_finished", "policy", "log_level"];
+        assertEquals([applied, restart_needed], [followed.join(" "), "slots"]);
+        const known: readonly string[] = RELOADED_SETTINGS;
+        assertEquals(followed.filter((name) => !known.includes(name)), []);
 
         await Deno.writeTextFile(config, 'log_levle = "info"\n');
         agent.signal("SIGHUP");

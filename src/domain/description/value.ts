@@ -196,8 +196,8 @@ export function oneOf<const W extends string>(
       const found = known.find((one) => one === value);
       if (found !== undefined) return found;
       const shown = typeof value === "string" ? value.slice(0, WORD_CHARS_MAX) : "";
-      findings.add(field, "Invalid", `must be ${words}${nearest(shown, known)}`);
-      return undefined;
+      const given = shown === "" ? "" : `, found ${JSON.stringify(shown)}${nearest(shown, known)}`;
+      return void findings.add(field, "Invalid", `must be ${words}${given}`);
     },
     schema: () => ({ type: "string", enum: [...known] }),
   };

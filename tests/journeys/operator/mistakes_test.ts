@@ -38,7 +38,7 @@ const COMMAND_LINE: readonly Mistake[] = [
 
 const JOBS: readonly Mistake[] = [
   ["job list --limit all", 2, 'Cannot use --limit "all": expected a number', "job list --help"],
-  ["job list --state done", 2, "execution must be one of", "zonewright job list --help"],
+  ["job list --state done", 2, 'found "done"', "zonewright job list --help"],
   ["job list --since yesteryear", 2, "expected today (from midnight", "zonewright job list --help"],
   ["job list --since 2026-11-22T18:30", 2, "it names no time zone", "zonewright job list --help"],
   ["job list --param zone", 2, "expected K=V, or K:=JSON", "zonewright job list --help"],
