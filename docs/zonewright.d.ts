@@ -489,7 +489,7 @@ declare namespace Zonewright {
     /** The network of the host, such as `admin` or `external`. */
     nic_tag: string;
     model: "virtio" | "e1000" | "rtl8139";
-    /** An IPv4 address, which needs a `netmask`; `dhcp` or `addrconf`. IPv6 stands in `ips`. */
+    /** An IPv4 address, which needs a `netmask`; `dhcp` or `addrconf`. One of `ips`, if given. */
     ip?: string;
     /** Such as `255.255.255.0`. */
     netmask?: string;

@@ -79,6 +79,9 @@ const INCORRECT: readonly (readonly [string, JsonObject])[] = [
   ["machine.nics[0].ip", { nics: [{ ...nic, ip: "192.0.2.07", netmask: "255.0.0.0" }] }],
   ["machine.nics[0].ip", { nics: [{ ...nic, ip: "2001:db8::7", netmask: "255.0.0.0" }] }],
   ["machine.nics[0].netmask", { nics: [{ ...nic, netmask: "255.0.0.0" }] }],
+  ["machine.nics[0].ip", {
+    nics: [{ ...nic, ip: "192.0.2.7", netmask: "255.255.255.0", ips: ["192.0.2.70/24"] }],
+  }],
   ["machine.nics[0].netmask", { nics: [{ ...nic, ip: "192.0.2.9" }] }],
   ["machine.nics[0].netmask", { nics: [{ ...nic, ip: "192.0.2.9", netmask: "255.0.255.0" }] }],
   ["machine.nics[0].netmask", { nics: [{ ...nic, ip: "192.0.2.9", netmask: 24 }] }],

@@ -85,7 +85,10 @@ function nicFields(policy: Policy): Fields {
   return {
     nic_tag: allowedNicTag(policy, anyTag),
     model: oneOf(NIC_MODELS),
-    ip: about("Needs `netmask`, unless it is `dhcp` or `addrconf`.", nicAddress),
+    ip: about(
+      "Needs `netmask`, unless it is `dhcp` or `addrconf`. One of `ips`, where there are some.",
+      nicAddress,
+    ),
     netmask: about("Only with an `ip`.", netmask),
     gateway: ipv4,
     primary: about("Of one nic at most.", primary),
@@ -170,10 +173,14 @@ function nic(
   });
 }
 
-/** An address has its netmask. @param alone words for a netmask without an address */
+/** An address has its netmask, and is one of several. @param alone words for a netmask without an address */
 function withNetmask(alone: string): Relation {
   return {
-    check(_, field, findings, { ip, netmask }) {
+    check({ ips }, field, findings, { ip, netmask }) {
+      if (isIpv4(ip) && Array.isArray(ips) && !ips.some((one) => `${one}`.startsWith(`${ip}/`))) {
+        const words = "must be one of ips: vmadm ignores it beside others";
+        findings.add(`${field}.ip`, "Invalid", words, "distinct_nics");
+      }
       if (isIpv4(ip) && netmask === undefined) {
         findings.add(`${field}.netmask`, "Missing", "is missing, an ip needs it");
       }
