@@ -8,6 +8,7 @@ import { parseMachinePayload } from "../../src/domain/machine/machine.ts";
 import { parseMachineChanges } from "../../src/domain/machine/changes.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
+import { isoBytes } from "../support/medium.ts";
 import { withFolder } from "../support/until.ts";
 import { resultOf } from "../trial_run.ts";
 import { openScreen } from "./screen.ts";
@@ -233,7 +234,7 @@ function answer(call: string): string {
 Deno.test("the answers of a real run have the types that are declared", async () => {
   await withFolder(async (folder) => {
     const path = join(folder, "small.iso");
-    await Deno.writeFile(path, new Uint8Array(4096));
+    await Deno.writeFile(path, isoBytes(40_960));
     const artifact = { distro: "zonewright-sample", release: "latest", format: "iso" };
     const result = await resultOf(ASK, { params: { path, artifact }, mediaDir: folder });
     assert(isJsonObject(result));
