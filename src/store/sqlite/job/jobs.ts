@@ -254,23 +254,25 @@ export function selectNextDue(db: Connection, now: Instant): NextDue {
  */
 export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
   db.readers.changing(jobRow(id));
-  db.run(
+  const named = db.run(
     `UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2)
       WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
     id,
     next,
   );
+  if (named !== 1) throw new Error(`Cannot name ${next} in job ${id}: it is not as it was read`);
 }
 
 /** Why a finished job has no next attempt although it asked for one. */
 export function nameRefusedAttempt(db: Connection, id: number, reason: string): void {
   db.readers.changing(jobRow(id));
-  db.run(
+  const named = db.run(
     `UPDATE jobs SET props = json_set(props, '$.next_attempt_refused', ?2)
       WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
     id,
     reason,
   );
+  if (named !== 1) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
 }
 
 /** How many jobs are not final, from the counters. */
