@@ -16,6 +16,11 @@ import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.t
 import { LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../../src/http/routes/jobs/view.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
 import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
+import {
+  LIBRARY_QUERY_FIELDS,
+  LIBRARY_REMOVAL_FIELDS,
+  UPLOAD_QUERY_FIELDS,
+} from "../../src/http/routes/media_library.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../../src/http/routes/workflows.ts";
 import { OPENAPI, OPERATIONS } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";
@@ -23,7 +28,7 @@ import { randomDocuments } from "./random_documents.ts";
 const SEED = Number(Deno.env.get("ZONEWRIGHT_TEST_SEED") ?? 15);
 const QUERIES = 2000;
 
-/** How the query of an operation is read. */
+/** How the query of an operation is read; a route that gets a query is added below. */
 interface Reading {
   readonly fields: Fields;
   readonly required?: readonly string[];
@@ -40,6 +45,9 @@ const READ: Readonly<Record<string, Reading>> = {
   "GET /agent/v1/jobs/{job_uuid}/log": { fields: LOG_QUERY_FIELDS },
   "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
   "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
+  "GET /agent/v1/media/library": { fields: LIBRARY_QUERY_FIELDS },
+  "PUT /agent/v1/media/library/{name}": { fields: UPLOAD_QUERY_FIELDS },
+  "DELETE /agent/v1/media/library/{name}": { fields: LIBRARY_REMOVAL_FIELDS },
   "GET /agent/v1/images": { fields: IMAGE_QUERY_FIELDS },
   "GET /agent/v1/index/artifacts": { fields: ARTIFACT_FIELDS, required: ["distro", "release"] },
   "POST /agent/v1/index/sync": { fields: SYNC_QUERY_FIELDS },
