@@ -131,7 +131,8 @@ export async function uninstallService(
   await allowed(paths.binary, async () => {
     const whole = [paths.definition, paths.binary];
     const unfinished = [...whole, paths.config].map((path) => `${path}${UNFINISHED}`);
-    for (const path of [...whole, ...unfinished]) {
+    const ofUpgrades = [PREVIOUS, VERIFIED].map((end) => `${paths.binary}${end}`);
+    for (const path of [...whole, ...unfinished, ...ofUpgrades]) {
       if (await removeFile(at(path))) removed.push(path);
     }
   });
@@ -225,6 +226,10 @@ const MARK_BYTES = 4096;
 
 /** What a file has until it is whole. */
 export const UNFINISHED = ".new";
+/** What the binary from before an upgrade has behind its name. */
+export const PREVIOUS = ".previous";
+/** What the new binary has until it is in its place. */
+export const VERIFIED = ".upgrade";
 
 /** @returns whether another binary was there, or none */
 async function copyProgram(from: string, to: string): Promise<boolean> {

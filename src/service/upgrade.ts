@@ -16,7 +16,15 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { restoreState } from "../state/database_restore.ts";
 import { backupState, DATABASE_NAME } from "../state/state_dir.ts";
-import { allowed, exists, hasOwnDefinition, putInPlace, removeFile } from "./installation.ts";
+import {
+  allowed,
+  exists,
+  hasOwnDefinition,
+  PREVIOUS,
+  putInPlace,
+  removeFile,
+  VERIFIED,
+} from "./installation.ts";
 import {
   askKnown,
   pauseCommands,
@@ -65,10 +73,6 @@ export interface UpgradeReport {
 
 const PROGRAM_MODE = 0o755;
 const VERSION_MS = 30_000;
-/** What the binary from before is called, behind its name. */
-const PREVIOUS = ".previous";
-/** What the new binary is called until it is in its place. */
-const VERIFIED = ".upgrade";
 const KEPT_DATABASE = ".before-upgrade-";
 
 /**

@@ -7,7 +7,7 @@ import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import { runCommand } from "../../src/host/command.ts";
 import type { Run } from "../../src/service/manager.ts";
-import { installService } from "../../src/service/installation.ts";
+import { installService, uninstallService } from "../../src/service/installation.ts";
 import { SERVICE_PATHS } from "../../src/service/manager.ts";
 import {
   installedManager,
@@ -90,6 +90,9 @@ Deno.test("an upgrade keeps the old binary and a copy of the database, and start
       "systemctl restart zonewright.service",
     ]);
     assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+    const { removed } = await uninstallService(request, tools);
+    assert(removed.includes(`${SERVICE_PATHS.systemd.binary}.previous`), removed.join(" "));
+    assertEquals(namesIn(binary), []);
   }));
 
 function namesIn(binary: string): string[] {
