@@ -91,7 +91,7 @@ const UPLOADS_OF_PARTS: Readonly<Record<string, readonly string[]>> = {
 const UNSEEN = new RegExp(
   "^(Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
     "\\.(changes|problems)\\.items$|^IndexSync\\.retry_after_seconds$|" +
-    "^Job\\.(next_attempt|oncancel|oncancel_results|runner_id)$|" +
+    "^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|runner_id)$|" +
     "^TaskResult\\.properties\\.error|^VncInfo\\.properties\\.vnc\\.password$|" +
     "^Workflow(Read)?\\.(oncancel|secret_params)$",
 );
