@@ -164,7 +164,8 @@ async function takeLock(path: string): Promise<Database> {
   } catch (error) {
     lock.close();
     if (!messageOf(error).includes("locked")) throw error;
-    const holder = (await readOwnFile(join(path, PID_NAME)))?.text ?? "";
+    // The holder may be writing it: that it holds the folder is known without it.
+    const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
     const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
     throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
   }
