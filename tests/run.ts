@@ -41,6 +41,7 @@ const LONG: readonly string[] = [
   "tests/workflows/outliving_call_test.ts",
   "tests/workflows/power_loss_test.ts",
   "tests/workflows/undo_test.ts",
+  "tests/journeys/upload_test.ts",
 ];
 /** What the half of the binary has in its names; see support/each_program.ts. */
 const COMPILED = "(compiled)";

@@ -1,7 +1,7 @@
 // `zonewright media`: the verified files of the agent's host.
 
-import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { numberIn, readObject, readObjects, textIn } from "./client/api_call.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { numberIn, objectsIn, readObject, readObjects, textIn } from "./client/api_call.ts";
 import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
 import { typedDigest, typedMedium } from "./medium.ts";
 import {
@@ -20,10 +20,11 @@ import {
   viewFor,
 } from "./follow/follow.ts";
 import type { JobAnswer } from "./job/answer.ts";
-import { ageText, sizeText } from "./output/printer.ts";
+import { sizeText } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 import { CHECK_LEVELS } from "../domain/digest.ts";
-import { MEDIA_COMPRESSIONS } from "../domain/machine/media.ts";
+import { MEDIA_COMPRESSIONS, mediaKind } from "../domain/machine/media.ts";
+import { UPLOAD } from "./media_upload.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [
   { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },
@@ -147,41 +148,54 @@ async function verifyAll(call: Invocation, list: unknown): Promise<ExitCode> {
 }
 
 const LIST: Command = {
-  summary: "list the verified files, most recently used first",
+  summary: "list the files of the media folders, the uploads and the cache",
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["media list", "names, sizes and check levels"]],
+  examples: [["media list", "names, sizes, what they are and where they lie"]],
   flags: [],
+  notes: ["KIND is what a file is by its first bytes; ! marks one that no machine boots."],
   shared: "agent",
   run: list,
 };
 
-async function list({ client, printer, terminal }: Invocation): Promise<ExitCode> {
-  const sent = await client.send({ method: "GET", path: "/agent/v1/media" });
+async function list({ client, printer }: Invocation): Promise<ExitCode> {
+  const sent = await client.send({ method: "GET", path: "/agent/v1/media/library" });
   if (sent.kind === "printed") return EXIT.ok;
-  const files = readObjects(sent.body, "the media");
-  if (printer.json) printer.document(files);
-  else {
-    printer.table(
-      [
-        { head: "SHA256" },
-        { head: "NAME", flexible: true },
-        { head: "SIZE", right: true },
-        { head: "CHECK" },
-        { head: "USED" },
-        { head: "JOBS", right: true },
-      ],
-      files.map((file) => [
-        (textIn(file, "digest") ?? "").replace(/^sha256:/, "").slice(0, SHORT_CHARS),
-        textIn(file, "name") ?? "-",
-        sizeText(numberIn(file, "size")),
-        textIn(file, "level") ?? "-",
-        ageText(textIn(file, "last_used_at"), terminal.nowMs()),
-        String(Array.isArray(file.used_by) ? file.used_by.length : 0),
-      ]),
-    );
+  const library = readObject(sent.body, "the library");
+  if (printer.json) {
+    printer.document(library);
+    return EXIT.ok;
   }
+  printer.table(
+    [
+      { head: "NAME", flexible: true },
+      { head: "SIZE", right: true },
+      { head: "KIND" },
+      { head: "WHERE", flexible: true },
+      { head: "SHA256" },
+      { head: "CHECK" },
+      { head: "JOBS", right: true },
+    ],
+    objectsIn(library, "files").map((file) => [
+      textIn(file, "name") ?? "-",
+      sizeText(numberIn(file, "size")),
+      `${textIn(file, "kind") ?? "-"}${textIn(file, "problem") === undefined ? "" : "!"}`,
+      textIn(file, "folder") ?? "cache",
+      (textIn(file, "digest") ?? "-").replace(/^sha256:/, "").slice(0, SHORT_CHARS),
+      textIn(file, "level") ?? "-",
+      String(Array.isArray(file.used_by) ? file.used_by.length : 0),
+    ]),
+  );
+  for (const folder of objectsIn(library, "folders")) {
+    const problem = textIn(folder, "problem");
+    if (problem !== undefined) printer.note(`${textIn(folder, "path")}: ${problem}`);
+  }
+  if (library.truncated === true) printer.note("There are more files than are listed.");
+  const cache = isJsonObject(library.cache) ? library.cache : {};
+  const max = numberIn(cache, "bytes_max");
+  const bound = max === undefined ? "no bound" : `of ${sizeText(max)}`;
+  printer.note(`cache: ${sizeText(numberIn(cache, "bytes"))}, ${bound}`);
   return EXIT.ok;
 }
 
@@ -189,18 +203,31 @@ async function list({ client, printer, terminal }: Invocation): Promise<ExitCode
 const SHORT_CHARS = 16;
 
 const RM: Command = {
-  summary: "remove files from the cache",
-  operands: "DIGEST...",
+  summary: "remove files from the cache or the upload folder",
+  operands: "DIGEST|NAME...",
   operandsMin: 1,
   operandsMax: 1000,
-  examples: [["media rm $DIGEST", "a file not used by an unfinished job"]],
+  examples: [
+    ["media rm debian-13.iso", "an uploaded file, by its name"],
+    ["media rm $DIGEST", "a file not used by an unfinished job"],
+  ],
   flags: [],
-  notes: ["A file in a media folder is only forgotten; it stays where it is."],
+  notes: ["A file in a media folder of the operator is not removed."],
   shared: "agent",
   async run({ args, client, printer }) {
-    for (const digest of args.operands) {
-      const sent = await client.send({ method: "DELETE", path: await fullPath(client, digest) });
-      if (sent.kind !== "printed") printer.note(`removed ${digest}`);
+    for (const operand of args.operands) {
+      const named = mediaKind(operand) !== undefined;
+      const path = named
+        ? `/agent/v1/media/library/${encodeURIComponent(operand)}`
+        : await fullPath(client, operand);
+      if (client.prints({ method: "DELETE", path })) continue;
+      const medium = named ? {} : readObject(await client.get(path), "the medium");
+      const sent = await client.send({ method: "DELETE", path });
+      if (sent.kind === "printed") continue;
+      const removed = named ? readObject(sent.body, "what is gone") : medium;
+      const what = textIn(removed, "removed") ?? textIn(medium, "name") ?? operand;
+      const from = textIn(removed, "path") ?? operand;
+      printer.note(`removed ${what}: ${from}`);
     }
     return EXIT.ok;
   },
@@ -286,6 +313,6 @@ function mediumOf({ raw }: JobAnswer): JsonObject | undefined {
 /** @see docs/media.md */
 export const MEDIA: Noun = {
   kind: "verbs",
-  summary: "download, list, verify and remove installation media",
-  verbs: { add: ADD, list: LIST, verify: VERIFY, rm: RM },
+  summary: "download, upload, list, verify and remove installation media",
+  verbs: { add: ADD, upload: UPLOAD, list: LIST, verify: VERIFY, rm: RM },
 };

@@ -38,7 +38,8 @@ const OPERANDS: Readonly<Record<string, string>> = {
   WORKFLOW: "sample",
   MEDIUM: "https://images.example.com/a.iso",
   DIGEST,
-  "DIGEST...": DIGEST,
+  "DIGEST|NAME...": DIGEST,
+  FILE: new URL(import.meta.url).pathname,
   "DISTRO/RELEASE": "alma/9",
   METHOD: "GET",
   PATH: "/stats",
@@ -51,6 +52,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
   "workflow apply": ["--file", "-"],
   "workflow update": ["--file", "-"],
   "media add": ["--sha256", DIGEST],
+  "media upload": ["--name", "a.iso"],
   "media verify": ["--all"],
   "db prune": ["--older-than", "30d", "--yes"],
 };

@@ -1,6 +1,6 @@
 // `media` against a small server that answers as the agent does.
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { screenFor } from "./screen.ts";
 
 const HEX = "ab".repeat(32);
@@ -16,6 +16,29 @@ const FILE = {
   used_by: [JOB],
 };
 const MEDIUM = { path: FILE.path, sha256: HEX, size: FILE.size, name: "a.iso" };
+
+const LIBRARY = {
+  folders: [
+    { path: "/media", place: "folder", problem: "it does not exist" },
+    { path: "/up", place: "upload", problem: null },
+  ],
+  files: [
+    { ...FILE, place: "cache", folder: null, kind: "iso", boot_record: true, problem: null },
+    {
+      name: "b.img",
+      place: "upload",
+      folder: "/up",
+      size: 10,
+      kind: "qcow2",
+      problem: "it is a qcow2 file",
+      digest: null,
+      level: null,
+      used_by: [],
+    },
+  ],
+  truncated: false,
+  cache: { bytes: 1_048_576, bytes_max: 64 * 1024 ** 3 },
+};
 
 interface Sent {
   readonly line: string;
@@ -40,6 +63,10 @@ async function withAgent(
     const line = `${request.method} ${decodeURIComponent(pathname)}`;
     const text = await request.text();
     sent.push({ line, body: text === "" ? undefined : JSON.parse(text) });
+    if (line === "GET /agent/v1/media/library") return Response.json(LIBRARY);
+    if (line === "DELETE /agent/v1/media/library/b.iso") {
+      return Response.json({ name: "b.iso", removed: "uploaded file", path: "/up/b.iso" });
+    }
     if (line === "GET /agent/v1/media") {
       return Response.json([FILE, { ...FILE, digest: `sha256:${OTHER}`, used_by: [] }]);
     }
@@ -130,15 +157,25 @@ Deno.test("media add --wait exits 5 when the job has failed", async () => {
   }, "failed");
 });
 
-Deno.test("media list is a table for people, and the whole answer with --json", async () => {
+Deno.test("media list shows folders, uploads and cache, and the whole library with --json", async () => {
   await withAgent(async (url) => {
     const screen = screenFor(url);
     assertEquals(await screen.run("media", "list"), 0);
-    assertStringIncludes(screen.out(), HEX.slice(0, 16));
-    assertStringIncludes(screen.out(), "vendor");
+    const [, cached = "", uploaded = ""] = screen.out().split("\n");
+    assertMatch(cached, /^a\.iso +1 MiB +iso +cache +abababababababab +vendor +1$/);
+    assertMatch(uploaded, /^b\.img +10 B +qcow2! +\/up +- +- +0$/);
+    assertEquals(screen.err(), "/media: it does not exist\ncache: 1 MiB, of 64 GiB\n");
     const json = screenFor(url);
     await json.run("media", "list", "--json");
-    assertEquals(JSON.parse(json.out()).length, 2);
+    assertEquals(JSON.parse(json.out()), LIBRARY);
+  });
+});
+
+Deno.test("media rm says what it has removed, by name and by digest", async () => {
+  await withAgent(async (url) => {
+    const screen = screenFor(url);
+    assertEquals(await screen.run("media", "rm", "b.iso", HEX), 0);
+    assertEquals(screen.err(), `removed uploaded file: /up/b.iso\nremoved a.iso: ${FILE.path}\n`);
   });
 });
 

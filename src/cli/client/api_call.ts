@@ -12,6 +12,10 @@ export interface ApiCall {
   /** Begins with a slash; the query belongs to it. */
   readonly path: string;
   readonly body?: JsonValue;
+  /** A body that is no JSON, sent as it is asked for. */
+  readonly stream?: ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** The file that such a body comes from, for curl. */
+  readonly file?: string;
   /** Besides those that every call has; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
@@ -55,7 +59,8 @@ export function addressText(address: AgentAddress): string {
 }
 
 /** The body of a call; document 2 wants JSON of every POST and PUT, so none is sent as `{}`. */
-export function bodyText({ method, body }: ApiCall): string | undefined {
+export function bodyText({ method, body, stream, file }: ApiCall): string | undefined {
+  if (stream !== undefined || file !== undefined) return undefined;
   if (body !== undefined) return JSON.stringify(body);
   return method === "POST" || method === "PUT" ? "{}" : undefined;
 }

@@ -34,6 +34,8 @@ export interface Client {
   get(path: string, signal?: AbortSignal): Promise<unknown>;
   /** The call that a command is about. @throws {AgentError} for every status but 2xx */
   send(call: ApiCall): Promise<Sent>;
+  /** Prints a call that exchange() would make, with --curl alone. @returns whether it did */
+  prints(call: ApiCall): boolean;
   close(): void;
 }
 
@@ -60,22 +62,9 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
-    const { headers, http } = await connection.get();
-    const body = bodyText(call);
+    const connected = await connection.get();
     try {
-      const response = await fetch(urlOf(address, call.path), {
-        method: call.method,
-        redirect: "manual",
-        signal,
-        headers: {
-          accept: "application/json",
-          ...headers,
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...call.headers,
-        },
-        ...(body === undefined ? {} : { body }),
-        ...(http === undefined ? {} : { client: http }),
-      });
+      const response = await fetch(urlOf(address, call.path), requestOf(call, connected, signal));
       const text = await readText(response);
       return { status: response.status, headers: response.headers, text, body: parsed(text) };
     } catch (error) {
@@ -94,6 +83,10 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     }
     return { kind: "answered", body: answer.body, headers: answer.headers };
   };
+  const prints = (call: ApiCall) => {
+    printCurl?.(curlLine(address, call, credentials));
+    return printCurl !== undefined;
+  };
   return {
     address,
     credentials,
@@ -104,11 +97,30 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
       return sent.kind === "answered" ? sent.body : undefined;
     },
     async send(call) {
-      if (printCurl === undefined) return await send(call);
-      printCurl(curlLine(address, call, credentials));
-      return { kind: "printed" };
+      return prints(call) ? { kind: "printed" } : await send(call);
     },
+    prints,
     close: () => connection.close(),
+  };
+}
+
+/** What fetch() takes of a call. */
+function requestOf(call: ApiCall, { headers, http }: Connected, signal: AbortSignal) {
+  const text = bodyText(call);
+  const body = call.stream ?? text;
+  const type = call.stream === undefined ? "application/json" : "application/octet-stream";
+  return {
+    method: call.method,
+    redirect: "manual" as const,
+    signal,
+    headers: {
+      accept: "application/json",
+      ...headers,
+      ...(body === undefined ? {} : { "content-type": type }),
+      ...call.headers,
+    },
+    ...(body === undefined ? {} : { body }),
+    ...(http === undefined ? {} : { client: http }),
   };
 }
 
@@ -245,6 +257,7 @@ export function curlLine(
   if (address.kind === "socket") words.push("--unix-socket", address.path);
   if (caFile !== undefined && address.kind === "url") words.push("--cacert", caFile);
   if (call.method === "HEAD") words.push("--head");
+  else if (call.file !== undefined) words.push("-T", call.file);
   else if (call.method !== "GET") words.push("-X", call.method);
   for (const [name, value] of Object.entries(call.headers ?? {})) {
     words.push("-H", `${name}: ${value}`);

@@ -7,13 +7,13 @@
 
 import { join } from "@std/path";
 import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { closing } from "../../program/loop.ts";
 import { type FileWriter, openFileWriter } from "./file_writer.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
-import { fileInfo, type FreeBytes, requireRoom } from "./free_space.ts";
+import { fileInfo, type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 import { type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { removeFile } from "./partial.ts";
 import {
@@ -172,11 +172,16 @@ function requireAllowed(
   throw new AgentError("too_large", message);
 }
 
+/** @throws {AgentError} `conflict` for a folder that the agent cannot use; `storage_full` */
 async function preparePlace(folder: string, place: string): Promise<void> {
-  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
-  await Deno.mkdir(place, { mode: 0o700 }).catch((error: unknown) => {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-  });
+  try {
+    await Deno.mkdir(place, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const failure = writeFailure(cause, `upload into ${folder}`);
+    if (failure instanceof AgentError) throw failure;
+    const message = `Cannot upload into ${folder} (setting upload_dir): ${systemReason(cause)}`;
+    throw new AgentError("conflict", message, { cause });
+  }
   if ((await fileInfo(place))?.isDirectory === true) return;
   throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
 }

@@ -1,0 +1,280 @@
+// `zonewright media upload`: brings a file of this computer into the agent's upload folder. Its digest is
+// computed first and the agent compares it; an upload that breaks off goes on where it was, here and in the
+// next call.
+
+import { basename, resolve } from "@std/path";
+import { AgentError, systemReason } from "../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../domain/json.ts";
+import { parseMediaName } from "../domain/machine/media.ts";
+import { pause } from "../program/loop.ts";
+import {
+  answerError,
+  type ApiAnswer,
+  type ApiCall,
+  readObject,
+  textIn,
+} from "./client/api_call.ts";
+import { cannot } from "./command/arguments.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
+import { typedDigest } from "./medium.ts";
+import { sizeText } from "./output/printer.ts";
+import { bar, canMove, CLEAR_LINE, type Terminal } from "./output/terminal.ts";
+
+/** Bytes read at a time. */
+const READ_BYTES = 256 * 1024;
+/** Tries in a row that bring no byte further. */
+const TRIES_MAX = 5;
+/** Seconds before the first try after a broken one; each further one waits as much longer. */
+const PAUSE_SECONDS = 1;
+/** Milliseconds between two looks of the progress line. */
+const PROGRESS_MS = 200;
+/** Milliseconds for one request; the agent ends one that stalls much earlier. */
+const REQUEST_MS_MAX = 24 * 3600 * 1000;
+
+/** The file that is uploaded. */
+interface LocalFile {
+  readonly path: string;
+  readonly name: string;
+  readonly size: number;
+  readonly sha256: string;
+}
+
+/** `zonewright media upload`. */
+export const UPLOAD: Command = {
+  summary: "upload a file to the agent's upload folder",
+  operands: "FILE",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [
+    ["media upload debian-13.iso", "then: machine create --iso debian-13.iso"],
+    ["media upload ./d.img --name system.img", "under another name"],
+    ["media upload debian-13.iso --replace", "in place of the file of that name"],
+  ],
+  flags: [
+    { name: "name", placeholder: "NAME", help: "its name there; that of the file unless given" },
+    { name: "replace", help: "take the place of an uploaded file that no job uses" },
+    {
+      name: "sha256",
+      placeholder: "HEX",
+      help: "expected digest; computed from the file unless given",
+    },
+  ],
+  notes: [
+    "An upload that breaks off goes on where it was, also when the command is run again within a day.",
+  ],
+  shared: "agent",
+  run: upload,
+};
+
+async function upload(call: Invocation): Promise<ExitCode> {
+  const { args, client, printer, terminal } = call;
+  const path = resolve(terminal.cwd, args.operands[0] ?? "");
+  const name = parseMediaName(args.text("name") ?? basename(path), "name");
+  const size = await sizeOf(path);
+  const query = args.has("replace") ? "?replace=true" : "";
+  const target = `/agent/v1/media/library/${encodeURIComponent(name)}`;
+  const given = typedDigest(args)?.replace("sha256:", "");
+  const headers = given === undefined ? {} : digestHeader(given);
+  if (client.prints({ method: "PUT", path: target + query, file: path, headers })) return EXIT.ok;
+  const sha256 = given ?? await sha256Of(path, progressOf(terminal, "reading", size));
+  const file = { path, name, size, sha256 };
+  const standing = await standingOf(call, target, file);
+  if (standing.kind === "there" && query === "") {
+    if (standing.digest !== `sha256:${sha256}`) {
+      const message =
+        `Cannot upload ${name}: the agent has another file of this name; pass --replace ` +
+        "to take its place, or --name for another name";
+      throw new AgentError("conflict", message);
+    }
+    printer.note(`${name} is there already`);
+    return show(call, standing.file);
+  }
+  const answer = await sendAll(call, target, query, file, standing);
+  return show(call, readObject(answer.body, "the file"));
+}
+
+function show({ printer }: Invocation, file: JsonObject): ExitCode {
+  if (printer.json) {
+    printer.document(file);
+    return EXIT.ok;
+  }
+  const problem = textIn(file, "problem");
+  printer.pairs([
+    ["file", textIn(file, "path") ?? "-"],
+    ["digest", textIn(file, "digest") ?? "-"],
+    ["kind", textIn(file, "kind") ?? "-"],
+  ]);
+  if (problem !== undefined) printer.note(`No machine boots it: ${problem}`);
+  if (problem === undefined) {
+    const name = textIn(file, "name") ?? "";
+    printer.next(`machine create -f vm.json --iso ${name} --follow`, "boot a machine from it");
+  }
+  return EXIT.ok;
+}
+
+async function sizeOf(path: string): Promise<number> {
+  let info: Deno.FileInfo;
+  try {
+    info = await Deno.stat(path);
+  } catch (error) {
+    throw cannot(`read ${path}: ${systemReason(error)}`);
+  }
+  if (info.isFile && info.size > 0) return info.size;
+  throw cannot(`upload ${path}: it is ${info.isFile ? "empty" : "not a regular file"}`);
+}
+
+/** Where the upload of a name stands at the agent. */
+type UploadStanding =
+  | { readonly kind: "none" }
+  | { readonly kind: "unfinished"; readonly offset: number; readonly ours: boolean }
+  | { readonly kind: "there"; readonly digest: string; readonly file: JsonObject };
+
+async function standingOf(
+  { client }: Pick<Invocation, "client">,
+  path: string,
+  { size, sha256 }: LocalFile,
+): Promise<UploadStanding> {
+  const call: ApiCall = { method: "GET", path };
+  const answer = await client.exchange(call);
+  if (answer.status === 404) return { kind: "none" };
+  if (answer.status !== 200) throw answerError(call, answer);
+  const body = readObject(answer.body, "the upload");
+  if (answer.headers.get("upload-complete") !== "?0") {
+    return { kind: "there", digest: textIn(body, "digest") ?? "", file: body };
+  }
+  const digests = Array.isArray(body.digests) ? body.digests : [];
+  const ours = body.total === size &&
+    digests.every((one) => !String(one).startsWith("sha256:") || one === `sha256:${sha256}`);
+  return { kind: "unfinished", offset: Number(answer.headers.get("upload-offset")), ours };
+}
+
+/** Sends what is missing, again and again while the connection breaks and each try gets further. */
+async function sendAll(
+  call: Invocation,
+  path: string,
+  query: string,
+  file: LocalFile,
+  found: UploadStanding,
+): Promise<ApiAnswer> {
+  const { client, printer } = call;
+  let standing = found;
+  let furthest = -1;
+  let tries = 0;
+  // Ends with an answer, or with the error of the last try.
+  for (;;) {
+    let offset = standing.kind === "unfinished" ? standing.offset : 0;
+    if (standing.kind === "unfinished" && !standing.ours) {
+      printer.note(`the unfinished upload of ${file.name} is of another file: it begins again`);
+      await client.exchange({ method: "DELETE", path: `${path}?unfinished=true` });
+      offset = 0;
+    } else if (offset > 0) {
+      printer.note(`${sizeText(offset)} of ${sizeText(file.size)} are there: the upload goes on`);
+    }
+    tries = offset > furthest ? 1 : tries + 1;
+    furthest = Math.max(furthest, offset);
+    const tried = await sendFrom(call, path + query, file, offset);
+    if (tried.kind === "answered") return tried.answer;
+    if (tries >= TRIES_MAX || !tried.passing) throw tried.error;
+    printer.note(`${tried.error.message}; trying again`);
+    await pause(tries * PAUSE_SECONDS * 1000, new AbortController().signal);
+    standing = await standingOf(call, path, file).catch((error: unknown): UploadStanding => {
+      if (error instanceof AgentError && error.code === "unreachable") return standing;
+      throw error;
+    });
+    if (standing.kind === "there" && standing.digest === `sha256:${file.sha256}`) {
+      return { status: 200, headers: new Headers(), text: "", body: standing.file };
+    }
+  }
+}
+
+/** One request. */
+type Tried =
+  | { readonly kind: "answered"; readonly answer: ApiAnswer }
+  | { readonly kind: "failed"; readonly error: AgentError; readonly passing: boolean };
+
+async function sendFrom(
+  { client, terminal }: Invocation,
+  path: string,
+  { path: from, size, sha256 }: LocalFile,
+  offset: number,
+): Promise<Tried> {
+  const range = offset === size ? `bytes */${size}` : `bytes ${offset}-${size - 1}/${size}`;
+  const call: ApiCall = {
+    method: "PUT",
+    path,
+    headers: { ...digestHeader(sha256), "content-range": range },
+    stream: partsOf(from, offset, progressOf(terminal, "uploading", size)),
+    deadlineMs: REQUEST_MS_MAX,
+  };
+  try {
+    const answer = await client.exchange(call);
+    clearProgress(terminal);
+    if (answer.status < 300) return { kind: "answered", answer };
+    // Another place, or an earlier request that the agent has not given up yet.
+    const elsewhere = answer.headers.has("upload-offset") ||
+      (isJsonObject(answer.body) && String(answer.body.message).includes("is writing it"));
+    const passing = elsewhere || answer.status === 503;
+    return { kind: "failed", error: answerError(call, answer), passing };
+  } catch (error) {
+    clearProgress(terminal);
+    if (!(error instanceof AgentError) || error.code !== "unreachable") throw error;
+    return { kind: "failed", error, passing: true };
+  }
+}
+
+function digestHeader(sha256: string): Record<string, string> {
+  const bytes = (sha256.match(/../g) ?? []).map((hex) => String.fromCharCode(parseInt(hex, 16)));
+  return { "repr-digest": `sha-256=:${btoa(bytes.join(""))}:` };
+}
+
+/** The bytes of a file from a place on, as they are asked for. */
+function partsOf(
+  path: string,
+  offset: number,
+  onProgress: (done: number) => void,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let file: Deno.FsFile | undefined;
+  let done = offset;
+  return new ReadableStream({
+    async pull(controller) {
+      if (file === undefined) {
+        file = await Deno.open(path, { read: true });
+        await file.seek(offset, Deno.SeekMode.Start);
+      }
+      const buffer = new Uint8Array(READ_BYTES);
+      const count = await file.read(buffer);
+      if (count === null) {
+        file.close();
+        return controller.close();
+      }
+      done += count;
+      onProgress(done);
+      controller.enqueue(buffer.subarray(0, count));
+    },
+    cancel: () => file?.close(),
+  }, { highWaterMark: 0 });
+}
+
+async function sha256Of(path: string, onProgress: (done: number) => void): Promise<string> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  for await (const part of partsOf(path, 0, onProgress)) hash.update(part);
+  return hash.digest("hex");
+}
+
+/** Draws a line for a person who sits there; a pipe gets none. */
+function progressOf(terminal: Terminal, doing: string, total: number): (done: number) => void {
+  if (!canMove(terminal)) return () => {};
+  let drawnMs = Number.NEGATIVE_INFINITY;
+  return (done) => {
+    if (done < total && terminal.nowMs() - drawnMs < PROGRESS_MS) return;
+    drawnMs = terminal.nowMs();
+    const share = `${bar(done / total)} ${Math.floor(100 * done / total)} %`;
+    terminal.err(`${CLEAR_LINE}${doing} ${share} of ${sizeText(total)}`);
+    if (done >= total) clearProgress(terminal);
+  };
+}
+
+function clearProgress(terminal: Terminal): void {
+  if (canMove(terminal)) terminal.err(CLEAR_LINE);
+}

@@ -1,0 +1,85 @@
+// `media upload` against the real application, with a folder for uploads.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { UNFINISHED_FOLDER } from "../../src/mirror/media/folders.ts";
+import { type HttpAgent, withHttpAgent } from "../http/http_agent.ts";
+import { isoBytes } from "../support/medium.ts";
+import { withFolder } from "../support/until.ts";
+import { said } from "./screen.ts";
+
+const BYTES = isoBytes(1_000_000);
+
+/** An agent, its folder of uploads, and a file to upload. */
+async function withFile(
+  run: (agent: HttpAgent, uploads: string, file: string) => Promise<void>,
+): Promise<void> {
+  await withFolder(async (folder) => {
+    const uploads = join(folder, "uploads");
+    const file = join(folder, "a.iso");
+    await Deno.writeFile(file, BYTES);
+    await withHttpAgent((agent) => run(agent, uploads, file), {}, uploads);
+  });
+}
+
+/** Leaves an upload unfinished, as one that broke off. */
+async function leave(uploads: string, bytes: Uint8Array, total: number): Promise<void> {
+  const place = join(uploads, UNFINISHED_FOLDER);
+  await Deno.mkdir(place, { recursive: true });
+  await Deno.writeFile(join(place, "a.iso"), bytes);
+  await Deno.writeTextFile(join(place, "a.iso.json"), JSON.stringify({ total, digests: [] }));
+}
+
+Deno.test("media upload brings a file whole, and a second time finds it there", () =>
+  withFile(async (agent, uploads, file) => {
+    const first = await said(agent, ["media", "upload", file]);
+    assertEquals([first.code, first.err()], [0, ""]);
+    assertStringIncludes(first.out(), join(uploads, "a.iso"));
+    assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
+    const again = await said(agent, ["media", "upload", file]);
+    assertEquals([again.code, again.err()], [0, "a.iso is there already\n"]);
+    const json = await said(agent, ["media", "upload", file, "--name", "b.iso", "--json"]);
+    assertEquals(JSON.parse(json.out()).level, "index");
+  }));
+
+Deno.test("media upload goes on where an upload of the file broke off, and begins again after another's", () =>
+  withFile(async (agent, uploads, file) => {
+    await leave(uploads, BYTES.subarray(0, 400_000), BYTES.length);
+    const resumed = await said(agent, ["media", "upload", file]);
+    assertEquals(resumed.code, 0, resumed.err());
+    assertStringIncludes(resumed.err(), "are there: the upload goes on");
+    assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
+    await Deno.remove(join(uploads, "a.iso"));
+    await leave(uploads, new Uint8Array(10), 20);
+    const restarted = await said(agent, ["media", "upload", file]);
+    assertEquals(restarted.code, 0, restarted.err());
+    assertStringIncludes(restarted.err(), "is of another file: it begins again");
+    assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
+  }));
+
+Deno.test("media upload exits 6 for a name that another file has, unless --replace", () =>
+  withFile(async (agent, uploads, file) => {
+    await Deno.mkdir(uploads);
+    await Deno.writeFile(join(uploads, "a.iso"), isoBytes(50_000));
+    const refused = await said(agent, ["media", "upload", file]);
+    assertEquals(refused.code, 6);
+    assertStringIncludes(refused.err(), "--replace");
+    const replaced = await said(agent, ["media", "upload", file, "--replace"]);
+    assertEquals(replaced.code, 0, replaced.err());
+    assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
+  }));
+
+Deno.test("media upload refuses a wrong digest, a wrong name and what is no file", () =>
+  withFile(async (agent, uploads, file) => {
+    const wrong = await said(agent, ["media", "upload", file, "--sha256", "0".repeat(64)]);
+    assertEquals(wrong.code, 1);
+    assertStringIncludes(wrong.err(), "its bytes were discarded");
+    for (
+      const words of [[file, "--name", "../x.iso"], [file, "--name", "x.txt"], ["/none.iso"], ["/"]]
+    ) {
+      assertEquals([words, (await said(agent, ["media", "upload", ...words])).code], [words, 2]);
+    }
+    const curl = await said(agent, ["media", "upload", file, "--curl"]);
+    assertStringIncludes(curl.out(), `-T ${file} ${agent.url}/agent/v1/media/library/a.iso`);
+    assertEquals(await Array.fromAsync(Deno.readDir(join(uploads, UNFINISHED_FOLDER))), []);
+  }));
