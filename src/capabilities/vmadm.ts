@@ -6,7 +6,7 @@ import { object } from "../domain/description/object.ts";
 import { flag, integer, oneOf, parse, positive } from "../domain/description/value.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { stopOptions } from "../domain/machine/action.ts";
+import { machineNotFound, stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import {
   needsMachine,
@@ -119,7 +119,7 @@ export async function existingMachine(
   signal: AbortSignal,
 ): Promise<JsonObject> {
   const machine = await vmadm.get(uuid, { signal });
-  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  if (machine === null) throw machineNotFound(uuid);
   return machine;
 }
 

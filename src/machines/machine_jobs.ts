@@ -2,7 +2,7 @@
 // undo what the first does. The store refuses it, whichever agent asks; this file says which requests join
 // the job that there is, and which are refused naming it.
 
-import { AgentError, invalidArgument } from "../domain/error.ts";
+import { invalidArgument } from "../domain/error.ts";
 import {
   type JobUuid,
   type MachineUuid,
@@ -16,6 +16,7 @@ import type { MachineRequest } from "../domain/machine/machine.ts";
 import {
   MACHINE_ACTIONS,
   type MachineAction,
+  machineNotFound,
   parseActionOptions,
   requireActable,
 } from "../domain/machine/action.ts";
@@ -288,7 +289,7 @@ async function prepareAction(
     throw invalidArgument("target", message);
   }
   const machine = await vmadm.get(uuid);
-  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  if (machine === null) throw machineNotFound(uuid);
   const options = action === "eject" && given.files === undefined
     ? { files: [...(await historyOf(uuid, machine, store)).media] }
     : given;

@@ -14,6 +14,7 @@ import {
   text,
 } from "../description/value.ts";
 import { AgentError, unreachable } from "../error.ts";
+import type { MachineUuid } from "../id.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import { BRANDS } from "../policy.ts";
 import { IDE_PLACES } from "./disk.ts";
@@ -106,6 +107,11 @@ export function parseActionOptions(
   others: readonly string[] = [],
 ): JsonObject {
   return parse(actionOptions(action, others), body, "", action);
+}
+
+/** The error for a machine that the host does not have. */
+export function machineNotFound(uuid: MachineUuid): AgentError {
+  return new AgentError("not_found", `Cannot find machine ${uuid}: the host has none of this uuid`);
 }
 
 /**

@@ -20,7 +20,7 @@ import { readQuery } from "../request/query.ts";
 import { object } from "../../domain/description/object.ts";
 import { about, anyText, parse } from "../../domain/description/value.ts";
 import { instantAfter } from "../../domain/instant.ts";
-import { requireConsole } from "../../domain/machine/action.ts";
+import { machineNotFound, requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 
 /** What these routes use. */
@@ -72,7 +72,7 @@ async function answerUrl(
   { machines }: ConsoleContext,
 ): Promise<Response> {
   if (await machines.vmadm.get(uuid) === null) {
-    throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+    throw machineNotFound(uuid);
   }
   return c.json({ url: consoleUrl(c, uuid), protocol: PROTOCOL });
 }
@@ -214,7 +214,7 @@ export async function postTicket(
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
   parse(ticketRequest, await readJson(c, smallBody(limits)), "", "request for a ticket");
   const machine = await machines.vmadm.get(uuid);
-  if (machine === null) throw new AgentError("not_found", `Cannot find machine ${uuid}`);
+  if (machine === null) throw machineNotFound(uuid);
   requireConsole(uuid, machine);
   const expires_at = instantAfter(now(), limits.consoleTicketSeconds * 1000);
   const ticket = await tickets.issue(uuid, callerOf(c));

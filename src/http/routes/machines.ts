@@ -10,6 +10,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import { parseMachineRequest } from "../../domain/machine/machine.ts";
 import {
   type MachineAction,
+  machineNotFound,
   parseActionOptions,
   requireConsole,
 } from "../../domain/machine/action.ts";
@@ -112,10 +113,6 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
     vnc: vnc === null ? null : { ...vnc },
     console: vnc === null ? null : consolePath(uuid),
   });
-}
-
-function machineNotFound(uuid: MachineUuid): AgentError {
-  return new AgentError("not_found", `Cannot find machine ${uuid}`);
 }
 
 async function addressOf(
