@@ -101,6 +101,7 @@ Deno.test("the list filters by text, name, target and times, and refuses what it
     assertEquals(await found("name=rebuild"), [second]);
     assertEquals(await found(`workflow_uuid=${workflow}`), [second]);
     assertEquals(await found("target=/web/1"), [first]);
+    assertEquals(await found(`uuid=${first.slice(0, 13).toUpperCase()}`), [first]);
     assertEquals(await found(`since=${T0}`), [second, first]);
     assertEquals(await found(`until=${T0}`), []);
     assertEquals(await found(`finished_since=${T0}`), []);
@@ -114,6 +115,8 @@ Deno.test("the list filters by text, name, target and times, and refuses what it
         ["offset=1", "offset"],
         ["limit=201", "limit"],
         ["limit=0", "limit"],
+        ["uuid=abc", "uuid"],
+        ["uuid=wxyz", "uuid"],
         ["search=", "search"],
         [`search=${"x".repeat(201)}`, "search"],
         ["cursor=x", "cursor"],

@@ -86,6 +86,7 @@ const FILTERS: [name: string, filter: Partial<SummaryFilter>][] = [
   ["name", { name: "rare" }],
   ["name and state", { name: "rare", states: ["queued"] }],
   ["target", { target: "/none" }],
+  ["uuid", { uuid: uuidOf(77) }],
   ["since", { since: instantAfter(T0, 3_600_000) }],
   ["until", { until: instantAfter(T0, 3_600_000), states: ["queued", "succeeded"] }],
   ["finished", { finished_since: T0 }],

@@ -254,6 +254,8 @@ export const SUMMARY_ORDERS = ["id", "created", "finished"] as const;
 
 /** Which jobs a list of summaries has; a job must fit every key that is given. */
 export interface SummaryFilter {
+  /** How the uuid begins, in lower case. */
+  readonly uuid?: string;
   readonly states?: readonly Execution[];
   readonly name?: string;
   readonly target?: string;

@@ -221,6 +221,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
           "says that others follow.",
         parameters: queryParameters(SUMMARY_QUERY_FIELDS, {
           state: "failed,canceled",
+          uuid: JOB_UUID.slice(0, 8),
           search: "web-1",
           since: "2025-12-31",
           until: "2026-12-31T00:00:00Z",

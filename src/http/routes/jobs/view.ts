@@ -80,6 +80,13 @@ export const SUMMARY_QUERY_FIELDS = {
       "`succeeded`, `failed`, `canceled`, and `retried` for those that another job replaced.",
     states,
   ),
+  uuid: about(
+    "Only jobs whose uuid begins with these characters, at least 4.",
+    kept(
+      text(/^[0-9A-Fa-f-]{4,36}$/, "4 to 36 characters of a uuid"),
+      (uuid) => uuid.toLowerCase(),
+    ),
+  ),
   search: about(
     "Only jobs with this text in the name of the workflow, the target, the error or the params. " +
       "ASCII letters fit in either case; a caller of scope `read` searches no params.",

@@ -20,6 +20,8 @@ const PART_JOBS = 250;
 /** Bytes of params that one part, and one page, are searched in. */
 const PART_BYTES = 1024 * 1024;
 const PAGE_BYTES = 32 * PART_BYTES;
+/** Jobs whose uuids begin alike that are looked at; of a million, four characters leave some fifteen. */
+const UUIDS_MAX = 1000;
 /** Definitions of a workflow, one for each time it was changed, that are walked side by side. */
 const DEFINITIONS_MAX = 16;
 
@@ -87,6 +89,7 @@ function walkOf(
       .filter(([key, value]) => value !== undefined && !answered.includes(key)),
   );
   const checks = conditionsOf(left);
+  if (filter.uuid !== undefined && !answered.includes("uuid")) checks.push(begunBy(filter.uuid));
   if (states !== undefined && !answered.includes("states")) checks.push(stateIn(states));
   if (finished_since !== undefined && !answered.includes("finished_since")) {
     checks.push({ sql: "finished_at >= ?", values: [finished_since] });
@@ -98,8 +101,8 @@ function walkOf(
 
 /** Jobs of rare states are found through their index also within a time. */
 function orderOf(db: Connection, filter: SummaryFilter): SummaryPlace["order"] {
-  const { states, target, since, until, finished_since } = filter;
-  if (target !== undefined) return "id";
+  const { uuid, states, target, since, until, finished_since } = filter;
+  if (uuid !== undefined || target !== undefined) return "id";
   if (finished_since !== undefined) return "finished";
   if (since === undefined && until === undefined) return "id";
   return states !== undefined && isRare(db, states) ? "id" : "created";
@@ -112,7 +115,9 @@ interface Lanes {
 }
 
 function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["order"]): Lanes {
-  const { states, target, since, until, finished_since } = filter;
+  const { uuid, states, target, since, until, finished_since } = filter;
+  // A list of few jobs, in whatever order it was begun.
+  if (uuid !== undefined && order === "id") return { lanes: [begunBy(uuid)], answered: ["uuid"] };
   if (order === "finished") {
     const lane = { sql: "finished_at >= ?", values: [finished_since ?? ""] };
     return { lanes: [lane], answered: ["finished_since"] };
@@ -134,6 +139,14 @@ function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["ord
     return { lanes, answered: ["name", "workflow_uuid"] };
   }
   return states === undefined ? { lanes: [ALL], answered: [] } : stateLanes(states);
+}
+
+/** Jobs whose uuid begins so; behind its hexadecimal digits comes the letter g. */
+function begunBy(uuid: string): Condition {
+  return {
+    sql: `id IN (SELECT id FROM jobs WHERE uuid >= ? AND uuid < ? || 'g' LIMIT ${UUIDS_MAX})`,
+    values: [uuid, uuid],
+  };
 }
 
 function stateLanes(states: readonly Execution[]): Lanes {
