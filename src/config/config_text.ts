@@ -108,8 +108,7 @@ function valueEnd(lines: readonly string[], first: number): { last: number; comm
     for (let at = line.indexOf("#"); at >= 0; at = line.indexOf("#", at + 1)) {
       // A sharp within a text leaves the text open.
       if (parsed(before + line.slice(0, at)) === undefined) continue;
-      const blanks = /\s*$/.exec(line.slice(0, at))?.[0] ?? "";
-      return { last, comment: blanks + line.slice(at) };
+      return { last, comment: line.slice(line.slice(0, at).trimEnd().length) };
     }
     return { last, comment: "" };
   }

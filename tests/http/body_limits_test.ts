@@ -38,6 +38,9 @@ const SIZES: Readonly<Record<string, number>> = {
   "POST /agent/v1/index/sync": 100,
 };
 
+/** Bodies of these are files, which have limits of their own. */
+const TAKES_FILES = /^\/agent\/v1\/media\/library\//;
+
 Deno.test("a body is held to the length that is claimed beside a transfer encoding", async () => {
   await withHttpAgent(async ({ context }) => {
     const headers = { ...JSON_TYPE, host: "localhost", "content-length": "2" };
@@ -49,7 +52,7 @@ Deno.test("a body is held to the length that is claimed beside a transfer encodi
 
 Deno.test("every route takes a body that just fits its limit, and none of a byte more", async () => {
   const withBody = OPERATIONS.filter((one) =>
-    !isRefused(one) && /^P(?:OST|UT|ATCH)$/.test(one.method)
+    !isRefused(one) && /^P(?:OST|UT|ATCH)$/.test(one.method) && !TAKES_FILES.test(one.path)
   );
   const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
   assertEquals(withBody.map(nameOf).sort(), Object.keys(SIZES).sort());

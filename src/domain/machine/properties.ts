@@ -202,7 +202,7 @@ export const routes: Description<JsonObject> = about(
         anyOf(IPV4, NIC_BY_PLACE, NIC_BY_MAC),
         'the IPv4 address of a gateway, or a nic as "nics[0]" or "macs[02:08:20:aa:bb:cc]"',
       ),
-      (value) => value.startsWith("macs") ? value.replace(/\[.*\]/, wholeMac) : value,
+      (value) => value.startsWith("macs") ? `macs${wholeMac(value.slice("macs".length))}` : value,
     ),
     {
       countMax: ROUTES_MAX,
