@@ -4,6 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { HttpContext } from "../../src/http/context.ts";
 import { UNFINISHED_FOLDER } from "../../src/mirror/media/folders.ts";
+import { LIBRARY_FILES_MAX } from "../../src/mirror/media/library_files.ts";
 import { UNFINISHED_MS_MAX } from "../../src/mirror/media/unfinished_uploads.ts";
 import type { UploadLimits } from "../../src/mirror/media/uploads.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
@@ -325,5 +326,80 @@ Deno.test("an unfinished upload is removed by request, and by itself after a day
     await agent.context.library.uploads.sweep();
     assertEquals(await agent.offset("b.iso"), null);
     assertEquals(await Array.fromAsync(Deno.readDir(join(agent.uploads, UNFINISHED_FOLDER))), []);
+  });
+});
+
+Deno.test("an empty body makes no file, and takes the place of none", async () => {
+  await withUploads(async (agent) => {
+    assertEquals((await agent.put("a.iso", BYTES)).status, 201);
+    for (const name of ["a.iso?replace=true", "b.iso"]) {
+      const refused = await agent.put(name, new Uint8Array());
+      assertEquals(refused.status, 400, refused.text);
+      assertStringIncludes(refused.text, "the body is empty");
+    }
+    assertEquals(await Deno.readFile(join(agent.uploads, "a.iso")), BYTES);
+    assertEquals(((await filesOf(agent)) as { name: string }[]).map(({ name }) => name), ["a.iso"]);
+  });
+});
+
+Deno.test("a file whose bytes a job uses stays, also when they came once more by another name", async () => {
+  await withUploads(async (agent) => {
+    const first = JSON.parse((await agent.put("a.iso", BYTES)).text);
+    const job = await jobIn(agent, "queued");
+    await agent.store.media.use(first.digest.slice(7), T0, job);
+    assertEquals((await agent.put("b.iso", BYTES)).status, 201);
+    const removed = await agent.call("DELETE", `${LIBRARY}/a.iso`);
+    const replaced = await agent.put("a.iso?replace=true", isoBytes(50_000));
+    for (const { status, text } of [removed, replaced]) {
+      assertEquals(status, 409, text);
+      assertStringIncludes(text, job);
+    }
+    assertEquals(await Deno.readFile(join(agent.uploads, "a.iso")), BYTES);
+    await agent.call("POST", `/jobs/${job}/cancel`, {});
+    assertEquals((await agent.call("DELETE", `${LIBRARY}/a.iso`)).status, 200);
+  });
+});
+
+Deno.test("a folder in the upload folder is not removed, and files below it are found by their path", async () => {
+  await withUploads(async (agent) => {
+    await Deno.mkdir(join(agent.uploads, "d.iso"), { recursive: true });
+    await Deno.mkdir(join(agent.uploads, ".hidden"));
+    for (const path of ["d.iso/e.iso", ".hidden/f.iso"]) {
+      await Deno.writeFile(join(agent.uploads, path), BYTES);
+    }
+    const removed = await agent.call("DELETE", `${LIBRARY}/d.iso`);
+    assertEquals(removed.status, 409, removed.text);
+    assertStringIncludes(removed.text, "is a folder");
+    assertEquals((await agent.call("GET", `${LIBRARY}/d.iso%2fe.iso`)).status, 200);
+    for (const name of ["d.iso", ".hidden%2ff.iso", "d.iso%2f..%2fd.iso%2fe.iso"]) {
+      assertEquals((await agent.call("GET", `${LIBRARY}/${name}`)).status, 404, name);
+    }
+  });
+});
+
+Deno.test("an upload is kept and found beside more files than are listed", async () => {
+  await withUploads(async (agent) => {
+    const own = join(agent.operators, "own.iso");
+    await Deno.writeFile(own, BYTES);
+    for (let at = 0; at < LIBRARY_FILES_MAX; at++) {
+      Deno.symlinkSync(own, join(agent.operators, `link-${at}.iso`));
+    }
+    const { status, text } = await agent.put("z.iso", BYTES);
+    assertEquals(status, 201, text);
+    assertEquals(JSON.parse(text).path, join(agent.uploads, "z.iso"));
+  });
+});
+
+Deno.test("an upload whose record fails leaves nothing that a request could write into", async () => {
+  await withUploads(async (agent) => {
+    const { media } = agent.store;
+    const keep = media.keep;
+    Object.assign(media, { keep: () => Promise.reject(new Error("the store is gone")) });
+    assertEquals((await agent.put("a.iso", BYTES)).status, 500);
+    Object.assign(media, { keep });
+    assertEquals(await Deno.readFile(join(agent.uploads, "a.iso")), BYTES);
+    assertEquals(await agent.offset("a.iso"), String(BYTES.length));
+    const { body } = await agent.call("GET", `${LIBRARY}/a.iso`);
+    assertEquals((body as { place: string }).place, "upload");
   });
 });

@@ -75,7 +75,11 @@ const SCHEMAS: JsonObject = {
     problem: { type: ["string", "null"], description: "Why nothing of it is listed." },
   }),
   LibraryFile: objectOf("A file of a media folder or of the cache.", Object.keys(FILE), {
-    name: { ...TEXT, description: "Its path below the folder; what `media.path` takes." },
+    name: {
+      ...TEXT,
+      description:
+        "Its path below the folder. Without a slash, what `media.path` takes; else that takes `path`.",
+    },
     place: {
       type: "string",
       enum: ["folder", "upload", "cache"],

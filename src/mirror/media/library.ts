@@ -9,6 +9,7 @@ import { isWithin, realPath } from "./folders.ts";
 import { fileInfo } from "./free_space.ts";
 import type { KnownFile } from "./known_files.ts";
 import {
+  findInFolders,
   type FoundFile,
   type Library,
   type LibraryFile,
@@ -70,14 +71,13 @@ export interface LibraryDependencies extends LibrarySources {
 /** Opens the library. Folders are read when somebody asks. */
 export function openLibrary(deps: LibraryDependencies): MediaLibrary {
   const { uploads, files } = deps;
-  const list = () => listLibrary(deps);
   const look = openLooking();
   const find = async (name: string) => {
-    const found = (await list()).files.find((file) => file.name === name && file.folder !== null);
+    const found = await findInFolders(deps, name);
     return found === undefined ? undefined : (await look([found]))[0];
   };
   return {
-    list,
+    list: () => listLibrary(deps),
     look,
     find,
     uploads,
@@ -94,10 +94,14 @@ export function openLibrary(deps: LibraryDependencies): MediaLibrary {
     },
     async removeNamed(name) {
       const path = join(deps.uploadDir, name);
-      if (await fileInfo(path) === undefined) {
+      const info = await fileInfo(path);
+      if (info === undefined) {
         await requireNotOperators(deps, name);
         if (await uploads.remove(name)) return { removed: "unfinished upload", path };
         throw new AgentError("not_found", `Cannot find ${name}: no such file was uploaded`);
+      }
+      if (info.isDirectory) {
+        throw new AgentError("conflict", `Cannot remove ${name}: ${path} is a folder, not a file`);
       }
       await forgetRecord(deps, path, `remove ${name}`);
       await removeFile(path);
@@ -166,10 +170,16 @@ async function requireUnused(
   deed: string,
 ): Promise<KnownFile | undefined> {
   const real = await realPath(path);
-  const record = (await files.list()).find((file) => file.path === real);
-  if (record === undefined || record.used_by.length === 0) return record;
-  const jobs = record.used_by.join(", ");
-  throw new AgentError("conflict", `Cannot ${deed}: it is used by job ${jobs}`);
+  const known = await files.list();
+  const record = known.find((file) => file.path === real);
+  // Bytes are recorded once, by the path that they were last found at: a job may use them by this one.
+  const size = real === undefined ? undefined : (await fileInfo(real))?.size;
+  const used = record ??
+    known.find((file) => !file.cached && file.size === size && file.used_by.length > 0);
+  if (used === undefined || used.used_by.length === 0) return record;
+  const jobs = used.used_by.join(", ");
+  const what = used === record ? "it is" : `it has the size of ${used.path}, whose bytes are`;
+  throw new AgentError("conflict", `Cannot ${deed}: ${what} used by job ${jobs}`);
 }
 
 /** Forgets what is known of a file that is about to go. @throws {AgentError} `conflict` while it is used */
@@ -203,6 +213,8 @@ async function publish(
 async function linkNew(from: string, target: string, name: string): Promise<void> {
   try {
     await Deno.link(from, target);
+    // At once: a later request must not go on writing into the file that has its name.
+    await Deno.remove(from);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AlreadyExists)) throw cause;
     throw new AgentError(

@@ -99,6 +99,23 @@ export async function listLibrary(deps: LibrarySources): Promise<Library> {
   };
 }
 
+/** The file that a request for a machine takes by this name, without reading the folders. */
+export async function findInFolders(
+  deps: LibrarySources,
+  name: string,
+): Promise<FoundFile | undefined> {
+  // What the list leaves out has no name here either.
+  if (name.split("/").some((part) => part === "" || part.startsWith("."))) return undefined;
+  const known = await deps.files.list();
+  const byPath = new Map(known.map((file) => [file.path, file]));
+  for (const root of deps.mediaDirs) {
+    const place = root === deps.uploadDir ? "upload" : "folder";
+    const file = await foundFile({ deps, root, place, byPath, files: [] }, name);
+    if (file !== undefined) return file;
+  }
+  return undefined;
+}
+
 function cachedFile(file: KnownFile): FoundFile {
   const { name, path, size, created_at, sha256, level, used_by } = file;
   return {

@@ -280,6 +280,7 @@ async function write(
       }
       requireWhole(part, file.size, offset);
       await file.sync();
+      if (file.size === 0) throw new AgentError("malformed", `Cannot ${what}: the body is empty`);
       const whole = hasher !== undefined && file.size === (part.range?.total ?? file.size);
       return { size: file.size, hashes: whole ? await hasher.finish() : undefined };
     } finally {
