@@ -41,7 +41,7 @@ import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
-import { openMachineClaims } from "./job/machine_claims.ts";
+import { openMachineClaims } from "./machine_claims.ts";
 import { openMediaStore } from "./local/media_files.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
@@ -55,7 +55,7 @@ import {
   updateWorkflow,
   workflowText,
   workflowTexts,
-} from "./job/workflows.ts";
+} from "./workflows.ts";
 
 /** What a store is opened with besides its file. */
 export interface SqliteOptions extends ConnectionWatch {

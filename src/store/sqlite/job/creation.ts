@@ -25,7 +25,7 @@ import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { jobText } from "./texts.ts";
-import { selectWorkflow, workflowBytes } from "./workflows.ts";
+import { selectWorkflow, workflowBytes } from "../workflows.ts";
 
 /** Locks that may be held at a time: each is tried on every new target. */
 const LOCKS_MAX = 256;

@@ -7,7 +7,7 @@ import type { Connection } from "../connection.ts";
 import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
-import { keepEnds } from "./machine_claims.ts";
+import { keepEnds } from "../machine_claims.ts";
 import { FINISHED } from "./moves.ts";
 import { REMOVABLE } from "../schema.ts";
 

@@ -1,9 +1,9 @@
 // Claims of jobs on machines, as rows.
 
-import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
-import type { Leftover, MachineClaim, MachineClaimStore } from "../../machine_claim_store.ts";
-import type { Connection } from "../connection.ts";
+import type { JobUuid, MachineUuid } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import type { Leftover, MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
+import type { Connection } from "./connection.ts";
 
 /**
  * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
