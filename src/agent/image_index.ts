@@ -8,7 +8,7 @@ import { readSecretFile } from "../state/own_file.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../program/version.ts";
 import type { Hono } from "hono";
-import { openDocumentCache } from "../http/request/document_cache.ts";
+import { openDocumentCache } from "../http/answer/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
 import {
   type FastPathContext,

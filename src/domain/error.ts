@@ -1,6 +1,6 @@
 // The one error class of zonewright. A failure that a caller can act on is thrown as an AgentError with
 // a code of this closed set; every other error is a defect and is shown to callers as "internal".
-// The table says what each code means outside: http/request/error_response.ts and the API description
+// The table says what each code means outside: http/answer/error_response.ts and the API description
 // take the status and the word from it, cli/command/ the exit code.
 
 /**

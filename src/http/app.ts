@@ -12,7 +12,7 @@ import { OPEN_ACCESS } from "./request/caller.ts";
 import { bounded } from "./request/concurrency.ts";
 import { openConsoleTickets } from "./console/tickets.ts";
 import { reworded } from "./request/compat.ts";
-import { errorResponse } from "./request/error_response.ts";
+import { errorResponse } from "./answer/error_response.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";

@@ -4,7 +4,7 @@ import {
   matchedEncoding,
   preferredEncoding,
   serve,
-} from "../../src/http/request/served_document.ts";
+} from "../../src/http/answer/served_document.ts";
 import { T0 } from "../support/job.ts";
 
 const SHA256 = "0".repeat(63) + "a";

@@ -3,7 +3,7 @@ import {
   openDocumentCache,
   reportedAgeSeconds,
   STALE_MS,
-} from "../../src/http/request/document_cache.ts";
+} from "../../src/http/answer/document_cache.ts";
 import { ACCOUNTS, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";

@@ -4,7 +4,7 @@
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
-import { openDocumentCache } from "../../src/http/request/document_cache.ts";
+import { openDocumentCache } from "../../src/http/answer/document_cache.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexTreeRoutes, withFastPath } from "../../src/http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";

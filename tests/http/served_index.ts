@@ -4,7 +4,7 @@ import type { HttpEnv } from "../../src/http/context.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { errorResponse } from "../../src/http/request/error_response.ts";
+import { errorResponse } from "../../src/http/answer/error_response.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { errorResponse } from "../../src/http/request/error_response.ts";
+import { errorResponse } from "../../src/http/answer/error_response.ts";
 import {
   BACKOFF_MS_MAX,
   isTransient,

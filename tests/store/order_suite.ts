@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import { textBytes } from "../../src/http/request/text_answer.ts";
+import { textBytes } from "../../src/http/answer/text_answer.ts";
 import type { JobOrder, OrderOutcome, OrderRules } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { StoredText } from "../../src/store/stored_text.ts";

@@ -8,7 +8,7 @@ import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { EXTRA_FIELDS_BYTES_MAX, jobOnWire, type Wording } from "../../src/domain/job/wire.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { NewJob } from "../../src/domain/job/job.ts";
-import { closeText, textBytes } from "../../src/http/request/text_answer.ts";
+import { closeText, textBytes } from "../../src/http/answer/text_answer.ts";
 import { PART_BYTES, type StoredText } from "../../src/store/stored_text.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";

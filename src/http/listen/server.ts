@@ -16,7 +16,7 @@ import {
   type OpenListener,
   placeText,
 } from "./listener.ts";
-import { errorResponse } from "../request/error_response.ts";
+import { errorResponse } from "../answer/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";

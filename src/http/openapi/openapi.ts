@@ -4,7 +4,7 @@
 import { Hono } from "hono";
 import { sha256Hex } from "../../domain/digest.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { answerDocument, serve, type ServedDocument } from "../request/served_document.ts";
+import { answerDocument, serve, type ServedDocument } from "../answer/served_document.ts";
 
 /** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
 const PATH = "/openapi.json";

@@ -8,7 +8,7 @@ import { isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
 import type { Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import type { MemoryEnv } from "./request_memory.ts";
-import { joined } from "./text_answer.ts";
+import { joined } from "../answer/text_answer.ts";
 
 const REASON_CHARS_MAX = 200;
 

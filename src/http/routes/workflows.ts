@@ -11,10 +11,10 @@ import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/s
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
-import { listResponse, type NextPage } from "../request/json_list.ts";
+import { listResponse, type NextPage } from "../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
 import { nameAnswer } from "../request/request_id.ts";
-import { answerText, shownTo } from "../request/text_answer.ts";
+import { answerText, shownTo } from "../answer/text_answer.ts";
 
 /** What these routes use. */
 type WorkflowsContext = Pick<

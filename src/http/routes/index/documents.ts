@@ -9,12 +9,12 @@ import {
   type DocumentContent,
   heldAnswer,
   type ServedDocument,
-} from "../../request/served_document.ts";
+} from "../../answer/served_document.ts";
 import {
   type DocumentCache,
   openDocumentCache,
   reportedAgeSeconds,
-} from "../../request/document_cache.ts";
+} from "../../answer/document_cache.ts";
 import { type HeadRules, openHeadCheck, readHead } from "../../request/head_check.ts";
 import type { Access } from "../../request/caller.ts";
 import { cleanRequestId } from "../../request/request_id.ts";
@@ -36,7 +36,7 @@ import {
 import type { Now } from "../../../domain/instant.ts";
 import type { MemoryBudget } from "../../../domain/memory_budget.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import { answerPieces, type Piece } from "../../request/text_answer.ts";
+import { answerPieces, type Piece } from "../../answer/text_answer.ts";
 import { PART_BYTES } from "../../../store/stored_text.ts";
 
 const TREE = "/v1/";

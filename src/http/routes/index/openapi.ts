@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../../domain/json.ts";
 import { OPENAPI_PATH } from "../../../domain/index/index_path.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
-import { serve, type ServedDocument } from "../../request/served_document.ts";
+import { serve, type ServedDocument } from "../../answer/served_document.ts";
 import { INDEX_SCHEMAS } from "../../openapi/index_schemas.ts";
 
 /** When this description was last changed; its `Last-Modified`. */

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../../domain/json.ts";
 import { mapLimited, pause } from "../../../program/loop.ts";
 import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
-import { errorWords } from "../../request/error_response.ts";
+import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";

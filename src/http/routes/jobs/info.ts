@@ -10,8 +10,8 @@ import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
 import { jobUuidOf } from "./change.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
 import { infoBody, readJson } from "../../request/json_body.ts";
-import { listResponse, type NextPage } from "../../request/json_list.ts";
-import { shownTo } from "../../request/text_answer.ts";
+import { listResponse, type NextPage } from "../../answer/json_list.ts";
+import { shownTo } from "../../answer/text_answer.ts";
 import { PAGE_FIELDS, PASSED_OVER, readQuery } from "../../request/query.ts";
 
 /** What these routes use. */

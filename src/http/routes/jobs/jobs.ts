@@ -29,7 +29,7 @@ import { cancelJob, jobText, jobUuidOf, readChange, resumeJob, showingOf } from 
 import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { builtinWorkflow } from "../../../machines/media_jobs.ts";
-import { answerJob, answerText, shownTo } from "../../request/text_answer.ts";
+import { answerJob, answerText, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import {
@@ -39,7 +39,7 @@ import {
   PARAM_KEYS_MAX,
   paramFilter,
 } from "./filter.ts";
-import { listResponse, type NextPage } from "../../request/json_list.ts";
+import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import { closing } from "../../../program/loop.ts";
 import { isFinal } from "../../../domain/job/state.ts";

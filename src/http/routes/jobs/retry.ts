@@ -18,7 +18,7 @@ import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
 import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerText, shownTo } from "../../request/text_answer.ts";
+import { answerText, shownTo } from "../../answer/text_answer.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Workflow } from "../../../domain/job/workflow.ts";
 

@@ -12,7 +12,7 @@ import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type StoredText } from "../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/masking.ts";
-import { seesSecrets } from "./caller.ts";
+import { seesSecrets } from "../request/caller.ts";
 
 /** Bytes of a text that reserves no memory: all concurrent requests together hold 16 MiB of such. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
