@@ -4,6 +4,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import {
   CREATED,
   decide,
+  denialOf,
   executionOf,
   EXECUTIONS,
   heldIn,
@@ -17,6 +18,7 @@ import {
   type Move,
   moveOf,
   type Phase,
+  PHASES,
   type Standing,
   startsAfter,
   stateOf,
@@ -103,6 +105,19 @@ for (const [name, event] of Object.entries(EVENTS)) {
     assertEquals(found, row);
   });
 }
+
+Deno.test("denialOf() answers what decide() does, in every phase", () => {
+  for (const [name, event] of Object.entries(EVENTS)) {
+    const row = expected(TABLE[name as EventName]);
+    for (const state of JOB_STATES) {
+      const word = row.get(state) ?? "";
+      assertEquals(denialOf(state, event), word.startsWith("-") ? word.slice(1) : undefined);
+      for (const phase of PHASES) {
+        assertEquals(wordOf({ state, phase }, event).startsWith("-"), word.startsWith("-"), name);
+      }
+    }
+  }
+});
 
 Deno.test("the onerror chain ends a job as failed, however it ends itself", () => {
   const at = heldIn("onerror");

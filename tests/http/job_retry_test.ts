@@ -258,6 +258,9 @@ Deno.test("retry of an unfinished job answers 409, also while a cancel undoes wh
     await agent.call("POST", `/jobs/${uuid}/cancel`, {});
     const message = assertRefused(await retry(agent, uuid), 409, "ConflictError");
     assertStringIncludes(message, "its oncancel chain is not done");
+    // The state comes before what is wrong with the request.
+    const from = assertRefused(await retry(agent, uuid, { from: "missing" }), 409, "ConflictError");
+    assertEquals(from, message);
     await claimAll(agent);
     await agent.store.jobs.recordTask({
       ...await holdOf(agent, uuid),

@@ -1,6 +1,6 @@
 // The state machine of a job: what each event does in each state, decided here and nowhere else. The
-// runner and the store ask decide(); the store writes what it answers, in a statement that holds only
-// while the job is as it was decided upon.
+// runner and the store ask decide(), the routes denialOf(). The store writes what decide() answers, in a
+// statement that holds only while the job is as it was decided upon.
 //
 //                          continue, fail (onerror follows)
 //                                   ┌─────┐
@@ -162,6 +162,12 @@ export function decide(at: Standing, event: JobEvent): Decision {
         ? afterTask(at, event)
         : denied(isAtRest(state) ? "finalized" : "not_running");
   }
+}
+
+/** Why an event is refused in a state, whatever the phase; undefined when it is not. */
+export function denialOf(state: JobState, event: JobEvent): DenialReason | undefined {
+  const decision = decide({ state, phase: "chain" }, event);
+  return decision.kind === "denied" ? decision.reason : undefined;
 }
 
 /** What the end of a task does to a job that its runner holds. */

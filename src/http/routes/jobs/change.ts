@@ -7,7 +7,7 @@ import type { Description } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
-import { isFinal } from "../../../domain/job/state.ts";
+import { denialOf, type JobEvent } from "../../../domain/job/state.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
@@ -23,6 +23,11 @@ export type JobChangeContext = Pick<
 
 /** What is asked for. */
 type ChangeVerb = "cancel" | "resume";
+/** The same as events: whether a cancel is refused does not depend on the oncancel chain. */
+const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
+  cancel: { kind: "cancel", oncancel: false, begun: false },
+  resume: { kind: "resume" },
+};
 
 /** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
@@ -129,8 +134,9 @@ export async function readChange<T>(
   if (findings.list.length > 0) {
     const execution = await store.jobs.execution(uuid);
     if (execution === undefined) throw jobNotFound(uuid);
-    const open = verb === "cancel" ? !isFinal(execution) : execution === "waiting";
-    if (!open) throw denied(verb, { uuid, execution }, wording);
+    if (denialOf(execution, EVENT_OF[verb]) !== undefined) {
+      throw denied(verb, { uuid, execution }, wording);
+    }
     refuseFindings(findings, verb);
   }
   if (read === undefined) throw new AgentError("internal", `Cannot read the ${verb}: no reason`);

@@ -8,7 +8,7 @@ import { about, either, integer, parse, text } from "../../../domain/description
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job, NewJob, TaskResult } from "../../../domain/job/job.ts";
 import { HEAP_BYTES_MAX, type JsonValue } from "../../../domain/json.ts";
-import { isFinal } from "../../../domain/job/state.ts";
+import { denialOf, stateOf } from "../../../domain/job/state.ts";
 import { executionOnWire } from "../../../domain/job/wire.ts";
 import type { ReserveOptions } from "../../../domain/memory_budget.ts";
 import type { ChangedJob, RetryOutcome } from "../../../store/job_store.ts";
@@ -101,8 +101,10 @@ async function retryHeldJob(
   const { store, limits } = context;
   const job = await store.jobs.get(uuid);
   if (job === undefined) throw jobNotFound(uuid);
-  if (!isFinal(job.execution)) throw unfinished(job, context);
   const { next_attempt } = job.props;
+  // Before `from` is looked at, and before the machine is; the store decides again with the write.
+  const denial = denialOf(stateOf(job), { kind: "retry", retried: next_attempt !== undefined });
+  if (denial === "unfinished") throw unfinished(job, context);
   if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
   const successor = await successorOf(job, from, context);
   const outcome = machineJobs.owns(job.workflow_uuid)
