@@ -81,16 +81,25 @@ async function upload(call: Invocation): Promise<ExitCode> {
   const standing = await standingOf(call, target, file);
   if (standing.kind === "there" && query === "") {
     if (standing.digest !== `sha256:${sha256}`) {
-      const message =
-        `Cannot upload ${name}: the agent has another file of this name; pass --replace ` +
-        "to take its place, or --name for another name";
-      throw new AgentError("conflict", message);
+      throw new AgentError("conflict", `Cannot upload ${name}: ${takenBy(standing)}`);
     }
     printer.note(`${name} is there already`);
     return show(call, standing.file);
   }
   const answer = await sendAll(call, target, query, file, standing);
   return show(call, readObject(answer.body, "the file"));
+}
+
+/** Which file has the name, and what to do about it. */
+function takenBy({ digest, file }: Extract<UploadStanding, { kind: "there" }>): string {
+  if (textIn(file, "place") === "folder") {
+    return `the operator's own file in ${textIn(file, "folder")} has this name; pass --name for ` +
+      "another name";
+  }
+  const found = digest === ""
+    ? "a file of this name, whose digest it does not know"
+    : "another file of this name";
+  return `the agent has ${found}; pass --replace to take its place, or --name for another name`;
 }
 
 function show({ printer }: Invocation, file: JsonObject): ExitCode {

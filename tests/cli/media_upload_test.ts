@@ -3,7 +3,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { UNFINISHED_FOLDER } from "../../src/mirror/media/folders.ts";
-import { type HttpAgent, withHttpAgent } from "../http/http_agent.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { type HttpAgent, libraryOf, withHttpAgent } from "../http/http_agent.ts";
 import { isoBytes } from "../support/medium.ts";
 import { withFolder } from "../support/until.ts";
 import { said } from "./screen.ts";
@@ -63,10 +65,29 @@ Deno.test("media upload exits 6 for a name that another file has, unless --repla
     await Deno.writeFile(join(uploads, "a.iso"), isoBytes(50_000));
     const refused = await said(agent, ["media", "upload", file]);
     assertEquals(refused.code, 6);
+    assertStringIncludes(refused.err(), "a file of this name, whose digest it does not know");
     assertStringIncludes(refused.err(), "--replace");
     const replaced = await said(agent, ["media", "upload", file, "--replace"]);
     assertEquals(replaced.code, 0, replaced.err());
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
+  }));
+
+Deno.test("media upload names the operator's folder that has a file of the name, and not --replace", () =>
+  withFolder(async (folder) => {
+    const operators = join(folder, "media");
+    await Deno.mkdir(operators);
+    const file = join(operators, "a.iso");
+    await Deno.writeFile(file, BYTES);
+    const store = await openSqliteStore(":memory:");
+    const folders = { folder: join(folder, "uploads"), mediaDirs: [operators] };
+    const changes = { store, library: libraryOf(store, silentLog, folders) };
+    await withHttpAgent(async (agent) => {
+      const refused = await said(agent, ["media", "upload", file]);
+      assertEquals(refused.code, 6);
+      assertStringIncludes(refused.err(), `the operator's own file in ${operators} has this name`);
+      assertEquals(refused.err().includes("--replace"), false);
+    }, changes);
+    await store.close();
   }));
 
 Deno.test("media upload refuses a wrong digest, a wrong name and what is no file", () =>

@@ -83,9 +83,10 @@ export async function listLibrary(deps: LibrarySources): Promise<Library> {
   const byPath = new Map(known.map((file) => [file.path, file]));
   const folders: MediaFolder[] = [];
   const files: FoundFile[] = [];
+  const within = await realFolders(deps);
   for (const path of new Set(deps.mediaDirs)) {
     const place = path === deps.uploadDir ? "upload" : "folder";
-    const problem = await readFolder({ deps, root: path, place, byPath, files });
+    const problem = await readFolder({ within, root: path, place, byPath, files });
     folders.push({ path, place, problem });
   }
   for (const file of known) if (file.cached) files.push(cachedFile(file));
@@ -108,9 +109,10 @@ export async function findInFolders(
   if (name.split("/").some((part) => part === "" || part.startsWith("."))) return undefined;
   const known = await deps.files.list();
   const byPath = new Map(known.map((file) => [file.path, file]));
+  const within = await realFolders(deps);
   for (const root of deps.mediaDirs) {
     const place = root === deps.uploadDir ? "upload" : "folder";
-    const file = await foundFile({ deps, root, place, byPath, files: [] }, name);
+    const file = await foundFile({ within, root, place, byPath, files: [] }, name);
     if (file !== undefined) return file;
   }
   return undefined;
@@ -133,7 +135,8 @@ function cachedFile(file: KnownFile): FoundFile {
 
 /** One media folder that is being read. */
 interface FolderReading {
-  readonly deps: LibrarySources;
+  /** All media folders, links followed. */
+  readonly within: readonly string[];
   readonly root: string;
   readonly place: MediaFolder["place"];
   readonly byPath: ReadonlyMap<string, KnownFile>;
@@ -179,12 +182,13 @@ function ignoreUnreadable(error: unknown): void {
 
 /** A regular file of a folder, or a link to one; undefined for all else. */
 async function foundFile(
-  { deps, root, place, byPath }: FolderReading,
+  { within, root, place, byPath }: FolderReading,
   name: string,
 ): Promise<FoundFile | undefined> {
   // A link out of the folders, or one that leads nowhere, is no medium.
   const path = await realPath(join(root, name)).catch(() => undefined);
-  if (path === undefined || !await isInFolders(deps, path)) return undefined;
+  if (path === undefined || path.includes(`/${UNFINISHED_FOLDER}/`)) return undefined;
+  if (!within.some((folder) => isWithin(folder, path))) return undefined;
   const info = await fileInfo(path);
   if (info === undefined || !info.isFile) return undefined;
   const record = byPath.get(path);
@@ -203,13 +207,12 @@ async function foundFile(
   };
 }
 
-async function isInFolders({ mediaDirs }: LibrarySources, path: string): Promise<boolean> {
-  if (path.includes(`/${UNFINISHED_FOLDER}/`)) return false;
-  for (const folder of mediaDirs) {
-    const real = await realPath(folder);
-    if (real !== undefined && isWithin(real, path)) return true;
-  }
-  return false;
+/** The media folders that exist, links followed; one that cannot be reached has no files. */
+async function realFolders({ mediaDirs }: LibrarySources): Promise<string[]> {
+  const folders = await Promise.all(
+    mediaDirs.map((folder) => realPath(folder).catch(() => undefined)),
+  );
+  return folders.filter((folder) => folder !== undefined);
 }
 
 /** Looks into files, and remembers those that did not change since. */
