@@ -10,9 +10,12 @@ const COUNT = "function (job, cb) { job.count = (job.count || 0) + 1; cb(null, j
 /** Fails in the first job, and succeeds in every one after it. */
 const ONCE =
   "function (job, cb) { job.failed ? cb(null, 'mended') : (job.failed = true, cb('x')); }";
-/** Tells from params, which a job made anew has too, whether it is the first. */
-const FIRST =
-  "function (job, cb) { job.params.again ? cb(null, 'again') : (job.params.again = 1, cb('x')); }";
+/** Fails with what it finds in the params, which it changes. */
+const CHANGES_PARAMS = `function (job, cb) {
+  const found = job.params.changed ? "changed" : "as requested";
+  job.params.changed = true;
+  cb(found);
+}`;
 
 const ROWS: readonly Row[] = [
   ["from the task that failed, with what was set before it", async (agent) => {
@@ -23,12 +26,12 @@ const ROWS: readonly Row[] = [
     const job = await agent.jobWhen(made.uuid as never, "success");
     assertEquals(resultsIn(job.chain_results), [[1, ""], ["mended", ""], [2, ""]]);
   }],
-  ["as a whole, with its params", async (agent) => {
-    const uuid = await agent.run([COUNT, FIRST]);
+  ["as a whole, with the params of the request", async (agent) => {
+    const uuid = await agent.run([COUNT, CHANGES_PARAMS]);
     await agent.jobWhen(uuid, "failure");
     const made = objectOf(await agent.call("POST", `/agent/v1/jobs/${uuid}/retry`, {}));
-    const job = await agent.jobWhen(made.uuid as never, "success");
-    assertEquals(resultsIn(job.chain_results), [[1, ""], ["again", ""]]);
+    const job = await agent.jobWhen(made.uuid as never, "failure");
+    assertEquals(resultsIn(job.chain_results), [[1, ""], ["", "as requested"]]);
   }],
   ["after a cancel, once what it did is undone", async (agent) => {
     const workflow = await newWorkflow(agent, {
