@@ -219,29 +219,27 @@ export function resumeJob(
     () => ({ kind: failed ? "resume_failed" : "resume" }),
     showing,
     (row) => {
-      const error = failed ? resume.error : "";
       updateWaitingResult(db, row.id, row.phase, {
         result: resume.result,
-        error,
+        error: failed ? resume.error : "",
         finished_at: now,
       }, call);
-      if (failed) writeError(db, row.id, errorLine(error));
+      return failed ? errorLine(resume.error) : null;
     },
   );
 }
 
-function writeError(db: Connection, id: number, error: string): void {
-  db.run("UPDATE jobs SET error = coalesce(error, ?) WHERE id = ?", error, id);
-}
-
-/** Does what a caller asks of a job, or says why not. */
+/**
+ * Does what a caller asks of a job, or says why not.
+ * @param also further writes about the job as it was read; returns the error of a task that failed
+ */
 function change(
   db: Connection,
   uuid: JobUuid,
   now: Instant,
   eventOf: (row: StateRow) => JobEvent,
   showing: Showing | undefined,
-  also: (row: StateRow) => void = () => {},
+  also: (row: StateRow) => string | null = () => null,
 ): ChangeOutcome {
   const row = selectState(db, uuid);
   if (row === undefined) return { kind: "not_found" };
@@ -254,8 +252,8 @@ function change(
   const ranMs = row.elapsed_at === null
     ? null
     : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, now), 0);
-  writeMove(db, row, decision, now, ranMs);
-  also(row);
+  const error = also(row);
+  writeMove(db, row, decision, now, ranMs, error);
   if (decision.ends) insertCallback(db, row.id, now);
   return changedOf(db, { uuid, execution: executionOf(decision.to) }, showing);
 }

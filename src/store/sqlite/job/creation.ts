@@ -189,7 +189,16 @@ function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: Ne
 
 /** A job that is to be made again. */
 interface FinishedRow extends StateRow {
+  /** JSON of the uuid, or of what a task has written there. */
   readonly next_attempt: string | null;
+}
+
+function selectFinished(db: Connection, uuid: JobUuid): FinishedRow | undefined {
+  return db.row<FinishedRow>(
+    `SELECT ${STATE_COLUMNS}, props -> '$.next_attempt' AS next_attempt
+       FROM jobs WHERE uuid = ?`,
+    uuid,
+  );
 }
 
 /** Makes a finished job again, once: both jobs name each other. */
@@ -199,11 +208,7 @@ function retryJob(
   successor: NewJob,
   ready: Prepared,
 ): RetryOutcome | Unread {
-  const row = db.row<FinishedRow>(
-    `SELECT ${STATE_COLUMNS}, props -> '$.next_attempt' AS next_attempt
-       FROM jobs WHERE uuid = ?`,
-    uuid,
-  );
+  const row = selectFinished(db, uuid);
   if (row === undefined) return { kind: "not_found" };
   const { id, execution, next_attempt } = row;
   if (next_attempt === JSON.stringify(successor.uuid)) {
@@ -215,7 +220,6 @@ function retryJob(
     if (next_attempt === null || decision.reason !== "retried") {
       return { kind: "denied", reason: "unfinished", job: { uuid, execution } };
     }
-    // The text is JSON of what this store or a task has written there.
     const named = JSON.parse(next_attempt) as JsonValue;
     return { kind: "denied", reason: "retried", next_attempt: named };
   }
@@ -274,7 +278,6 @@ function lockOn(db: Connection, verdicts: LockVerdicts, ends?: JobUuid): LockAns
   return FREE;
 }
 
-/** How many jobs hold locks. */
 function countLocks(db: Connection): number {
   return selectLocks(db).length;
 }

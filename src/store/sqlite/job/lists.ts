@@ -185,9 +185,11 @@ function bordersOf(db: Connection): { first: number; last: number } {
   return { first: row?.first ?? 0, last: row?.last ?? -1 };
 }
 
-// The filter of a list as conditions of a statement. They are fixed texts: a statement that has only
-// the conditions that count can be answered from their index, where `? IS NULL OR` would read every
-// job.
+// The filter of a list as conditions of a statement. The statement is composed, because each filter
+// needs its own index: `execution` that of jobs_execution, `target` that of jobs_target, and so on.
+// SQLite picks an index from the text, so that one statement with `? IS NULL OR` for every key would
+// read every job, and a statement for every set of keys would be over a hundred. Each condition is a
+// fixed text of this file; what a caller sent is only ever bound.
 
 /** What is bound to a question mark. */
 export type SqlValue = string | number | null;
@@ -230,7 +232,10 @@ function paramCondition(key: string, value: string): Condition {
   };
 }
 
-/** The conditions as the part of a statement that begins with WHERE, or nothing. */
+/**
+ * The conditions as the part of a statement that begins with WHERE, or nothing. Composed, so that a
+ * statement has only the conditions that count, and the index that answers them.
+ */
 export function whereOf(conditions: readonly Condition[]): { sql: string; values: SqlValue[] } {
   if (conditions.length === 0) return { sql: "", values: [] };
   return {

@@ -57,6 +57,8 @@ export function standingOf(
  * Writes a move of a job that was read in the same transaction; a job that is claimable afterwards gets
  * its turn.
  * @param elapsed_ms milliseconds the phase has run, when they have changed
+ * @param error why a task failed with this move; the first error of a job stays
+ * @throws {Error} when the job is not as it was read
  */
 export function writeMove(
   db: Connection,
@@ -64,6 +66,7 @@ export function writeMove(
   move: Move,
   now: Instant,
   elapsed_ms: number | null = null,
+  error: string | null = null,
 ): void {
   const claimable = isClaimable(move.to);
   const written = db.run(
@@ -76,7 +79,8 @@ export function writeMove(
             elapsed_ms = CASE phase WHEN ?7 THEN coalesce(?14, elapsed_ms) ELSE 0 END,
             elapsed_at = CASE WHEN ?8 THEN ?10 END,
             failures = CASE phase WHEN ?7 THEN failures ELSE 0 END,
-            retry_at = CASE phase WHEN ?7 THEN retry_at END
+            retry_at = CASE phase WHEN ?7 THEN retry_at END,
+            error = coalesce(error, ?15)
       WHERE id = ?1 AND execution = ?2 AND phase = ?3 AND runner_id IS ?4 AND lease = ?5`,
     row.id,
     row.execution,
@@ -92,6 +96,7 @@ export function writeMove(
     startsAfter(move, row.starts),
     Number(move.ends),
     elapsed_ms === null ? null : Math.round(elapsed_ms),
+    error,
   );
   if (written !== 1) throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
 }

@@ -39,7 +39,15 @@ export function readyDelayedJobs(db: Connection, now: Instant): void {
   for (const { id, workflow_uuid } of due) giveTurn(db, id, workflow_uuid);
 }
 
-/** Gives a claimable job its turn. */
+/**
+ * Gives a claimable job its turn.
+ * @throws {Error} when the job is not claimable, or has a turn already
+ */
 export function giveTurn(db: Connection, id: number, workflow: WorkflowUuid): void {
-  db.run("UPDATE jobs SET turn = ? WHERE id = ?", nextTurn(db, workflow), id);
+  const given = db.run(
+    "UPDATE jobs SET turn = ? WHERE id = ? AND claimable_at IS NOT NULL AND turn IS NULL",
+    nextTurn(db, workflow),
+    id,
+  );
+  if (given !== 1) throw new Error(`Cannot give job ${id} a turn: it is not as it was read`);
 }
