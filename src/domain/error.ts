@@ -116,7 +116,10 @@ export function invalidArgument(
   return new AgentError("invalid_argument", message, { errors: [{ field, code, message }] });
 }
 
-/** Ends an exhaustive switch: the compiler refuses it while a case is missing. */
+/**
+ * Ends an exhaustive switch: the compiler refuses it while a case is missing.
+ * @throws {AgentError} `internal` for a case that the types rule out
+ */
 export function unreachable(value: never): never {
   throw new AgentError("internal", `Cannot go on: unexpected case ${JSON.stringify(value)}`);
 }

@@ -141,6 +141,7 @@ export async function closing<T extends Disposable, R>(
 /**
  * Calls `run` for every item, at most `limit` of them at once. After a failure no further item is
  * begun, those under way are waited for, and the first failure is thrown.
+ * @throws what the first `run` that failed threw
  */
 export async function mapLimited<T>(
   items: readonly T[],

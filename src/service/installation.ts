@@ -22,7 +22,7 @@ import {
 } from "./manager.ts";
 import { smfManifest, systemdUnit } from "./units.ts";
 
-/** What is asked for. */
+/** The flags of an installation, read and checked. */
 interface InstallRequest {
   readonly manager: ServiceManager;
   /** systemd alone: the user instead of root. It must exist. */
@@ -174,7 +174,10 @@ async function allBelow(root: string | undefined, paths: ServicePaths): Promise<
   }
 }
 
-/** Names a missing right: nearly always the missing `sudo`. */
+/**
+ * Names a missing right: nearly always the missing `sudo`.
+ * @throws {AgentError} `forbidden`, `storage_full` or `conflict` when the work fails, with its cause
+ */
 export async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -284,6 +287,7 @@ interface FileOwner {
 /**
  * Fills a new file, brings it to the disk and gives it the name. What stands under the unfinished name
  * is removed and never written to: it may be a link to something else.
+ * @throws {Error} what the system refused; then the unfinished file is gone again
  */
 export async function putInPlace(
   path: string,
@@ -333,7 +337,11 @@ async function staysBelow(root: string, path: string): Promise<void> {
   );
 }
 
-/** Removes a file. @returns whether there was one */
+/**
+ * Removes a file.
+ * @returns whether there was one
+ * @throws {Error} for a folder, and for what the system refused
+ */
 export async function removeFile(path: string): Promise<boolean> {
   try {
     if ((await Deno.lstat(path)).isDirectory) throw new Error(`${path} is a folder`);
@@ -345,7 +353,10 @@ export async function removeFile(path: string): Promise<boolean> {
   }
 }
 
-/** Whether there is something of this name, a link that leads nowhere included. */
+/**
+ * Whether there is something of this name, a link that leads nowhere included.
+ * @throws {Error} when the system refuses to look
+ */
 export async function exists(path: string): Promise<boolean> {
   try {
     await Deno.lstat(path);

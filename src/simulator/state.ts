@@ -148,7 +148,10 @@ export async function locked<T>(dir: string, run: () => Promise<T>): Promise<T> 
   });
 }
 
-/** The object in a JSON file, or null when there is no such file. */
+/**
+ * The object in a JSON file, or null when there is no such file.
+ * @throws {AgentError} `internal` when the file holds no object
+ */
 export async function readJson(file: string): Promise<JsonObject | null> {
   let text: string;
   try {

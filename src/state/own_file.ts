@@ -171,7 +171,10 @@ function refuseUnreachable(path: string, owner: number, acting: number | undefin
   }
 }
 
-/** To whom a folder belongs; to this process where it is to be made. */
+/**
+ * To whom a folder belongs; to this process where it is to be made.
+ * @throws {AgentError} `forbidden` or `conflict` when the system refuses to look
+ */
 export function ownerOf(path: string): Owner {
   try {
     return Deno.statSync(path);

@@ -39,6 +39,13 @@ const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
 /** The line that gives a name to others; the further heads of an overloaded function have none. */
 const EXPORT =
   /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type) (\w+)/gm;
+/** An exported function with the description above it. */
+const EXPORTED_FUNCTION =
+  /^(\/\*\*(?:[^*]|\*(?!\/))*\*\/\n)?(export (?:async )?function\*? (\w+)[\s\S]*?^\})$/gm;
+/** A closure, a method or the first part of a `try`, down to the line that closes it. */
+const INNER_BLOCK =
+  /^( +)(?:try|.*=>|(?!if|for|while|switch|return)(?:async )?\*?#?\w+\(.*\).*|.*\bfunction\b.*) [{(]\n(?:(?!\1\S).*\n)*/gm;
+const OWN_THROW = /^ (?!.*=>).*\bthrow (?!error;)/m;
 const FILE_NAME = /\w[\w./-]*\.ts\b/g;
 
 function plainWords(file: Source): string[] {
@@ -104,6 +111,20 @@ function undescribedExports(file: Source): string[] {
     .map((match) => `${placeOf(file, match.index)}: ${match[1]} has no description`);
 }
 
+/**
+ * Exported functions that throw an error of their own and do not say so. Left out are what a closure
+ * throws, what a `try` may catch, and `throw error`, which passes on the error of a call.
+ */
+function unsaidThrows(file: Source): string[] {
+  return Array.from(file.text.matchAll(EXPORTED_FUNCTION))
+    .filter(([, doc = "", body = ""]) =>
+      !doc.includes("@throws") && OWN_THROW.test(body.replaceAll(INNER_BLOCK, ""))
+    )
+    .map(({ index, 1: doc = "", 3: name }) =>
+      `${placeOf(file, index + doc.length)}: ${name} throws, and has no @throws`
+    );
+}
+
 /** Every file of TypeScript that a comment may name. */
 async function namedPaths(): Promise<string[]> {
   const files = await Promise.all(["src", "tests", "vendors", "bench"].map(sources));
@@ -128,6 +149,48 @@ Deno.test("every file that a comment names exists", async () => {
 
 Deno.test("everything that a file offers to others is described", async () => {
   assertEquals((await sources("src")).flatMap(undescribedExports), []);
+});
+
+Deno.test("a function that others call says what it throws", async () => {
+  assertEquals((await sources("src")).flatMap(unsaidThrows), []);
+});
+
+Deno.test("the rule of errors finds what breaks it", () => {
+  const text = `/** Reads. */
+export function read(at: number): void {
+  const later = () => {
+    throw new Error("later");
+  };
+  if (at < 0) throw new RangeError("before the first");
+}
+/** @throws {Error} when asked to */
+export async function say(): Promise<void> {
+  throw new Error("said");
+}
+export function pass(): unknown {
+  try {
+    throw new Error("caught");
+  } catch (error) {
+    if (isOurs(error)) throw error;
+  }
+  return {
+    go() {
+      throw new Error("a method");
+    },
+  };
+}
+export function refuse(): never {
+  try {
+    work();
+  } catch {
+    throw new Error("not caught");
+  }
+}
+`;
+  assertEquals(unsaidThrows({ path: "src/a.ts", text }), [
+    "src/a.ts:2: read throws, and has no @throws",
+    "src/a.ts:24: refuse throws, and has no @throws",
+  ]);
 });
 
 Deno.test("the rules of English find what breaks them", () => {

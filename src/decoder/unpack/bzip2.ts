@@ -19,7 +19,10 @@ interface BitReader {
   readonly bytesRead: number;
 }
 
-/** Undoes it. Each part must stay as it is until it was read. */
+/**
+ * Undoes it. Each part must stay as it is until it was read.
+ * @throws {Error} when the input is empty, cut off or damaged
+ */
 export async function* unpackBzip2(
   parts: AsyncIterable<Uint8Array>,
   progress: UnpackProgress,

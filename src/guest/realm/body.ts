@@ -215,7 +215,10 @@ export function finish(realm: Realm, outcome: string): void {
   }
 }
 
-/** The job as the task left it, as JSON text. Throws when it cannot be written. */
+/**
+ * The job as the task left it, as JSON text.
+ * @throws {TypeError} when the job is no object or has no JSON; {RangeError} when it is too long
+ */
 export function jobTextOf(realm: Realm): string {
   let left: Record<string, unknown>;
   try {
@@ -229,7 +232,10 @@ export function jobTextOf(realm: Realm): string {
   return text;
 }
 
-/** A value as JSON text. Throws when it is too long; the message calls it `noun`. */
+/**
+ * A value as JSON text. The message of an error calls it `noun`.
+ * @throws {TypeError} for a value without JSON; {RangeError} for one that is too long
+ */
 export function textOf(
   realm: Realm,
   value: unknown,

@@ -23,7 +23,10 @@ export function openTimers(realm: Realm): Record<string, unknown> {
   };
 }
 
-/** Sets a timer and returns its id; the delay is in milliseconds. */
+/**
+ * Sets a timer and returns its id; the delay is in milliseconds.
+ * @throws {RangeError} when `timersMax` timers are pending
+ */
 export function addTimer(realm: Realm, run: () => void, delayMs: unknown): number {
   const { timersMax } = realm.settings;
   if (realm.timers.size >= timersMax) {

@@ -84,7 +84,10 @@ export async function create(
   return String(made.state);
 }
 
-/** The machine with all its properties; null when there is none. */
+/**
+ * The machine with all its properties; null when there is none.
+ * @throws {AgentError} as failureOf() when vmadm fails
+ */
 export async function lookUp(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -101,7 +104,10 @@ export async function lookUp(
   return parseMachine(result.stdout, uuid);
 }
 
-/** All machines with some of their fields. */
+/**
+ * All machines with some of their fields.
+ * @throws {AgentError} as failureOf() when vmadm fails
+ */
 export async function list(host: VmadmHost, signal: Signal): Promise<JsonObject[]> {
   const call: VmadmCall = {
     operation: "lookup",
@@ -114,7 +120,11 @@ export async function list(host: VmadmHost, signal: Signal): Promise<JsonObject[
   return parseMachines(result.stdout);
 }
 
-/** Changes properties of a machine. @see vmadm(8), update */
+/**
+ * Changes properties of a machine.
+ * @see vmadm(8), update
+ * @throws {AgentError} `not_found` when there is no such machine, else as failureOf()
+ */
 export async function update(
   host: VmadmHost,
   uuid: MachineUuid,
@@ -137,6 +147,7 @@ export async function update(
  * Deletes a machine; one that does not exist is no error.
  * @param claimed whether everything of this uuid may go, even without a machine
  * @returns names of destroyed datasets that belonged to no machine
+ * @throws {AgentError} as failureOf() when vmadm fails on a machine that is there
  */
 export async function destroy(
   host: VmadmHost,
@@ -162,6 +173,7 @@ export async function destroy(
 
 /**
  * The address of the console, with its password; null while nothing listens or answers vmadm.
+ * @throws {AgentError} `not_found` when there is no such machine, else as failureOf()
  */
 export async function infoVnc(
   host: VmadmHost,

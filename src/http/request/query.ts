@@ -98,7 +98,7 @@ export const PAGE_FIELDS = {
   offset: about("Entries to pass over.", PASSED_OVER, { default: 0 }),
 };
 
-/** What was read of that. */
+/** The values of PAGE_FIELDS in a query; without `limit`, all entries. */
 export interface Page {
   readonly limit?: number | undefined;
   readonly offset?: number | undefined;

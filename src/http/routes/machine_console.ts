@@ -205,7 +205,10 @@ function openSeats(
 /** The body of a request for a ticket, which has no options. */
 export const ticketRequest = object({});
 
-/** Answers with a ticket and its URL, after all checks: a page could not show a later refusal. */
+/**
+ * Answers with a ticket and its URL, after all checks: a page could not show a later refusal.
+ * @throws {AgentError} `not_found` when there is no such machine
+ */
 export async function postTicket(
   c: Context<HttpEnv>,
   { machines, limits, now }: ConsoleContext,

@@ -28,7 +28,10 @@ import { MIB_PER_GIB } from "../../domain/policy.ts";
 /** A start of a machine with more memory than this may take longer, MiB. */
 const RAM_STEP = 4096;
 
-/** `vmadm validate create`, or `validate update BRAND`: the payload is judged, nothing is made. */
+/**
+ * `vmadm validate create`, or `validate update BRAND`: the payload is judged, nothing is made.
+ * @throws {AgentError} as crash() for a payload that is no object
+ */
 export async function validate(
   state: State,
   text: string,
@@ -53,7 +56,10 @@ export async function validate(
   return said(`VALID '${action}' payload for ${name} brand VMs.`);
 }
 
-/** `vmadm create` with the text of its payload. */
+/**
+ * `vmadm create` with the text of its payload.
+ * @throws {AgentError} as refusal() for an improper payload
+ */
 export async function create(state: State, text: string): Promise<ToolOutcome> {
   const payload = parsePayload(text);
   if (!isJsonObject(payload)) {

@@ -21,7 +21,10 @@ const COMPRESSIONS: readonly unknown[] = [
 /** From 512 bytes to 128 KiB. */
 const BLOCK_SIZES: readonly number[] = Array.from({ length: 9 }, (_, power) => 512 * 2 ** power);
 
-/** Names an improper disk model as create, update and start do. */
+/**
+ * Names an improper disk model as create, update and start do.
+ * @throws {AgentError} as refusal() for a model that the brand does not have
+ */
 export function refuseDiskModel(brand: Brand, model: string): void {
   if (DISK_MODELS[brand].includes(model)) return;
   throw refusal(

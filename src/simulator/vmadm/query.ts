@@ -33,14 +33,20 @@ interface ListArguments {
   readonly filters: readonly string[];
 }
 
-/** `vmadm get UUID`. */
+/**
+ * `vmadm get UUID`.
+ * @throws {AgentError} as refusal() when there is no such machine
+ */
 export async function get(state: State, uuid: string): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal(`zoneadm: ${uuid}: No such zone configured`);
   return printedJson(await viewOf(state, machine));
 }
 
-/** `vmadm lookup [-j|-1] [-o FIELDS] [KEY=VALUE ...]`. No match is a success. */
+/**
+ * `vmadm lookup [-j|-1] [-o FIELDS] [KEY=VALUE ...]`. No match is a success.
+ * @throws {AgentError} as refusal() for improper options, or without one match where one is asked for
+ */
 export async function lookup(state: State, args: LookupArguments): Promise<ToolOutcome> {
   if (args.fields !== null && !args.json) throw refusal("Cannot specify -o without -j");
   const found = await matching(state, args.filters, "lookup");
@@ -60,7 +66,10 @@ export async function lookup(state: State, args: LookupArguments): Promise<ToolO
   }));
 }
 
-/** `vmadm list [-p] [-H] [-o FIELDS] [-s FIELDS] [KEY=VALUE ...]`. */
+/**
+ * `vmadm list [-p] [-H] [-o FIELDS] [-s FIELDS] [KEY=VALUE ...]`.
+ * @throws {AgentError} as refusal() for a field that does not exist
+ */
 export async function list(state: State, args: ListArguments): Promise<ToolOutcome> {
   const fields = args.fields ?? LIST_FIELDS;
   const badField = fields.find((field) => !isField(field));

@@ -33,7 +33,10 @@ export interface StopCall {
   readonly timeoutMs: number | null;
 }
 
-/** `vmadm stop UUID [-F] [-t SECONDS]`. */
+/**
+ * `vmadm stop UUID [-F] [-t SECONDS]`.
+ * @throws {AgentError} as refusal() when the fault `vmadmd_down` strikes
+ */
 export async function stop(state: State, uuid: string, args: StopCall): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) return failed(args.force ? "bad statusCode: 404" : `VM ${uuid} not found`);
@@ -96,7 +99,10 @@ export async function endProcess(state: State, machine: Machine): Promise<void> 
   while (machine.process !== null && await isAlive(state, machine.uuid)) await sleep(LOOK_MS);
 }
 
-/** `vmadm reboot UUID [-F]`. Only a reset of kvm keeps the words given at boot. */
+/**
+ * `vmadm reboot UUID [-F]`. Only a reset of kvm keeps the words given at boot.
+ * @throws {AgentError} as refusal() when there is no such machine, or it is not running
+ */
 export async function reboot(state: State, uuid: string, force: boolean): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal("bad statusCode: 404");

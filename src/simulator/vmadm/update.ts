@@ -43,7 +43,10 @@ function valueIn(text: string): JsonValue {
   return /^-?\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
-/** `vmadm update UUID`. */
+/**
+ * `vmadm update UUID`.
+ * @throws {AgentError} as refusal() when there is no such machine, or for improper changes
+ */
 export async function update(state: State, uuid: string, changes: JsonValue): Promise<ToolOutcome> {
   const machine = await readMachine(state, uuid);
   if (machine === null) throw refusal(`VM ${uuid} not found`);

@@ -47,7 +47,10 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
   };
 }
 
-/** One text by itself, read at once unless it is large. */
+/**
+ * One text by itself, read at once unless it is large.
+ * @throws {Error} when the row is missing
+ */
 export function textAt(
   db: Connection,
   place: TextPlace,

@@ -21,7 +21,6 @@ export type JobChangeContext = Pick<
   "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
 >;
 
-/** What is asked for. */
 type ChangeVerb = "cancel" | "resume";
 /** The same as events: whether a cancel is refused does not depend on the oncancel chain. */
 const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {

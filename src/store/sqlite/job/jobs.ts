@@ -212,7 +212,7 @@ type ReadyRow = Pick<
   "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
 >;
 
-/** Gives a ready job to a runner. */
+/** Under a new lease: a runner that held the job before can write nothing more about it. */
 function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
   const move = moveOf(standingOf(ready), { kind: "claim" });
   const row = db.row<JobRow>(
@@ -251,6 +251,7 @@ export function selectNextDue(db: Connection, now: Instant): NextDue {
 /**
  * The job that goes on: the successor, or the unfinished one that has its target and params. A finished
  * job names one only.
+ * @throws {Error} when the job is not as it was read
  */
 export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
   db.readers.changing(jobRow(id));
@@ -263,7 +264,10 @@ export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void
   if (named !== 1) throw new Error(`Cannot name ${next} in job ${id}: it is not as it was read`);
 }
 
-/** Why a finished job has no next attempt although it asked for one. */
+/**
+ * Why a finished job has no next attempt although it asked for one.
+ * @throws {Error} when the job is not as it was read
+ */
 export function nameRefusedAttempt(db: Connection, id: number, reason: string): void {
   db.readers.changing(jobRow(id));
   const named = db.run(

@@ -70,7 +70,10 @@ function difference(from: Counts, less: Counts): Counts {
  */
 const TURNS_MAX = 1000;
 
-/** Reads the measures. */
+/**
+ * Reads the measures.
+ * @throws {Error} when the database gives no row
+ */
 export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
   const row = db.row<StoreMeasures>(
     `SELECT
