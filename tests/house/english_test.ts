@@ -24,9 +24,25 @@ const WORDS: Readonly<Record<string, string>> = {
 const MEANT = /\b(background|figures \d)/i;
 
 /** Words of a comment that may say more than the name below it. */
-const SHORT_COMMENT_WORDS = 4;
+const SHORT_COMMENT_WORDS = 6;
 /** Words that carry no meaning of their own. */
-const FILLERS = new Set(["a", "an", "the", "of", "one", "its", "this", "is", "are", "to", "in"]);
+const FILLERS = new Set([
+  "a",
+  "an",
+  "the",
+  "of",
+  "one",
+  "its",
+  "this",
+  "is",
+  "are",
+  "to",
+  "in",
+  "how",
+  "many",
+  "what",
+  "gives",
+]);
 const SHORT_COMMENT =
   /^ *(?:\/\*\* (.*) \*\/|\/\/ (.*))\n *(?:export |async |readonly |static |private |get |const |let |function\*? |interface |type |class )*([#\w]+)/gm;
 

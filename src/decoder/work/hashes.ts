@@ -7,7 +7,7 @@
 import type { DecoderWork } from "./work.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
 
-/** What a packet is. */
+/** The byte in the head of a packet by which its receiver knows what to do with the rest. */
 export const PACKET = {
   /** A stream begins; one byte: 1 when it is hashed by SHA-512 too, else 0. */
   begin: 1,

@@ -6,7 +6,7 @@ export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;
 /** One of the aliases with an operation. */
 export type ServedAlias = typeof SERVED_ALIASES[number];
 
-/** Path of the list of distros. */
+/** The root of the tree: it lists the distros, which lead to all other documents. */
 export const DISTRO_LIST_PATH = "v1/index.json";
 /** Path of the description of the index. */
 export const OPENAPI_PATH = "v1/openapi.json";

@@ -8,7 +8,7 @@ export interface MemoryEnv {
   Variables: { memory: RequestMemory };
 }
 
-/** The memory of one request. */
+/** What one request has reserved of the budget that all requests share. */
 export class RequestMemory {
   readonly #budget: MemoryBudget;
   readonly #held: Reservation[] = [];

@@ -32,7 +32,7 @@ export type ConsoleContext = Pick<
 /** The subprotocol of VNC clients in browsers. */
 const PROTOCOL = "binary";
 
-/** The query of a console. */
+/** The query of the upgrade to a console. */
 export const CONSOLE_QUERY_FIELDS = {
   [TICKET_KEY]: about(
     "For a client that cannot send a token: the answer of `POST .../console-tickets`. One that was " +

@@ -22,7 +22,7 @@ type MediaContext = Pick<
 /** The body of a request to verify a medium, which has no options. */
 export const verifyRequest = object({});
 
-/** The routes of the media. */
+/** Reading, fetching, checking and removing media by their digests. */
 export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
   const files = context.mediaFiles;

@@ -31,7 +31,7 @@ export const LIBRARY_QUERY_FIELDS = {
   offset: about("Files to pass over.", PASSED_OVER, { default: 0 }),
 };
 
-/** The query of an upload. */
+/** The query of a PUT of a file. */
 export const UPLOAD_QUERY_FIELDS = {
   replace: about("Takes the place of an uploaded file that no unfinished job uses.", flag, {
     default: false,
@@ -43,7 +43,7 @@ export const LIBRARY_REMOVAL_FIELDS = {
   unfinished: about("Removes only the unfinished upload of this name.", flag, { default: false }),
 };
 
-/** The routes of the library. */
+/** Reading, uploading and removing files that have a name of the caller. */
 export function mediaLibraryRoutes(
   { library }: { readonly library: MediaLibrary },
 ): Hono<HttpEnv> {

@@ -33,7 +33,7 @@ const FORMATS: readonly (readonly [kind: string, magic: string])[] = [
   ["bzip2", "BZh"],
 ];
 
-/** What a file is. */
+/** What the bytes of a file say, whatever its name. */
 export interface FileLook {
   /** `iso`, `raw` for what has no mark, or a format that no machine boots. */
   readonly kind: string;

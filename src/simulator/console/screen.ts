@@ -183,7 +183,7 @@ export function parsePixelFormat(bytes: Uint8Array): PixelFormat | null {
   };
 }
 
-/** The 16 bytes of a format. */
+/** As PIXEL_FORMAT of RFC 6143, section 7.4. */
 export function pixelFormatBytes(format: PixelFormat): Uint8Array {
   const bytes = new Uint8Array(PIXEL_FORMAT_BYTES);
   const view = new DataView(bytes.buffer);

@@ -36,7 +36,7 @@ export interface IndexSyncDependencies {
   readonly now?: Now;
 }
 
-/** The query of a sync. */
+/** The query of POST /index/sync. */
 export const SYNC_QUERY_FIELDS = {
   wait: about("Whether the answer waits for the end of the sync.", flag, { default: false }),
   dry_run: about("Whether to show what would change, and change nothing.", flag, {

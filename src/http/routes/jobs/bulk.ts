@@ -34,7 +34,7 @@ export const CANCELABLE: readonly string[] = ["queued", "waiting", "running"];
 /** For retries: `failed` stands there in both of its spellings. */
 export const RETRYABLE: readonly string[] = ["failed", "failure", "canceled"];
 
-/** A change to many jobs. */
+/** How the jobs that a filter finds are chosen, changed and listed in the answer. */
 interface ManyJobsChange {
   /** The jobs concerned, in the words of `filter.execution`. */
   readonly executions: readonly string[];

@@ -49,7 +49,7 @@ const SEARCH_CHARS_MAX = 200;
 const STATES_CHARS_MAX = EXECUTION_WORDS.join(",").length;
 const CURSOR_CHARS_MAX = 200;
 
-/** The routes of the view. */
+/** Reading jobs: their list, one by its uuid, and its log. */
 export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/jobs", (c) => listSummaries(c, context));
@@ -173,7 +173,7 @@ async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise
 
 const sequence = integer(0, Number.MAX_SAFE_INTEGER);
 
-/** The query of a log. */
+/** The query of GET /jobs/:job_uuid/log: a page of lines by their `sequence`. */
 export const LOG_QUERY_FIELDS = {
   last: about(
     "Lines of this page: the newest ones, unless `after` is given.",

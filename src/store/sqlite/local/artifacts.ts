@@ -216,7 +216,7 @@ type RowsPlace =
   /** A document that says nothing of its own, such as an alias file. */
   | { readonly kind: "none" };
 
-/** The rows of a document. */
+/** What a document adds to the tables that a search reads. */
 type DocumentRows =
   | { readonly kind: "distros"; readonly rows: readonly DistroRow[] }
   | { readonly kind: "releases"; readonly distro: string; readonly rows: readonly ReleaseRow[] }
