@@ -3,7 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isUuid, type JobUuid } from "../domain/id.ts";
-import { isUndoing, type Job, type NewJob } from "../domain/job/job.ts";
+import { isUndoing, type Job, type JobFields } from "../domain/job/job.ts";
 import { EXECUTIONS, isFinal } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";
@@ -48,7 +48,7 @@ export type JobsOnly = Pick<Store, "jobs">;
 
 /** A new job that may have its machine, or the unfinished job that does the same. */
 export type Claim =
-  | { readonly kind: "free"; readonly job: NewJob }
+  | { readonly kind: "free"; readonly job: JobFields }
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
 
 /** What is known of a machine from its jobs. */

@@ -10,7 +10,7 @@ import {
   parseUuid,
   type WorkflowUuid,
 } from "../domain/id.ts";
-import type { Idempotency, NewJob } from "../domain/job/job.ts";
+import type { Idempotency, JobFields, NewJob } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
 import {
@@ -21,9 +21,17 @@ import {
   requireActable,
 } from "../domain/machine/action.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
-import type { CreateJobOutcome, RetryOutcome } from "../store/job_store.ts";
+import type {
+  CreateJobOutcome,
+  EarlierOutcome,
+  JobOrder,
+  OrderOutcome,
+  OrderRules,
+  RetryOutcome,
+} from "../store/job_store.ts";
 import { earlierJob, jobNotFound, jobRefusal } from "../store/job_refusal.ts";
 import type { Store } from "../store/store.ts";
+import type { Showing } from "../store/stored_text.ts";
 import {
   type Claim,
   historyOf,
@@ -100,11 +108,11 @@ export interface MachineJobs {
     idempotency?: Idempotency,
   ): Promise<MachineStart>;
   /**
-   * Writes a job of POST /jobs, after the same checks. Its target becomes the machine's; without a uuid
-   * in its params, a new machine gets the job's.
+   * Carries out an order of POST /jobs, after the same checks. The job's target becomes the machine's;
+   * without a uuid in its params, a new machine gets the job's.
    * @throws {AgentError} `invalid_argument`; else as above
    */
-  create(job: NewJob): Promise<CreateJobOutcome>;
+  create(order: JobOrder, showing: Showing): Promise<OrderOutcome>;
   /**
    * Retries a finished job of a machine, under the rules of a new one. A machine named after its job is
    * named after the new job.
@@ -113,25 +121,20 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
+/** Built-in workflows have tasks, and need no memory reserved. */
+const BUILTIN_RULES: Pick<OrderRules, "workflowBytesMax" | "needsTasks"> = {
+  workflowBytesMax: Number.MAX_SAFE_INTEGER,
+  needsTasks: false,
+};
+
 /** Times that a request looks at its machine while jobs of others come and go. */
 const LOOKS_MAX = 5;
 
 /** The jobs of the machines of a store. */
 export function openMachineJobs(context: MachineJobsContext): MachineJobs {
-  const actionOf = (workflow: WorkflowUuid) =>
-    MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
-  /** Prepares the claim of a job; vmadm is asked once. */
-  const claimsOf = async (job: NewJob, replaces?: JobUuid): Promise<() => Promise<Claim>> => {
-    const action = actionOf(job.workflow.uuid);
-    if (action === undefined) {
-      await requireMakeable(job, context);
-      return () => claimMachine(job, context, replaces);
-    }
-    const request = await prepareAction(action, job, context);
-    return () => claimForAction(request, job, context);
-  };
   const { store, unfinishedJobsMax } = context;
-  const create = (job: NewJob) => store.jobs.create(job, unfinishedJobsMax);
+  const createOf = (workflow: Workflow) => (job: JobFields) =>
+    store.jobs.create({ ...job, workflow }, unfinishedJobsMax);
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (request, idempotency) => {
@@ -139,32 +142,65 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
       const outcome = await unlessRepeated(idempotency, store, async () => {
         const holder = request.uuid === undefined ? FREE_UUID : await holderOfUuid(uuid, context);
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-        const job = newJob(workflow, paramsOf(request, uuid), uuid, idempotency, context);
+        const job = newJob(paramsOf(request, uuid), uuid, idempotency, context);
         const claims = () => claimToStart(request, job, holder, store);
         // The job of an equal request is joined whether its medium is still there or not.
         const first = await claims();
         if (first.kind === "duplicate") return first;
         await requireMedium(request, context);
-        return await placed(claims, create);
+        return await placed(claims, createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
     },
     act: async (action, uuid, options, idempotency) => {
       const outcome = await unlessRepeated(idempotency, store, async () => {
         const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
-        const job = newJob(workflow, { uuid, ...options }, uuid, idempotency, context);
+        const job = newJob({ uuid, ...options }, uuid, idempotency, context);
         const request = await prepareAction(action, job, context);
-        return await placed(() => claimForAction(request, job, context), create);
+        return await placed(() => claimForAction(request, job, context), createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
     },
-    create: (job) =>
-      unlessRepeated(job.idempotency, store, async () => placed(await claimsOf(job), create)),
-    retry: async (uuid, successor) => {
-      const claims = await claimsOf(successor, uuid);
-      return await placed(claims, (job) => store.jobs.retry(uuid, job, unfinishedJobsMax));
+    create: async ({ workflow_uuid, ...fields }, showing) => {
+      const rules = { ...BUILTIN_RULES, unfinishedMax: unfinishedJobsMax, showing };
+      const outcome = await unlessRepeated<OrderOutcome>(fields.idempotency, store, async () => {
+        const claims = await claimsOf(workflow_uuid, fields, context);
+        return await placed(claims, (job) => store.jobs.order({ ...job, workflow_uuid }, rules));
+      });
+      if (outcome.kind !== "repeated") return outcome;
+      // Found by its key, before anything was ordered.
+      const text = await store.jobs.text(outcome.job.uuid, showing);
+      if (text === undefined) throw jobNotFound(outcome.job.uuid);
+      return { ...outcome, text };
+    },
+    retry: async (uuid, { workflow, ...fields }) => {
+      const claims = await claimsOf(workflow.uuid, fields, context, uuid);
+      return await placed(
+        claims,
+        (job) => store.jobs.retry(uuid, { ...job, workflow }, unfinishedJobsMax),
+      );
     },
   };
+}
+
+function actionOf(workflow: WorkflowUuid): MachineAction | undefined {
+  return MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
+}
+
+/** Prepares the claim of a job; vmadm is asked once. */
+async function claimsOf(
+  workflow: WorkflowUuid,
+  job: JobFields,
+  context: MachineJobsContext,
+  replaces?: JobUuid,
+): Promise<() => Promise<Claim>> {
+  const action = actionOf(workflow);
+  if (action === undefined) {
+    await requireMakeable(job, context);
+    return () => claimMachine(job, context, replaces);
+  }
+  const request = await prepareAction(action, job, context);
+  return () => claimForAction(request, job, context);
 }
 
 /**
@@ -173,7 +209,7 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
  */
 async function placed<Outcome extends { readonly kind: string }>(
   claims: () => Promise<Claim>,
-  write: (job: NewJob) => Promise<Outcome>,
+  write: (job: JobFields) => Promise<Outcome>,
 ): Promise<Outcome | Extract<Claim, { kind: "duplicate" }>> {
   for (let look = 1;; look++) {
     const claim = await claims();
@@ -183,15 +219,18 @@ async function placed<Outcome extends { readonly kind: string }>(
   }
 }
 
+/** The job of an earlier request under the same key. */
+type RepeatedJob = Extract<EarlierOutcome, { kind: "repeated" }>;
+
 /**
  * Carries out a request, unless an earlier one under its key did. Of equal requests that arrive together,
  * the later ones find the first one's job on the machine; they are answered as its repetitions.
  */
-async function unlessRepeated(
+async function unlessRepeated<Outcome extends { readonly kind: string }>(
   idempotency: Idempotency | undefined,
   { jobs }: JobsOnly,
-  run: () => Promise<CreateJobOutcome>,
-): Promise<CreateJobOutcome> {
+  run: () => Promise<Outcome>,
+): Promise<Outcome | RepeatedJob> {
   const before = await earlierJob(idempotency, jobs);
   if (before !== undefined) return before;
   try {
@@ -208,7 +247,7 @@ async function unlessRepeated(
 /** Gives a job the machine that it is to make, unless a job of an equal request has it or made it. */
 async function claimToStart(
   request: MachineRequest,
-  job: NewJob,
+  job: JobFields,
   holder: UuidHolder,
   store: JobsOnly,
 ): Promise<Claim> {
@@ -245,16 +284,14 @@ async function startOf(
 }
 
 function newJob(
-  workflow: Workflow,
   params: JsonObject,
   machine_uuid: MachineUuid,
   idempotency: Idempotency | undefined,
   { newUuid, now }: MachineJobsContext,
-): NewJob {
+): JobFields {
   const created_at = now();
   return {
     uuid: newUuid<JobUuid>(),
-    workflow,
     exec_after: created_at,
     target: machineTarget(machine_uuid),
     machine_uuid,
@@ -278,7 +315,7 @@ interface ActionRequest {
  */
 async function prepareAction(
   action: MachineAction,
-  { params, target }: NewJob,
+  { params, target }: JobFields,
   { store, vmadm }: MachineJobsContext,
 ): Promise<ActionRequest> {
   const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
@@ -303,7 +340,7 @@ async function prepareAction(
  */
 async function claimForAction(
   { action, uuid, options, machine }: ActionRequest,
-  job: NewJob,
+  job: JobFields,
   { store, policy }: MachineJobsContext,
 ): Promise<Claim> {
   const target = machineTarget(uuid);

@@ -3,7 +3,7 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
-import type { Job, NewJob } from "../domain/job/job.ts";
+import type { Job, JobFields } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
   MACHINE_REQUEST_KEYS,
@@ -100,7 +100,7 @@ export async function requireMedium(
  * its own first tasks: by then a machine may be gone, and a medium may have come.
  * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
  */
-export async function requireMakeable(job: NewJob, checks: RequestChecks): Promise<void> {
+export async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
   const request = parseMachineRequest(requestOf(job.params), checks.policy);
   if (job.exec_after > job.created_at) return;
   const { uuid } = request;
@@ -149,7 +149,7 @@ async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undef
  * @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job
  */
 export async function claimMachine(
-  given: NewJob,
+  given: JobFields,
   { store, policy }: { readonly store: JobsOnly; readonly policy: Policy },
   replaces: JobUuid | undefined,
 ): Promise<Claim> {

@@ -7,6 +7,7 @@ import type {
   FailedAttempt,
   Idempotency,
   Job,
+  JobFields,
   NewJob,
   STATS_WINDOWS,
   TaskResult,
@@ -38,7 +39,7 @@ export type PlaceJobOutcome =
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
 
 /** A job of a stored workflow, which is read together with the write. */
-export type JobOrder = Omit<NewJob, "workflow"> & { readonly workflow_uuid: WorkflowUuid };
+export type JobOrder = JobFields & { readonly workflow_uuid: WorkflowUuid };
 
 /** What an order must keep to, and how its job is shown. */
 export interface OrderRules {

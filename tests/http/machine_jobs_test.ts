@@ -68,6 +68,8 @@ Deno.test("without the built-in workflow no machine can be made", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("POST", "/agent/v1/machines", REQUEST);
     assertMatch(assertRefused(answer, 404, "ResourceNotFound"), /workflow \S+ is missing/);
+    const job = await agent.call("POST", "/jobs", { workflow: PROVISION, ...REQUEST });
+    assertMatch(assertRefused(job, 404, "ResourceNotFound"), /no workflow has uuid/);
   });
 });
 
@@ -239,6 +241,9 @@ Deno.test("POST /jobs of the built-in workflow does the same", async () => {
     assertEquals(fieldsOf(foreign), ["target"]);
     const incorrect = await post({ ...REQUEST, machine: { brand: "lx" } });
     assertRefused(incorrect, 409, "InvalidArgument");
+    const unread = await post({ ...REQUEST, locks: "(" });
+    assertRefused(unread, 409, "InvalidArgument");
+    assertEquals(fieldsOf(unread), ["locks"]);
     assertEquals(listOf(await agent.call("GET", "/jobs")).length, 2);
   });
 });

@@ -161,6 +161,9 @@ export interface NewJob {
   readonly created_at: Instant;
 }
 
+/** The same without its workflow: what is settled before that is read. */
+export type JobFields = Omit<NewJob, "workflow">;
+
 /** The age groups of GET /stats, which overlap nowhere: by `created_at`, oldest group first. */
 export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
 

@@ -14,7 +14,6 @@ import {
   resumeRequest,
 } from "../../../domain/job/request.ts";
 import type { JsonValue } from "../../../domain/json.ts";
-import { parseLockPattern } from "../../../domain/job/lock_pattern.ts";
 import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
 import {
   type JobFilter,
@@ -28,7 +27,6 @@ import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/r
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob, showingOf } from "./change.ts";
 import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { builtinWorkflow } from "../../../machines/media_jobs.ts";
 import { answerJob, answerText, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
@@ -80,7 +78,6 @@ async function postJob(
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
   const request = parseJobRequest(body, context.limits);
-  if (request.locks !== null) await parseLockPattern(request.locks);
   // parseJobRequest accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   const created_at = context.now();
@@ -97,7 +94,7 @@ async function postJob(
     created_at,
   };
   const made = machineJobs.owns(request.workflow_uuid)
-    ? await orderOfMachine(order, showingOf(c, context), context, machineJobs)
+    ? carriedOut(await machineJobs.create(order, showingOf(c, context)), order)
     : await orderJob(c, order, context);
   if (made.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
   else context.wake();
@@ -151,20 +148,6 @@ function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): C
     default:
       throw jobRefusal(outcome);
   }
-}
-
-/** Makes a job of a built-in workflow about a machine, under the rules of machines. */
-async function orderOfMachine(
-  { workflow_uuid, ...fields }: JobOrder,
-  showing: Showing,
-  { store }: JobsContext,
-  machineJobs: MachineJobs,
-): Promise<CarriedOut> {
-  const workflow = await builtinWorkflow(workflow_uuid, store);
-  const outcome = await machineJobs.create({ ...fields, workflow });
-  if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  const { kind, job: { uuid } } = outcome;
-  return { kind, job: { uuid }, text: await jobText(uuid, showing, { store }) };
 }
 
 async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
