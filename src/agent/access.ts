@@ -16,7 +16,7 @@ import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file
 import type { AgentContext } from "./context.ts";
 
 /** Access rules for the application and the server. */
-export interface AgentAccess {
+interface AgentAccess {
   readonly access: Access;
   readonly auditTrail: AuditTrail;
   /** Host names besides loopback: the configured ones, and the listening address. */

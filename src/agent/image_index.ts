@@ -70,7 +70,7 @@ export async function openIndex(
 }
 
 /** The index for callers. */
-export interface IndexRoutes {
+interface IndexRoutes {
   readonly routes: readonly Hono<HttpEnv>[];
   /** Puts the fast path for documents in front of the application. */
   before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts">): App;

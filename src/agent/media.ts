@@ -18,7 +18,7 @@ import type { AgentContext } from "./context.ts";
 const SWEEP_MS = HOUR_MS;
 
 /** Where media are taken from. */
-export interface AgentMediaFolders {
+interface AgentMediaFolders {
   /** In the order in which a name is searched, the upload folder last. It changes with the configuration. */
   readonly all: readonly string[];
   readonly upload: string;

@@ -138,7 +138,7 @@ export function watchRoutes(
 }
 
 /** Returns the reader of all metrics. */
-export function openAgentMetrics(
+function openAgentMetrics(
   { config, now }: Pick<AgentContext, "config" | "now">,
   store: Store,
   meters: Meters,
@@ -160,7 +160,7 @@ export function openAgentMetrics(
 }
 
 /** Where the values of a scrape come from. */
-export interface MetricSources {
+interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
   /** Concurrent jobs. */

@@ -36,7 +36,7 @@ import {
 } from "./vmadm.ts";
 
 /** Shared by all tasks. */
-export interface CapabilityDeps {
+interface CapabilityDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
   readonly mirror: Mirror;

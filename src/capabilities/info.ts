@@ -97,7 +97,7 @@ export function openNotes(
 }
 
 /** Progress of one call: at most one entry a second, and a last one at its end. */
-export interface Progress {
+interface Progress {
   report(phase: ProgressPhase, done: number, total: number | null): void;
   /** Writes the last report, unless already written. */
   end(): Promise<void>;

@@ -24,7 +24,7 @@ const PLACE_DEADLINE_MS = 2 * HOUR_MS;
 const REMOVE_DEADLINE_MS = 60_000;
 
 /** Where media come from, where they are placed, and by which rules. */
-export interface MediaDeps {
+interface MediaDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;
   readonly mirror: Mirror;

@@ -11,7 +11,7 @@ import type { Client } from "./client/client.ts";
 import { type Command, flagsOf, type Noun } from "./command/command.ts";
 
 /** One way to go on. */
-export interface Candidate {
+interface Candidate {
   readonly value: string;
   /** For shells that show it. */
   readonly about: string;
@@ -25,10 +25,10 @@ const FILES: Candidate = { value: ":files", about: "" };
 const FOLDERS: Candidate = { value: ":dirs", about: "" };
 
 /** The nouns of the command line, loaded when they are asked for. */
-export type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
+type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
 
 /** Makes a client for the flags of the command line that is completed. */
-export type ClientFor = (flags: ReadonlyMap<string, string>) => Client;
+type ClientFor = (flags: ReadonlyMap<string, string>) => Client;
 
 /** Milliseconds for an answer of the agent: somebody has pressed a key. */
 const LIVE_MS = 1_500;

@@ -57,7 +57,7 @@ const LIMIT_FLAG: Flag = {
 };
 
 /** The filters of a search below a place of the tree. */
-export const FILTER_FLAGS: readonly Flag[] = [...WORD_FLAGS, ...SWITCH_FLAGS, LIMIT_FLAG];
+const FILTER_FLAGS: readonly Flag[] = [...WORD_FLAGS, ...SWITCH_FLAGS, LIMIT_FLAG];
 
 const PLACE_FLAGS: readonly Flag[] = [
   { name: "distro", placeholder: "DISTRO", help: "only this distro" },
@@ -206,7 +206,7 @@ async function read(client: Client, wanted: TreePlace): Promise<Sent> {
 }
 
 /** `zonewright image list`. */
-export const LIST: Command = {
+const LIST: Command = {
   summary: "list distros, the releases of one, or the files of a release",
   operands: "[DISTRO[/RELEASE]]",
   operandsMin: 0,
@@ -293,7 +293,7 @@ function fileTable(printer: Printer, document: JsonObject): void {
 }
 
 /** `zonewright image show`. */
-export const SHOW: Command = {
+const SHOW: Command = {
   summary: "show the addresses and digests of a release's files",
   operands: "DISTRO/RELEASE",
   operandsMin: 1,

@@ -12,7 +12,7 @@ import type { ArtifactRef } from "../domain/machine/media.ts";
 import { type Arguments, cannot, usageError } from "./command/arguments.ts";
 
 /** Where a medium comes from, as the HTTP interface takes it. */
-export type TypedMedium = { url: string } | { path: string } | { artifact: ArtifactRef };
+type TypedMedium = { url: string } | { path: string } | { artifact: ArtifactRef };
 
 /**
  * Reads a medium.

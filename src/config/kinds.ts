@@ -9,7 +9,7 @@ import { nearest } from "../domain/field_check.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
 /** The folder against which relative paths are resolved. */
-export interface ValuePlace {
+interface ValuePlace {
   readonly folder: string;
 }
 
@@ -17,7 +17,7 @@ export interface ValuePlace {
 type Reader<T> = (raw: unknown, place: ValuePlace) => T;
 
 /** Two numbers, both included. */
-export interface NumberRange {
+interface NumberRange {
   readonly min: number;
   readonly max: number;
 }

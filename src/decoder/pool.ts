@@ -28,10 +28,10 @@ import { DecoderLost, DecoderProcess } from "./process.ts";
 import type { WorkName } from "./work/work.ts";
 import { type WorkKind, WorkQueue } from "./queue.ts";
 
-export type { DecoderInput, DecoderOptions };
+export type { DecoderOptions };
 
 /** Work whose output is read while it runs. */
-export interface DecoderStream {
+interface DecoderStream {
   /** Starts when it is read, and must be read to the end; leaving it aborts the work. */
   readonly output: AsyncIterable<Uint8Array<ArrayBuffer>>;
   /** Settles when the output has ended. */
@@ -68,7 +68,7 @@ export interface Decoders {
 }
 
 /** Counters for the metrics; they only grow. */
-export interface DecoderCounts {
+interface DecoderCounts {
   /** Pieces of work that were begun. */
   works: number;
   /** Decoders that ended, or were killed, before they answered. */

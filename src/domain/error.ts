@@ -78,7 +78,7 @@ export type NamedRefusal =
   | "entry_of_no_job";
 
 /** What an error carries besides its code and its message. */
-export interface AgentErrorOptions {
+interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];
   /** Seconds after which the same call may succeed. */

@@ -42,7 +42,7 @@ export const ACCOUNTS = {
 export type Account = keyof typeof ACCOUNTS;
 
 /** Milliseconds that a reservation waits for its turn unless its holder says otherwise. */
-export const TURN_MS = 10_000;
+const TURN_MS = 10_000;
 /** Seconds after which a caller whose turn did not come may try again. */
 const RETRY_AFTER_SECONDS = 2;
 

@@ -181,7 +181,7 @@ export function refusedBy(
 type LargestNumber = "vcpusMax" | "ramMiBMax" | "diskMiBMax" | "quotaGiBMax";
 
 /** How the largest value of a field follows from the policy's. The least is 1 unless given. */
-export interface SizeBound {
+interface SizeBound {
   readonly min?: number;
   readonly times?: number;
   readonly plus?: number;

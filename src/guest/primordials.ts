@@ -115,7 +115,7 @@ function madeByCalls(): unknown[] {
  * Freezes everything that can be reached through prototypes and properties, symbols included, without
  * running getters.
  */
-export function freezeAll(roots: readonly unknown[]): void {
+function freezeAll(roots: readonly unknown[]): void {
   const seen = new Set<object>();
   const open: unknown[] = [...roots];
   while (open.length > 0) {

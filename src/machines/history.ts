@@ -118,7 +118,7 @@ export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): Ag
 }
 
 /** A machine of the host, or the job that is about to make one. */
-export interface ListedMachine {
+interface ListedMachine {
   readonly uuid: string;
   readonly machine: JsonObject | null;
   readonly job: Job | undefined;

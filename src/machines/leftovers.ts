@@ -18,7 +18,7 @@ export const LEFTOVER_LONGEST_MS = 3_600_000;
 const LOOK_MS = 15_000;
 
 /** The part of the host that removes leftovers. */
-export interface LeftoverHost {
+interface LeftoverHost {
   /**
    * Removes everything of the uuid that the job made; the rest stays, and is no error.
    * @param left `machine`: whether a machine goes too; `still`: asked before anything is changed
@@ -43,7 +43,7 @@ export interface LeftoverOptions {
 }
 
 /** The running removal. */
-export interface Leftovers {
+interface Leftovers {
   /** Aborts the current attempt; the next agent repeats it. */
   stop(): Promise<void>;
 }

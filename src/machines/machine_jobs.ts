@@ -59,7 +59,7 @@ import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
 /** What the jobs of machines are made with. */
-export interface MachineJobsContext {
+interface MachineJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;

@@ -13,7 +13,7 @@ import { FETCH_MEDIUM_WORKFLOW } from "./workflows/fetch_medium.ts";
 const MEDIA_TARGET = "/media";
 
 /** What the jobs of media are made with. */
-export interface MediaJobsContext {
+interface MediaJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly unfinishedJobsMax: number;
   readonly wake: () => void;

@@ -66,7 +66,7 @@ export async function holderOfUuid(
 }
 
 /** @throws {AgentError} `conflict` naming the machine that has the uuid */
-export function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
+function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
   if (machine === null) return;
   const { alias, brand, state } = machine;
   const name = typeof alias === "string" && alias !== "" ? ` ${JSON.stringify(alias)}` : "";

@@ -5,7 +5,7 @@
 type Labels = Readonly<Record<string, string>>;
 
 /** One line: a value under a name and labels. */
-export interface Sample {
+interface Sample {
   /** What follows the name of the family: `_sum`, `_count`, `_bucket`; nothing unless given. */
   readonly suffix?: string;
   readonly labels?: Labels;
@@ -45,7 +45,7 @@ function escaped(text: string): string {
 }
 
 /** A value, or the bound of a bucket, as the format spells it. */
-export function valueText(value: number): string {
+function valueText(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return "+Inf";
   return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
 }

@@ -261,7 +261,7 @@ function namedHosts({ allowedHosts = [], allowHttp, upstream }: MirrorDependenci
  * fetched yet.
  * @throws {AgentError} `invalid_argument`
  */
-export function openUpstream(address: string, options: WebUpstreamOptions): Upstream {
+function openUpstream(address: string, options: WebUpstreamOptions): Upstream {
   if (/^https?:/i.test(address)) return openWebUpstream(address, options);
   if (/^file:/i.test(address)) return openFolderUpstream(address, folderOf(address));
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(address)) {

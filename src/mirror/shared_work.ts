@@ -4,7 +4,7 @@
 import { abortedError } from "./web/time_limits.ts";
 
 /** One caller of shared work. Its signal ends its own wait, and the work when it was the last. */
-export interface Share<P> {
+interface Share<P> {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: P) => void;
 }

@@ -53,7 +53,7 @@ export class Notifier {
 }
 
 /** A subscription to one key. */
-export interface Listener extends Disposable {
+interface Listener extends Disposable {
   /** Like Notifier.wait; notifications since the listener was made are kept. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
 }

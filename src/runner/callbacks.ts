@@ -31,7 +31,7 @@ const LARGE_CHARS_MIN = 64 * 1024;
 const CHAR_BYTES = 4;
 
 /** Where pending callbacks are read, and how they are sent. */
-export interface CallbackOptions {
+interface CallbackOptions {
   readonly store: Store;
   /** As configured now: a host that is no longer allowed gets no call. */
   readonly hosts: readonly string[];

@@ -63,7 +63,7 @@ export function jobData(left: JsonObject | null, before: JobData): JobData {
 const SETTLE_MS_MAX = 30_000;
 
 /** The capability calls of one execution of a task, counted so that its end can be awaited. */
-export interface TaskCalls {
+interface TaskCalls {
   readonly perform: Perform;
   /** Waits until no call is under way. @returns whether that happened in time */
   settled(): Promise<boolean>;

@@ -10,7 +10,7 @@ import { type JobDeps, runJob, type RunningJob, type StopReason } from "./run_jo
 /** Wait after a claim that failed, or that found a job ready and got none. */
 const CLAIM_RETRY_MS = 1_000;
 /** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
-export const LEASE_MS = 60_000;
+const LEASE_MS = 60_000;
 /**
  * Interval of lease renewals: two more may fail. At the same interval the runner, even when idle,
  * looks for expired leases of others.
@@ -20,7 +20,7 @@ const RENEW_MS = LEASE_MS / 3;
 const UNHEARD_MS_MAX = LEASE_MS * 2 / 3;
 
 /** What every job of a runner shares, and how many run at once. */
-export interface RunnerOptions extends Omit<JobDeps, "leaving" | "runner_id"> {
+interface RunnerOptions extends Omit<JobDeps, "leaving" | "runner_id"> {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];

@@ -95,7 +95,7 @@ function denoOptions(heapMib: number): string[] {
 export type HostSystem = typeof Deno.build.os;
 
 /** Absolute paths of the programs that start guests, and of the one that reads their memory use. */
-export interface GuestTools {
+interface GuestTools {
   /** Linux: a separate, empty network. */
   readonly unshare?: string;
   readonly setpriv?: string;

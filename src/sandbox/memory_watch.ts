@@ -5,13 +5,13 @@
 import type { Log } from "../metrics/log.ts";
 
 /** Memory of a guest, MiB: about 60 for itself, the rest for its task. */
-export const RESIDENT_MIB_MAX = 320;
+const RESIDENT_MIB_MAX = 320;
 /** Interval between two readings, milliseconds. */
 const LOOK_MS = 250;
 const KIB_PER_MIB = 1024;
 
 /** A process watched while it works. */
-export interface WatchedProcess {
+interface WatchedProcess {
   readonly pid: number;
   /** Pieces of work so far; identifies the current one. */
   readonly runs: number;

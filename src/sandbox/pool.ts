@@ -35,7 +35,7 @@ import type { TaskLimits } from "../wall/task_limits.ts";
  * new workflows, which may have changed since the workflow was accepted. Answers are cached.
  * @throws {AgentError} when the source could not be read; `aborted` by the signal
  */
-export type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
+type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
 
 /** How many guests there are, and as whom and with which program they run. */
 export interface PoolOptions {

@@ -13,7 +13,7 @@ import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 
 /** The same as a pool needs. */
-export interface SelfTestOptions {
+interface SelfTestOptions {
   /** How to start this program again. */
   readonly self: SelfCommand;
   /** Folder for the socket of the guest; not that of a running agent. */

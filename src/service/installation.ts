@@ -228,7 +228,7 @@ const MARK = "Written by zonewright install";
 const MARK_BYTES = 4096;
 
 /** What a file has until it is whole. */
-export const UNFINISHED = ".new";
+const UNFINISHED = ".new";
 /** What the binary from before an upgrade has behind its name. */
 export const PREVIOUS = ".previous";
 /** What the new binary has until it is in its place. */

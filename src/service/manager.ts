@@ -12,7 +12,7 @@ export type Run = (
 ) => Promise<CommandResult>;
 
 /** What a service manager knows of the service. */
-export type Known =
+type Known =
   | { readonly kind: "nothing" }
   /** `running`: there may be a process to stop. */
   | { readonly kind: "service"; readonly running: boolean }

@@ -6,7 +6,7 @@ import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 
 /** Notifies the service manager. */
-export interface ServiceNotice {
+interface ServiceNotice {
   /** It answers. From now on signs of life are sent where systemd watches for them. */
   ready(urls: readonly string[]): Promise<void>;
   /** It takes no more work. */

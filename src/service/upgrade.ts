@@ -60,7 +60,7 @@ export interface UpgradeTools {
 }
 
 /** What an upgrade did. */
-export interface UpgradeReport {
+interface UpgradeReport {
   /** The version that the new binary says. */
   readonly version: string;
   readonly sha256: string;

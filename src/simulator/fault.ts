@@ -181,7 +181,7 @@ function hits(entry: unknown, subcommand: string | null): Fault | null {
 }
 
 /** Phases that take time, by their delay in host.json. */
-export type SlowPhase = Exclude<keyof State["host"]["delays"], "factor">;
+type SlowPhase = Exclude<keyof State["host"]["delays"], "factor">;
 
 /** Spends the time of one phase: its delay times the factor, plus the fault `slow`. */
 export async function spend(state: State, phase: SlowPhase): Promise<void> {

@@ -14,7 +14,7 @@ import { locked, namesIn, readJson, type State, writeJson } from "./state.ts";
 /** The brands that are simulated. */
 export type Brand = "kvm" | "bhyve";
 /** What users see. @see vmadm(8), states */
-export type MachineState =
+type MachineState =
   | "configured"
   | "incomplete"
   | "provisioning"
@@ -25,7 +25,7 @@ export type MachineState =
   | "shutting_down"
   | "failed";
 /** The kernel's word for the zone. */
-export type ZoneState =
+type ZoneState =
   | "configured"
   | "incomplete"
   | "installed"
@@ -57,7 +57,7 @@ export type BootedFrom =
   | { readonly kind: "nothing" };
 
 /** The process of a running machine, as far as it has reported. */
-export interface Process {
+interface Process {
   readonly pid: number;
   /** Of the VNC listener; null while there is none. */
   readonly port: number | null;

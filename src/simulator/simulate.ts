@@ -125,7 +125,7 @@ const UUID_LENGTH = 36;
 const ENDING_MS = 500;
 
 /** Lists the leftovers of a host; empty when there are none. */
-export async function leftovers(state: State): Promise<JsonObject[]> {
+async function leftovers(state: State): Promise<JsonObject[]> {
   const machines = await readMachines(state);
   const uuids = new Set(machines.map(({ uuid }) => uuid));
   const found: JsonObject[] = [];
@@ -247,7 +247,7 @@ const ZFS_USAGE = `usage:
 `;
 
 /** Runs one call: the words after `zfs`. */
-export async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
+async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
   const [subcommand, ...words] = args;
   if (subcommand === "list") return await list(state, words);
   const [name] = words;
@@ -311,7 +311,7 @@ async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<
 const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
 
 /** Runs one call: the words after `nictagadm`. */
-export function nictagadm(state: State, args: readonly string[]): ToolOutcome {
+function nictagadm(state: State, args: readonly string[]): ToolOutcome {
   const [subcommand, ...options] = args;
   if (subcommand !== "list" || options.some((option) => option !== "-p")) {
     return { code: 2, stdout: "", stderr: NICTAGADM_USAGE };

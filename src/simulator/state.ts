@@ -19,7 +19,7 @@ import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { closing } from "../program/loop.ts";
 
 /** Milliseconds that the host takes for its parts of the work, before `factor` is applied. */
-export interface Delays {
+interface Delays {
   readonly factor: number;
   /** Making the volumes. */
   readonly volumes: number;
@@ -41,7 +41,7 @@ export interface Delays {
 }
 
 /** Time-outs of the documented tool in milliseconds; a test may shorten them in host.json. */
-export interface Timeouts {
+interface Timeouts {
   /** Waiting for a machine to come up. */
   readonly start: number;
   /** Waiting for the provisioning flag with autoboot. */
@@ -53,7 +53,7 @@ export interface Timeouts {
 }
 
 /** Facts of the simulated host. Sizes are MiB. */
-export interface Host {
+interface Host {
   readonly uuid: string;
   /** Where VNC listeners are; a real host has its admin network here. */
   readonly admin_ip: string;

@@ -24,7 +24,7 @@ import {
 import { settleDatabase } from "../store/sqlite/older_copy.ts";
 
 /** What a restore did. */
-export interface RestoreReport {
+interface RestoreReport {
   /** The database as it is now. */
   readonly restored: DatabaseReport;
   /** Where the one that stood there is kept; null when there was none. */
@@ -32,7 +32,7 @@ export interface RestoreReport {
 }
 
 /** What a restore works with. */
-export interface RestoreTools {
+interface RestoreTools {
   readonly now: Now;
   /** Called at each step, for a test that ends the process there. */
   readonly watch?: WatchCommits;

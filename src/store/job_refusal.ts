@@ -7,7 +7,7 @@ import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts";
 
 /** An outcome without a job, neither a new one nor that of an equal request. */
-export type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
+type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
 
 /** The error for a job that does not exist. */
 export function jobNotFound(uuid: JobUuid, refusal?: NamedRefusal): AgentError {

@@ -164,7 +164,7 @@ export interface JobAttempt extends FailedAttempt {
 }
 
 /** The reading side of the logs; recordTask(), recordAttempt() and the info write them. */
-export interface JobLogStore {
+interface JobLogStore {
   /** A page of lines within a bounded size; undefined when there is no such job. */
   lines(uuid: JobUuid, page: JobLogPage): Promise<JobLogPart | undefined>;
   /** The failed attempts that are kept, by phase and task, the newest of a phase if there are many. */

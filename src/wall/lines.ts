@@ -13,7 +13,7 @@ export interface ByteSource {
 }
 
 /** What bytes are written to, such as a connection. */
-export interface ByteSink {
+interface ByteSink {
   write(bytes: Uint8Array): Promise<number>;
 }
 
@@ -42,7 +42,7 @@ export async function* readLines(
 }
 
 /** Cuts what is read into lines. */
-export interface LineBuffer {
+interface LineBuffer {
   /** What the next bytes are read into. */
   readonly buffer: Uint8Array<ArrayBuffer>;
   /** Takes the first `count` bytes of it. */
@@ -155,7 +155,7 @@ export async function writeAll(
 }
 
 /** What a writer does when its reader does not read. */
-export interface UnreadLimit {
+interface UnreadLimit {
   /** Characters of what has not been taken. */
   readonly charsMax: number;
   /** Called for every line above that, which is dropped. */

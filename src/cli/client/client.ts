@@ -173,7 +173,7 @@ interface Connected {
 }
 
 /** A way that is opened when it is first gone. */
-export interface AgentConnection {
+interface AgentConnection {
   /** @throws {AgentError} `invalid_argument` for an unusable file */
   get(): Promise<Connected>;
   close(): void;

@@ -9,7 +9,7 @@ import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
 
 /** Where a command failed. */
-export interface FailedCommand {
+interface FailedCommand {
   /** Its words, such as `job list`; empty when none was found. */
   readonly name: string;
   readonly operands: readonly string[];

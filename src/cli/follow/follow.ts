@@ -37,7 +37,7 @@ const AWAY_MS_MAX = 60_000;
 const NEWS_MAX = 1000;
 
 /** Why following stopped. After `timeout` and `interrupted` the job goes on. */
-export type Followed =
+type Followed =
   | { readonly kind: "ended"; readonly job: JobAnswer }
   | { readonly kind: "timeout" }
   | { readonly kind: "interrupted" };

@@ -102,7 +102,7 @@ function stateText(job: JobAnswer): string {
 }
 
 /** `copy 158 MiB / 631 MiB`. */
-export function progressText({ phase, done, total }: StepProgress): string {
+function progressText({ phase, done, total }: StepProgress): string {
   return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
 }
 

@@ -33,7 +33,7 @@ import { showNewJob } from "./run.ts";
 // left. One call changes a bounded number of jobs, so that a large choice is made in rounds.
 
 /** A change that can be made to many jobs at once. */
-export interface JobsChange {
+interface JobsChange {
   readonly verb: "cancel" | "retry";
   /** Key of the answer under which the changed jobs are. */
   readonly done: "canceled" | "retried";

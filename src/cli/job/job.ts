@@ -20,7 +20,7 @@ import { STATS_WINDOWS } from "../../domain/job/job.ts";
 const ENTRIES_MAX = 1000;
 
 /** `zonewright job info`. */
-export const INFO: Command = {
+const INFO: Command = {
   summary: "print the info of a job, one JSON object a line",
   operands: "JOB",
   operandsMin: 1,
@@ -58,7 +58,7 @@ const WINDOW_WORDS: Readonly<Record<typeof STATS_WINDOWS[number], string>> = {
 };
 
 /** `zonewright job stats`. */
-export const STATS: Command = {
+const STATS: Command = {
   summary: "count jobs by state and age",
   operands: "",
   operandsMin: 0,
@@ -102,7 +102,7 @@ const TIMEOUT_FLAG = {
 } as const;
 
 /** `zonewright job wait`. */
-export const WAIT: Command = {
+const WAIT: Command = {
   summary: "wait until a job has ended; the exit code says how",
   operands: "JOB",
   operandsMin: 1,

@@ -249,7 +249,7 @@ function openViewerWriter(
 // `zonewright machine vnc`: where the console of a machine is.
 
 /** A VNC address from the agent. */
-export interface Vnc {
+interface Vnc {
   readonly host: string;
   readonly port: number;
   readonly display: number | undefined;

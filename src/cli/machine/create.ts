@@ -53,7 +53,7 @@ const MEDIA_NOTES: readonly string[] = [
 ];
 
 /** The medium and how it is attached; `boot` is left to the agent when nothing says it. */
-export interface Media {
+interface Media {
   readonly media: MediaRequest;
   readonly boot?: "cd" | "disk";
 }

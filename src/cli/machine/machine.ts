@@ -116,7 +116,7 @@ function forceOf({ args }: Invocation): JsonObject {
 }
 
 /** `zonewright machine boot`. */
-export const BOOT = actionCommand({
+const BOOT = actionCommand({
   summary: "start a machine; a running one is left alone",
   examples: [
     ['machine boot "$UUID"', "from its disk"],
@@ -138,7 +138,7 @@ export const BOOT = actionCommand({
 });
 
 /** `zonewright machine stop`. */
-export const STOP = actionCommand({
+const STOP = actionCommand({
   summary: "stop a machine; a stopped one is left alone",
   examples: [
     ['machine stop "$UUID" --wait', "asks the guest, and forces it after three minutes"],
@@ -159,7 +159,7 @@ const REBOOT = actionCommand({
 });
 
 /** `zonewright machine eject`. */
-export const EJECT = actionCommand({
+const EJECT = actionCommand({
   summary: "take the installation medium out of a stopped machine",
   examples: [
     ['machine eject "$UUID" --wait', "every known medium in its zone"],
@@ -180,7 +180,7 @@ export const EJECT = actionCommand({
 });
 
 /** `zonewright machine delete`. */
-export const DELETE = actionCommand({
+const DELETE = actionCommand({
   summary: "delete a machine with its disks, its zone and its media",
   examples: [
     ['machine delete "$UUID"', "asks first"],

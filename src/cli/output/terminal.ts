@@ -127,7 +127,7 @@ export function canMove(terminal: Terminal): boolean {
 
 const STYLES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33" } as const;
 /** A style by its name, as ECMA-48 numbers it. */
-export type Style = keyof typeof STYLES;
+type Style = keyof typeof STYLES;
 /** Puts a text in a style, or leaves it alone. */
 export type Paint = (style: Style, text: string) => string;
 

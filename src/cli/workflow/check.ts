@@ -137,7 +137,7 @@ const BEFORE_CHARS = 40;
 const CUT = "…";
 
 /** The place that a message about a source ends with, if it does. */
-export function placeIn(message: string): SourcePlace | undefined {
+function placeIn(message: string): SourcePlace | undefined {
   const match = /in line (\d+), column (\d+)$/.exec(message);
   return match === null ? undefined : { line: Number(match[1]), column: Number(match[2]) };
 }

@@ -110,7 +110,7 @@ export function openProgress(): UnpackProgress {
 // request.
 
 /** Documents as input, and what the request says of them. */
-export interface Bodies {
+interface Bodies {
   readonly lengths: number[];
   readonly input: Uint8Array;
 }

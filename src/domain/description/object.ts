@@ -30,7 +30,7 @@ export interface Relation {
 }
 
 /** What an object is besides its fields. */
-export interface ObjectOptions<R> {
+interface ObjectOptions<R> {
   readonly required?: readonly R[];
   /** Why a known name is refused, in words that follow the field's path. */
   readonly refused?: (name: string) => string | undefined;
@@ -159,7 +159,7 @@ function within(field: string, name: string): string {
 }
 
 /** How the entries of an object of any names are bounded. */
-export interface EntryBounds {
+interface EntryBounds {
   readonly countMax?: number;
   readonly countMin?: number;
   /** Words that follow the path of an entry whose name is not taken. */

@@ -64,7 +64,7 @@ function tested<T>(
 }
 
 /** Where a limit or a list of words comes from, when the operator chose it. */
-export interface ChosenBy {
+interface ChosenBy {
   readonly setting?: string;
   /** Why nothing below the least value is taken. */
   readonly below?: string;

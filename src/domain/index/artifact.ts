@@ -26,9 +26,9 @@ import type { JsonObject } from "../json.ts";
 import { type Digest, DIGEST_ALGORITHMS, DIGEST_DIGITS, isDigestValue } from "../digest.ts";
 
 /** Format once decompressed: known words, and whatever a vendor comes up with. */
-export type ImageFormat = "qcow2" | "raw" | "vmdk" | (string & Record<never, never>);
+type ImageFormat = "qcow2" | "raw" | "vmdk" | (string & Record<never, never>);
 /** Compression of the file as downloaded; open as {@linkcode ImageFormat} is. */
-export type Compression =
+type Compression =
   | "none"
   | "gzip"
   | "xz"
@@ -38,11 +38,11 @@ export type Compression =
 /** What an image can be started by. @see document 1, Artifact */
 const FIRMWARES = ["bios", "uefi"] as const;
 /** One of the firmwares. */
-export type Firmware = typeof FIRMWARES[number];
+type Firmware = typeof FIRMWARES[number];
 /** What a location is to the vendor. @see document 1, Location */
 const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
 /** One of the kinds of location. */
-export type LocationKind = typeof LOCATION_KINDS[number];
+type LocationKind = typeof LOCATION_KINDS[number];
 
 /** @see document 1, BuildList */
 export interface BuildList {
@@ -195,7 +195,7 @@ function checkLocations(
 // signatures. The index copies these; it does not vouch for them.
 
 /** @see document 1, Integrity */
-export interface Integrity {
+interface Integrity {
   readonly digests: readonly PublishedDigest[];
   readonly http: { readonly etag: string | null; readonly last_modified: string | null } | null;
   readonly signatures: readonly Signature[];

@@ -9,7 +9,7 @@ export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
 export type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
 /** The hash to find in a document. */
-export interface ListedFile {
+interface ListedFile {
   readonly format: ChecksumFormatName;
   readonly algorithm: DigestAlgorithm;
   /** As the document lists it; of no meaning to `bare`. */

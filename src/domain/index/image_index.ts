@@ -25,7 +25,7 @@ import type { JsonObject } from "../json.ts";
 /** The families of systems. @see document 1, DistroSummary */
 const OS_FAMILIES = ["linux", "bsd", "illumos"] as const;
 /** A closed enumeration: a new value would be a breaking change of the interface. */
-export type OsFamily = typeof OS_FAMILIES[number];
+type OsFamily = typeof OS_FAMILIES[number];
 
 /** One distro in the list of all. @see document 1, DistroSummary */
 export interface DistroSummary {
@@ -49,7 +49,7 @@ export interface Distro extends DistroSummary {
 }
 
 /** @see document 1, Release */
-export interface Release {
+interface Release {
   readonly id: string;
   readonly title: string | null;
   readonly version: string | null;

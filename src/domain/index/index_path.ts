@@ -4,7 +4,7 @@
 /** The aliases that have an operation of their own. A release may hold others too. */
 export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;
 /** One of the aliases with an operation. */
-export type ServedAlias = typeof SERVED_ALIASES[number];
+type ServedAlias = typeof SERVED_ALIASES[number];
 
 /** The root of the tree: it lists the distros, which lead to all other documents. */
 export const DISTRO_LIST_PATH = "v1/index.json";
@@ -34,7 +34,7 @@ export function aliasPath(distro: string, alias: ServedAlias): string {
 }
 
 /** What the path of a document says of it. */
-export type IndexPlace =
+type IndexPlace =
   | { readonly kind: "tree" }
   | { readonly kind: "distro"; readonly distro: string }
   | {

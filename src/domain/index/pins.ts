@@ -16,7 +16,7 @@ export interface Pin {
 }
 
 /** A pin with the name of its artifact within a release. */
-export type NamedPin = readonly [artifact: string, pin: Pin];
+type NamedPin = readonly [artifact: string, pin: Pin];
 
 /** The pins of all artifacts; one that is both current and archived has two. */
 export function pinsOf(lists: readonly BuildList[]): NamedPin[] {

@@ -60,7 +60,7 @@ export function keptError(error: JsonValue): JsonValue {
 }
 
 /** Characters of an error in one line. */
-export const ERROR_LINE_CHARS_MAX = 300;
+const ERROR_LINE_CHARS_MAX = 300;
 
 /** The error of a task in one line. */
 export function errorLine(error: JsonValue): string {

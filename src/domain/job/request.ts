@@ -14,7 +14,7 @@ const LOCKS_CHARS_MAX = 256;
 const CALLBACK_CHARS_MAX = 2048;
 
 /** What POST /jobs asks for. */
-export interface JobRequest {
+interface JobRequest {
   readonly workflow_uuid: WorkflowUuid;
   readonly exec_after: Instant | null;
   readonly target: string | null;
@@ -129,7 +129,7 @@ export interface ResumeRules {
 export const DOCUMENT_RESUME: ResumeRules = { defaultResult: "OK", falsyErrorFails: true };
 
 /** What the body of a resume was read as. */
-export type ResumeRequest = Described<typeof resumeRequest>;
+type ResumeRequest = Described<typeof resumeRequest>;
 
 /**
  * Reads the body of a resume.

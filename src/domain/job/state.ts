@@ -120,7 +120,7 @@ export interface Move {
 }
 
 /** What decide() returns: the move to write, or the reason for a refusal. */
-export type Decision = Move | { readonly kind: "denied"; readonly reason: DenialReason };
+type Decision = Move | { readonly kind: "denied"; readonly reason: DenialReason };
 
 /** How every job begins. */
 export const CREATED: Standing = { state: "queued", phase: "chain" };

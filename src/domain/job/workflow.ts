@@ -90,7 +90,7 @@ export type CheckSources = (
 ) => Promise<readonly (string | undefined)[]>;
 
 /** A workflow whose fields were looked at, but for its sources: these are no work for the agent. */
-export interface ReadWorkflow {
+interface ReadWorkflow {
   /** Each body and fallback that is a text within its limit, in the order of their fields. */
   readonly sources: readonly string[];
   /**

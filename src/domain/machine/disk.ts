@@ -27,7 +27,7 @@ import {
 import { REFUSED_DISK_PROPERTIES } from "./refused_properties.ts";
 
 /** @see vmadm(8), disks.*.model */
-export const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
+const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],
 };
@@ -86,7 +86,7 @@ export function powerOfTwo(min: number, max: number): Description<number> {
  * One new disk, an empty one: never of an image.
  * @param brand that of the machine; without it, a disk of either brand
  */
-export function disk(policy: Policy, brand: MachineBrand | undefined): Description<JsonObject> {
+function disk(policy: Policy, brand: MachineBrand | undefined): Description<JsonObject> {
   const fields: Fields = {
     boot: about("Of one disk at most.", flag),
     model: oneOf(brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand]),

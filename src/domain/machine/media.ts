@@ -164,7 +164,7 @@ const CHECKS = {
 };
 
 /** Whether a medium is booted, or only brought here: then it may also be of a format such as qcow2. */
-export type MediaUse = "booted" | "kept";
+type MediaUse = "booted" | "kept";
 
 /**
  * An address is no proof of its bytes, so it needs their digest; the operator put the files of media

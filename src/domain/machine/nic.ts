@@ -39,7 +39,7 @@ import { atMostOf, refusedFor, withoutOther } from "./disk.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
 /** @see vmadm(8), nics.*.model */
-export const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
+const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
 
 /** vmadm takes at most as many addresses on one nic. */
 const ADDRESSES_MAX = 20;

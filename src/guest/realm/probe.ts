@@ -23,7 +23,7 @@ const IMPORT = `async (job, cb) => {
 }`;
 
 /** The parts of a guest that the proof needs. */
-export interface RealmProof {
+interface RealmProof {
   readonly realms: RealmMaker;
   readonly compiler: Compiler;
   readonly language: Language;

@@ -1,7 +1,7 @@
 // The state of one execution inside its realm, and the two ends between a realm and its guest.
 
 /** The requests of a realm to its guest. */
-export type HostOp = "call" | "log" | "timer" | "untimer" | "quiet" | "end";
+type HostOp = "call" | "log" | "timer" | "untimer" | "quiet" | "end";
 
 /** The only function of the guest that a realm holds; the task never sees it. */
 export type RealmHost = (op: HostOp, id: number, name: string, text: string) => void;
@@ -58,7 +58,7 @@ export interface RealmSettings {
 }
 
 /** A capability call that has no answer yet. */
-export interface PendingCall {
+interface PendingCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   /** The stack of the call, so that a refusal can name its line. */

@@ -25,7 +25,7 @@ const SILENCE_MS_MAX = 120_000;
 const PROTOCOL_VERSION = 3;
 
 /** The answer to one request: the type of its packet, and a reader of its fields. */
-export interface SftpAnswer {
+interface SftpAnswer {
   readonly kind: number;
   readonly fields: PacketFields;
 }
@@ -177,7 +177,7 @@ const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {
 const FIRST_MODE = 0o400;
 
 /** One request: what it does, for errors, and the answer it expects besides a status. */
-export interface Request {
+interface Request {
   readonly verb: string;
   readonly path: string;
   readonly kind: number;

@@ -24,7 +24,7 @@ export const BOOT_DEVICES = [
 ] as const;
 
 /** The options of a boot, not validated yet. */
-export interface BootChoice {
+interface BootChoice {
   /** One of BOOT_DEVICES. */
   order?: string;
   /** One letter: where the first boot of this run of the machine looks before `order`. */

@@ -260,7 +260,7 @@ const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning
  * made stays, and is no error.
  * @throws {AgentError} see Vmadm.stop() and Vmadm.delete()
  */
-export async function removeLeft(
+async function removeLeft(
   host: VmadmHost,
   uuid: MachineUuid,
   { job_uuid, machine: machineToo, still }: LeftMachine,

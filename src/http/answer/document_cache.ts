@@ -13,7 +13,7 @@ const CACHED_BYTES_MAX = 64 * 1024 * 1024;
 export const STALE_MS = 24 * 3600 * 1000;
 
 /** How fresh the tree is. */
-export interface Freshness {
+interface Freshness {
   /** When the tree was last compared with its upstream, milliseconds since 1970; undefined for never. */
   readonly atMs: number | undefined;
   /** From when on answers report the age: at once after a failed sync. */

@@ -11,7 +11,7 @@ const CHALLENGE = 'Bearer realm="zonewright"';
 const RETRY_AFTER_SECONDS = 1;
 
 /** The words for an error, as a whole answer or a part of one. */
-export interface ErrorWords {
+interface ErrorWords {
   /** restify's name of the status. */
   readonly code: string;
   /** For people. */

@@ -19,13 +19,13 @@ const PAGE_MAX = 512;
 const PAGE_GROWTH = 1.25;
 
 /** A part of a list. */
-export type ListPage = Pick<TextPage, "texts" | "entries" | "last">;
+type ListPage = Pick<TextPage, "texts" | "entries" | "last">;
 
 /** Reads the next page of a list, of at most `size` entries. */
 export type NextPage = (size: number) => Promise<ListPage>;
 
 /** How a list is written. */
-export interface ListOptions extends Omit<AnswerOptions, "bytes"> {
+interface ListOptions extends Omit<AnswerOptions, "bytes"> {
   readonly shown: Shown;
 }
 

@@ -14,7 +14,7 @@ const ANSWER_BYTES = 1024;
 /** The encodings in which a document can be served, the smallest first. */
 const ENCODINGS = ["br", "gzip", "identity"] as const;
 /** A value of `Content-Encoding`; `identity` is sent as no header. */
-export type Encoding = typeof ENCODINGS[number];
+type Encoding = typeof ENCODINGS[number];
 
 /** A document in one encoding. */
 export interface DocumentContent {

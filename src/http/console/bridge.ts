@@ -23,7 +23,7 @@ const PING_MS = SILENT_MS_MAX / 2;
 const ALLOWED_MS = 2_000;
 
 /** How a session ended, and its bytes. */
-export interface ConsoleEnd {
+interface ConsoleEnd {
   /** One short sentence, also sent to the client. */
   readonly reason: string;
   readonly bytes_to_client: number;
@@ -31,7 +31,7 @@ export interface ConsoleEnd {
 }
 
 /** Limits of a session. */
-export interface SessionRules {
+interface SessionRules {
   /** Milliseconds without a byte in either direction. */
   readonly idleMs: number;
   /** Ends every session. */

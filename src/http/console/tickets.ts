@@ -43,7 +43,7 @@ interface KeptTicket {
 }
 
 /** How long a ticket is valid, and how many may be unused at once. */
-export type TicketLimits = Pick<HttpLimits, "consoleTicketSeconds" | "consoleTicketsMax">;
+type TicketLimits = Pick<HttpLimits, "consoleTicketSeconds" | "consoleTicketsMax">;
 
 /**
  * @param nowMs a monotonic clock, milliseconds

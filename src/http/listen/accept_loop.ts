@@ -37,7 +37,7 @@ export function openConnectionLog(
 }
 
 /** A loop under way. It ends by close() alone: failures are logged and tried again. */
-export interface AcceptLoop {
+interface AcceptLoop {
   /** Accepts no more connections. */
   close(): Promise<void>;
 }

@@ -4,7 +4,7 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 
 /** Paths of the certificate chain and its key, both PEM. */
-export interface TlsFiles {
+interface TlsFiles {
   readonly certPath: string;
   readonly keyPath: string;
 }

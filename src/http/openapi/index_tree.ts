@@ -27,10 +27,10 @@ const SUMMARY: JsonObject = {
 };
 
 /** An example of `/v1/index.json`. */
-export const DISTROS: JsonObject = { distros: [SUMMARY] };
+const DISTROS: JsonObject = { distros: [SUMMARY] };
 
 /** An example of `/v1/distros/{distro}/index.json`. */
-export const DISTRO: JsonObject = {
+const DISTRO: JsonObject = {
   ...SUMMARY,
   dev_channel: null,
   releases: [{
@@ -71,7 +71,7 @@ export const ARTIFACT: JsonObject = {
 };
 
 /** An example of the list of builds of one release. */
-export const BUILDS: JsonObject = {
+const BUILDS: JsonObject = {
   distro: "zonewright-sample",
   release: "2.0",
   builds: [{

@@ -21,7 +21,7 @@ const KINDS_MAX = 32;
 const OTHER_KINDS = "others";
 
 /** The caller as log lines name it. */
-export interface LineCaller {
+interface LineCaller {
   readonly who: string;
   readonly peer: string;
 }

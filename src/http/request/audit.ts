@@ -15,7 +15,7 @@ import { callerText, peerText } from "./caller.ts";
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 
 /** What the middleware works with. */
-export interface AuditDependencies {
+interface AuditDependencies {
   readonly log: Log;
   readonly lines: AccessLines;
   readonly now: Now;

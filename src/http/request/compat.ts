@@ -7,7 +7,7 @@ import { DOCUMENT_RESUME, type ResumeRules } from "../../domain/job/request.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 
 /** How the routes of document 2 behave where the two differ. */
-export interface Conventions {
+interface Conventions {
   /** Status of a successful PUT of a workflow. */
   readonly putStatus: 200 | 201;
   /** Whether a PUT is answered with `Location` too. */

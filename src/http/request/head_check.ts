@@ -17,7 +17,7 @@ const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/;
 const SHOWN_CHARS_MAX = 100;
 
 /** The size of a head and the fields that are checked; null for a field that was not sent. */
-export interface RequestHead {
+interface RequestHead {
   readonly fields: number;
   /** Characters of all names and values. */
   readonly chars: number;
@@ -79,7 +79,7 @@ export function readHead(headers: Headers): RequestHead {
 }
 
 /** Checks the head of a request. @returns why it is refused */
-export type HeadCheck = (
+type HeadCheck = (
   head: RequestHead,
   request: Request,
   from: Pick<HttpEnv["Bindings"], "remote" | "secure"> | undefined,

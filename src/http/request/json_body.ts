@@ -15,7 +15,7 @@ const REASON_CHARS_MAX = 200;
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
 
 /** How large the body of one route may be, and how long it may take. */
-export interface BodyLimit {
+interface BodyLimit {
   readonly bytesMax: number;
   readonly depthMax: number;
   readonly secondsMax: number;

@@ -124,7 +124,7 @@ function placeOf(text: string): ImagePlace {
 }
 
 /** A place as text, in answers and in `after`. */
-export function placeText(place: ImagePlace): string {
+function placeText(place: ImagePlace): string {
   return place.join(".");
 }
 

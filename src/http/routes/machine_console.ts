@@ -83,7 +83,7 @@ export function consolePath(uuid: string): string {
 }
 
 /** The URL of a console, at the address by which the caller reached the agent. */
-export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
+function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
   const scheme = env?.secure ? "wss" : "ws";
   return `${scheme}://${hostOf(req.raw, env?.secure) ?? "localhost"}${consolePath(uuid)}`;
 }

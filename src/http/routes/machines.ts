@@ -256,7 +256,7 @@ const MACHINE_FILTER_FIELDS = {
 export const MACHINE_QUERY_FIELDS = { ...MACHINE_FILTER_FIELDS, ...PAGE_FIELDS };
 
 /** Whether a machine matches every key of a query. */
-export function filterOf(
+function filterOf(
   query: ObjectOf<typeof MACHINE_FILTER_FIELDS, never>,
 ): (machine: JsonObject | null, job: Job | undefined) => boolean {
   const wanted = (["state", "brand", "alias"] as const).flatMap((name) => {

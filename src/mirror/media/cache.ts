@@ -27,7 +27,7 @@ export interface CachedFile {
 }
 
 /** A verified file to keep. */
-export interface NewFile {
+interface NewFile {
   /** Path of its bytes on the disk; they are moved from there. */
   readonly from: string;
   readonly size: number;

@@ -52,7 +52,7 @@ export interface Downloads {
 }
 
 /** What it takes to download a file, confirm it and record who uses it. */
-export interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies {
+interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies {
   readonly media: MediaStore;
   readonly hosts: KnownHosts;
   /** The level a file must reach when its request names none. */

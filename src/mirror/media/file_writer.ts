@@ -7,7 +7,7 @@ import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 
 /** Which file is written, and how large it may become. */
-export interface FileWriterOptions {
+interface FileWriterOptions {
   readonly path: string;
   /** Bytes already in the file that stay; 0 unless given. */
   readonly from?: number;

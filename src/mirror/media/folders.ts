@@ -15,7 +15,7 @@ import type { Medium } from "./wanted_file.ts";
 export const UNFINISHED_FOLDER = ".zonewright-uploads";
 
 /** A file of a media folder as a request names it. */
-export interface FileRequest {
+interface FileRequest {
   /** An absolute path, or the name of a file in one of the folders. */
   readonly path: string;
   readonly digest?: Digest;
@@ -24,7 +24,7 @@ export interface FileRequest {
 }
 
 /** Options of a read; progress counts bytes done and total bytes. */
-export interface ReadOptions {
+interface ReadOptions {
   readonly hash: KnownFiles["hash"];
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number) => void;

@@ -13,7 +13,7 @@ import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./has
 import type { Medium } from "./wanted_file.ts";
 
 /** How to watch a verification, and who needs the file. */
-export interface VerifyOptions extends HashFileOptions {
+interface VerifyOptions extends HashFileOptions {
   /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
 }
@@ -50,7 +50,7 @@ export interface KnownFiles {
 }
 
 /** Where files are recorded, where they lie, and how they are hashed. */
-export interface KnownFilesDependencies {
+interface KnownFilesDependencies {
   readonly media: MediaStore;
   readonly cache: Cache;
   readonly hashing: Hashing;

@@ -21,13 +21,13 @@ import { removeFile } from "./partial.ts";
 import type { ArrivedFile, UploadPart, UploadResult, Uploads } from "./uploads.ts";
 
 /** How a whole upload ended. */
-export interface Uploaded {
+interface Uploaded {
   readonly file: LibraryFile;
   readonly replaced: boolean;
 }
 
 /** What is removed, and what it was. */
-export interface RemovedMedium {
+interface RemovedMedium {
   readonly removed: "cached file" | "uploaded file" | "unfinished upload" | "record";
   readonly path: string;
 }
@@ -63,7 +63,7 @@ export interface MediaLibrary {
 }
 
 /** What the library is made of. */
-export interface LibraryDependencies extends LibrarySources {
+interface LibraryDependencies extends LibrarySources {
   readonly uploads: Uploads;
   readonly log: Log;
 }

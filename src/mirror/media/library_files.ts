@@ -23,10 +23,10 @@ const LOOKS_AT_ONCE = 4;
 const LOOKS_KEPT = LIBRARY_FILES_MAX;
 
 /** Whose a file is: it lies in a folder of the operator, was uploaded, or was downloaded. */
-export type MediaPlace = "folder" | "upload" | "cache";
+type MediaPlace = "folder" | "upload" | "cache";
 
 /** Where files are taken from. */
-export interface MediaFolder {
+interface MediaFolder {
   readonly path: string;
   readonly place: Exclude<MediaPlace, "cache">;
   /** Why nothing of it is listed; null when it can be read. */

@@ -14,7 +14,7 @@ export const PARTIAL_AGE_MS_MAX = 7 * 24 * 3600 * 1000;
 const OUTPUT_ENDING = ".out";
 
 /** Where the bytes so far come from. */
-export interface PartialOrigin {
+interface PartialOrigin {
   readonly url: string;
   /** A strong entity tag or a date that the server will compare; null when it sent neither. */
   readonly validator: string | null;

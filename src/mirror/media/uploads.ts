@@ -97,7 +97,7 @@ export interface Uploads {
 }
 
 /** Where uploads go, and by which limits. */
-export interface UploadsDependencies {
+interface UploadsDependencies {
   /** Absolute path of the upload folder; it is made when it is missing. */
   readonly folder: string;
   readonly limits: UploadLimits;

@@ -28,7 +28,7 @@ export interface ReleaseDocument extends ReadDocument {
 }
 
 /** The lists of a release, and what is known of it. */
-export interface ReleaseDocuments {
+interface ReleaseDocuments {
   readonly distro: string;
   readonly release: string;
   readonly news: readonly ReleaseDocument[];

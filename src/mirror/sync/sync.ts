@@ -57,7 +57,7 @@ interface SyncOptions {
 }
 
 /** What a sync would change. */
-export interface IndexPreview {
+interface IndexPreview {
   readonly dry_run: true;
   readonly upstream: string;
   readonly outcome: IndexSync["outcome"];

@@ -8,7 +8,7 @@ import type { Mirror } from "../mirror.ts";
 const JITTER = 0.1;
 
 /** How often the index is synced. */
-export interface SyncTimes {
+interface SyncTimes {
   /** Seconds between two syncs; 0 for only the one at start. */
   readonly intervalSeconds: number;
   /** In [0, 1). */

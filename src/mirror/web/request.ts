@@ -23,7 +23,7 @@ export interface Web {
 }
 
 /** One request: always a GET. */
-export interface WebRequest {
+interface WebRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Also bounds the body: the response ends when it fires. */
   readonly deadline: Deadline;

@@ -6,7 +6,7 @@ import type { Wait } from "./time_limits.ts";
 /** Attempts of one request, including the first. */
 export const TRIES_MAX = 3;
 /** Wait before the second try, milliseconds; it doubles for each further one. */
-export const BACKOFF_MS = 1_000;
+const BACKOFF_MS = 1_000;
 /** Longest wait between two tries, milliseconds. A server that asks for more is not tried again. */
 export const BACKOFF_MS_MAX = 60_000;
 /**
@@ -17,7 +17,7 @@ const RETRY_AFTER_SECONDS_MAX = 24 * 3600;
 const JITTER = 0.5;
 
 /** How to wait between attempts, and when to give up. */
-export interface RetryOptions {
+interface RetryOptions {
   readonly wait: Wait;
   /** In [0, 1). */
   readonly random: () => number;

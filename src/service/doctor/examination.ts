@@ -47,7 +47,7 @@ interface Examination {
 }
 
 /** Where the configuration was read from. */
-export interface NamedConfig {
+interface NamedConfig {
   readonly path: string;
   /** Whether somebody named it; otherwise it need not be there. */
   readonly named: boolean;

@@ -19,7 +19,7 @@ import type { TaskLimits } from "../../wall/task_limits.ts";
 import { type HealthCheck, type HealthFinding, ok, type Part } from "./check.ts";
 
 /** What guests and decoders are started with. */
-export interface WallSettings {
+interface WallSettings {
   readonly self: SelfCommand;
   /** The setting `guest_user`. */
   readonly user: string;

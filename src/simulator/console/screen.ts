@@ -116,7 +116,7 @@ export class Screen {
 // digits of base 32, one for each row from the top; its highest bit is the leftmost column.
 
 /** Pixels. */
-export const GLYPH_WIDTH = 5;
+const GLYPH_WIDTH = 5;
 /** Pixels. */
 const GLYPH_HEIGHT = 7;
 

@@ -10,7 +10,7 @@ const CLIENTS_MAX = 32;
 const IGNORED_BYTES = 4096;
 
 /** How a listener treats the next client. */
-export interface Behaviour {
+interface Behaviour {
   /** Accepts and says nothing, as a proxy whose hypervisor has no socket. */
   readonly silent: boolean;
   /** Accepts and closes. */
@@ -22,7 +22,7 @@ export interface Behaviour {
 }
 
 /** Options for the console of one machine. */
-export interface VncOptions {
+interface VncOptions {
   readonly hostname: string;
   /** 0 lets the system choose. */
   readonly port: number;

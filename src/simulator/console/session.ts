@@ -18,7 +18,7 @@ import {
 const CUT_TEXT_BYTES_MAX = 1 << 20;
 
 /** What receives the events of a client. */
-export interface Inputs {
+interface Inputs {
   readonly onKey: (keysym: number) => void;
   readonly onPointer: (x: number, y: number, buttons: number) => void;
 }

@@ -29,9 +29,9 @@ export interface VncClient {
 }
 
 /** Engines by name. */
-export const ENGINES = ["fake", "qemu"] as const;
+const ENGINES = ["fake", "qemu"] as const;
 /** One of the engines. @see docs/simulator.md, Engines */
-export type EngineName = typeof ENGINES[number];
+type EngineName = typeof ENGINES[number];
 
 const EMULATOR = "qemu-system-x86_64";
 

@@ -165,7 +165,7 @@ interface FolderEntry {
 }
 
 /** One folder of the image. */
-export interface Folder {
+interface Folder {
   readonly name: string;
   readonly extent: Extent;
   /** Sorted as section 9.3 of ECMA-119 wants it; the folder itself and its parent are left out. */

@@ -64,7 +64,7 @@ export function pathTableRecordBytes(name: string): number {
 }
 
 /** What the primary volume descriptor says about the image. */
-export interface Volume {
+interface Volume {
   /** At most 32 characters of A-Z, 0-9 and underscore. */
   readonly name: string;
   readonly date: Instant;

@@ -157,7 +157,7 @@ function startProcess(state: State, uuid: string, bootId: string): Promise<unkno
 // Each is split at its first `=`, so the value of `order` keeps its comma and its second `=`.
 
 /** What the words of a start ask for. */
-export interface BootWords {
+interface BootWords {
   /** qemu's -boot text with its keys, such as `order=cd,once=d`; null when no word gave one. */
   readonly order: string | null;
   readonly files: readonly BootFile[];

@@ -15,7 +15,7 @@ import {
 } from "./property.ts";
 
 /** What is wrong with a payload, as `validate` prints it. Empty lists are left out there. */
-export interface Verdict {
+interface Verdict {
   readonly bad_values: readonly string[];
   readonly bad_properties: readonly string[];
   readonly missing_properties: readonly string[];

@@ -28,7 +28,7 @@ const GRACE_MS = 300_000;
 const BHYVE_REBOOT_MS = 10_000;
 
 /** Arguments of `vmadm stop`; null leaves the time to the machine. */
-export interface StopCall {
+interface StopCall {
   readonly force: boolean;
   readonly timeoutMs: number | null;
 }
@@ -79,7 +79,7 @@ async function powerDown(state: State, machine: Machine, timeoutMs: number): Pro
 }
 
 /** Ends the process of a machine at once. */
-export async function halt(state: State, uuid: string): Promise<void> {
+async function halt(state: State, uuid: string): Promise<void> {
   const machine = await changeMachine(state, uuid, (it) => {
     if (!["ready", "running", "stopping"].includes(it.state)) return;
     it.state = "shutting_down";

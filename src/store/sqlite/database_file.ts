@@ -118,7 +118,7 @@ function copyFailure(error: unknown, to: string): AgentError {
 }
 
 /** The latest that a database knows of. */
-export interface LatestRecords {
+interface LatestRecords {
   /** Of its jobs and its syncs; null for a database without either. */
   readonly recorded_at: Instant | null;
   readonly sync: IndexSync | null;

@@ -24,7 +24,7 @@ import { readJson, smallBody } from "../../request/json_body.ts";
 import { readQuery } from "../../request/query.ts";
 
 /** What the routes of the mirror work with. */
-export interface IndexSyncDependencies {
+interface IndexSyncDependencies {
   readonly mirror: Pick<
     Mirror,
     "upstream" | "syncing" | "progress" | "sync" | "preview" | "findArtifact"

@@ -185,7 +185,7 @@ export const JOB_QUERY_FIELDS = {
  * Newest first; `X-Count` is the number of jobs on all pages.
  * @throws {AgentError} `forbidden` for a filter by a param that the caller may not see
  */
-export async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
+async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const texts = textsOf(c.req.url);
   const isParam = (name: string) => !Object.hasOwn(JOB_QUERY_FIELDS, name) && isParamKey(name);
   const params = new Map([...texts].filter(([name]) => isParam(name)));

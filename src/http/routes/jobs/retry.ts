@@ -173,7 +173,7 @@ function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
 // The new job: from the beginning, or from one of the tasks, with the results of those before.
 
 /** Where a retry begins: the index of a task in the chain, or its name or uuid. */
-export type From = string | number;
+type From = string | number;
 
 /** The whole job, of the current workflow, or of the job's own copy when that was deleted. */
 function wholeAttempt(

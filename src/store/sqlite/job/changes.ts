@@ -30,7 +30,7 @@ import { insertResult, isEntry, isResumedBy, updateWaitingResult } from "./rows.
 import { giveTurn } from "./turns.ts";
 
 /** What was found out before the write about the job that takes the place of another. */
-export interface ReadySuccessor {
+interface ReadySuccessor {
   readonly paramsSha256: string | null;
   /** Whether a lock of another job, which was accepted meanwhile, is on its target. */
   readonly lock: { readonly kind: "free" } | {

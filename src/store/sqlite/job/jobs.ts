@@ -33,7 +33,7 @@ import { nextTurn, readyDelayedJobs } from "./turns.ts";
 export const CLAIM_BYTES = 1024 * 1024;
 
 /** What became of the row of a new job. */
-export type InsertOutcome = Extract<
+type InsertOutcome = Extract<
   CreateJobOutcome,
   { kind: "created" | "duplicate" | "machine_taken" }
 >;
@@ -177,7 +177,7 @@ export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
 }
 
 /** The row itself, for statements that go on with its id. */
-export function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
+function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
   return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 

@@ -1,0 +1,96 @@
+// What a file exports is what others import: an export nobody imports says more than is true, and hides
+// that what it names may be dead.
+
+import { assertEquals } from "@std/assert";
+import { join, normalize } from "@std/path";
+import { codeOf, folderOf, ROOT, type Source, sources } from "./sources.ts";
+
+/** Files that import from src/. */
+const IMPORTING_FOLDERS = ["src", "tests", "bench", "vendors"];
+
+/** The imports of a source: of which file, and its names, or what else makes names of it usable. */
+interface NamedImport {
+  readonly path: string;
+  /** Its names; "all" for `import *`, whose values are taken as a list. */
+  readonly names: readonly string[] | "all";
+}
+
+function namedImports({ path, text }: Source): NamedImport[] {
+  const pathOf = (specifier: string) => normalize(`${folderOf(path)}/${specifier}`);
+  const lists = text.matchAll(
+    /^(?:import|export)\s+(?:type\s+)?\{([^}]*)\}\s+from\s+"(\.[^"]+)"/gm,
+  );
+  const whole = text.matchAll(/^import\s+(?:type\s+)?\*\s+as\s+\w+\s+from\s+"(\.[^"]+)"/gm);
+  const lazy = text.matchAll(/import\(\s*"(\.[^"]+)"/g);
+  const words = /\bimport\(\s*"\./.test(text) ? [...new Set(text.match(/\w+/g))] : [];
+  return [
+    ...Array.from(
+      lists,
+      ([, list = "", file = ""]) => ({ path: pathOf(file), names: nameList(list) }),
+    ),
+    ...Array.from(whole, ([, file = ""]) => ({ path: pathOf(file), names: "all" as const })),
+    // What `import()` gives is taken apart further on: any word of the file may be its name.
+    ...Array.from(lazy, ([, file = ""]) => ({ path: pathOf(file), names: words })),
+  ];
+}
+
+/** The names before `as` in the braces of an import. */
+function nameList(list: string): string[] {
+  return list.replaceAll(/\/\/.*$/gm, "").split(",")
+    .map((name) => name.trim().replace(/^type\s+/, "").replace(/\s+as\s+.*$/s, ""))
+    .filter((name) => name !== "");
+}
+
+function exportsOf(source: Source): string[] {
+  const declared = codeOf(source).matchAll(
+    /^export (?:abstract |async |declare )*(?:interface|type|class|const|let|function\*?|enum) (\w+)/gm,
+  );
+  const passedOn = codeOf(source).matchAll(/^export (?:type )?\{([^}]*)\}/gm);
+  return [
+    ...new Set(Array.from(declared, ([, name = ""]) => name)),
+    ...Array.from(passedOn, ([, list = ""]) => nameList(list)).flat(),
+  ];
+}
+
+function unusedExports(files: readonly Source[], importers: readonly Source[]): string[] {
+  const used = new Map<string, Set<string>>();
+  const whole = new Set<string>();
+  for (const { path, names } of importers.flatMap(namedImports)) {
+    if (names === "all") whole.add(path);
+    else used.set(path, new Set([...used.get(path) ?? [], ...names]));
+  }
+  return files.filter(({ path }) => !whole.has(path)).flatMap((file) =>
+    exportsOf(file)
+      .filter((name) => !used.get(file.path)?.has(name))
+      .map((name) => `${file.path} exports ${name}, which nobody imports`)
+  );
+}
+
+Deno.test("every export is imported by another file", async () => {
+  const main = { path: "main.ts", text: await Deno.readTextFile(join(ROOT, "main.ts")) };
+  const importers = (await Promise.all(IMPORTING_FOLDERS.map(sources))).flat();
+  assertEquals(unusedExports(await sources("src"), [...importers, main]), []);
+});
+
+Deno.test("the rule of exports finds what breaks it", () => {
+  const file = {
+    path: "src/room/one.ts",
+    text: "export const A = 1;\nexport interface B {}\nexport async function c() {}\n" +
+      '// export const D = 1;\nexport function* e() {}\nexport { F } from "./two.ts";\n',
+  };
+  const importing = (text: string) => unusedExports([file], [{ path: "tests/x_test.ts", text }]);
+  assertEquals(
+    importing("").map((line) => line.split(" ")[2]),
+    ["A,", "B,", "c,", "e,", "F,"],
+  );
+  assertEquals(
+    importing('import { A, type B as Other } from "../src/room/one.ts";\n').length,
+    3,
+  );
+  assertEquals(
+    importing('const { A, c } = await import("../src/room/one.ts");\n').length,
+    3,
+  );
+  assertEquals(importing('import * as one from "../src/room/one.ts";\n'), []);
+  assertEquals(importing('import { A } from "../src/room/two.ts";\n').length, 5);
+});
