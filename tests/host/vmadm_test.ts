@@ -50,6 +50,35 @@ Deno.test("every operation refuses a uuid that is none before it calls vmadm", a
   });
 });
 
+Deno.test("output that cannot be read is refused with the command, its end and its streams", async () => {
+  const LIST = "Cannot list the machines: ";
+  const ONE = `Cannot look up machine ${UUID}: `;
+  const VNC = `Cannot ask for the VNC console of machine ${UUID}: `;
+  const other = UUID.replace(/^./, (digit) => digit === "0" ? "1" : "0");
+  await withVmadm(async (vmadm, fake) => {
+    const lookup = ["lookup", `"vmadm lookup -j uuid=${UUID}"`] as const;
+    const list = ["lookup", '"vmadm lookup -j -o uuid,alias,'] as const;
+    const info = ["info", `"vmadm info ${UUID} vnc"`] as const;
+    const refusals = [
+      [() => vmadm.list(), LIST, list, "hello", "expected JSON"],
+      [() => vmadm.list(), LIST, list, "{}", "expected an array of objects"],
+      [() => vmadm.list(), LIST, list, "[{}]", "expected objects with a uuid"],
+      [() => vmadm.get(UUID), ONE, lookup, `[{"uuid":"${other}"}]`, "expected this machine only"],
+      [() => vmadm.infoVnc(UUID), VNC, info, "{", "expected JSON"],
+      [() => vmadm.infoVnc(UUID), VNC, info, "[]", 'expected an object with "vnc"'],
+      [() => vmadm.infoVnc(UUID), VNC, info, '{"vnc":{"host":"a"}}', "expected a port from"],
+      [() => vmadm.infoVnc(UUID), VNC, info, '{"vnc":{"port":5901}}', "expected a host"],
+    ] as const;
+    for (const [run, action, [subcommand, command], output, wanted] of refusals) {
+      const streams = `echo 'slow; vnc_password=pass1234' >&2; echo '${output}'`;
+      await fake.answer(subcommand, streams);
+      const end = 'ended with exit code 0: slow; vnc_password="***" | Cannot read ';
+      const error = await refused(run, "host", action + command, end, wanted, `wrote ${output}`);
+      assertFalse(error.message.includes("pass1234"));
+    }
+  });
+});
+
 Deno.test("list() asks for the fields that a list shows", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("lookup", THERE);

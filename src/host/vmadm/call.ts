@@ -73,6 +73,25 @@ export function failureOf(call: VmadmCall, result: CommandResult): AgentError {
   return new AgentError(codeOf(result), `${call.action}: ${commandOf(call)} ${said}`);
 }
 
+/**
+ * What a successful call printed, read by a parser.
+ * @throws {AgentError} that of the parser, with the command and what it wrote on standard error
+ */
+export function parsed<T>(
+  call: VmadmCall,
+  result: CommandResult,
+  parse: (stdout: string) => T,
+): T {
+  try {
+    return parse(result.stdout);
+  } catch (cause) {
+    if (!(cause instanceof AgentError)) throw cause;
+    const said = describeResult(result, secretsOf(call.payload), cause.message);
+    const message = `${call.action}: ${commandOf(call)} ${said}`;
+    throw new AgentError(cause.code, message, { cause });
+  }
+}
+
 function commandOf({ args }: VmadmCall): string {
   return JSON.stringify(["vmadm", ...args].join(" "));
 }

@@ -1,33 +1,22 @@
 // The operations of vmadm: the arguments of each call, its sentence of success, and the failures that are
-// none. Existence is checked with lookup, since vmadm words "no such machine" differently everywhere.
+// none.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import type { CommandResult } from "../command.ts";
-import { callVmadm, failureOf, type VmadmCall, type VmadmHost } from "./call.ts";
+import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
   createdUuid,
   isDone,
   isNotAnsweringYet,
   isValid,
-  parseMachine,
-  parseMachines,
   parseValidation,
   parseVnc,
 } from "./output.ts";
-import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
+import { destroyLeft, destroyOrphans, withoutDatasets } from "./leftovers.ts";
+import { explained, lookUp } from "./lookup.ts";
 
 type Signal = AbortSignal | undefined;
-
-/** Fields of a machine in a list. */
-const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
-
-/** The states in which vmadm performs an operation. */
-const STATES_WANTED: Readonly<Partial<Record<VmadmCall["operation"], readonly string[]>>> = {
-  info: ["running", "stopping"],
-  reboot: ["running"],
-};
 
 /** @throws {AgentError} `invalid_argument` with vmadm's findings as `errors` */
 export async function validateCreate(
@@ -82,42 +71,6 @@ export async function create(
     throw new AgentError("host", message);
   }
   return String(made.state);
-}
-
-/**
- * The machine with all its properties; null when there is none.
- * @throws {AgentError} as failureOf() when vmadm fails
- */
-export async function lookUp(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  signal: Signal,
-): Promise<JsonObject | null> {
-  const call: VmadmCall = {
-    operation: "lookup",
-    action: `Cannot look up machine ${uuid}`,
-    args: ["lookup", "-j", `uuid=${uuid}`],
-    signal,
-  };
-  const result = await callVmadm(host, call);
-  if (result.code !== 0) throw failureOf(call, result);
-  return parseMachine(result.stdout, uuid);
-}
-
-/**
- * All machines with some of their fields.
- * @throws {AgentError} as failureOf() when vmadm fails
- */
-export async function list(host: VmadmHost, signal: Signal): Promise<JsonObject[]> {
-  const call: VmadmCall = {
-    operation: "lookup",
-    action: "Cannot list the machines",
-    args: ["lookup", "-j", "-o", LIST_FIELDS],
-    signal,
-  };
-  const result = await callVmadm(host, call);
-  if (result.code !== 0) throw failureOf(call, result);
-  return parseMachines(result.stdout);
 }
 
 /**
@@ -187,121 +140,7 @@ export async function infoVnc(
     signal,
   };
   const result = await callVmadm(host, call);
-  if (result.code === 0) return parseVnc(result.stdout);
+  if (result.code === 0) return parsed(call, result, parseVnc);
   if (isNotAnsweringYet(result)) return null;
   throw await explained(host, uuid, call, result);
-}
-
-/** The error of a failed call: `not_found` says more than vmadm's text. */
-export async function explained(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  call: VmadmCall,
-  result: CommandResult,
-): Promise<AgentError> {
-  const failure = failureOf(call, result);
-  let machine: JsonObject | null;
-  try {
-    machine = await lookUp(host, uuid, call.signal);
-  } catch {
-    // Report the first failure.
-    return failure;
-  }
-  if (machine === null) {
-    const message = `${call.action}: there is no such machine`;
-    return new AgentError("not_found", message, { cause: failure });
-  }
-  const state = String(machine.state);
-  const wanted = STATES_WANTED[call.operation];
-  if (wanted !== undefined && !wanted.includes(state)) {
-    const message = `${call.action}: its state is ${JSON.stringify(state)}, expected "running"`;
-    return new AgentError("conflict", message, { cause: failure });
-  }
-  return failure;
-}
-
-// What vmadm leaves behind and cannot remove: volumes of a create that died before it made the zone, which
-// block the next create, and datasets that a delete overlooked.
-
-const LOOKUP_MS_MAX = 60_000;
-
-/**
- * Runs a create, and removes its datasets when it was killed before it made a zone. They are this call's:
- * nothing had the uuid before, and calls about one machine run one after another. A create that fails by
- * itself cleans up by itself.
- * @param claiming awaited before anything is made, when nothing has the uuid yet
- */
-async function withoutDatasets(
-  host: VmadmHost,
-  uuid: MachineUuid,
-  create: () => Promise<CommandResult>,
-  claiming: () => Promise<void> = () => Promise.resolve(),
-): Promise<CommandResult> {
-  // Without zfs nothing is known, and nothing is removed.
-  const before = await datasetsOf(host.transport, uuid).catch(() => null);
-  if (before !== null && before.length === 0) await claiming();
-  const tidy = async () => {
-    if (before === null || before.length > 0) return "";
-    try {
-      if (await isThere(host, uuid)) return "";
-      await destroyDatasets(host.transport, await datasetsOf(host.transport, uuid));
-      return "";
-    } catch (error) {
-      return `; it may have left datasets: ${messageOf(error)}`;
-    }
-  };
-  let result: CommandResult;
-  try {
-    result = await create();
-  } catch (error) {
-    // It was killed: by its deadline, or for too much output.
-    if (!(error instanceof AgentError) || !["timeout", "host"].includes(error.code)) throw error;
-    const left = await tidy();
-    throw left === "" ? error : new AgentError(error.code, error.message + left, { cause: error });
-  }
-  if (result.signal === null) return result;
-  const left = await tidy();
-  return left === "" ? result : { ...result, stderr: `${result.stderr}${left}\n` };
-}
-
-async function isThere({ transport }: VmadmHost, uuid: MachineUuid): Promise<boolean> {
-  const args = ["lookup", "-j", `uuid=${uuid}`];
-  const { code, stdout } = await transport.vmadm(args, { deadlineMs: LOOKUP_MS_MAX });
-  if (code !== 0) throw new AgentError("host", "vmadm did not answer whether the machine exists");
-  return parseMachine(stdout, uuid) !== null;
-}
-
-/**
- * Destroys what a create that died left without a machine. The caller knows that nothing had the uuid
- * before that create, and that there is no machine.
- * @returns names of destroyed datasets
- * @throws {AgentError} `host` when something stays, or zfs fails
- */
-export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid) {
-  try {
-    const orphans = await datasetsOf(transport, uuid);
-    await destroyDatasets(transport, orphans);
-    return orphans;
-  } catch (cause) {
-    const message = `Cannot remove what a failed create of machine ${uuid} left: ${
-      messageOf(cause)
-    }`;
-    throw new AgentError("host", message, { cause });
-  }
-}
-
-/**
- * Destroys what a successful delete left of its machine.
- * @throws {AgentError} `host` when something stays
- */
-async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
-  const left = await datasetsOf(transport, uuid).catch(() => []);
-  try {
-    await destroyDatasets(transport, left);
-  } catch (cause) {
-    const message =
-      `Cannot delete machine ${uuid}: vmadm reports success, but some of it remains: ` +
-      messageOf(cause);
-    throw new AgentError("host", message, { cause });
-  }
 }

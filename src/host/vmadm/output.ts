@@ -26,14 +26,21 @@ function isLogLine(line: string): boolean {
 /**
  * How a command ended, for an error message.
  * @param secrets texts to mask
+ * @param problem what is wrong with standard output, instead of its text
  */
-export function describeResult(result: CommandResult, secrets: readonly string[] = []): string {
+export function describeResult(
+  result: CommandResult,
+  secrets: readonly string[] = [],
+  problem?: string,
+): string {
   const end = result.signal === null
     ? `ended with exit code ${result.code}`
     : `was ended by ${result.signal}`;
-  const texts = [messageOfOutput(result.stderr), result.stdout.trim()]
-    .filter((text) => text !== "")
-    .map((text) => shown(text, secrets));
+  const output = problem === undefined
+    ? shown(result.stdout.trim(), secrets)
+    : masked(problem, secrets);
+  const texts = [shown(messageOfOutput(result.stderr), secrets), output]
+    .filter((text) => text !== "");
   return texts.length === 0 ? `${end} and wrote nothing` : `${end}: ${texts.join(" | ")}`;
 }
 

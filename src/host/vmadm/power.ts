@@ -6,7 +6,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { endOfLog } from "../zone/machine_log.ts";
 import { callVmadm, type VmadmCall, type VmadmHost } from "./call.ts";
-import { explained, lookUp } from "./operations.ts";
+import { explained, lookUp } from "./lookup.ts";
 import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
 
 /** States of a machine that has a hypervisor, or gets one in a moment. */

@@ -19,7 +19,8 @@ import {
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import * as operation from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
-import { destroy, destroyOrphans, lookUp } from "./operations.ts";
+import { destroyOrphans } from "./leftovers.ts";
+import { list, lookUp } from "./lookup.ts";
 import * as power from "./power.ts";
 import { endOfLog } from "../zone/machine_log.ts";
 
@@ -72,7 +73,7 @@ export interface Vmadm {
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without the password of its console; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
-  /** All machines with the fields of LIST_FIELDS in operations.ts. */
+  /** All machines with the fields of LIST_FIELDS in lookup.ts. */
   list(o?: CallOptions): Promise<JsonObject[]>;
   /**
    * Starts a machine, unless it runs already, and looks whether it lives: at once, and again after
@@ -161,10 +162,10 @@ export function openVmadm(
     },
     settled: (uuid, o = {}) => creating.settled(checked(uuid), o),
     get: async (uuid, o = {}) => {
-      const machine = await operation.lookUp(host, checked(uuid), o.signal);
+      const machine = await lookUp(host, checked(uuid), o.signal);
       return machine === null ? null : withoutSecrets(machine);
     },
-    list: (o = {}) => operation.list(host, o.signal),
+    list: (o = {}) => list(host, o.signal),
     boot: async (uuid, args, o = {}) => {
       const words = bootWords(args);
       await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o));
@@ -196,7 +197,7 @@ async function endOfMachineLog(
   uuid: MachineUuid,
   signal: AbortSignal | undefined,
 ): Promise<string> {
-  const machine = await operation.lookUp(host, uuid, signal);
+  const machine = await lookUp(host, uuid, signal);
   return machine === null ? "it has been deleted" : await endOfLog(host.transport, machine);
 }
 
@@ -274,7 +275,7 @@ async function removeLeft(
   }
   if (!machineToo || !isOf(job_uuid, machine)) return;
   if (power.UP.includes(machine.state)) await power.stop(host, uuid, { force: true }, signal);
-  await destroy(host, uuid, true, signal);
+  await operation.destroy(host, uuid, true, signal);
 }
 
 function isOf(job_uuid: string, { tags, state }: JsonObject): boolean {

@@ -1,0 +1,85 @@
+// What vmadm knows of machines. Existence is checked here, since vmadm words "no such machine" differently
+// everywhere.
+
+import { AgentError } from "../../domain/error.ts";
+import type { MachineUuid } from "../../domain/id.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { CommandResult } from "../command.ts";
+import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
+import { parseMachine, parseMachines } from "./output.ts";
+
+/** Fields of a machine in a list. */
+const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
+
+/** The states in which vmadm performs an operation. */
+const STATES_WANTED: Readonly<Partial<Record<VmadmCall["operation"], readonly string[]>>> = {
+  info: ["running", "stopping"],
+  reboot: ["running"],
+};
+
+/**
+ * The machine with all its properties; null when there is none.
+ * @throws {AgentError} as failureOf() when vmadm fails
+ */
+export async function lookUp(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  signal: AbortSignal | undefined,
+): Promise<JsonObject | null> {
+  const call: VmadmCall = {
+    operation: "lookup",
+    action: `Cannot look up machine ${uuid}`,
+    args: ["lookup", "-j", `uuid=${uuid}`],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code !== 0) throw failureOf(call, result);
+  return parsed(call, result, (stdout) => parseMachine(stdout, uuid));
+}
+
+/**
+ * All machines with some of their fields.
+ * @throws {AgentError} as failureOf() when vmadm fails
+ */
+export async function list(
+  host: VmadmHost,
+  signal: AbortSignal | undefined,
+): Promise<JsonObject[]> {
+  const call: VmadmCall = {
+    operation: "lookup",
+    action: "Cannot list the machines",
+    args: ["lookup", "-j", "-o", LIST_FIELDS],
+    signal,
+  };
+  const result = await callVmadm(host, call);
+  if (result.code !== 0) throw failureOf(call, result);
+  return parsed(call, result, parseMachines);
+}
+
+/** The error of a failed call: `not_found` says more than vmadm's text. */
+export async function explained(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  call: VmadmCall,
+  result: CommandResult,
+): Promise<AgentError> {
+  const failure = failureOf(call, result);
+  let machine: JsonObject | null;
+  try {
+    machine = await lookUp(host, uuid, call.signal);
+  } catch {
+    // Report the first failure.
+    return failure;
+  }
+  if (machine === null) {
+    const message = `${call.action}: there is no such machine`;
+    return new AgentError("not_found", message, { cause: failure });
+  }
+  const state = String(machine.state);
+  const wanted = STATES_WANTED[call.operation];
+  if (wanted !== undefined && !wanted.includes(state)) {
+    const message = `${call.action}: its state is ${JSON.stringify(state)}, expected "running"`;
+    return new AgentError("conflict", message, { cause: failure });
+  }
+  return failure;
+}
