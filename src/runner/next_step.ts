@@ -294,7 +294,8 @@ export function successorOf(
   uuid: JobUuid,
   now: Instant,
 ): NewJob | null {
-  const attempt = numberOr(job.props.num_attempts, 0);
+  const { num_attempts, secret_params } = job.props;
+  const attempt = numberOr(num_attempts, 0);
   if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) return null;
   const delayMs = Math.min(
     numberOr(workflow.initial_delay, 0) * 2 ** Math.min(attempt, DOUBLINGS_MAX),
@@ -311,7 +312,11 @@ export function successorOf(
     machine_uuid: job.machine_uuid,
     // What the tasks of this job made of them was for this job.
     params: job.requested_params,
-    props: { num_attempts: attempt + 1, prev_attempt: job.uuid },
+    props: {
+      num_attempts: attempt + 1,
+      prev_attempt: job.uuid,
+      ...(secret_params === undefined ? {} : { secret_params }),
+    },
     created_at: now,
   };
 }

@@ -63,3 +63,17 @@ Deno.test("a successor takes over target, params, lock and callback of the job b
     await store.close();
   }
 });
+
+Deno.test("a successor keeps secret what was secret in the job before it", async () => {
+  const store = await openSqliteStore(":memory:");
+  try {
+    const workflow = { ...workflowOf(), secret_params: ["license_key"] };
+    const made = await store.jobs.create(jobOf(1, { workflow }));
+    if (made.kind !== "created") throw new Error("The job was not created");
+    // The workflow was changed since.
+    const successor = successorOf(made.job, workflowOf(), uuidOf<JobUuid>(2), T0);
+    assertEquals(successor?.props?.secret_params, ["license_key"]);
+  } finally {
+    await store.close();
+  }
+});
