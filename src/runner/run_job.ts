@@ -56,7 +56,16 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
     if (reason !== "drain") stops.task.abort();
     if (reason === "shutdown" || reason === "lost") stops.undo.abort();
   };
-  return { uuid: job.uuid, hold: () => run.hold(), stop, done };
+  const { signal } = stops.lost;
+  return {
+    uuid: job.uuid,
+    get lost() {
+      return signal.aborted;
+    },
+    hold: () => run.hold(),
+    stop,
+    done,
+  };
 }
 
 /**
@@ -380,6 +389,8 @@ export interface JobDeps {
 /** A running job, as the runner controls it. */
 export interface RunningJob {
   readonly uuid: JobUuid;
+  /** Whether it was stopped since the job is another runner's, or may be. */
+  readonly lost: boolean;
   /** The claim under which it runs. */
   hold(): Hold;
   /** After a cancel the oncancel chain runs; another cancel does not stop it. */

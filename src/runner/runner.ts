@@ -216,6 +216,8 @@ export class Runner {
       this.#leaving.delete(uuid);
       // A job that returned at once, as after cb('queue'), may already run here again.
       if (this.#running.get(uuid) === running) this.#running.delete(uuid);
+      // A renewal sent while its guest was ending took it for running.
+      if (running.lost) this.#unsure = true;
       this.#notifier.notify();
     });
   }

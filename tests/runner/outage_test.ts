@@ -233,6 +233,36 @@ test(
   },
 );
 
+test(
+  "a job whose last write came through after the store was back goes on here",
+  async (store, clock, open) => {
+    let cut = false;
+    let unwritten = true;
+    await create(store, jobOf(1));
+    const recordTask: JobStore["recordTask"] = async (record) => {
+      if (unwritten) throw new Error("The store is away for this write");
+      return await store.jobs.recordTask(record);
+    };
+    const mine = open(cutOff({ ...store, jobs: { ...store.jobs, recordTask } }, () => cut));
+    await mine.runner.start();
+    const task = await begun(mine);
+    cut = true;
+    task.end(success(task));
+    clock.pass(LEASE_MS * 2 / 3);
+    mine.runner.wake();
+    cut = false;
+    const renewed = mine.renewals.length;
+    await until("a renewal", () => {
+      mine.runner.wake();
+      return mine.renewals.length > renewed;
+    });
+    assertEquals(mine.runner.busy, 1);
+    unwritten = false;
+    await begun(mine, "second");
+    assertEquals((await present(store)).chain_results.length, 1);
+  },
+);
+
 Deno.test("a store that nobody shares may be away for as long as it takes: no task is ended", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
