@@ -135,12 +135,21 @@ function endTests(test: Test): void {
     const again = await claim(store, LATER, OTHER_RUNNER);
     assertEquals([again.failures, again.starts, again.elapsed_at], [1, 2, LATER]);
   });
-  test("a runner that ends between two attempts has interrupted none", async (store) => {
-    const job = await run(store);
+  test("a runner that ends between two attempts has interrupted none, and no start counts", async (store) => {
+    const chain = [{ ...taskOf("first"), retry_delay: 60 }];
+    const job = await run(store, jobOf(1, { workflow: workflowOf({ chain }) }));
     assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: LATER })));
     await beginAgain(store, RUNNER, T0);
     assertEquals(await numbersOf(store), [1]);
-    assertEquals((await claim(store, T0, OTHER_RUNNER)).retry_at, LATER);
+    const again = await claim(store, T0, OTHER_RUNNER);
+    assertEquals([again.retry_at, again.starts, again.failures], [LATER, 1, 1]);
+  });
+  test("a clock that is set back makes no wait of an attempt that was under way", async (store) => {
+    const job = await run(store);
+    assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: LATER })));
+    await beginAgain(store, RUNNER, T0);
+    assertEquals(await numbersOf(store), [1, 2]);
+    assertEquals((await claim(store, T0, OTHER_RUNNER)).starts, 2);
   });
   test("a cancel counts the time that the job has run", async (store) => {
     await run(store);

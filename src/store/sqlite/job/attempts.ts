@@ -7,7 +7,7 @@ import {
   INTERRUPTED,
   keptError,
 } from "../../../domain/job/job.ts";
-import type { Instant } from "../../../domain/instant.ts";
+import { type Instant, msBetween } from "../../../domain/instant.ts";
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
@@ -97,8 +97,11 @@ interface BrokenOff {
   readonly retry_at: Instant | null;
 }
 
-/** Records the attempt of a held job that ended with its runner, unless none was under way. */
-export function insertInterrupted(db: Connection, id: number, now: Instant): void {
+/**
+ * Records the attempt of a held job that ended with its runner, unless the job was waiting for its next one.
+ * @returns whether it was not
+ */
+export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
   const row = db.row<BrokenOff & { readonly index: number }>(
     `SELECT id, phase, definition_id, starts, failures, elapsed_at, retry_at,
             (SELECT count(*) FROM task_results
@@ -106,10 +109,13 @@ export function insertInterrupted(db: Connection, id: number, now: Instant): voi
        FROM jobs WHERE id = ? AND runner_id IS NOT NULL`,
     id,
   );
-  if (row === undefined || (row.retry_at ?? "") > now) return;
+  if (row === undefined) return true;
   const task = definitionOf(db, row.definition_id)[row.phase][row.index];
   // The phase had come to its end, which was not recorded yet.
-  if (task === undefined) return;
+  if (task === undefined) return true;
+  const leftMs = row.retry_at === null ? 0 : msBetween(now, row.retry_at);
+  // More than the whole delay is left only by a clock that was set back.
+  if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * 1000) return false;
   const { retry_at, elapsed_at } = row;
   const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
   insertAttempt(db, id, row.phase, {
@@ -123,4 +129,5 @@ export function insertInterrupted(db: Connection, id: number, now: Instant): voi
     finished_at: now < started_at ? started_at : now,
     wait_seconds: 0,
   });
+  return true;
 }

@@ -117,14 +117,18 @@ export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): numb
   return queueAgain(db, held, now);
 }
 
-/** Queues jobs again in the order of their creation, their starts counted. @returns how many */
+/**
+ * Queues jobs again in the order of their creation, the starts of those counted that had begun an attempt.
+ * @returns how many
+ */
 function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): number {
   let rescued = 0;
   for (const row of held) {
     const decision = decide(standingOf(row), { kind: "rescue", lapsed: true });
     if (decision.kind === "denied") continue;
-    insertInterrupted(db, row.id, now);
-    writeMove(db, row, decision, now);
+    const broke = insertInterrupted(db, row.id, now);
+    // Between two attempts the runner was running nothing, so that no start counts.
+    writeMove(db, row, broke ? decision : { ...decision, starts: "taken_off" }, now);
     rescued += 1;
   }
   return rescued;
