@@ -9,6 +9,7 @@ import {
   type Job,
   type NewJob,
   phaseOf,
+  secretNames,
   type TaskResult,
 } from "../domain/job/job.ts";
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
@@ -27,6 +28,7 @@ import {
   successorOf,
 } from "./next_step.ts";
 import type { Instant, Now } from "../domain/instant.ts";
+import type { JsonValue } from "../domain/json.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { OwnerOf } from "../sandbox/owner.ts";
@@ -224,7 +226,7 @@ class JobRun {
     this.#job = { ...this.#job, failures: failures + 1, retry_at };
     changed(job_uuid);
     const { task, attempt: number, error, wait_seconds } = attempt;
-    const fields = { job_uuid, task, attempt: number, wait_seconds, error: errorLine(error) };
+    const fields = { job_uuid, task, attempt: number, wait_seconds, error: this.#lineOf(error) };
     log.info("attempt failed", fields);
     return true;
   }
@@ -327,26 +329,24 @@ class JobRun {
   }
 
   #logEnd(job: Job): void {
-    const { uuid: job_uuid, name: workflow, execution } = job;
-    const end = { job_uuid, workflow, execution };
-    const failed = execution === "failed" ? failedEntry(job) : undefined;
+    const end = { job_uuid: job.uuid, workflow: job.name, execution: job.execution };
+    const failed = job.execution === "failed" ? job.chain_results.at(-1) : undefined;
     if (failed === undefined) this.#deps.log.info("job finished", end);
     else {
       const { name: task, attempts, error } = failed;
-      this.#deps.log.warn("job finished", { ...end, task, attempts, error: errorLine(error) });
+      this.#deps.log.warn("job finished", { ...end, task, attempts, error: this.#lineOf(error) });
     }
+  }
+
+  #lineOf(error: JsonValue): string {
+    return errorLine(error, secretNames(this.#job.props));
   }
 
   #logTask(entry: TaskResult): void {
     const { uuid, phase } = this.#job;
-    const failed = entry.error === "" ? {} : { error: JSON.stringify(entry.error) };
+    const failed = entry.error === "" ? {} : { error: this.#lineOf(entry.error) };
     this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
   }
-}
-
-/** The entry of the task for which a job has failed. */
-function failedEntry({ chain_results }: Job): TaskResult | undefined {
-  return chain_results.at(-1);
 }
 
 // What the runner gives a running job, and how it controls it.

@@ -261,6 +261,7 @@ export async function endTask(
   params: JsonObject = {},
 ): Promise<void> {
   const now = agent.clock.now;
+  const job = await agent.store.jobs.get(uuid);
   const recorded = await agent.store.jobs.recordTask({
     ...await holdOf(agent, uuid),
     phase: "chain",
@@ -274,7 +275,7 @@ export async function endTask(
       ...entry,
     },
     params,
-    props: {},
+    props: job?.props ?? {},
     elapsed_ms: 10,
     event,
     now,

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertFalse, assertObjectMatch } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { JsonObject } from "../../src/domain/json.ts";
+import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { MASK } from "../../src/domain/masking.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import {
@@ -48,6 +48,11 @@ async function failAttempt(
   uuid: JobUuid,
   failures: number,
   waitSeconds: number,
+  error: JsonValue = {
+    name: "Error",
+    message: `disk ${failures}\ndied`,
+    api_token: SECRET,
+  },
 ): Promise<void> {
   const { now } = agent.clock;
   const attempt = {
@@ -55,7 +60,7 @@ async function failAttempt(
     index: 0,
     attempt: failures + 1,
     fallback: false,
-    error: { name: "Error", message: `disk ${failures}\ndied`, api_token: SECRET },
+    error,
     started_at: T0,
     finished_at: now,
     wait_seconds: waitSeconds,
@@ -295,6 +300,30 @@ Deno.test("no view shows a secret to any caller; params are for callers who may 
     const searched = async (token: string) =>
       jobsOf(await agent.call("GET", `${VIEW}?search=seen`, undefined, bearer(token))).length;
     assertEquals([await searched(ADMIN), await searched(READ)], [1, 0]);
+  }));
+
+Deno.test("no view shows a secret of a task's error, also where the error is cut", () =>
+  withTokens(async (agent) => {
+    const workflow = { ...workflowOf(), secret_params: ["license_key"] };
+    await agent.store.jobs.create(jobOf(1, { workflow }));
+    const uuid = uuidOf<JobUuid>(1);
+    await claimAll(agent);
+    await failAttempt(agent, uuid, 0, 0, { license_key: SECRET, code: 17 });
+    await failAttempt(agent, uuid, 1, 0, {
+      license_key: SECRET,
+      code: 18,
+      more: "x".repeat(100_000),
+    });
+    await endTask(agent, uuid, { kind: "fail", onerror: false }, {
+      error: { license_key: SECRET, code: 19 },
+    });
+    for (const path of [VIEW, `${VIEW}/${uuid}`, `${VIEW}/${uuid}/log`]) {
+      const answer = await agent.call("GET", path, undefined, bearer(ADMIN));
+      assertFalse(answer.text.includes(SECRET), `${path} shows ${answer.text}`);
+    }
+    const job = objectOf(await agent.call("GET", `${VIEW}/${uuid}`, undefined, bearer(ADMIN)));
+    assertEquals(job.error, `{"license_key":"${MASK}","code":19}`);
+    assertEquals((job.attempts as JsonObject[]).length, 2);
   }));
 
 Deno.test("a misspelled switch makes no machine: a route without a query refuses every key", () =>

@@ -53,30 +53,42 @@ export const ATTEMPTS_KEPT = { first: 5, last: 20 } as const;
 /** Characters of the JSON of an error that is kept whole with its attempt. */
 const ATTEMPT_ERROR_CHARS_MAX = 4096;
 
-/** The error of an attempt as it is kept: one whose JSON is long as the beginning of its text. */
-export function keptError(error: JsonValue): JsonValue {
+/** The names that the workflow of a job called secret, by the `props` of the job. */
+export function secretNames({ secret_params }: JsonObject): ReadonlySet<string> {
+  // Checked when the workflow was accepted.
+  return new Set(secret_params as readonly string[] | undefined);
+}
+
+/**
+ * The error of an attempt as it is kept: one whose JSON is long as the beginning of its text.
+ * @param secrets names of its secrets, asked for only when it becomes a text
+ */
+export function keptError(error: JsonValue, secrets: () => ReadonlySet<string>): JsonValue {
   if (JSON.stringify(error).length <= ATTEMPT_ERROR_CHARS_MAX) return error;
-  return cut(errorText(error), ATTEMPT_ERROR_CHARS_MAX);
+  return cut(errorText(error, secrets()), ATTEMPT_ERROR_CHARS_MAX);
 }
 
 /** Characters of an error in one line. */
 const ERROR_LINE_CHARS_MAX = 300;
 
-/** The error of a task in one line. */
-export function errorLine(error: JsonValue): string {
+/**
+ * The error of a task in one line.
+ * @param secrets names whose values are masked, besides those that are masked everywhere
+ */
+export function errorLine(error: JsonValue, secrets: ReadonlySet<string>): string {
   // A long error need not be read to its end.
-  const text = errorText(error).slice(0, 4 * ERROR_LINE_CHARS_MAX);
+  const text = errorText(error, secrets).slice(0, 4 * ERROR_LINE_CHARS_MAX);
   const line = text.toWellFormed().replace(/[\s\p{Cc}]+/gu, " ").trim();
   return cut(line, ERROR_LINE_CHARS_MAX);
 }
 
 /** An error is a text, or an object with a message; a task may give anything else. */
-function errorText(error: JsonValue): string {
+function errorText(error: JsonValue, secrets: ReadonlySet<string>): string {
   if (typeof error === "string") return error;
   const message = isJsonObject(error) ? error.message : undefined;
   return typeof message === "string" && message !== ""
     ? message
-    : JSON.stringify(maskedJson(error));
+    : JSON.stringify(maskedJson(error, secrets));
 }
 
 function cut(text: string, charsMax: number): string {

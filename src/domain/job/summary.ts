@@ -164,7 +164,7 @@ export function attemptOnWire(
     attempt: number,
     fallback,
     error: maskedJson(error, secrets),
-    message: errorLine(error),
+    message: errorLine(error, secrets),
     started_at,
     finished_at,
     wait_seconds,
@@ -190,7 +190,9 @@ export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): J
   const entry = maskedJson(line.entry, secrets) as JsonObject;
   const task = typeof entry.task === "string" ? entry.task : null;
   const head = { sequence, time, task, attempt };
-  const said = line.phase === null ? entrySaid(entry) : attemptSaid(line.phase, attempt, entry);
+  const said = line.phase === null
+    ? entrySaid(entry)
+    : attemptSaid(line.phase, attempt, entry, secrets);
   return { ...head, ...said };
 }
 
@@ -219,7 +221,12 @@ function wordsOf(entry: JsonObject): string {
   return Object.keys(entry).join(", ");
 }
 
-function attemptSaid(phase: Phase, attempt: number | null, entry: JsonObject): JsonObject {
+function attemptSaid(
+  phase: Phase,
+  attempt: number | null,
+  entry: JsonObject,
+  secrets: ReadonlySet<string>,
+): JsonObject {
   const { error = "", wait_seconds = null, started_at = null, fallback } = entry;
   const what = fallback === true ? "fallback" : `attempt ${attempt}`;
   const next = wait_seconds === null
@@ -229,7 +236,7 @@ function attemptSaid(phase: Phase, attempt: number | null, entry: JsonObject): J
     : `; the next one follows after ${wait_seconds} s`;
   return {
     level: wait_seconds === null ? "error" : "warn",
-    message: `${what} failed: ${errorLine(error)}${next}`,
+    message: `${what} failed: ${errorLine(error, secrets)}${next}`,
     progress: null,
     fields: { phase, error, started_at, wait_seconds },
   };

@@ -4,7 +4,7 @@
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
-import { errorLine, type NewJob } from "../../../domain/job/job.ts";
+import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
   decide,
@@ -26,7 +26,7 @@ import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
-import { insertResult, isEntry, isResumedBy, updateWaitingResult } from "./rows.ts";
+import { insertResult, isEntry, isResumedBy, secretsOf, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
 
 /** What was found out before the write about the job that takes the place of another. */
@@ -146,7 +146,7 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     executionOf(at.state),
     at.phase,
     record.event.kind === "fail" && record.entry !== undefined
-      ? errorLine(record.entry.error)
+      ? errorLine(record.entry.error, secretNames(record.props))
       : null,
     record.position,
   );
@@ -224,7 +224,7 @@ export function resumeJob(
         error: failed ? resume.error : "",
         finished_at: now,
       }, call);
-      return failed ? errorLine(resume.error) : null;
+      return failed ? errorLine(resume.error, secretsOf(db, row.id)) : null;
     },
   );
 }

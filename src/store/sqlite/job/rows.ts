@@ -3,7 +3,7 @@
 
 import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import { type Job, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
+import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
 import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
@@ -87,6 +87,12 @@ interface DefinitionRow {
   readonly onerror: string;
   readonly oncancel: string;
   readonly timeout: number;
+}
+
+/** The names that the workflow of a job called secret when the job was made. */
+export function secretsOf(db: Connection, id: number): ReadonlySet<string> {
+  const row = db.row<{ props: string }>("SELECT props FROM jobs WHERE id = ?", id);
+  return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
 }
 
 /** The definition of a job. */
