@@ -76,7 +76,7 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 const GUEST_FILES = /^src\/guest\//;
 /** The other side of a decoder's pipes: nothing of the agent is loaded there. */
-const DECODER_FILES = /^src\/decoder\/(decoder|message|frames|(work|unpack)\/\w+)\.ts$/;
+const DECODER_FILES = /^src\/decoder\/(decoder|message|(work|unpack)\/\w+)\.ts$/;
 const DECODER_IMPORTS = /^(domain|decoder|wall)(\/\w+)+\.ts$/;
 
 const BANNED: readonly {

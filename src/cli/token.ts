@@ -2,6 +2,7 @@
 // this machine, whether the agent runs or not; a running one knows of a change within a second.
 
 import { loadConfig } from "../config/sources.ts";
+import { sha256Hex } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
@@ -62,7 +63,7 @@ const CREATE: Command = {
       );
     }
     const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
-    const sha256 = await sha256Of(token);
+    const sha256 = await sha256Hex(new TextEncoder().encode(token));
     const created_at = systemNow();
     await changeTokens(call, (tokens) => {
       if (tokens.some((one) => one.name === name)) {
@@ -75,11 +76,6 @@ const CREATE: Command = {
     return EXIT.ok;
   },
 };
-
-async function sha256Of(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 const LIST: Command = {
   summary: "list the tokens by name and scope",

@@ -15,6 +15,8 @@
 //
 //   queued, running, waiting ── cancel, cb_cancel ──▶ canceled
 //
+//   The onerror chain ends in failed, also when its last task succeeds.
+//
 //   A job that has begun and has an oncancel chain is canceled too, but goes on with that chain:
 //
 //   running ── cancel, cb_cancel ─────▶ undoing ── succeed, fail, cb_* ──▶ canceled
@@ -66,8 +68,11 @@ export type JobEvent =
   | { readonly kind: "release" }
   /** The run broke off by a defect of the agent. */
   | { readonly kind: "abandon" }
-  /** The runner does not answer. `lapsed`: its lease is over, or it is this runner's earlier life. */
-  | { readonly kind: "rescue"; readonly lapsed: boolean }
+  /**
+   * The runner does not answer. `lapsed`: its lease is over, or it is this runner's earlier life.
+   * `attempting`: the present task was executing, not waiting for its next attempt.
+   */
+  | { readonly kind: "rescue"; readonly lapsed: boolean; readonly attempting: boolean }
   /** A caller cancels the job. `begun`: it was claimed before. */
   | { readonly kind: "cancel"; readonly oncancel: boolean; readonly begun: boolean }
   /** A caller reports the outcome of the waiting task: a result, or an error. */
@@ -138,11 +143,7 @@ export function decide(at: Standing, event: JobEvent): Decision {
     case "rescue":
       if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
-      return moved(
-        at,
-        state === "undoing" ? "undo_queued" : "queued",
-        event.kind === "release" ? "taken_off" : "kept",
-      );
+      return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
     case "cancel":
       if (isFinal(executionOf(state))) return denied("finalized");
       return canceled(at, event.oncancel && event.begun);
@@ -162,6 +163,13 @@ export function decide(at: Standing, event: JobEvent): Decision {
         ? afterTask(at, event)
         : denied(isAtRest(state) ? "finalized" : "not_running");
   }
+}
+
+/** Starts are counted for attempts that broke off, which might do so again. */
+function startsOf(event: JobEvent): Move["starts"] {
+  return event.kind === "release" || event.kind === "rescue" && !event.attempting
+    ? "taken_off"
+    : "kept";
 }
 
 /** Why an event is refused in a state, whatever the phase; undefined when it is not. */

@@ -98,8 +98,8 @@ interface BrokenOff {
 }
 
 /**
- * Records the attempt of a held job that ended with its runner, unless the job was waiting for its next one.
- * @returns whether it was not
+ * Records the attempt of a held job that ended with its runner, if there was one.
+ * @returns false when the job was waiting for its next attempt
  */
 export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
   const row = db.row<BrokenOff & { readonly index: number }>(

@@ -4,7 +4,7 @@
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
-import { decide, heldIn } from "../../../domain/job/state.ts";
+import { heldIn, moveOf } from "../../../domain/job/state.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { fitting } from "../text_parts.ts";
@@ -122,16 +122,12 @@ export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): numb
  * @returns how many
  */
 function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): number {
-  let rescued = 0;
   for (const row of held) {
-    const decision = decide(standingOf(row), { kind: "rescue", lapsed: true });
-    if (decision.kind === "denied") continue;
-    const broke = insertInterrupted(db, row.id, now);
-    // Between two attempts the runner was running nothing, so that no start counts.
-    writeMove(db, row, broke ? decision : { ...decision, starts: "taken_off" }, now);
-    rescued += 1;
+    const attempting = insertInterrupted(db, row.id, now);
+    const move = moveOf(standingOf(row), { kind: "rescue", lapsed: true, attempting });
+    writeMove(db, row, move, now);
   }
-  return rescued;
+  return held.length;
 }
 
 /** Forgets runners whose lease is over and which hold nothing. */
