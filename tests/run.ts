@@ -9,13 +9,17 @@ const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
 /** Files and folders of tests that kill, flood, fill and load agents, or drive many machines. */
 const LONG: readonly string[] = [
+  "tests/capabilities/policy_test.ts",
+  "tests/capabilities/vmadm_test.ts",
   "tests/chaos/",
   "tests/cli/completion_shell_test.ts",
+  "tests/cli/workflow_try_test.ts",
   "tests/host/simulator_qemu_test.ts",
   "tests/host/ssh_command_test.ts",
   "tests/host/ssh_failure_test.ts",
   "tests/host/vmadm_faults_test.ts",
   "tests/host/vmadm_host_test.ts",
+  "tests/host/vnc_test.ts",
   "tests/host/zone_root_race_test.ts",
   "tests/host/zone_root_test.ts",
   "tests/http/document_1_fields_test.ts",
@@ -28,20 +32,23 @@ const LONG: readonly string[] = [
   "tests/journeys/machine_test.ts",
   "tests/journeys/ssh_test.ts",
   "tests/journeys/stop_test.ts",
+  "tests/journeys/upload_test.ts",
   "tests/limits/",
   "tests/mirror/download_fault_test.ts",
   "tests/mirror/hostile_unpacking_test.ts",
   "tests/mirror/sync_fault_kinds_test.ts",
+  "tests/mirror/sync_rollback_test.ts",
   "tests/sandbox/guest_owner_test.ts",
   "tests/sandbox/hostile_agent_test.ts",
   "tests/sandbox/layers_test.ts",
   "tests/service/upgrade_test.ts",
+  "tests/trial_test.ts",
+  "tests/workflows/artifact_test.ts",
   "tests/workflows/interrupted_create_test.ts",
   "tests/workflows/leftovers_test.ts",
   "tests/workflows/outliving_call_test.ts",
   "tests/workflows/power_loss_test.ts",
   "tests/workflows/undo_test.ts",
-  "tests/journeys/upload_test.ts",
 ];
 /** What the half of the binary has in its names; see support/each_program.ts. */
 const COMPILED = "(compiled)";
