@@ -83,12 +83,18 @@ export function openJobCreation(
         unfinishedMax,
         (ready) => db.write("job_create", () => createJob(db, job, ready)),
       ),
-    order: (order, rules) =>
-      judged(
+    order: async (order, rules) => {
+      // A repeated request is answered from what was written, which a full disk does not prevent.
+      const earlier = order.idempotency === undefined
+        ? undefined
+        : await db.durably(() => earlierOrder(db, order, rules.showing));
+      if (earlier !== undefined) return earlier;
+      return await judged(
         order,
         rules.unfinishedMax,
         (ready) => db.write("job_create", () => orderJob(db, order, rules, ready)),
-      ),
+      );
+    },
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       judged(
         successor,
@@ -113,20 +119,28 @@ function createJob(db: Connection, job: NewJob, ready: Prepared): CreateJobOutco
   return outcome;
 }
 
-/** Makes a job of a stored workflow. A repeated request needs none: it may have been deleted since. */
+/** The answer to a repeated request; its workflow may have been deleted since. */
+function earlierOrder(
+  db: Connection,
+  { idempotency, uuid }: JobOrder,
+  showing: Showing,
+): OrderOutcome | undefined {
+  const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
+  if (earlier === undefined || earlier.kind === "key_reused") return earlier;
+  const kind = earlier.job.uuid === uuid ? "created" : "repeated";
+  return { kind, job: earlier.job, text: shownJob(db, earlier.job.uuid, showing) };
+}
+
+/** Makes a job of a stored workflow. */
 function orderJob(
   db: Connection,
-  { workflow_uuid, ...order }: JobOrder,
+  whole: JobOrder,
   { workflowBytesMax, needsTasks, showing }: OrderRules,
   ready: Prepared,
 ): OrderOutcome | Unread {
-  const { idempotency } = order;
-  const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
-  if (earlier?.kind === "key_reused") return earlier;
-  if (earlier !== undefined) {
-    const kind = earlier.job.uuid === order.uuid ? "created" : "repeated";
-    return { kind, job: earlier.job, text: shownJob(db, earlier.job.uuid, showing) };
-  }
+  const { workflow_uuid, ...order } = whole;
+  const earlier = earlierOrder(db, whole, showing);
+  if (earlier !== undefined) return earlier;
   // Of a repeated call the job may be there while its workflow has gone or changed.
   const unlessMade = (refusal: OrderOutcome): OrderOutcome => {
     const text = jobText(db, order.uuid, showing);
