@@ -70,6 +70,6 @@ function sentenceOf(line: string): string {
   const text = isJsonObject(record) && typeof record.log === "string"
     ? [record.time, record.log].filter((part) => typeof part === "string").join(" ")
     : line;
-  // deno-lint-ignore no-control-regex
+  // deno-lint-ignore no-control-regex -- control characters are what is removed.
   return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
 }

@@ -11,7 +11,7 @@ import { type Instant, msBetween } from "../../../domain/instant.ts";
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { definitionOf, secretsOf } from "./rows.ts";
+import { definitionOf, secretNamesOf } from "./rows.ts";
 import { changingJob } from "./texts.ts";
 
 /**
@@ -71,7 +71,7 @@ export function insertAttempt(
     JSON.stringify({
       ...shown,
       ...(fallback ? { fallback } : {}),
-      error: keptError(attempt.error, () => secretsOf(db, id)),
+      error: keptError(attempt.error, () => secretNamesOf(db, id)),
     }),
     finished_at,
   );

@@ -26,7 +26,7 @@ import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
-import { insertResult, isEntry, isResumedBy, secretsOf, updateWaitingResult } from "./rows.ts";
+import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
 
 /** What was found out before the write about the job that takes the place of another. */
@@ -224,7 +224,7 @@ export function resumeJob(
         error: failed ? resume.error : "",
         finished_at: now,
       }, call);
-      return failed ? errorLine(resume.error, secretsOf(db, row.id)) : null;
+      return failed ? errorLine(resume.error, secretNamesOf(db, row.id)) : null;
     },
   );
 }

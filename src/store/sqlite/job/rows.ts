@@ -90,7 +90,7 @@ interface DefinitionRow {
 }
 
 /** The names that the workflow of a job called secret when the job was made. */
-export function secretsOf(db: Connection, id: number): ReadonlySet<string> {
+export function secretNamesOf(db: Connection, id: number): ReadonlySet<string> {
   const row = db.row<{ props: string }>("SELECT props FROM jobs WHERE id = ?", id);
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
 }
