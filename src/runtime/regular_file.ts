@@ -1,5 +1,5 @@
-// Opens a file for reading without following a link or waiting for a FIFO, and checks by its handle what
-// was opened.
+// Files of this machine: opens one for reading without following a link or waiting for a FIFO, checks by its
+// handle what was opened, and takes a missing one for nothing.
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
@@ -86,4 +86,19 @@ async function* partsOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
     // The handle must stay open during a read.
     await filling.catch(() => {});
   }
+}
+
+// Files that may be missing.
+
+/** For `catch()` of a call about a file: undefined when nothing is there. @throws every other error */
+export function absent(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
+}
+
+/**
+ * Looks at a path, at a link itself and not at what it points to.
+ * @returns undefined when nothing is there
+ */
+export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined> {
+  return await Deno.lstat(path).catch(absent);
 }

@@ -130,7 +130,7 @@ export async function mayBeStateDir(path: string): Promise<boolean> {
   return empty;
 }
 
-/** Lives of a runner that are remembered: more starts than that within a lease are no ordinary restarts. */
+/** Lives of a runner that are remembered: more starts within a lease are no ordinary restarts. */
 const LIVES_MAX = 64;
 
 /**

@@ -7,7 +7,7 @@
 // may write by itself. SQLite, which opens its files by name, is held by the same.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf, systemReason } from "../domain/error.ts";
+import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 
 /** What the names of these files begin with; SQLite and restores add their own ends to some. */
 const OWN_FILES = ["agent.lock", "agent.pid", "runner_id", "tokens.json", "zonewright.db"] as const;
@@ -40,10 +40,18 @@ export function examineOwnFolder(path: string): Owner {
     const shown = (mode & 0o777).toString(8).padStart(4, "0");
     throw refused(path, `others may write to ${folder}, whose mode is ${shown}, and so replace it`);
   }
-  for (const { name } of Deno.readDirSync(real)) {
+  for (const name of namesIn(path, real)) {
     if (OWN_FILES.some((one) => name.startsWith(one))) lookAt(join(real, name), uid);
   }
   return { uid, gid };
+}
+
+function namesIn(path: string, real: string): string[] {
+  try {
+    return Array.from(Deno.readDirSync(real), ({ name }) => name);
+  } catch (error) {
+    throw stateFolderError(path, error);
+  }
 }
 
 function realPathOf(path: string): string {
@@ -87,12 +95,15 @@ export function stateFolderError(path: string, error: unknown): AgentError {
   if (error instanceof AgentError) return error;
   const isFile = error instanceof Deno.errors.NotADirectory ||
     error instanceof Deno.errors.AlreadyExists;
-  const denied = error instanceof Deno.errors.PermissionDenied;
+  const code = systemCode(error) ?? "conflict";
   const why = isFile ? "it, or a folder of its path, is a file" : systemReason(error);
   const who = Deno.uid() === null ? "" : ` that user ${Deno.uid()} may write to`;
-  const message = `Cannot use ${path} as the state folder: ${why}: expected a folder${who}; ` +
+  const room = code === "storage_full" ? " and that has room" : "";
+  const message =
+    `Cannot use ${path} as the state folder: ${why}: expected a folder${who}${room}; ` +
     "--state-dir names another";
-  return new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
+  // The folder itself is made where it is missing: something is in the way of its path.
+  return new AgentError(code === "not_found" ? "conflict" : code, message, { cause: error });
 }
 
 /**
@@ -109,22 +120,29 @@ export async function readOwnFile(
   if (seen.size > FILE_BYTES_MAX) throw refused(path, `it is over ${FILE_BYTES_MAX} bytes long`);
   using file = await Deno.open(path);
   const { dev, ino, mode } = await file.stat();
-  if (dev !== seen.dev || ino !== seen.ino) throw refused(path, "it was replaced meanwhile");
+  if (dev !== seen.dev || ino !== seen.ino) {
+    throw refused(path, "it was replaced while it was being opened");
+  }
   return { text: await new Response(file.readable).text(), mode: mode ?? 0 };
 }
 
 /**
  * Writes a file of a state folder: a new one, on the disk before it has the name. What a kill has left
  * under the unfinished name is removed and never written to.
+ * @throws {AgentError} as stateFolderError(), and `forbidden` for anything but a file of the owner
  */
 export async function replaceOwnFile(path: string, text: string): Promise<void> {
   const unfinished = `${path}.new`;
   if (lookAt(unfinished, Deno.statSync(dirname(path)).uid) !== undefined) {
     await Deno.remove(unfinished);
   }
-  using file = await Deno.open(unfinished, { write: true, createNew: true, mode: FILE_MODE });
-  await writeWhole(file, text);
-  await Deno.rename(unfinished, path);
+  try {
+    using file = await Deno.open(unfinished, { write: true, createNew: true, mode: FILE_MODE });
+    await writeWhole(file, text);
+    await Deno.rename(unfinished, path);
+  } catch (error) {
+    throw stateFolderError(dirname(path), error);
+  }
 }
 
 /** Writes a text into a new file, and brings it to the disk. */
@@ -226,7 +244,7 @@ async function readPrivateFile(path: string): Promise<string> {
     mode = found.mode ?? 0;
     text = await Deno.readTextFile(path);
   } catch (error) {
-    const message = `Cannot read ${path}: ${messageOf(error)}`;
+    const message = `Cannot read ${path}: ${systemReason(error)}`;
     throw new AgentError("invalid_argument", message, { cause: error });
   }
   refuseOpen(path, mode);

@@ -3,9 +3,16 @@
 // token that was revoked is refused without a restart.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, messageOf, systemCode } from "../domain/error.ts";
 import { parseTokens, type Token, tokensText } from "../domain/token.ts";
-import { examineOwnFolder, readOwnFile, refuseOpen, writeWhole } from "./own_file.ts";
+import { absent } from "../runtime/regular_file.ts";
+import {
+  examineOwnFolder,
+  readOwnFile,
+  refuseOpen,
+  stateFolderError,
+  writeWhole,
+} from "./own_file.ts";
 
 /** The file's name in the state folder. */
 export const TOKENS_NAME = "tokens.json";
@@ -54,7 +61,9 @@ export async function changeTokenFile(
   const next = `${path}.new`;
   const held = await Deno.open(next, { write: true, createNew: true, mode: FILE_MODE })
     .catch((error: unknown) => {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+      if (!(error instanceof Deno.errors.AlreadyExists)) {
+        throw stateFolderError(dirname(path), error);
+      }
       const message = `Cannot change the tokens: another command is at work, or ${next} was left ` +
         "by one that was killed: then remove it";
       throw new AgentError("conflict", message);
@@ -65,12 +74,8 @@ export async function changeTokenFile(
     await Deno.rename(next, path);
   } catch (error) {
     await Deno.remove(next).catch(absent);
-    throw error;
+    throw systemCode(error) === undefined ? error : stateFolderError(dirname(path), error);
   }
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 /**

@@ -1,5 +1,7 @@
 // The version of the agent. Here and in deno.json; a test compares them.
 
+import { readBeside } from "./other_runtime.ts";
+
 /** Semantic version of the command line and of the HTTP interface under /agent/v1. */
 export const VERSION = "0.1.0";
 
@@ -34,7 +36,7 @@ export function runtimeLabel(version: string, runtime: RuntimeInfo | undefined):
 /** What the build wrote beside the bundle; from source there is no such file. */
 export async function readBuildInfo(): Promise<BuildInfo> {
   if (!Deno.build.standalone) return { commit: null, changed: false };
-  const text = await Deno.readTextFile(new URL("build.json", import.meta.url));
+  const text = await readBeside("build.json", new URL("build.json", import.meta.url));
   // Written by the build of this very binary.
   return JSON.parse(text) as BuildInfo;
 }

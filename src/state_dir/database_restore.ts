@@ -13,7 +13,7 @@ import { DATABASE_NAME, takeStateDir } from "./state_dir.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { randomUuid } from "../domain/id.ts";
-import type { WatchCommits } from "../program/failpoint.ts";
+import type { WatchCommits } from "../runtime/failpoint.ts";
 import { asOwnerOf, ownerOf } from "./own_file.ts";
 import {
   copyDatabase,
@@ -23,7 +23,6 @@ import {
 } from "../store/sqlite/database_file.ts";
 import { settleDatabase } from "../store/sqlite/older_copy.ts";
 
-/** What a restore did. */
 interface RestoreReport {
   /** The database as it is now. */
   readonly restored: DatabaseReport;

@@ -2,14 +2,17 @@
 // `simulate vmadm`. A compiled binary starts itself; from source, Deno starts main.ts.
 
 import { fromFileUrl } from "@std/path";
+import { otherRuntime } from "./other_runtime.ts";
 
 /** A program with the arguments and environment that come before anyone's own. */
 export interface SelfCommand {
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Whether this is the single binary that `deno compile` makes. */
+  /** Whether this is one file that holds everything: what `deno compile` makes, or the file for Node. */
   readonly compiled: boolean;
+  /** How the runtime shuts in what it starts, where that is not by Deno's permissions. */
+  readonly walled?: WalledSelf;
 }
 
 /** Permissions of the agent and of what it starts; a guest gives all of them up at once. */
@@ -22,8 +25,32 @@ const PERMISSIONS = [
   "--allow-sys",
 ] as const;
 
+/** The program as it is started to be shut in. */
+export interface WalledSelf {
+  /** Arguments instead of those of the agent. */
+  readonly guest: readonly string[];
+  readonly decoder: readonly string[];
+  /** Names of the checks that the runtime cannot pass by itself: the kernel may, and doctor says so. */
+  readonly cannotRefuse: readonly string[];
+}
+
 /** How this process was started, as far as another of its kind needs it. */
 export function selfCommand(): SelfCommand {
+  const other = otherRuntime();
+  if (other !== undefined) {
+    const { program, file, options, cannotRefuse } = other;
+    return {
+      program,
+      args: [...options.agent, file],
+      env: {},
+      compiled: true,
+      walled: {
+        guest: [...options.guest, file],
+        decoder: [...options.decoder, file],
+        cannotRefuse,
+      },
+    };
+  }
   const program = Deno.execPath();
   if (Deno.build.standalone) return { program, args: [], env: {}, compiled: true };
   const main = fromFileUrl(new URL("../../main.ts", import.meta.url));

@@ -10,11 +10,11 @@ const TIMER_MS_MAX = 2_147_483_647;
 export interface Timers {
   /** Milliseconds since some instant. */
   nowMs(): number;
-  /** Calls back after so many milliseconds. @returns keeps it from calling */
+  /** Calls back after `ms` milliseconds. @returns cancels the timer */
   start(ms: number, run: () => void): () => void;
 }
 
-/** Those of the system. */
+/** The clock and the timers of the system. */
 export const SYSTEM_TIMERS: Timers = {
   nowMs: () => performance.now(),
   start(ms, run) {
@@ -87,7 +87,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Notifier().wait(ms, signal);
 }
 
-/** How long the pauses between attempts are, and what is called after a failure. */
+/** The pauses between attempts, and what is called after each failure. */
 interface BackoffOptions {
   /** Milliseconds before the second attempt; doubled before each further one. */
   readonly firstMs: number;
@@ -119,7 +119,7 @@ export async function untilDone<T>(
   return undefined;
 }
 
-// What is opened for a while.
+// What is opened must be closed.
 
 /**
  * Runs a function with something open, and closes it whatever happens. `using` would say the same,
@@ -136,7 +136,7 @@ export async function closing<T extends Disposable, R>(
   }
 }
 
-// Runs a function over a list, so many at a time.
+// Runs a function over a list, a limited number of items at a time.
 
 /**
  * Calls `run` for every item, at most `limit` of them at once. After a failure no further item is
