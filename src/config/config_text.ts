@@ -60,7 +60,7 @@ export function withSetting(text: string, row: SettingRow, value: string): strin
   const place = row.table === null ? "above the first table" : `below [${row.table}]`;
   throw new AgentError(
     "conflict",
-    `Cannot change ${name}: it does not stand on a line of its own: expected ` +
+    `Cannot change ${name}: it is not on a line of its own: expected ` +
       `${row.key} = ${value} ${place}; change the file by hand`,
   );
 }

@@ -2,9 +2,9 @@
 // TOML, how it is written, and what it allows. Every reader takes `unknown`, returns the named type, and
 // an error says what was found and what was expected.
 
-import type { Failpoint } from "../program/failpoint.ts";
+import type { Failpoint } from "../runtime/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
-import { durationSeconds } from "../domain/instant.ts";
+import { DAY_SECONDS, durationSeconds, HOUR_SECONDS, MINUTE_SECONDS } from "../domain/instant.ts";
 import { nearest } from "../domain/field_check.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
@@ -16,13 +16,13 @@ interface ValuePlace {
 /** Reads a raw value, or throws an Error whose message says what was expected. */
 type Reader<T> = (raw: unknown, place: ValuePlace) => T;
 
-/** Two numbers, both included. */
+/** The smallest and the largest value, both allowed. */
 interface NumberRange {
   readonly min: number;
   readonly max: number;
 }
 
-/** One kind of value. */
+/** How values of a setting are read, and how `--help` and the docs describe them. */
 export interface Kind<T> {
   readonly read: Reader<T>;
   /** What stands for the value in help, for a number its unit; a switch has none. */
@@ -64,7 +64,7 @@ export function define<T>(
   return { kind, meaning, fallback: fallback instanceof Function ? fallback : () => fallback };
 }
 
-/** A table of definitions. */
+/** Settings by name. */
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
 /** A raw value as an error shows it. */
@@ -108,7 +108,12 @@ const BYTES: Readonly<Record<string, number>> = {
   KiB: 1024,
   "": 1,
 };
-const SECONDS: Readonly<Record<string, number>> = { d: 86_400, h: 3600, m: 60, s: 1 };
+const SECONDS: Readonly<Record<string, number>> = {
+  d: DAY_SECONDS,
+  h: HOUR_SECONDS,
+  m: MINUTE_SECONDS,
+  s: 1,
+};
 
 /** A number in the largest unit that divides it; 0 is `off`. */
 function inUnits(value: number, units: Readonly<Record<string, number>>): string {
@@ -131,9 +136,15 @@ export const SIZE: Kind<number> = {
     const bytes = Number(digits ?? Number.NaN) * (BYTES[unit] ?? Number.NaN);
     if (bytes <= SIZE_MAX) return bytes;
     const what = `a size such as 1048576, 20MiB or 64GiB, from 0 to ${SIZE_MAX} bytes, or off`;
-    throw unexpected(raw, what);
+    throw new Error(`${shown(raw)} is not ${what}${meantSize(text)}`);
   },
 };
+
+/** A size in a form of other programs: with a space, in small letters, or with a unit of powers of ten. */
+function meantSize(text: string): string {
+  const [, digits = "", letter = ""] = /^(\d{1,9}) ?([kmgt])(?:i?b)?$/i.exec(text) ?? [];
+  return digits === "" ? "" : `: did you mean ${digits}${letter.toUpperCase()}iB?`;
+}
 
 /** Seconds, also as a time such as `6h`; `off` is 0. */
 export function interval(min: number, max: number): Kind<number> {

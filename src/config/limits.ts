@@ -78,6 +78,7 @@ export const LIMITS = {
     `${BUSY}; every eighth place is for requests without a body`,
   ),
   waits_max: limit(count(1, 65_536), 128, "requests that wait for a job", BUSY),
+  event_streams_max: limit(count(1, 65_536), 256, "open streams of events", BUSY),
   consoles_max: limit(count(1, 4096), 64, "open consoles", BUSY),
   machine_consoles_max: limit(count(1, 256), 4, "open consoles of one machine", BUSY),
   uploads_max: limit(count(1, 64), 4, "uploads of media in progress", BUSY),
@@ -85,7 +86,13 @@ export const LIMITS = {
     seconds(1, 3600),
     60,
     "time without a byte of an upload",
-    "400; what has come is kept for a day",
+    "408; what has come is kept for a day",
+  ),
+  upload_rate_min: limit(
+    bytes(0, MI),
+    16 * KI,
+    "bytes a second of an upload, over `upload_stall_seconds` of waiting for it; 0 for no limit",
+    "408; what has come is kept for a day",
   ),
   console_idle_seconds: limit(
     seconds(1, 7 * DAY_SECONDS),
@@ -133,7 +140,7 @@ export const LIMITS = {
   finished_jobs_max: limit(
     count(1, 1_000_000_000),
     1_000_000,
-    "finished jobs kept",
+    "finished jobs kept, besides those with an idempotency key or a pending callback",
     "the oldest are removed, see also `keep_finished`",
   ),
   result_chars_max: limit(chars(256, 8 * MI), MI, "result of a task, as JSON", "the task fails"),

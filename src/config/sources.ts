@@ -3,7 +3,7 @@
 // at once. readConfig() is pure; loadConfig() finds the file for it.
 
 import { dirname, resolve } from "@std/path";
-import { parse as parseToml, TomlError } from "smol-toml";
+import { parse as parseToml } from "smol-toml";
 import type { DefaultsFor, Definitions } from "./kinds.ts";
 import {
   type Config,
@@ -16,6 +16,7 @@ import {
   type SettingRow,
   SETTINGS,
   TABLES,
+  valueText,
   VARIABLE_PREFIX,
   variableOf,
 } from "./settings.ts";
@@ -23,6 +24,7 @@ import { AgentError, type FieldError, messageOf, systemReason } from "../domain/
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/field_check.ts";
 import { isLoopback } from "../domain/ip_address.ts";
+import { syntaxText } from "./toml_words.ts";
 
 /** A file that was read. */
 interface ConfigFile {
@@ -163,7 +165,11 @@ function readFile(
   try {
     parsed = parseToml(file.text);
   } catch (error) {
-    errors.push({ field: "config", code: "Invalid", message: syntaxText(file, error) });
+    errors.push({
+      field: "config",
+      code: "Invalid",
+      message: syntaxText(file.path, file.text, error),
+    });
     return {};
   }
   refuseUnknownKeys(parsed, [...Object.keys(SETTINGS), ...Object.keys(TABLES)], file.path, errors);
@@ -178,29 +184,6 @@ function readFile(
     }
   }
   return parsed;
-}
-
-/** `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it. */
-function syntaxText({ path, text }: ConfigFile, error: unknown): string {
-  if (!(error instanceof TomlError)) throw error;
-  const [first = ""] = error.message.split("\n");
-  const why = first.replace(/^Invalid TOML document: /, "");
-  const quotes = missingQuotes(text.split(/\r?\n/)[error.line - 1] ?? "");
-  return `${path}:${error.line}:${error.column}: ${quotes ?? why}`;
-}
-
-/** A key with a value that is neither quoted, a list, a table, nor begun like a number alone. */
-const BARE_TEXT = /^\s*([\w-]+)\s*=\s*([^"'[{#\s][^#"']*?)\s*(?:#.*)?$/;
-
-/** Values that TOML writes without quotes, or nearly so: numbers, booleans, dates. */
-const TOML_BARE =
-  /^(?:[-+]?(?:0[xob][\da-f_]+|[\d_.]+(?:e[-+]?\d+)?|inf|nan)|true|false|\d{4}-\d\d-\d\d.*)$/i;
-
-/** The most common mistake of all: a text without quotes. */
-function missingQuotes(line: string): string | undefined {
-  const [, key = "", value = ""] = BARE_TEXT.exec(line) ?? [];
-  if (value === "" || TOML_BARE.test(value)) return undefined;
-  return `a text needs quotes: found ${key} = ${value}, expected ${key} = ${JSON.stringify(value)}`;
 }
 
 function refuseUnknownKeys(
@@ -233,6 +216,23 @@ export function configLines(config: Config): ConfigLine[] {
     // There is a setting for every row.
     return { name: nameOf(row), row, setting: settings[key] as Setting<unknown> };
   });
+}
+
+/**
+ * The flags that make the same configuration again, for another process on this machine. What is unset has no
+ * flag: there the other one's own sources count.
+ */
+export function flagWords(config: Config): string[] {
+  const files = configLines(config).map(({ setting }) => setting.origin)
+    .flatMap((origin) => origin.kind === "file" ? [origin.path] : []);
+  const words = configLines(config).flatMap(({ row, setting: { value } }) => {
+    if (value === true) return [`--${row.flag}`];
+    if (Array.isArray(value)) return value.map((item) => `--${row.flag}=${item}`);
+    const text = valueText(row, value);
+    // Without TCP the address is null and its text off.
+    return value === false || text === "-" ? [] : [`--${row.flag}=${text}`];
+  });
+  return [...files.slice(0, 1).map((path) => `--config=${path}`), ...words];
 }
 
 /** An origin as `config show --origin` and the errors name it. */

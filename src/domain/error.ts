@@ -13,6 +13,8 @@ export const ERROR_CODES = {
   malformed: { status: 400, word: "InvalidContent", exit: "failure" },
   not_found: { status: 404, word: "ResourceNotFound", exit: "not_found" },
   method_not_allowed: { status: 405, word: "MethodNotAllowedError", exit: "failure" },
+  /** The caller sends less than a named limit asks for. */
+  too_slow: { status: 408, word: "RequestTimeout", exit: "timeout" },
   /** The content type is not JSON. */
   not_acceptable_type: { status: 415, word: "UnsupportedMediaType", exit: "failure" },
   /** A named limit was exceeded. */
@@ -121,12 +123,37 @@ export function invalidArgument(
  * @throws {AgentError} `internal` for a case that the types rule out
  */
 export function unreachable(value: never): never {
-  throw new AgentError("internal", `Cannot go on: unexpected case ${JSON.stringify(value)}`);
+  throw new AgentError("internal", `Cannot continue: unexpected case ${JSON.stringify(value)}`);
 }
 
 /** The text of anything that was thrown, for messages and records. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** What programs and the system say of a full disk, a full pool or an exceeded quota. */
+export const NO_SPACE = /no space left|quota exceeded/i;
+
+/**
+ * The code for what the system has refused: a right, a name, room. It goes by the name of the error, since
+ * this room knows no runtime.
+ * @returns undefined for everything else, which is a defect or has a code of its own
+ */
+export function systemCode(error: unknown): ErrorCode | undefined {
+  if (error instanceof AgentError || !(error instanceof Error)) return undefined;
+  if (error.name === "PermissionDenied") return "forbidden";
+  if (NO_SPACE.test(error.message)) return "storage_full";
+  if (error.name === "NotFound") return "not_found";
+  return SYSTEM_NUMBER.test(error.message) ? "conflict" : undefined;
+}
+
+/** How the runtime writes the number of an error of the system. */
+const SYSTEM_NUMBER = / \(os error \d+\)/;
+
+/** What the system said, and of which call, without its number: `permission denied: open '/x'`. */
+export function systemWords(error: unknown): string {
+  const words = messageOf(error).replace(SYSTEM_NUMBER, "");
+  return words.slice(0, 1).toLowerCase() + words.slice(1);
 }
 
 /** What the system said, without its number and the call: `permission denied`, `is a directory`. */

@@ -25,7 +25,6 @@ export function nearWord(word: string, known: readonly string[]): string | undef
   const near = closestString(word, known);
   const head = commonHead(known);
   const start = word.startsWith(head) ? head.length : 0;
-  // The nearest of words that are all far away would be a guess, not a suggestion.
   const typed = word.slice(start).toLowerCase();
   const meant = near.slice(start).toLowerCase();
   const shared = [...meant].filter((letter) => typed.includes(letter)).length;

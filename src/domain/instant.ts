@@ -30,6 +30,11 @@ export function instantAfter(instant: Instant, ms: number): Instant {
   return new Date(Date.parse(instant) + ms).toISOString();
 }
 
+/** An instant that a clock shows, or the earliest that it can be: the clock may have been set back. */
+export function notBefore(earliest: Instant, shown: Instant): Instant {
+  return shown < earliest ? earliest : shown;
+}
+
 /** Milliseconds from one instant to another. */
 export function msBetween(from: Instant, to: Instant): number {
   return Date.parse(to) - Date.parse(from);
@@ -99,7 +104,7 @@ function offsetMinutes(signedHours: string, minutes: number): number | undefined
 
 // Spans of time as people write them.
 
-const UNIT_SECONDS = { s: 1, m: 60, h: 3600, d: 86_400 } as const;
+const UNIT_SECONDS = { s: 1, m: MINUTE_SECONDS, h: HOUR_SECONDS, d: DAY_SECONDS } as const;
 
 /** Seconds of a text such as `90`, `90s`, `10m`, `6h` or `7d`, or undefined when it is none. */
 export function durationSeconds(text: string): number | undefined {

@@ -1,4 +1,4 @@
-// JSON values as types, and the canonical text by which two of them are compared.
+// JSON values as types, the canonical text by which two of them are compared, and the text that is safe to show.
 
 /** Any JSON value. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
@@ -261,4 +261,27 @@ export function countNames(value: unknown): number {
     for (const inner of Object.values(item)) rest.push(inner);
   }
   return names;
+}
+
+// JSON for files and terminals, mostly as one line. JSON leaves some characters unescaped that a terminal
+// obeys, that a reader takes for the end of a line, or that reverse the direction of the text.
+
+const OBEYED = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** The JSON of a value with those characters escaped; it reads back as the same value. */
+export function jsonLine(value: unknown): string {
+  return withoutOrders(JSON.stringify(value));
+}
+
+/** The same over several lines, for people. */
+export function jsonLines(value: unknown): string {
+  return withoutOrders(JSON.stringify(value, null, 2));
+}
+
+/** Escapes those characters in a JSON text. A value that JSON cannot express is shown as JavaScript calls it. */
+export function withoutOrders(json: string | undefined): string {
+  return String(json).replace(
+    OBEYED,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

@@ -54,7 +54,7 @@ export interface ReserveOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Memory that is held. */
+/** Bytes of the budget that a document holds until it releases them. */
 export interface Reservation {
   /** Bytes that it counts for now. */
   readonly bytes: number;
@@ -110,7 +110,6 @@ interface Waiting {
   readonly grant: (held: Reservation) => void;
 }
 
-/** One account. */
 class Book {
   readonly #size: number;
   readonly #queue = new Set<Waiting>();
@@ -197,11 +196,11 @@ class Book {
 }
 
 function usedUp(what: string, turnMs: number): AgentError {
-  const message = `Cannot ${what} now: others use all memory for documents, ` +
-    `waited ${turnMs / 1000} s for a part of it`;
+  const message = `Cannot ${what} now: no memory for documents became free within ` +
+    `${turnMs / 1000} s`;
   return new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
 function gaveUp(what: string): AgentError {
-  return new AgentError("aborted", `Cannot ${what}: the wait for memory was ended`);
+  return new AgentError("aborted", `Cannot ${what}: the caller gave up while it waited for memory`);
 }

@@ -12,7 +12,7 @@ import type { JsonObject, JsonValue } from "./json.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
-/** One of them. */
+/** `kvm` or `bhyve`. */
 export type MachineBrand = typeof BRANDS[number];
 
 /** A quota is GiB; what disks and volumes reserve is MiB. */
@@ -44,7 +44,7 @@ export interface Policy {
 /** The tag by which a machine names the job that made it; only the agent sets it. */
 export const JOB_TAG = "zonewright_job";
 
-/** @see Policy.foreignMachines */
+/** What tasks may do with machines that no job made. @see Policy.foreignMachines */
 export type ForeignMachines = "change" | "read";
 
 /** The settings behind the fields of a policy, as they stand in the operator's file. */
@@ -138,6 +138,27 @@ export const DEFAULT_POLICY: Policy = {
     "blocked_outgoing_ports",
   ],
 };
+
+/** A policy by the names of its settings, as it is sent. */
+export function policyOnWire(policy: Policy): JsonObject {
+  const fields = Object.entries(POLICY_SETTINGS).map(([field, setting]): [string, JsonValue] => {
+    const value = field === "forbidden" ? forbiddenBy(policy) : policy[field as keyof Policy];
+    return [setting.replace("policy.", ""), typeof value === "object" ? [...value] : value];
+  });
+  return Object.fromEntries(fields);
+}
+
+/** The properties that a policy does not have and the default has. */
+function forbiddenBy(policy: Policy): string[] {
+  const lists = [
+    ["", "machineProperties"],
+    ["disks.", "diskProperties"],
+    ["nics.", "nicProperties"],
+  ] as const;
+  return lists.flatMap(([prefix, list]) =>
+    DEFAULT_POLICY[list].filter((name) => !policy[list].includes(name)).map((name) => prefix + name)
+  );
+}
 
 /** Accepts everything that any policy can accept. */
 export const WIDEST_POLICY: Policy = {

@@ -24,7 +24,7 @@ export interface Family {
 /** The media type of the text. */
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/** The text of GET /metrics. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
 export function expositionText(families: readonly Family[]): string {
   const lines = families.flatMap(({ name, type, help, samples }) => [
     `# HELP ${name} ${help.replaceAll("\\", "\\\\").replaceAll("\n", "\\n")}`,

@@ -2,8 +2,9 @@
 // bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
 // error, where journald and SMF collect them.
 
-import { HOUR_MS } from "../domain/instant.ts";
-import { LOG_LEVELS } from "../domain/job/job.ts";
+import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
+import { jsonLine } from "../domain/json.ts";
+import type { LeftOut, LogBudget } from "./log_budget.ts";
 
 /** Writes events. A child carries fields that every one of its lines has. */
 export interface Log {
@@ -12,16 +13,14 @@ export interface Log {
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   with(fields: LogFields): Log;
-  /** Lines that are not in the log, where they are counted. */
+  /** Counts of the lines that the log does not have, where someone counts them. */
   readonly leftOut?: LeftOut;
 }
 
 /** Values of an event by their names; an error is shown by its message. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Lines below the level are left out. */
-export type LogLevel = typeof LOG_LEVELS[number];
-/** How a line looks. */
+/** `text` for people, `json`, or `bunyan` with its field names. */
 export type LogFormat = "text" | "json" | "bunyan";
 
 /** The levels as bunyan numbers them. */
@@ -36,7 +35,7 @@ interface LogWriter {
   readonly pid: number;
 }
 
-/** Which lines are written, how, and whereto. */
+/** Which lines are written, in which form, and where to. */
 export interface LogOptions {
   /** Looked at for every line: it may be changed while the log is open. */
   level: LogLevel;
@@ -46,7 +45,7 @@ export interface LogOptions {
   /** Takes one finished line without its line break. */
   readonly write: (line: string) => void;
   readonly now: () => string;
-  /** How much may be written; without one, everything. */
+  /** How much may be written; unlimited without one. */
   readonly budget?: LogBudget | undefined;
   readonly leftOut?: LeftOut;
 }
@@ -67,7 +66,7 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
       if (options.budget?.takes(level, message, byteLength(text)) === false) return;
       options.write(text);
     } catch {
-      // Its reader is gone or its disk is full: what a line tells of must not fail for it.
+      // Its reader is gone or its disk is full: the work that a line reports must not fail for it.
     }
   };
   return {
@@ -80,9 +79,13 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
   };
 }
 
+const encoder = new TextEncoder();
+/** What takes more than a byte. */
+const NOT_ASCII = /[^\0-\x7f]/;
+
 /** Bytes of a line as it is written, its end included. */
 function byteLength(line: string): number {
-  return new TextEncoder().encode(line).length + 1;
+  return (NOT_ASCII.test(line) ? encoder.encode(line).length : line.length) + 1;
 }
 
 /** A log that goes nowhere. */
@@ -114,15 +117,17 @@ function lineOf(
 
 /** A field that has the name of one of the head's own is shown under that name and `_`. */
 function headedLine(head: Readonly<Record<string, unknown>>, fields: LogFields): string {
-  const others = Object.entries(bounded(fields)).map(([key, value]) =>
-    [Object.hasOwn(head, key) ? `${key}_` : key, value] as const
-  );
-  return jsonLine({ ...head, ...Object.fromEntries(others) });
+  // Without a prototype, so that a field may have any name.
+  const line: Record<string, unknown> = Object.assign(Object.create(null), head);
+  for (const [key, value] of Object.entries(fields)) {
+    line[Object.hasOwn(head, key) ? `${key}_` : key] = bounded(value);
+  }
+  return jsonLine(line);
 }
 
 function textLine(ts: string, level: LogLevel, message: string, fields: LogFields): string {
-  const words = Object.entries(bounded(fields)).map(([key, value]) =>
-    `${plainWord(key)}=${plainWord(value)}`
+  const words = Object.entries(fields).map(([key, value]) =>
+    `${plainWord(key)}=${plainWord(bounded(value))}`
   );
   const time = ts.slice(11, 19);
   return [`${time} ${level.padEnd(5)} ${jsonLine(message).slice(1, -1)}`, ...words].join(" ");
@@ -133,146 +138,10 @@ function plainWord(value: unknown): string {
   return typeof value === "string" && /^[\w./:@+-]+$/.test(value) ? value : jsonLine(value);
 }
 
-function bounded(fields: LogFields): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => {
-      if (value instanceof Error) return [key, value.message.slice(0, FIELD_CHARS_MAX)];
-      if (typeof value === "string") return [key, value.slice(0, FIELD_CHARS_MAX)];
-      if (typeof value !== "object" || value === null) return [key, value];
-      const json = jsonLine(value);
-      return [key, json.length > FIELD_CHARS_MAX ? json.slice(0, FIELD_CHARS_MAX) : value];
-    }),
-  );
-}
-
-// JSON for files and terminals, mostly as one line. JSON itself leaves characters as they are that some
-// terminals obey, some readers take for the end of a line, and that turn the order of what is shown.
-
-const OBEYED = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
-
-/** The JSON of a value, in which no character can act; it reads back as the same value. */
-export function jsonLine(value: unknown): string {
-  return withoutOrders(JSON.stringify(value));
-}
-
-/** The same over several lines, for people. */
-export function jsonLines(value: unknown): string {
-  return withoutOrders(JSON.stringify(value, null, 2));
-}
-
-/** JSON whose texts cannot command a terminal. What JSON has no word for is shown as JavaScript calls it. */
-export function withoutOrders(json: string | undefined): string {
-  return String(json).replace(
-    OBEYED,
-    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-}
-
-// How much the log may grow: bytes that come back with time, however many lines there are and whatever causes
-// them. Lines that nobody has to act on stop first, so that warnings and errors have room of their own. What
-// is left out is counted by its message, and reported once a minute.
-
-/** Bytes that the log may take at once. */
-const BURST_BYTES = 32 * 1024 * 1024;
-/** Bytes that come back within an hour; with the burst, the most that an hour can have. */
-const HOUR_BYTES = 32 * 1024 * 1024;
-/** Milliseconds after the first line that was left out until a line says so. */
-const TELL_MS = 60_000;
-/** Messages that are counted by themselves; the program has few more. */
-const MESSAGES_MAX = 64;
-const OTHERS = "others";
-
-/** Shares of the burst that lines of a level leave to those above them. */
-const LEFT_TO_OTHERS = { debug: 0.75, info: 0.5, warn: 0.25, error: 0 } as const;
-
-/** Lines that the log does not have, by why. Only ever grows. */
-export interface LeftOut {
-  /** Their caller had many, which one line counts together. */
-  caller: number;
-  /** The log had grown enough. */
-  budget: number;
-  /** Nobody took them. */
-  reader: number;
-}
-
-/** Lines by their message, and in how long. */
-export interface LeftOutNote {
-  readonly lines: number;
-  readonly bytes: number;
-  readonly seconds: number;
-  /** `MESSAGE: LINES`, the most first. */
-  readonly messages: string;
-}
-
-/** What a budget is made of. */
-interface LogBudgetOptions {
-  /** Writes a line that is in no budget. */
-  readonly tell: (note: LeftOutNote) => void;
-  readonly leftOut: Pick<LeftOut, "budget">;
-  /** A clock that never goes back. */
-  readonly nowMs?: () => number;
-  readonly burstBytes?: number;
-  readonly hourBytes?: number;
-}
-
-/** Decides about lines. */
-interface LogBudget {
-  /** Whether a line may be written; it is counted either way. */
-  takes(level: keyof typeof LEFT_TO_OTHERS, message: string, bytes: number): boolean;
-  /** Tells of what was left out since the last time, if anything was. */
-  flush(): void;
-}
-
-/** Opens a budget that is not used yet. */
-export function openLogBudget(options: LogBudgetOptions): LogBudget {
-  const {
-    tell,
-    leftOut,
-    nowMs = () => performance.now(),
-    burstBytes = BURST_BYTES,
-    hourBytes = HOUR_BYTES,
-  } = options;
-  let left = burstBytes;
-  let atMs = nowMs();
-  let note: { sinceMs: number; bytes: number; messages: Map<string, number> } | undefined;
-  let telling: ReturnType<typeof setTimeout> | undefined;
-  const flush = () => {
-    clearTimeout(telling);
-    if (note === undefined) return;
-    const { sinceMs, bytes, messages } = note;
-    note = undefined;
-    const counts = [...messages].sort(([, one], [, other]) => other - one);
-    tell({
-      lines: counts.reduce((sum, [, count]) => sum + count, 0),
-      bytes,
-      seconds: Math.ceil((nowMs() - sinceMs) / 1000),
-      messages: counts.map(([message, count]) => `${message}: ${count}`).join(", "),
-    });
-  };
-  const leaveOut = (message: string, bytes: number) => {
-    leftOut.budget += 1;
-    if (note === undefined) {
-      note = { sinceMs: nowMs(), bytes: 0, messages: new Map() };
-      telling = setTimeout(flush, TELL_MS);
-      Deno.unrefTimer(telling);
-    }
-    const { messages } = note;
-    const key = messages.has(message) || messages.size < MESSAGES_MAX ? message : OTHERS;
-    messages.set(key, (messages.get(key) ?? 0) + 1);
-    note.bytes += bytes;
-  };
-  return {
-    takes(level, message, bytes) {
-      const thenMs = atMs;
-      atMs = nowMs();
-      left = Math.min(left + (atMs - thenMs) / HOUR_MS * hourBytes, burstBytes);
-      if (left - bytes < burstBytes * LEFT_TO_OTHERS[level]) {
-        leaveOut(message, bytes);
-        return false;
-      }
-      left -= bytes;
-      return true;
-    },
-    flush,
-  };
+function bounded(value: unknown): unknown {
+  if (typeof value === "string") return value.slice(0, FIELD_CHARS_MAX);
+  if (typeof value !== "object" || value === null) return value;
+  if (value instanceof Error) return value.message.slice(0, FIELD_CHARS_MAX);
+  const json = jsonLine(value);
+  return json.length > FIELD_CHARS_MAX ? json.slice(0, FIELD_CHARS_MAX) : value;
 }

@@ -1,7 +1,7 @@
 // What the agent counts while it works, since its start. Everything else that /metrics shows is read
 // from its source when it is asked for: see agent/monitoring.ts.
 
-import type { LeftOut } from "./log.ts";
+import type { LeftOut } from "./log_budget.ts";
 import { type Family, Histogram } from "./exposition.ts";
 import { EXECUTIONS, type FinalExecution, isFinal } from "../domain/job/state.ts";
 
@@ -25,7 +25,7 @@ type GuestNumbers = Readonly<
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
 
-/** Counters of one agent. */
+/** What one agent counts from its start on. */
 export interface Meters {
   readonly requests: RequestMeter;
   readonly jobsCreated: { count: number };

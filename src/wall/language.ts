@@ -26,8 +26,13 @@ export interface Language {
   readonly isBelow: (value: object, prototype: object) => boolean;
   /** Names of own properties. */
   readonly keysOf: (value: object) => readonly string[];
+  /** Number of own properties of every kind. */
+  readonly ownKeyCount: (value: object) => number;
   /** Defines a property that is not enumerable. */
   readonly define: (value: object, name: string, content: unknown) => void;
+  /** Defines a property that cannot be changed and is not enumerable. */
+  readonly fix: (value: object, name: string, content: unknown) => void;
+  readonly freeze: (value: object) => void;
   readonly then: (promise: Promise<unknown>, next: () => void) => void;
 }
 
@@ -37,17 +42,13 @@ export interface Language {
  */
 export function takeLanguage(late = false): Language {
   const take = late ? lookUp : detach;
-  const { JSON: json, Object: object, Uint8Array: Bytes } = globalThis;
+  const { JSON: json, Uint8Array: Bytes } = globalThis;
   const isPrototypeOf = take<(one: object, other: object) => boolean>(
     Object.prototype,
     "isPrototypeOf",
   );
   const stringify = take<(json: JSON, value: unknown) => string>(JSON, "stringify");
   const parse = take<(json: JSON, text: string) => unknown>(JSON, "parse");
-  const keys = take<(object: ObjectConstructor, value: object) => string[]>(Object, "keys");
-  const defineProperty = take<
-    (object: ObjectConstructor, value: object, name: string, content: object) => void
-  >(Object, "defineProperty");
   const mapKeys = take<<Key>(map: ReadonlyMap<Key, unknown>) => MapIterator<Key>>(
     Map.prototype,
     "keys",
@@ -82,16 +83,36 @@ export function takeLanguage(late = false): Language {
     firstKey: (map) => next(mapKeys(map)).value,
     mapSize: get(Map.prototype, "size"),
     isBelow: (value, prototype) => isPrototypeOf(prototype, value),
-    keysOf: (value) => keys(object, value),
-    define: (value, name, content) =>
-      defineProperty(object, value, name, {
-        __proto__: null,
-        value: content,
-        writable: true,
-        enumerable: false,
-        configurable: true,
-      }),
+    ...takeObjectCalls(take),
     then: take(Promise.prototype, "then"),
+  };
+}
+
+/** The calls about properties. */
+function takeObjectCalls(
+  take: typeof detach,
+): Pick<Language, "keysOf" | "ownKeyCount" | "define" | "fix" | "freeze"> {
+  const { Object: object, Reflect: reflect } = globalThis;
+  const keys = take<(object: ObjectConstructor, value: object) => string[]>(Object, "keys");
+  const ownKeys = take<(reflect: object, value: object) => PropertyKey[]>(Reflect, "ownKeys");
+  const freeze = take<(object: ObjectConstructor, value: object) => void>(Object, "freeze");
+  const defineProperty = take<
+    (object: ObjectConstructor, value: object, name: string, content: object) => void
+  >(Object, "defineProperty");
+  const define = (value: object, name: string, content: unknown, loose: boolean) =>
+    defineProperty(object, value, name, {
+      __proto__: null,
+      value: content,
+      writable: loose,
+      enumerable: false,
+      configurable: loose,
+    });
+  return {
+    keysOf: (value) => keys(object, value),
+    ownKeyCount: (value) => ownKeys(reflect, value).length,
+    define: (value, name, content) => define(value, name, content, true),
+    fix: (value, name, content) => define(value, name, content, false),
+    freeze: (value) => freeze(object, value),
   };
 }
 

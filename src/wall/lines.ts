@@ -18,9 +18,9 @@ interface ByteSink {
 }
 
 /**
- * Yields the lines of a stream without their line breaks. A last line without one is dropped: its
- * writer died while writing it. `bytesMax` is asked again for every line if it is a function. While a line is incomplete,
- * `mayGoOn` gets the number of bytes held; nothing more is read until its promise resolves.
+ * Yields the lines of a stream without their line breaks. A last line without one is dropped: its writer
+ * died while writing it. `bytesMax` is asked again for every line if it is a function. While a line is
+ * incomplete, `mayGoOn` gets the number of bytes held; nothing more is read until its promise resolves.
  * @throws {RangeError} for a line longer than `bytesMax`
  * @throws {TypeError} for bytes that are not UTF-8
  */

@@ -1,6 +1,9 @@
 // The configurable limits of a task, and the message sizes that follow from them. Guests get them
 // on their command line, so that both sides use the same numbers.
 
+/** The word on a guest's command line that asks for a fresh realm for each task. */
+export const FRESH_REALM_WORD = "fresh";
+
 /** Sizes of what a task returns, changes and logs, in characters of JSON text. */
 export interface TaskLimits {
   /** Characters of a task's result. */

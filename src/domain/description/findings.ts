@@ -38,6 +38,8 @@ export interface Findings {
   /** For each finding, the rule that no schema states; null where the schema states it. */
   readonly rules: readonly (UnstatedRule | null)[];
   add(field: string, code: FieldError["code"], words: string, rule?: UnstatedRule): void;
+  /** Whether no further finding is listed: reading on would find nothing that is said. */
+  isFull(): boolean;
   /** Whether one more unknown name may be compared with known ones, which takes its time. */
   mayCompare(): boolean;
 }
@@ -55,8 +57,24 @@ export function openFindings(): Findings {
       list.push({ field, code, message: `${field} ${words}` });
       rules.push(rule ?? null);
     },
+    isFull: () => list.length >= FINDINGS_MAX,
     mayCompare: () => list.length < FINDINGS_MAX && ++compared <= COMPARED_MAX,
   };
+}
+
+/**
+ * What a check has read, once it is sure that nothing in it was refused.
+ * @param read undefined when the check refused something
+ * @throws {AgentError} `invalid_argument` naming every field that was found incorrect; `internal` for a
+ *   check that neither returned a value nor said why
+ */
+export function accepted<T>(read: T | undefined, findings: Findings, noun: string): T {
+  refuseFindings(findings, noun);
+  if (read !== undefined) return read;
+  const message =
+    `Cannot read the ${noun}: its check returned no value and refused no field, expected ` +
+    "one of the two";
+  throw new AgentError("internal", message);
 }
 
 /**

@@ -24,7 +24,19 @@ export function uuidOf<T extends WorkflowUuid | JobUuid | MachineUuid>(): Descri
   return kept(anyCase, (value) => parseUuid<T>(value, "uuid"));
 }
 
-/** An IPv4 address. */
+/** Characters that are enough to look for a uuid by its beginning. */
+export const UUID_BEGINNING_CHARS_MIN = 4;
+
+/** How a uuid begins, in either case. It is kept in lower case. */
+export const uuidBeginning: Description<string> = kept(
+  text(
+    new RegExp(`^[0-9A-Fa-f-]{${UUID_BEGINNING_CHARS_MIN},36}$`),
+    `${UUID_BEGINNING_CHARS_MIN} to 36 characters of a uuid`,
+  ),
+  (beginning) => beginning.toLowerCase(),
+);
+
+/** Four decimal numbers, such as `192.0.2.7`. */
 export const ipv4: Description<string> = text(IPV4, "an IPv4 address");
 
 /** An address of either family. */

@@ -55,7 +55,7 @@ export function object<F extends Fields, const R extends keyof F & string = neve
     read(value, field, findings) {
       const sent = objectIn(value, field, findings);
       if (sent === undefined) return undefined;
-      if (Object.keys(sent).length < namesMin) {
+      if (namesMin > 0 && Object.keys(sent).length < namesMin) {
         findings.add(field || "body", "Missing", "must name at least one key");
       }
       for (const name of required) {
@@ -108,7 +108,10 @@ function readFields(
   findings: Findings,
 ): [string, JsonValue][] {
   const kept: [string, JsonValue][] = [];
-  for (const [name, inner] of Object.entries(sent)) {
+  // An object of a hundred thousand names is not read to its end, nor are its entries listed for it.
+  for (const name of Object.keys(sent)) {
+    if (findings.isFull()) break;
+    const inner = sent[name];
     if (inner === undefined) continue;
     const path = within(field, name);
     const description = Object.hasOwn(fields, name) ? fields[name] : undefined;

@@ -4,8 +4,7 @@
 
 import { nearest } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
-import { AgentError } from "../error.ts";
-import { type Findings, openFindings, refuseFindings, type UnstatedRule } from "./findings.ts";
+import { accepted, type Findings, openFindings, type UnstatedRule } from "./findings.ts";
 
 /** Characters of a text for which the nearest known word is looked for. */
 const WORD_CHARS_MAX = 64;
@@ -38,10 +37,7 @@ export function parse<T>(
   noun: string,
 ): T {
   const findings = openFindings();
-  const read = description.read(value, field, findings);
-  refuseFindings(findings, noun);
-  if (read !== undefined) return read;
-  throw new AgentError("internal", `Cannot read the ${noun}: nothing of it was kept`);
+  return accepted(description.read(value, field, findings), findings, noun);
 }
 
 /** A description by a test of the value. `code` tells a value that is too large from others. */
@@ -211,7 +207,7 @@ export function only<const V extends string | number | boolean>(
   return tested(words, (value): value is V => value === wanted, { const: wanted });
 }
 
-/** A boolean. */
+/** True or false; in a query, the words `true` and `false`. */
 export const flag: Description<boolean> = tested(
   "true or false",
   (value): value is boolean => typeof value === "boolean",
@@ -283,7 +279,7 @@ export const ignored: Description<never> = {
   schema: () => ({}),
 };
 
-/** Any JSON value. */
+/** Accepts any JSON value. */
 export const anything: Description = {
   words: "any JSON value",
   read: (value) => value as JsonValue, // It was read from JSON.

@@ -37,14 +37,13 @@ type Compression =
   | (string & Record<never, never>);
 /** What an image can be started by. @see document 1, Artifact */
 const FIRMWARES = ["bios", "uefi"] as const;
-/** One of the firmwares. */
 type Firmware = typeof FIRMWARES[number];
 /** What a location is to the vendor. @see document 1, Location */
 const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
 /** One of the kinds of location. */
 type LocationKind = typeof LOCATION_KINDS[number];
 
-/** @see document 1, BuildList */
+/** The builds of one release. @see document 1, BuildList */
 export interface BuildList {
   readonly distro: string;
   readonly release: string;
@@ -52,7 +51,7 @@ export interface BuildList {
   readonly builds: readonly Build[];
 }
 
-/** @see document 1, Build */
+/** One build of a release, with its files. @see document 1, Build */
 export interface Build {
   readonly build: string;
   readonly artifacts: readonly Artifact[];
@@ -79,7 +78,7 @@ export interface Artifact {
   readonly integrity: Integrity | null;
 }
 
-/** @see document 1, Location */
+/** An address of an artifact. @see document 1, Location */
 export interface Location {
   readonly url: string;
   readonly kind: LocationKind | null;
@@ -194,14 +193,14 @@ function checkLocations(
 // What a vendor offers for checking one artifact: digests, what its server said of the file, and
 // signatures. The index copies these; it does not vouch for them.
 
-/** @see document 1, Integrity */
+/** What the vendor publishes to check an artifact by. @see document 1, Integrity */
 interface Integrity {
   readonly digests: readonly PublishedDigest[];
   readonly http: { readonly etag: string | null; readonly last_modified: string | null } | null;
   readonly signatures: readonly Signature[];
 }
 
-/** @see document 1, Digest */
+/** A digest, and the document of the vendor that has it. @see document 1, Digest */
 export interface PublishedDigest extends Digest {
   readonly source: {
     readonly format: string;
@@ -210,7 +209,7 @@ export interface PublishedDigest extends Digest {
   } | null;
 }
 
-/** @see document 1, Signature */
+/** A signature that the vendor publishes. @see document 1, Signature */
 export interface Signature {
   readonly kind: string;
   readonly signs: string;

@@ -1,11 +1,11 @@
 // The documents in which vendors publish the hashes of their files. A vendor's text is read line by
-// line; what is no line of its format says nothing.
+// line; a line of another format is ignored.
 
 import { DIGEST_DIGITS, type DigestAlgorithm } from "../digest.ts";
 
 /** Formats that can be read; others are known to their vendors. @see document 1, ChecksumFormat */
 export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
-/** One of them. */
+/** `gnu`, `bsd` or `bare`. */
 export type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
 /** The hash to find in a document. */

@@ -1,6 +1,6 @@
 // The image index: distros and their releases, and the rules that a tree must keep before it is
-// mirrored. Builds and artifacts have a file of their own, artifact.ts.
-// Unknown fields are nobody's fault: they are passed over here, and kept in the bytes we store.
+// mirrored. artifact.ts has builds and artifacts.
+// Unknown fields are no error: they are ignored here, and kept in the bytes we store.
 
 import {
   asOneOf,
@@ -40,7 +40,7 @@ export interface DistroList {
   readonly distros: readonly DistroSummary[];
 }
 
-/** @see document 1, Distro */
+/** A distro with its releases. @see document 1, Distro */
 export interface Distro extends DistroSummary {
   /** The vendor's name for the channel that `dev` follows; undefined when the key is absent. */
   readonly dev_channel: string | null | undefined;
@@ -48,7 +48,7 @@ export interface Distro extends DistroSummary {
   readonly releases: readonly Release[];
 }
 
-/** @see document 1, Release */
+/** A release of a distro. @see document 1, Release */
 interface Release {
   readonly id: string;
   readonly title: string | null;

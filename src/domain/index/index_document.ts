@@ -1,6 +1,6 @@
 // Reading a document of the image index that somebody else wrote: from bytes to a JSON value within
 // limits, and from a JSON value to fields whose types are known. Every refusal says which document,
-// where in it (as a JSON path) and what was found, so that its publisher can mend it.
+// where in it (as a JSON path) and what was found, so that its publisher can correct it.
 
 import { AgentError } from "../error.ts";
 import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";

@@ -1,6 +1,6 @@
 // The word `import` in the source of a task. Modules are no part of a task, and an import() that a
 // parser of ours takes for something else is a way out of the realm. So nothing here decides what a
-// slash is, which parsers have read differently: every reading of the text is followed at once, and
+// slash is, on which parsers disagree: every reading of the text is followed at once, and
 // the word is refused where one of them has it as code.
 //
 //   code --'/'--> code and regular expression     code --'<!--', '-->'--> code and comment

@@ -113,7 +113,7 @@ export interface Job {
   /** Seconds for the chain; time spent queued or waiting does not count. */
   readonly timeout: number;
   readonly exec_after: Instant;
-  /** From when on a runner may claim the job; null when it is not to be claimed. */
+  /** When a runner may claim the job; null when none may. */
   readonly claimable_at: Instant | null;
   readonly target: string | null;
   /** Pattern of the targets that no other job may have while this one is unfinished. */
@@ -123,7 +123,7 @@ export interface Job {
   /** The machine that the job makes or acts on, when it is a job of a machine. */
   readonly machine_uuid: MachineUuid | null;
   readonly params: JsonObject;
-  /** The params as they were asked for; tasks change `params`. Equal requests are known by these. */
+  /** The params of the request; tasks change `params`. Equal requests have equal ones. */
   readonly requested_params: JsonObject;
   /** What tasks set on the job besides `params`. */
   readonly props: JsonObject;
@@ -142,7 +142,7 @@ export interface Job {
   readonly elapsed_at: Instant | null;
   /** Attempts of the present task that have failed; those that ended with the agent do not count. */
   readonly failures: number;
-  /** From when on the next attempt of the present task may begin; null unless one has failed. */
+  /** When the next attempt of the present task may begin; null unless one has failed. */
   readonly retry_at: Instant | null;
   readonly runner_id: RunnerId | null;
   /** How often the job was claimed; names the claim under which a runner may write about it. */
@@ -155,7 +155,10 @@ export interface Job {
 export interface NewJob {
   readonly uuid: JobUuid;
   readonly workflow: Workflow;
-  readonly exec_after: Instant;
+  /** As the caller named it: an instant of the caller's calendar. Absent: at once. */
+  readonly exec_after?: Instant | undefined;
+  /** Milliseconds to wait from when the job is written; not with `exec_after`. */
+  readonly delay_ms?: number;
   readonly target: string | null;
   readonly params: JsonObject;
   /** The params as they were asked for, where the job begins with others; see Job. */
@@ -170,7 +173,6 @@ export interface NewJob {
   readonly chain_results?: readonly TaskResult[];
   /** Under which a repeated request is known. */
   readonly idempotency?: Idempotency;
-  readonly created_at: Instant;
 }
 
 /** The same without its workflow: what is settled before that is read. */
@@ -219,13 +221,15 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
 
 /** Levels of the lines of a log, the least important first: of a job's, and of the agent's. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+/** A level of a log: lines below it are left out. */
+export type LogLevel = typeof LOG_LEVELS[number];
 
 // Entries of a job's info that only the agent may write, known by the names of their fields.
 
 /** What names of info fields begin with that only the agent writes; as the tag of its machines. */
 export const AGENT_PREFIX = "zonewright_";
 
-/** The name by which an entry of somebody else would pass for the agent's; undefined for none. */
+/** The name that would make a caller's entry look like the agent's; undefined for none. */
 export function forgedName(entry: JsonValue): string | undefined {
   if (!isJsonObject(entry)) return undefined;
   return Object.keys(entry).find((name) => name.startsWith(AGENT_PREFIX));

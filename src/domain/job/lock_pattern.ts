@@ -1,6 +1,6 @@
 // `locks` of a job: a regular expression of the targets that no other job may have meanwhile. It
-// comes from a caller and is tried on every later target, so that its time must be bounded: RE2
-// matches in linear time, and refuses what cannot be matched so (look-around, back references).
+// comes from a caller and is tried on every later target, so its time must be bounded: RE2 matches in
+// linear time, and refuses what it cannot match that way (look-around, back references).
 
 import type { RE2JS } from "re2js";
 import { invalidArgument, messageOf } from "../error.ts";

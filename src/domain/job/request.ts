@@ -1,4 +1,4 @@
-// What callers ask of jobs: the parse of POST /jobs and of resume.
+// What callers request of jobs: parses POST /jobs and resume.
 
 import { instant, uuidOf, webAddress } from "../description/formats.ts";
 import { object } from "../description/object.ts";

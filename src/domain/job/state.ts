@@ -1,6 +1,6 @@
 // The state machine of a job: what each event does in each state, decided here and nowhere else. The
-// runner and the store ask decide(), the routes denialOf(). The store writes what decide() answers, in a
-// statement that holds only while the job is as it was decided upon.
+// runner and the store ask decide(), the routes denialOf(). The store writes the decision in a statement
+// that changes nothing unless the job is still in the state that was decided on.
 //
 //                          continue, fail (onerror follows)
 //                                   ┌─────┐
@@ -15,6 +15,8 @@
 //
 //   queued, running, waiting ── cancel, cb_cancel ──▶ canceled
 //
+//   A cancel of a canceled job counts as made: nothing is written.
+//
 //   The onerror chain ends in failed, also when its last task succeeds.
 //
 //   A job that has begun and has an oncancel chain is canceled too, but goes on with that chain:
@@ -28,13 +30,14 @@
 //   succeeded, failed, retried, canceled: at rest. `retry` makes another job and leaves this one as it
 //   is; `prune` removes it.
 //
-// A queued job waits for its claimable_at and a free slot. An event of a runner counts only while its
+// A queued job waits for its claimable_at and a free slot. One that a runner has begun before its claim is
+// written is queued, and nothing of what it does counts or leaves its guest. An event of a runner counts only while its
 // claim holds: the statement names runner and lease. `renew` moves no job; it puts `rescue` off.
 // Whether a job may be created at all depends on other jobs: see CreateJobOutcome.
 
 import { AgentError, unreachable } from "../error.ts";
 
-/** Every word for where a job is. */
+/** Every execution of a job, as document 2 and the store spell it. */
 export const EXECUTIONS = [
   "queued",
   "running",
@@ -48,6 +51,9 @@ export const EXECUTIONS = [
 export type Execution = typeof EXECUTIONS[number];
 /** How a job ends. */
 export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
+
+/** Executions of jobs that have not ended. */
+export const UNFINISHED: readonly Execution[] = EXECUTIONS.filter((word) => !isFinal(word));
 
 /** The chains of a job, in the words of its workflow. */
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
@@ -78,7 +84,7 @@ export type JobEvent =
   /** A caller reports the outcome of the waiting task: a result, or an error. */
   | { readonly kind: "resume" }
   | { readonly kind: "resume_failed" }
-  /** A caller has the finished job made again. `retried`: that was done before. */
+  /** A caller retries the finished job. `retried`: it has been retried before. */
   | { readonly kind: "retry"; readonly retried: boolean }
   /** The job is old. Retention asks the store whether a callback or an idempotency key still needs it. */
   | { readonly kind: "prune" };
@@ -118,14 +124,20 @@ export interface Move {
   readonly kind: "move";
   readonly to: JobState;
   readonly phase: Phase;
-  /** Becomes of the count of starts of the present task: see startsAfter(). */
+  /** What happens to the count of starts of the present task: see startsAfter(). */
   readonly starts: "kept" | "added" | "taken_off" | "one" | "none";
   /** Whether the job becomes final: it gets its finished_at, and its callback is due. */
   readonly ends: boolean;
 }
 
-/** What decide() returns: the move to write, or the reason for a refusal. */
-type Decision = Move | { readonly kind: "denied"; readonly reason: DenialReason };
+/**
+ * What decide() returns: the move to write, or the reason for a refusal; `made` when the event has happened
+ * before and the job is where it put it.
+ */
+type Decision =
+  | Move
+  | { readonly kind: "made" }
+  | { readonly kind: "denied"; readonly reason: DenialReason };
 
 /** How every job begins. */
 export const CREATED: Standing = { state: "queued", phase: "chain" };
@@ -145,9 +157,11 @@ export function decide(at: Standing, event: JobEvent): Decision {
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
       return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
     case "cancel":
+      // The caller may not have heard the answer to its first call.
+      if (executionOf(state) === "canceled") return { kind: "made" };
       if (isFinal(executionOf(state))) return denied("finalized");
       return canceled(at, event.oncancel && event.begun);
-    // Document 2 gives a finalized job the same refusal as a queued one.
+    // Document 2 refuses a finalized job with the same words as a queued one.
     case "resume":
       return state === "waiting" ? moved(at, "queued", "kept") : denied("not_waiting");
     case "resume_failed":
@@ -176,6 +190,17 @@ function startsOf(event: JobEvent): Move["starts"] {
 export function denialOf(state: JobState, event: JobEvent): DenialReason | undefined {
   const decision = decide({ state, phase: "chain" }, event);
   return decision.kind === "denied" ? decision.reason : undefined;
+}
+
+/** Whether a cancel changes a job in this state; one that is canceled already stays as it is. */
+export function isCancelable(state: JobState): boolean {
+  const event: JobEvent = { kind: "cancel", oncancel: false, begun: false };
+  return decide({ state, phase: "chain" }, event).kind === "move";
+}
+
+/** Whether a job in this state may be retried. @param retried whether it has been already */
+export function isRetryable(state: JobState, retried: boolean): boolean {
+  return denialOf(state, { kind: "retry", retried }) === undefined;
 }
 
 /** What the end of a task does to a job that its runner holds. */
@@ -249,7 +274,7 @@ export function stateOf(
   return claimable_at === null ? "canceled" : "undo_queued";
 }
 
-/** The word by which a state is shown and kept. */
+/** The execution by which a state is shown and stored. */
 export function executionOf(state: JobState): Execution {
   return state === "undo_queued" || state === "undoing" ? "canceled" : state;
 }
@@ -259,12 +284,12 @@ export function heldIn(phase: Phase): Standing {
   return { state: phase === "oncancel" ? "undoing" : "running", phase };
 }
 
-/** Whether a runner holds a job in this state; it is not to be claimed then. */
+/** Whether a runner holds a job in this state, so that no other may claim it. */
 export function isHeld(state: JobState): boolean {
   return state === "running" || state === "undoing";
 }
 
-/** Whether a job in this state is to be claimed; no runner holds it then. */
+/** Whether a runner may claim a job in this state. */
 export function isClaimable(state: JobState): boolean {
   return state === "queued" || state === "undo_queued";
 }
@@ -274,7 +299,7 @@ export function isAtRest(state: JobState): boolean {
   return isFinal(executionOf(state)) && !isHeld(state) && !isClaimable(state);
 }
 
-/** Whether a job is finished, as it is shown; the oncancel chain of a canceled one may still run. */
+/** Whether a job has ended for its callers; the oncancel chain of a canceled one may still run. */
 export function isFinal(execution: Execution): execution is FinalExecution {
   return execution === "succeeded" || execution === "failed" || execution === "canceled" ||
     execution === "retried";
@@ -293,5 +318,6 @@ export function isMade(move: Move, at: Standing): boolean {
 export function moveOf(at: Standing, event: JobEvent): Move {
   const decision = decide(at, event);
   if (decision.kind === "move") return decision;
-  throw new AgentError("internal", `Cannot ${event.kind} a job in ${at.state}: ${decision.reason}`);
+  const reason = decision.kind === "made" ? "it was done before" : decision.reason;
+  throw new AgentError("internal", `Cannot ${event.kind} a job in ${at.state}: ${reason}`);
 }

@@ -1,7 +1,7 @@
 // The summary of a job: what an operator asks first, without the sources of its tasks and without
 // secrets. And the lines of its log in the same manner.
 
-import type { JobUuid, WorkflowUuid } from "../id.ts";
+import { isUuid, type JobUuid, type MachineUuid, type WorkflowUuid } from "../id.ts";
 import { type Instant, msBetween } from "../instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { MASK, maskedJson } from "../masking.ts";
@@ -46,7 +46,7 @@ export interface JobSummary extends
   /** Tasks of the chain that have ended, and all. */
   readonly tasks_done: number;
   readonly tasks_total: number;
-  /** The latest progress that the present task has reported. */
+  /** The latest progress that the present task has reported; null when it is too large for a summary. */
   readonly progress: JsonObject | null;
   /** Null when they are too large for a summary. */
   readonly params: JsonObject | null;
@@ -79,12 +79,24 @@ export const WAIT_REASONS = [
 ] as const;
 type SummaryReason = WaitReason | typeof WAIT_REASONS[number];
 
-const MACHINE_TARGET = /^\/machines\/([0-9a-f-]{36})$/;
+/** The prefix of the target of every job of a machine. */
+export const MACHINE_TARGET = "/machines/";
+
+/** The target of every job of this machine. */
+export function machineTarget(uuid: string): string {
+  return MACHINE_TARGET + uuid;
+}
+
+/** The machine that the target of a job names. */
+export function machineOfTarget(target: string | null): MachineUuid | undefined {
+  const uuid = target?.startsWith(MACHINE_TARGET) ? target.slice(MACHINE_TARGET.length) : undefined;
+  return isUuid(uuid) ? uuid as MachineUuid : undefined;
+}
 
 /** A summary as it is sent. */
 export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
   const { now, host } = view;
-  const machine = MACHINE_TARGET.exec(job.target ?? "")?.[1];
+  const machine = machineOfTarget(job.target);
   const wire: Record<string, JsonValue> = {
     uuid: job.uuid,
     name: job.name,
@@ -95,7 +107,7 @@ export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
     task: taskOnWire(job, now),
     tasks_done: job.tasks_done,
     tasks_total: job.tasks_total,
-    progress: job.progress,
+    progress: job.progress === null ? null : maskedJson(job.progress, new Set(job.secrets)),
     error: job.error,
     target: job.target,
     machine: machine === undefined ? null : { uuid: machine, alias: job.alias },
@@ -256,7 +268,7 @@ export interface SummaryPlace {
   readonly id: number;
 }
 
-/** @see SummaryPlace */
+/** The orders in which summaries can be listed. @see SummaryPlace */
 export const SUMMARY_ORDERS = ["id", "created", "finished"] as const;
 
 /** Which jobs a list of summaries has; a job must fit every key that is given. */
@@ -266,6 +278,8 @@ export interface SummaryFilter {
   readonly states?: readonly Execution[];
   readonly name?: string;
   readonly target?: string;
+  /** Whose jobs: those that have its target. */
+  readonly machine?: MachineUuid;
   readonly workflow_uuid?: WorkflowUuid;
   /** created_at at or after. */
   readonly since?: Instant;
@@ -273,6 +287,8 @@ export interface SummaryFilter {
   readonly until?: Instant;
   /** finished_at at or after. */
   readonly finished_since?: Instant;
+  /** Params by their names: a text is that of the param, or the JSON of any other value. */
+  readonly params?: Readonly<Record<string, string>>;
   /** A text in name, target or error, or in the params if those are searched; ASCII in any case. */
   readonly search?: string;
   readonly searchesParams: boolean;

@@ -1,7 +1,7 @@
 // The source of a task: that it is one function definition and nothing else, and that it imports
-// nothing. This is found out by reading it, never by running it. Running happens only behind the
-// sandbox's walls, where code cannot be made from strings: what is not in the source cannot come into
-// being later.
+// nothing. The agent decides this by parsing it, never by running it. Running happens only behind the
+// sandbox's walls, where code cannot be made from strings: what is not in the source cannot appear
+// later.
 
 import { type Expression, type Options, Parser, type Program } from "acorn";
 import { importProblem } from "./import_word.ts";
@@ -14,8 +14,8 @@ const SOURCE_OPTIONS = {
 
 /**
  * What keeps a text from being the definition of one function that imports nothing, or undefined when
- * nothing does. The text is read as an expression in parentheses, as it is when the task runs; named, anonymous,
- * arrow and async functions all are definitions.
+ * nothing does. The text is read as an expression in parentheses, as it is when the task runs; named,
+ * anonymous, arrow and async functions all are definitions.
  */
 export function functionProblem(source: string): string | undefined {
   return importProblem(source) ?? definitionProblem(source);

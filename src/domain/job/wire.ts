@@ -1,4 +1,4 @@
-// How jobs look from outside: the words of the wire, and which fields a response shows.
+// Jobs on the wire: the words of a response, and which fields it shows.
 
 import { invalidArgument } from "../error.ts";
 import { type Instant, msBetween } from "../instant.ts";
@@ -42,8 +42,8 @@ export function parseExecutionFilter(word: string): Execution {
   if (execution !== undefined) return execution;
   throw invalidArgument(
     "execution",
-    `Cannot filter by execution ${JSON.stringify(word)}: expected succeeded, failed, ` +
-      "running, canceled, queued or waiting",
+    `Cannot filter by execution ${JSON.stringify(word)}: expected one of ` +
+      EXECUTION_WORDS.join(", "),
   );
 }
 
@@ -76,11 +76,11 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
 
 /** Why an unfinished job does not run at present. */
 export type WaitReason =
-  | "scheduled" // its time has not come; `next_run_at` tells it
+  | "scheduled" // its time has not come; see `next_run_at`
   | "waiting_for_slot" // it is ready, and goes on when a runner has a free slot
   | "waiting_for_resume"; // a task has set it to waiting
 
-/** Why a job does not run, for those who wait for it; nothing of a running or finished one. */
+/** Why a job does not run, for callers who wait for it; empty for a running or finished one. */
 export function waitOf(
   job: Pick<Job, "execution" | "claimable_at">,
   now: Instant,
@@ -99,12 +99,12 @@ export function elapsedMs(
   return elapsed_ms + (elapsed_at === null ? 0 : Math.max(msBetween(elapsed_at, now), 0));
 }
 
-/** Bytes of the params that are shown as fields of their job too: of more, nothing is shown twice. */
+/** Largest params, in bytes, that are also shown as fields of their job. */
 export const EXTRA_FIELDS_BYTES_MAX = 64 * 1024;
 /** Names that no param adds to its job. */
 export const NO_EXTRA_FIELDS: ReadonlySet<string> = new Set([...ENGINE_FIELDS, "params"]);
 
-/** The params as clients of node-workflow find them: its operator names some that are fields of the job too. */
+/** The params as fields of the job, where clients of node-workflow look for them. */
 function extraFields({ params, props }: Job): [string, JsonValue][] {
   const bytes = new TextEncoder().encode(JSON.stringify(params)).byteLength;
   if (bytes > EXTRA_FIELDS_BYTES_MAX) return [];

@@ -2,7 +2,7 @@
 // one by its path. Unknown keys are kept as sent and returned as sent; a task gets a uuid and
 // nothing else, so that clients may compare what they sent with what they read.
 
-import { openFindings, refuseFindings } from "../description/findings.ts";
+import { accepted, openFindings } from "../description/findings.ts";
 import { type Fields, object } from "../description/object.ts";
 import {
   about,
@@ -15,7 +15,6 @@ import {
   refused,
   wholeText,
 } from "../description/value.ts";
-import { AgentError } from "../error.ts";
 import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
@@ -35,6 +34,11 @@ export interface Task {
   /** Seconds between a failed execution and the next; an extension. */
   readonly retry_delay?: number;
   readonly [key: string]: unknown;
+}
+
+/** What results, logs and events call a task: its name, or its uuid when it has none. */
+export function taskName({ name, uuid }: Pick<Task, "name" | "uuid">): string {
+  return name ?? uuid;
 }
 
 /** A named chain of tasks with its fallback chain. @see document 2, Workflow */
@@ -89,7 +93,7 @@ export type CheckSources = (
   signal: AbortSignal,
 ) => Promise<readonly (string | undefined)[]>;
 
-/** A workflow whose fields were looked at, but for its sources: these are no work for the agent. */
+/** A workflow whose fields are checked, except for its sources, which only a decoder parses. */
 interface ReadWorkflow {
   /** Each body and fallback that is a text within its limit, in the order of their fields. */
   readonly sources: readonly string[];
@@ -113,7 +117,7 @@ function orNull<T>(description: Description<T>): Description<T | null> {
   };
 }
 
-/** A text that is there: one without characters is missing. */
+/** A text that is not empty; an empty one counts as missing. */
 function given(description: Description<string>): Description<string> {
   return {
     ...description,
@@ -211,12 +215,11 @@ export function readWorkflow(
         const problem = problems[index];
         if (problem !== undefined) findings.add(field, "Invalid", problem);
       }
-      refuseFindings(findings, "workflow");
-      if (read === undefined) throw new AgentError("internal", "Cannot read the workflow");
+      const workflow = accepted(read, findings, "workflow");
       // `wf_uuid` is what GET adds; a client that sends back what it read must not make it part of
       // the workflow.
-      const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = read as
-        & typeof read
+      const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = workflow as
+        & typeof workflow
         & { wf_uuid?: unknown };
       const tasks = (list: readonly (JsonObject | null)[] | null | undefined): Task[] =>
         (list ?? []).flatMap((task) => task === null ? [] : [withUuid(task, newUuid)]);

@@ -1,4 +1,4 @@
-// What may be done to a machine after it was made: the actions of its later life, the options
+// What may be done to a machine once it exists: the actions, the options
 // of each, and the states that allow it. Each is a job of a built-in workflow.
 
 import { object, type Relation } from "../description/object.ts";
@@ -111,7 +111,10 @@ export function parseActionOptions(
 
 /** The error for a machine that the host does not have. */
 export function machineNotFound(uuid: MachineUuid): AgentError {
-  return new AgentError("not_found", `Cannot find machine ${uuid}: the host has none of this uuid`);
+  return new AgentError(
+    "not_found",
+    `Cannot find machine ${uuid}: no machine of the host has this uuid`,
+  );
 }
 
 /**

@@ -1,8 +1,8 @@
-// Changes of a machine that is there, as `vmadm update` takes them: the sizes that a description has,
+// Changes to an existing machine, as `vmadm update` takes them: the sizes that a description has,
 // and attaching or detaching a medium, which is how a bhyve machine boots from one.
 
 import { type Findings, openFindings, refuseFindings } from "../description/findings.ts";
-import { type Fields, object } from "../description/object.ts";
+import { type Fields, object, type Relation } from "../description/object.ts";
 import { type Description, flag, listOf, oneOf, only, parse } from "../description/value.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 import {
@@ -35,6 +35,7 @@ import {
   nicRelations,
   refuseRoutes,
   refuseTaken,
+  refuseTakenAddress,
   wholeMac,
 } from "./nic.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
@@ -88,9 +89,21 @@ export function machineChanges(policy: Policy): Description<JsonObject> {
   const otherwise = refusedBy(fields, REFUSED_CHANGES);
   return object(allowedFields(fields, allowed), {
     refused: (name) => isForbidden(policy, name) ? FORBIDDEN_WORDS : otherwise(name),
-    relations: [MEMORY_LIMITS, ...nicRelations("add_nics"), ...nicRelations("update_nics")],
+    relations: [
+      MEMORY_LIMITS,
+      ...nicRelations("add_nics"),
+      ...nicRelations("update_nics"),
+      ADDED_BESIDE_UPDATED,
+    ],
   });
 }
+
+/** What is added and what is changed together shares no mac and no address. */
+const ADDED_BESIDE_UPDATED: Relation = {
+  check({ add_nics, update_nics }, field, findings) {
+    refuseTaken(objectsIn(add_nics), objectsIn(update_nics), `${field}.add_nics`, findings);
+  },
+};
 
 /**
  * Reads the changes of one machine.
@@ -145,6 +158,7 @@ export function requireFitting(
     findings.add(`${field}.add_nics`, "TooLarge", words);
   }
   refuseTaken(added, kept, `${field}.add_nics`, findings);
+  refuseMoves(changes, kept, `${field}.update_nics`, findings);
   refuseRoutes(changes.set_routes, [...kept, ...added], `${field}.set_routes`, findings);
   if (brand === "kvm") refuseHighPlaces(changes, machine, `${field}.add_disks`, findings);
   for (const [path, owner] of brandedIn(changes)) {
@@ -152,6 +166,19 @@ export function requireFitting(
     findings.add(`${field}.${path}`, "Invalid", `is only for machines of brand ${owner}`);
   }
   refuseFindings(findings, "changes");
+}
+
+/** Refuses the address of another nic that stays, for a nic that gets a new one. */
+function refuseMoves(
+  { update_nics }: JsonObject,
+  kept: readonly JsonObject[],
+  field: string,
+  findings: Findings,
+): void {
+  for (const [index, update] of objectsIn(update_nics).entries()) {
+    const others = kept.filter(({ mac }) => wholeMac(String(mac)) !== update.mac);
+    refuseTakenAddress(update, others, `${field}[${index}]`, findings);
+  }
 }
 
 /** The paths of what one brand alone has, with that brand. */
@@ -188,6 +215,27 @@ function refuseHighPlaces(
       `${IDE_PLACES} have a place there`;
     findings.add(`${field}[${index}].model`, "Invalid", words);
   }
+}
+
+/** The nics that changes add or change, as they are then, with their paths. */
+export function changedNics(
+  changes: JsonObject,
+  machine: JsonObject,
+  field = "changes",
+): { nic: JsonObject; path: string }[] {
+  const kept = nicsKept(changes, machine);
+  const nicNamed = (name: JsonValue | undefined) =>
+    kept.find(({ mac }) => wholeMac(String(mac)) === name);
+  return [
+    ...objectsIn(changes.add_nics).map((nic, index) => ({
+      nic,
+      path: `${field}.add_nics[${index}]`,
+    })),
+    ...objectsIn(changes.update_nics).map((nic, index) => ({
+      nic: nicNamed(nic.mac) ?? nic,
+      path: `${field}.update_nics[${index}]`,
+    })),
+  ];
 }
 
 /** The nics of a machine as they are once others are removed and some of them changed. */

@@ -1,4 +1,4 @@
-// The disks of a machine: one disk, models per brand, and what only the list as a whole can tell.
+// The disks of a machine: each disk, the models of each brand, and the rules of the list as a whole.
 
 import { orDigits, uuid } from "../description/formats.ts";
 import type { Findings } from "../description/findings.ts";
@@ -26,7 +26,7 @@ import {
 } from "../policy.ts";
 import { REFUSED_DISK_PROPERTIES } from "./refused_properties.ts";
 
-/** @see vmadm(8), disks.*.model */
+/** The disk models of each brand. @see vmadm(8), disks.*.model */
 const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],

@@ -36,7 +36,7 @@ export interface MachineRequest {
   /** The description as vmadm gets it, without a uuid. */
   machine: JsonObject;
   media: MediaRequest;
-  /** An artifact that turns out to be the image of a disk is booted as one all the same. */
+  /** An artifact that turns out to be a disk image is booted as one anyway. */
   boot: MediaKind;
   uuid?: MachineUuid;
 }
@@ -148,7 +148,22 @@ const MEDIUM_FITS: Relation = {
 
 /** The body of POST /agent/v1/machines. @see document 3, Machine description */
 export function machineRequest(policy: Policy) {
-  return object({
+  return object({ ...requestFields(policy), dry_run: DRY_RUN }, REQUEST_RULES);
+}
+
+/** Only in a body: an agent that does not know it refuses it, and makes nothing. */
+const DRY_RUN = about(
+  "Whether to make every check that can be made now, and nothing else: no machine, no job, and no " +
+    "idempotency key is used.",
+  flag,
+  { default: false },
+);
+
+const REQUEST_RULES = { required: ["machine", "media"], relations: [MEDIUM_FITS] } as const;
+
+/** What describes a machine that is to be made. */
+function requestFields(policy: Policy) {
+  return {
     machine: named("MachineDescription", machine(policy, ["vnc_password"])),
     media: named("Media", mediaRequest("booted")),
     boot: about(
@@ -161,7 +176,7 @@ export function machineRequest(policy: Policy) {
         "job that there is.",
       uuidOf<MachineUuid>(),
     ),
-  }, { required: ["machine", "media"], relations: [MEDIUM_FITS] });
+  };
 }
 
 /**
@@ -169,8 +184,22 @@ export function machineRequest(policy: Policy) {
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
 export function parseMachineRequest(body: unknown, policy: Policy): MachineRequest {
-  const read = parse(machineRequest(policy), body, "", "machine");
+  const read = parse(object(requestFields(policy), REQUEST_RULES), body, "", "machine");
   return { ...read, boot: read.boot === "disk" ? "disk" : requestedKind(read.media) ?? "cd" };
+}
+
+/**
+ * Reads the body of POST /agent/v1/machines.
+ * @returns the request, and whether it is only to be checked
+ * @throws {AgentError} as parseMachineRequest()
+ */
+export function parseMachineBody(
+  body: unknown,
+  policy: Policy,
+): { readonly request: MachineRequest; readonly dryRun: boolean } {
+  const { dry_run = false } = parse(machineRequest(policy), body, "", "machine");
+  const { dry_run: _, ...described } = isJsonObject(body) ? body : {};
+  return { request: parseMachineRequest(described, policy), dryRun: dry_run };
 }
 
 /**

@@ -38,7 +38,7 @@ import {
 import { atMostOf, refusedFor, withoutOther } from "./disk.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
-/** @see vmadm(8), nics.*.model */
+/** The nic models. @see vmadm(8), nics.*.model */
 const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
 
 /** vmadm takes at most as many addresses on one nic. */
@@ -49,8 +49,9 @@ const DHCP_CID = /^0x(?:[0-9A-Fa-f]{2}){1,254}$/;
 /** Characters of the identifiers of one nic, joined by commas. */
 const DHCP_CIDS_CHARS_MAX = 1023;
 const BLOCKED_PORTS_MAX = 64;
-/** vmadm refuses less on a physical network; a nic without mtu takes that of its network. */
-const MTU_MIN = 1500;
+/** Bytes, on any network. What its own network carries, the host says. @see vmadm(8), nics.*.mtu */
+const MTU_MIN = 576;
+const MTU_MAX = 9000;
 /** The name of a network. */
 export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
 /** What `vmadm update` takes as the network of a nic that is there: none with a slash. */
@@ -107,7 +108,11 @@ function nicFields(policy: Policy): Fields {
       },
     ),
     gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
-    mtu: about("Bytes; without it, that of the network.", orDigits(integer(MTU_MIN, 9000))),
+    mtu: about(
+      "Bytes; without it, that of the network. At least 1500 on a physical network, and at most what " +
+        "its link carries.",
+      orDigits(integer(MTU_MIN, MTU_MAX)),
+    ),
     network_uuid: about("For programs that keep networks elsewhere.", uuid),
     allowed_dhcp_cids: dhcpCids,
     blocked_outgoing_ports: listOf(
@@ -234,7 +239,7 @@ function normalAddress(address: string): string {
   return address.toLowerCase().replace(/\/0+/, "/");
 }
 
-/** Refuses what new nics share with those that the machine has; vmadm compares other machines only. */
+/** Refuses what new nics share with others of their machine; vmadm compares other machines only. */
 export function refuseTaken(
   added: readonly JsonObject[],
   kept: readonly JsonObject[],
@@ -242,16 +247,26 @@ export function refuseTaken(
   findings: Findings,
 ): void {
   const macs = kept.map(({ mac }) => wholeMac(String(mac)));
-  const taken = kept.flatMap(addressesOf);
   for (const [index, nic] of added.entries()) {
     if (nic.mac !== undefined && macs.includes(String(nic.mac))) {
       findings.add(`${field}[${index}].mac`, "Invalid", "is that of a nic which the machine has");
     }
-    const double = addressesOf(nic).find((address) => taken.includes(address));
-    if (double === undefined) continue;
-    const words = `must not have the address ${double}, which is that of another of its nics`;
-    findings.add(`${field}[${index}]`, "Invalid", words);
+    refuseTakenAddress(nic, kept, `${field}[${index}]`, findings);
   }
+}
+
+/** Refuses a nic with an address of another nic of its machine. */
+export function refuseTakenAddress(
+  nic: JsonObject,
+  others: readonly JsonObject[],
+  path: string,
+  findings: Findings,
+): void {
+  const taken = others.flatMap(addressesOf);
+  const double = addressesOf(nic).find((address) => taken.includes(address));
+  if (double === undefined) return;
+  const words = `must not have the address ${double}, which is that of another of its nics`;
+  findings.add(path, "Invalid", words);
 }
 
 /** The addresses of one nic. vmadm takes each on one nic of a machine only, whatever the network. */

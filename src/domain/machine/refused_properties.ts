@@ -1,5 +1,5 @@
-// The properties of vmadm(8) that no payload may have here, with the reason that a refusal tells. What
-// is in none of these lists, and is not allowed either, is no property of vmadm: it is called unknown.
+// The properties of vmadm(8) that no payload may have here, with the reason that a refusal gives. A
+// name that is neither here nor allowed is no property of vmadm: the refusal calls it unknown.
 
 const OUT_OF_ZONE = "it reaches out of the zone";
 const HYPERVISOR = "it is an option of the hypervisor itself, which would reach out of the zone";
@@ -22,7 +22,7 @@ function named(reason: string, names: readonly string[]): Reasons {
   return Object.fromEntries(names.map((name) => [name, reason]));
 }
 
-/** @see vmadm(8), PROPERTIES */
+/** Properties of a machine that no request may set, each with the reason. @see vmadm(8), PROPERTIES */
 export const REFUSED_MACHINE_PROPERTIES: Reasons = {
   ...named(OUT_OF_ZONE, ["filesystems", "fs_allowed", "limit_priv", "pci_devices", "com1", "com2"]),
   ...named(HYPERVISOR, ["bhyve_extra_opts", "qemu_extra_opts", "qemu_opts"]),
@@ -88,7 +88,7 @@ export const REFUSED_MACHINE_PROPERTIES: Reasons = {
   ]),
 };
 
-/** @see vmadm(8), disks.* */
+/** Properties of a disk that no request may set, each with the reason. @see vmadm(8), disks.* */
 export const REFUSED_DISK_PROPERTIES: Reasons = {
   disk_driver: "model says it",
   ...named(NOT_BY_IMAGE, ["image_name", "image_size", "image_uuid"]),
@@ -98,7 +98,7 @@ export const REFUSED_DISK_PROPERTIES: Reasons = {
   ...named(READ_ONLY, ["lun", "missing", "zfs_filesystem"]),
 };
 
-/** @see vmadm(8), nics.* */
+/** Properties of a nic that no request may set, each with the reason. @see vmadm(8), nics.* */
 export const REFUSED_NIC_PROPERTIES: Reasons = {
   ...named(SPOOFING, [
     "allow_dhcp_spoofing",

@@ -1,0 +1,376 @@
+// What GET /agent/v1/events sends: the kinds of events, and the payload of each, described once. The
+// type, the check of the command line and the published schema come from these descriptions.
+
+import { object } from "./description/object.ts";
+import { uuid } from "./description/formats.ts";
+import {
+  about,
+  anyText,
+  type Described,
+  type Description,
+  integer,
+  oneOf,
+  text,
+} from "./description/value.ts";
+import { unreachable } from "./error.ts";
+import type { JobUuid, MachineUuid } from "./id.ts";
+import { type Instant, ISO_8601 } from "./instant.ts";
+import { type Execution, EXECUTIONS, PHASES } from "./job/state.ts";
+import {
+  type JobLogLine,
+  type JobSummary,
+  logLineOnWire,
+  summaryOnWire,
+  type SummaryTask,
+  type SummaryView,
+} from "./job/summary.ts";
+import { isJsonObject, type JsonObject } from "./json.ts";
+
+/** What happened to a job. */
+export const JOB_CHANGES = [
+  "created",
+  "started",
+  "task",
+  "attempt",
+  "queued",
+  "waiting",
+  "succeeded",
+  "failed",
+  "canceled",
+  "retried",
+  "undone",
+  "updated",
+  "removed",
+] as const;
+
+/** What happened to a machine. */
+const MACHINE_CHANGES = [
+  "job",
+  "state",
+  "leftover_made",
+  "leftover_removed",
+  "leftover_dropped",
+] as const;
+
+/** What happened to a file of the media library. */
+const MEDIA_CHANGES = [
+  "added",
+  "removed",
+  "downloading",
+  "download_ended",
+  "uploading",
+  "upload_ended",
+] as const;
+
+/** What happened to the image index. */
+const INDEX_CHANGES = ["sync_started", "sync_finished", "sync_failed"] as const;
+
+/** How a sync of the index can end. */
+const SYNC_ENDS = ["complete", "partial", "failed", "aborted"] as const;
+
+/** What happened to the agent itself. */
+const HOST_CHANGES = [
+  "started",
+  "draining",
+  "settings_reloaded",
+  "disk_low",
+  "disk_fine",
+  "walls_changed",
+] as const;
+
+/** Milliseconds between two events of the progress of one download or upload, at least. */
+export const PROGRESS_EVENT_MS = 5_000;
+/** Characters of the name, the detail and the error of an event that no other row tells of. */
+const OWN_CHARS_MAX = 255;
+
+const instant = about(
+  "ISO 8601 in UTC with milliseconds.",
+  text(ISO_8601, "an instant"),
+  { format: "date-time" },
+);
+const count = integer(0, Number.MAX_SAFE_INTEGER);
+
+/** The value, or null. */
+function orNull<T>(description: Description<T>): Description<T | null> {
+  return {
+    words: `${description.words}, or null`,
+    read: (value, field, findings) =>
+      value === null ? null : description.read(value, field, findings),
+    schema: (components) => ({ anyOf: [description.schema(components), { type: "null" }] }),
+  };
+}
+
+/** An object whose schema another part of the description has. */
+function shownAs(schema: string): Description<JsonObject> {
+  return {
+    words: "an object",
+    read(value, field, findings) {
+      if (isJsonObject(value)) return value;
+      findings.add(field, "Invalid", "must be an object");
+      return undefined;
+    },
+    schema: () => ({ $ref: `#/components/schemas/${schema}` }),
+  };
+}
+
+/** An object that has all of these fields, and those that a later version adds. */
+function payload<F extends Readonly<Record<string, Description<unknown>>>>(
+  note: string,
+  fields: F,
+): Description<{ readonly [Name in keyof F]: Described<F[Name]> }> {
+  const names = Object.keys(fields);
+  // Each field is there, and was read by its own description.
+  return about(
+    note,
+    object(fields as Record<string, Description>, { required: names, others: "kept" }),
+  ) as Description<{ readonly [Name in keyof F]: Described<F[Name]> }>;
+}
+
+const task = payload("A task of a job.", {
+  name: anyText(),
+  phase: oneOf(PHASES),
+  index: about("Its place in the chain of the phase, from 0.", count),
+});
+
+/** The payload of each kind, by its name. */
+export const EVENT_PAYLOADS = {
+  job: payload("A job was made, has changed, or was removed.", {
+    time: instant,
+    job_uuid: uuid,
+    change: about(
+      "`started`: a task of a job that nobody ran begins; `task`: a task has ended and the next one " +
+        "begins; `attempt`: an attempt failed and another one follows; `queued`: it waits for a slot " +
+        "again; `undone`: the `oncancel` chain has ended; `updated`: a finished job names another " +
+        "attempt; `removed`: it is gone, with its log.",
+      oneOf(JOB_CHANGES),
+    ),
+    state: about("After the change; null once it is removed.", orNull(oneOf(EXECUTIONS))),
+    task: about(
+      "The task that the change is about: of `started` the one that begins, of `attempt` the one " +
+        "whose attempt failed, else the one that has ended.",
+      orNull(task),
+    ),
+    next_task: about("The task that begins with the change `task`.", orNull(task)),
+    job: about(
+      "The job as it is when the event is sent: after a reconnection it may be ahead of the event. " +
+        "Null once it is removed.",
+      orNull(shownAs("JobSummary")),
+    ),
+  }),
+  log: payload("A line was added to the log of a job.", {
+    time: instant,
+    job_uuid: uuid,
+    sequence: about("`sequence` of the line in the log.", count),
+    line: about(
+      "Null when it is over 65536 bytes: `GET /agent/v1/jobs/{job_uuid}/log` has it.",
+      orNull(shownAs("LogLine")),
+    ),
+  }),
+  machine: payload("A job of a machine changed its state, or the machine itself did.", {
+    time: instant,
+    change: about(
+      "`job`: a job of the machine began, or came to an end; `state`: a list of the machines shows " +
+        "another state than the list before; `leftover_made`: its job failed, and something of it may " +
+        "be left; `leftover_removed`: nothing is left of it any more; `leftover_dropped`: an operator " +
+        "gave up what is left.",
+      oneOf(MACHINE_CHANGES),
+    ),
+    machine_uuid: uuid,
+    alias: orNull(anyText()),
+    action: about(
+      "The workflow of the job, such as `provision-machine`; null unless the change is `job`.",
+      orNull(anyText()),
+    ),
+    state: about(
+      "The state of the job; null unless the change is `job`.",
+      orNull(oneOf(EXECUTIONS)),
+    ),
+    machine_state: about(
+      "The state of the machine as vmadm names it; null for one that is gone, and unless the change " +
+        "is `state`.",
+      orNull(anyText()),
+    ),
+    job_uuid: about("Null for the change `state`.", orNull(uuid)),
+    error: about("Why the job failed, in one line.", orNull(anyText())),
+  }),
+  media: payload("A file is on its way, became known, or was removed.", {
+    time: instant,
+    change: about(
+      "`added`: by a download, an upload or a job that read it; `removed`: no copy of it is known any " +
+        "more; `downloading`, `uploading`: sent at the start and at most every " +
+        `${PROGRESS_EVENT_MS / 1000} seconds of one file, whatever number of requests brings it; ` +
+        "`download_ended`, `upload_ended`: nothing more comes, with or without an error.",
+      oneOf(MEDIA_CHANGES),
+    ),
+    name: about(`The first ${OWN_CHARS_MAX} characters of it.`, anyText()),
+    sha256: about("Of the whole file; null while it is on its way.", orNull(anyText())),
+    size: about("Bytes of the whole file; null where nobody has said.", orNull(count)),
+    done: about("Bytes that have come so far; null for `added` and `removed`.", orNull(count)),
+    error: about("Why no file came of it; null for all else.", orNull(anyText())),
+  }),
+  index: payload("A sync of the image index began or ended.", {
+    time: instant,
+    change: oneOf(INDEX_CHANGES),
+    outcome: about(
+      "How it ended; null at its start. `aborted` when the caller gave up or the agent stops.",
+      orNull(oneOf(SYNC_ENDS)),
+    ),
+    added: about("Documents; 0 at its start, as the other numbers.", count),
+    changed: count,
+    removed: count,
+    problems: about("Documents that were refused or not reached.", count),
+  }),
+  host: payload("The agent or its host has changed.", {
+    time: instant,
+    change: about(
+      "`started`: what is wrong with disk and walls is said again after it; `disk_low`, `disk_fine`: " +
+        "the disk of the state folder has less room than its reserve, or enough again; " +
+        "`walls_changed`: a look at the walls around guests found others standing than the look before, " +
+        "or the first look found one that does not stand.",
+      oneOf(HOST_CHANGES),
+    ),
+    detail: about("For people.", anyText()),
+  }),
+} as const;
+
+/** Names of the kinds, which are the `event:` of the stream. */
+export const EVENT_KINDS = Object.keys(EVENT_PAYLOADS) as readonly EventKind[];
+/** The kind of an event. @see EVENT_PAYLOADS */
+export type EventKind = keyof typeof EVENT_PAYLOADS;
+/** The payload of an event of one kind. */
+export type EventPayload<K extends EventKind> = Described<typeof EVENT_PAYLOADS[K]>;
+
+/** What is sent under `event: reset`, instead of events that are no longer kept. */
+export const resetPayload = payload(
+  "What the reader has seen does not join what is kept: read the lists again, then go on from here.",
+  {
+    reason: about(
+      "`old`: events after the id are no longer kept; `unknown`: no event had the id.",
+      oneOf(["old", "unknown"]),
+    ),
+    position: about("The id from which the stream goes on.", anyText()),
+  },
+);
+/** The payload of a reset. @see resetPayload */
+export type ResetPayload = Described<typeof resetPayload>;
+
+// Events as the store gives them.
+
+/** What every event has: its place among all events, which is its id, and its time. */
+interface EventHead {
+  /** Rises with every event, also across restarts; never used again. */
+  readonly seq: number;
+  readonly at: Instant;
+}
+
+/** An event about a job that is there. */
+interface OfJob extends EventHead {
+  /** The job as it is now. */
+  readonly job: JobSummary;
+}
+
+/** Something that happened. */
+export type StoredEvent =
+  | OfJob & {
+    readonly kind: "job";
+    readonly change: Exclude<typeof JOB_CHANGES[number], "removed">;
+    readonly state: Execution;
+    readonly task: SummaryTask | null;
+    readonly next_task: SummaryTask | null;
+  }
+  | EventHead & {
+    readonly kind: "removed_job";
+    readonly job_uuid: JobUuid;
+  }
+  | OfJob & {
+    readonly kind: "log";
+    readonly sequence: number;
+    /** Null when it is too large for an event. */
+    readonly line: JobLogLine | null;
+  }
+  | OfJob & {
+    readonly kind: "machine";
+    readonly machine_uuid: MachineUuid;
+    readonly state: Execution;
+  }
+  | EventHead & OwnEvent;
+
+/** An event that no other row tells of. */
+export type OwnEvent =
+  | {
+    readonly [K in "media" | "index" | "host"]: {
+      readonly kind: K;
+      readonly payload: Omit<EventPayload<K>, "time">;
+    };
+  }["media" | "index" | "host"]
+  | {
+    readonly kind: "own_machine";
+    readonly payload:
+      & Pick<EventPayload<"machine">, "change" | "machine_uuid">
+      & {
+        readonly [
+          Name in Exclude<keyof EventPayload<"machine">, "time" | "change" | "machine_uuid">
+        ]?: EventPayload<"machine">[Name];
+      };
+  };
+
+/** Text of an event of its own, which has a bound. */
+export function ownText(text: string): string {
+  return text.slice(0, OWN_CHARS_MAX);
+}
+
+/** The payload of an event for a caller. */
+export function eventOnWire(
+  event: StoredEvent,
+  view: SummaryView,
+): EventPayload<EventKind> {
+  const { at: time } = event;
+  switch (event.kind) {
+    case "job": {
+      const { change, state, task, next_task, job } = event;
+      const shown = { change, state, task: taskShown(task), next_task: taskShown(next_task) };
+      return { time, job_uuid: job.uuid, ...shown, job: summaryOnWire(job, view) };
+    }
+    case "removed_job": {
+      const { job_uuid } = event;
+      const none = { state: null, task: null, next_task: null, job: null };
+      return { time, job_uuid, change: "removed", ...none };
+    }
+    case "log": {
+      const { job, sequence, line } = event;
+      const shown = line === null ? null : logLineOnWire(line, new Set(job.secrets));
+      return { time, job_uuid: job.uuid, sequence, line: shown };
+    }
+    case "machine": {
+      const { machine_uuid, state, job: { alias, name, uuid, error } } = event;
+      const shown = { alias, action: name, state, job_uuid: uuid, error };
+      return { time, change: "job", machine_uuid, machine_state: null, ...shown };
+    }
+    case "own_machine": {
+      const none = { alias: null, action: null, state: null, machine_state: null };
+      return { time, ...none, job_uuid: null, error: null, ...event.payload };
+    }
+    case "media":
+    case "index":
+    case "host":
+      return { time, ...event.payload };
+    default:
+      return unreachable(event);
+  }
+}
+
+function taskShown(task: SummaryTask | null): EventPayload<"job">["task"] {
+  return task === null ? null : { name: task.name, phase: task.phase, index: task.index };
+}
+
+/** The kind under which an event is sent. */
+export function kindOnWire({ kind }: Pick<StoredEvent, "kind">): EventKind {
+  switch (kind) {
+    case "removed_job":
+      return "job";
+    case "own_machine":
+      return "machine";
+    default:
+      return kind;
+  }
+}
