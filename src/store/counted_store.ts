@@ -1,11 +1,11 @@
-// The store as the agent uses it: writes of jobs count in its meters, whichever part makes them.
+// A store that counts the writes of jobs in the meters, whichever module makes them.
 
 import { afterTask, executionOf, heldIn, isFinal } from "../domain/job/state.ts";
 import type { JobResult, Meters } from "../metrics/meters.ts";
 import type { TaskRecord } from "./job_store.ts";
 import type { Store } from "./store.ts";
 
-/** Counts the store's writes of jobs, from any part of the agent. */
+/** Wraps a store so that its writes of jobs are counted. */
 export function countedStore(store: Store, meters: Meters): Store {
   const { jobs } = store;
   const { jobsCreated } = meters;
@@ -28,20 +28,20 @@ export function countedStore(store: Store, meters: Meters): Store {
         if (outcome.kind === "created") jobsCreated.count += 1;
         return outcome;
       },
-      recordTask: async (record) => {
-        const owned = await jobs.recordTask(record);
+      recordTask: async (record, patient) => {
+        const owned = await jobs.recordTask(record, patient);
         const result = owned ? resultOf(record) : undefined;
         if (result !== undefined) meters.jobs[result] += 1;
         if (result === "retried") jobsCreated.count += 1;
         return owned;
       },
-      cancel: async (uuid, now, showing) => {
-        const outcome = await jobs.cancel(uuid, now, showing);
+      cancel: async (uuid, showing) => {
+        const outcome = await jobs.cancel(uuid, showing);
         if (outcome.kind === "changed") meters.jobs.canceled += 1;
         return outcome;
       },
-      resume: async (uuid, resume, now, showing, call) => {
-        const outcome = await jobs.resume(uuid, resume, now, showing, call);
+      resume: async (uuid, resume, showing, call) => {
+        const outcome = await jobs.resume(uuid, resume, showing, call);
         if (outcome.kind === "changed") {
           const { execution } = outcome.job;
           if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;

@@ -3,10 +3,10 @@
 
 import type { JsonObject } from "../domain/json.ts";
 
-/** Words that one search may look for; further ones are passed over. */
+/** Words of one search; further words are ignored. */
 export const SEARCH_WORDS_MAX = 8;
 
-/** Which artifacts are meant; one must fit every key that is given. */
+/** Selects artifacts; an artifact must match every given key. */
 export interface ImageFilter {
   readonly distro?: string;
   /** An alias or a release's id; what is both is an alias, as clients of the index have it. */
@@ -46,10 +46,10 @@ export type ImagePlace = readonly [
   artifact: number,
 ];
 
-/** Which part of the artifacts that fit. */
+/** A page of the matching artifacts. */
 export interface ImagePage {
   readonly limit: number;
-  /** Only what stands behind this place, the one of the last artifact of an earlier page. */
+  /** Starts after this place: that of the last artifact on the previous page. */
   readonly after?: ImagePlace;
 }
 
@@ -57,7 +57,7 @@ export interface ImagePage {
 export interface ListedImage {
   readonly distro: string;
   readonly release: string;
-  /** What the release is called besides its id. */
+  /** Aliases of the release. */
   readonly aliases: readonly string[];
   readonly build: string;
   readonly point_release: string | null;
@@ -74,6 +74,6 @@ export interface ListedImage {
 export interface ImageStore {
   /** In the order of the tree: newest first within a release. */
   search(filter: ImageFilter, page: ImagePage): Promise<ListedImage[]>;
-  /** How many artifacts fit. */
+  /** How many artifacts match. */
   count(filter: ImageFilter): Promise<number>;
 }

@@ -1,12 +1,12 @@
-// The outcomes of a request for a job that made none, as errors. The store returns outcomes; rooms
-// that answer callers throw these.
+// Turns store outcomes that created no job into errors. The store returns outcomes; the modules that
+// answer callers throw.
 
 import { AgentError, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
 import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts";
 
-/** An outcome without a job, neither a new one nor that of an equal request. */
+/** An outcome with no job: neither a new one nor the one of a repeated request. */
 type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
 
 /** The error for a job that does not exist. */
@@ -32,7 +32,7 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
     case "full":
       return new AgentError(
         "overloaded",
-        `Cannot create a job: there are ${outcome.limit} ${outcome.what}, the most there may be`,
+        `Cannot create a job: there are ${outcome.limit} ${outcome.what}, the maximum`,
       );
     case "key_reused":
       return keyReused(outcome);
@@ -49,8 +49,8 @@ function targetTaken(message: string, named: { readonly refusal?: NamedRefusal }
 }
 
 /**
- * The job of an earlier request under the same key; undefined when there was none. Asked first, before
- * anything that may have changed since, such as the workflow.
+ * The job that an earlier request created under the same key, or undefined. Check this first: the workflow
+ * and everything else may have changed since.
  * @throws {AgentError} `conflict` when the key was used for another request
  */
 export async function earlierJob(

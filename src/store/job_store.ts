@@ -13,20 +13,26 @@ import type {
   TaskResult,
 } from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
-import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
+import type {
+  DenialReason,
+  Execution,
+  FinalExecution,
+  Phase,
+  TaskEvent,
+} from "../domain/job/state.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../domain/job/summary.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
-/** What became of a request for a job. */
+/** Outcome of a request to create a job. */
 export type CreateJobOutcome =
   | PlaceJobOutcome
-  /** The same request came before under the same idempotency key. */
+  /** A repeat of an earlier request with the same idempotency key. */
   | { readonly kind: "repeated"; readonly job: Pick<Job, "uuid"> }
   /** The idempotency key was used for another request. */
   | { readonly kind: "key_reused"; readonly job_uuid: JobUuid };
 
-/** What became of a job that is to be written among the others. */
+/** Outcome of inserting a job. */
 export type PlaceJobOutcome =
   | { readonly kind: "created"; readonly job: Job }
   /** An unfinished job has the same target and equal params. */
@@ -35,24 +41,24 @@ export type PlaceJobOutcome =
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
   /** Another unfinished job has the machine. */
   | { readonly kind: "machine_taken"; readonly job_uuid: JobUuid }
-  /** As many jobs are unfinished, or hold locks, as may. */
+  /** The limit of unfinished jobs, or of jobs with locks, is reached. */
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
 
-/** A job of a stored workflow, which is read together with the write. */
+/** A new job of a stored workflow; the workflow is read in the same transaction. */
 export type JobOrder = JobFields & { readonly workflow_uuid: WorkflowUuid };
 
-/** What an order must keep to, and how its job is shown. */
+/** Limits of an order, and how its job is shown. */
 export interface OrderRules {
-  /** Jobs that may be unfinished, this one counted. */
+  /** Maximum number of unfinished jobs, including this one. */
   readonly unfinishedMax: number;
-  /** Bytes of the workflow, which is read whole. */
+  /** Largest workflow, bytes: it is read whole. */
   readonly workflowBytesMax: number;
   /** Whether a workflow without tasks is refused. */
   readonly needsTasks: boolean;
   readonly showing: Showing;
 }
 
-/** What became of an order: the job as it is shown, or why there is none. */
+/** Outcome of an order: the job as shown, or why there is none. */
 export type OrderOutcome =
   | Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>
   | {
@@ -63,10 +69,10 @@ export type OrderOutcome =
   | { readonly kind: "no_workflow" | "no_tasks" }
   | { readonly kind: "large_workflow"; readonly bytes: number };
 
-/** What an earlier request under an idempotency key came to. */
+/** Outcome of an earlier request with the same idempotency key. */
 export type EarlierOutcome = Extract<CreateJobOutcome, { kind: "repeated" | "key_reused" }>;
 
-/** Which jobs are meant; a job must fit every key that is given. */
+/** Selects jobs; a job must match every given key. */
 export interface JobFilter {
   readonly execution?: Execution;
   readonly target?: string;
@@ -76,47 +82,54 @@ export interface JobFilter {
   readonly since?: Instant;
   /** created_at before. */
   readonly until?: Instant;
-  /** Top-level params; a text fits the text itself, and the JSON of any other value. */
+  /** Top-level params; a string matches that string, or the JSON of any other value. */
   readonly params?: Readonly<Record<string, string>>;
 }
 
-/** Jobs that are looked at, the newest ones, to learn whether a param of some name is in use. */
+/** How many of the newest jobs are searched for a param name. */
 export const PARAM_LOOKED_AT_MAX = 1_000;
 
-/** Which part of the jobs that fit, newest first. */
+/** A page of the matching jobs, newest first. */
 export interface JobPage {
   readonly limit?: number;
   readonly offset?: number;
-  /** Only jobs that were made before this one, which is `place` of a job read earlier. */
+  /** Only jobs created before this `place`, taken from a job read earlier. */
   readonly before?: number;
 }
 
-/** A job in a list, and its place among all jobs: a list goes on before it. */
+/** A job in a list, and its place among all jobs, from which the next page continues. */
 export interface ListedJob {
   readonly job: Job;
   readonly place: number;
 }
 
-/** A job in a list, without what it holds. */
+/** A job in a list, without its contents. */
 export interface JobKey {
   readonly uuid: JobUuid;
   readonly place: number;
-  /** Whether another job was made of it. */
+  /** Whether it has been retried as another job. */
   readonly retried: boolean;
 }
 
-/** Which part of a list of summaries. */
+/** A page of a list of summaries. */
 export interface SummaryPage {
   readonly limit: number;
-  /** The page begins behind this place, which ended one that was read earlier. */
+  /** Starts after this place, where an earlier page ended. */
   readonly after?: SummaryPlace | undefined;
 }
 
-/** A part of a list of summaries: none, where none of the jobs that were looked at fits. */
+/** One page of summaries; empty when none of the examined jobs matches. */
 export interface SummaryPart {
   readonly summaries: readonly JobSummary[];
-  /** Where the next page begins; absent at the end of the list. */
+  /** Where the next page starts; absent on the last page. */
   readonly next?: SummaryPlace;
+}
+
+/** How many jobs fit a filter. */
+export interface SummaryCounts {
+  readonly counts: ReadonlyMap<Execution, number>;
+  /** Whether all jobs were looked at; else there may be more. */
+  readonly whole: boolean;
 }
 
 /** Names a claimed job and the claim: a write under it happens only while the claim holds. */
@@ -125,61 +138,63 @@ export interface Hold {
   readonly runner_id: RunnerId;
   /** `lease` of the job as it was claimed. */
   readonly lease: number;
-  /** In which the runner has the job; a cancel may have brought another since. */
+  /** The phase the runner is in; a cancel may have changed it in the row. */
   readonly phase: Phase;
 }
 
-/** The end of one task, and what becomes of its job: both are written, or neither. */
+/** The end of one task and the next state of its job, written atomically. */
 export interface TaskRecord extends Hold {
   /**
-   * How many tasks of the phase were recorded before: the place of `entry`. It names the record, so that
-   * one which is written again after its answer was lost stands once.
+   * Tasks of the phase recorded before this one: the position of `entry`. It identifies the record, so that
+   * a write repeated after a lost answer is stored once.
    */
   readonly position: number;
   /** Absent when no task ended. */
   readonly entry?: TaskResult;
   readonly params: JsonObject;
   readonly props: JsonObject;
-  /** Milliseconds the phase has run, all claims together. */
+  /** Milliseconds the phase has run, over all claims. */
   readonly elapsed_ms: number;
   readonly event: TaskEvent;
-  /** The last attempt and its fallback, those of them that failed: no other one follows. */
+  /** The final attempt and its fallback, as far as they failed. */
   readonly attempts?: readonly FailedAttempt[];
-  /** The job that takes the place of one that ends as retried; null when there is none. */
+  /** The job that replaces one that ends as retried; null for none. */
   readonly successor?: NewJob | null;
-  readonly now: Instant;
 }
 
-/** An attempt that failed and is followed by another one of the same task. */
+/** A failed attempt after which the task is tried again. */
 export interface AttemptRecord extends Hold {
-  readonly attempt: FailedAttempt;
+  /** The next attempt may start after `wait_seconds`. */
+  readonly attempt: FailedAttempt & { readonly wait_seconds: number };
   /** `failures` of the job before it. */
   readonly failures: number;
-  /** From when on the next one may begin. */
-  readonly retry_at: Instant;
-  /** Milliseconds the phase has run, all claims together. */
+  /** The job data as the attempt left it; the next attempt starts from it. */
+  readonly params: JsonObject;
+  readonly props: JsonObject;
+  /** Milliseconds the phase has run, over all claims. */
   readonly elapsed_ms: number;
-  readonly now: Instant;
 }
 
-/** A job that was to be changed, without what it holds. */
+/** The job of a change request, without its contents. */
 export type ChangedJob = Pick<Job, "uuid" | "execution">;
 
-/** What became of a request to change a job; `text` is there for a caller that asked to see the job. */
+/** Outcome of a change request; `text` is set when the caller asked for the job. */
 export type ChangeOutcome =
   | { readonly kind: "changed"; readonly job: ChangedJob; readonly text?: StoredText }
+  /** Already done by an earlier identical call: a retry after a lost answer succeeds. */
+  | { readonly kind: "made"; readonly job: ChangedJob }
   | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: ChangedJob }
   | { readonly kind: "not_found" };
 
-/** What became of a request to make a finished job again. */
+/** Outcome of a request to retry a finished job. */
 export type RetryOutcome =
   | PlaceJobOutcome
-  /** The job is unfinished, or another job was made of it already. */
+  /** The job is unfinished, or was retried already. */
   | { readonly kind: "denied"; readonly reason: "unfinished"; readonly job: ChangedJob }
   | { readonly kind: "denied"; readonly reason: "retried"; readonly next_attempt: JsonValue }
   | { readonly kind: "not_found" };
 
-/** When there is something to claim. Milliseconds, since the clock is the store's. */
+/** When there is something to claim. A duration, because instants are by the store's clock. */
 export type NextDue =
   | { readonly kind: "ready" }
   | { readonly kind: "in"; readonly ms: number }
@@ -191,25 +206,25 @@ export interface RunnerLife {
   readonly incarnation: Incarnation;
 }
 
-/** What became of a life that was to begin. */
+/** Outcome of beginning a life. */
 export type BeginOutcome =
   /** `rescued`: jobs of an earlier life, which are queued again. */
   | { readonly kind: "begun"; readonly rescued: number }
-  /** Another life of the runner has the lease, for so long unless it is renewed. */
+  /** Another life of the runner holds the lease until then, unless it renews it. */
   | { readonly kind: "held"; readonly left_ms: number };
 
 /** What a runner learns with its lease. */
 export type RenewOutcome =
   | {
     readonly kind: "renewed";
-    /** Of the claims that it named: those that no longer hold. */
+    /** Reported claims that no longer hold. */
     readonly lost: readonly JobUuid[];
-    /** Of the claims that it named: those whose job was canceled; its oncancel chain may go on here. */
+    /** Reported claims whose job was canceled; the oncancel chain may continue here. */
     readonly canceled: readonly JobUuid[];
-    /** Jobs that it has claimed and did not name: the answer to the claim was lost. */
+    /** Claimed jobs that it did not report: the answer to the claim was lost. */
     readonly unknown: readonly Job[];
   }
-  /** A later life of the runner has begun: this one holds nothing. */
+  /** A later life of the runner has begun; this one holds nothing any more. */
   | { readonly kind: "superseded" };
 
 /** Jobs that were claimed, and when to ask again. */
@@ -218,65 +233,82 @@ export interface Claimed {
   readonly due: NextDue;
 }
 
-/** Which finished jobs may go. */
+/** Which finished jobs may be removed. */
 export interface Retention {
-  /** Those that ended before. */
-  readonly finished_before: Instant;
-  /** The oldest ones, while there are more than so many. */
+  /** Minimum milliseconds since the end; null for no limit by age. */
+  readonly age_ms: number | null;
+  /** Removable jobs to keep; the oldest beyond this number are removed. */
   readonly finished_max: number;
-  /** At most so many at once, so that no other write waits for long. */
+  /** Jobs removed in one write, so that other writes do not wait long. */
   readonly limit: number;
 }
 
 /**
- * Jobs, their order and their moves through the states of domain/job/state.ts. A read returns
- * undefined when the job is missing. Every call may be made again after its answer was lost: create(),
- * retry(), resume() and the writes of a runner find what the first one did and answer it; the others come
- * to the same end, and say what they find. Leases and due jobs go by the clock of the store alone.
+ * Jobs, their order and their moves through the states of domain/job/state.ts. A read returns undefined
+ * when the job is missing. Every call may be repeated after its answer was lost: create(), retry(),
+ * cancel(), resume() and the writes of a runner recognize the first call and return its result; the others
+ * are idempotent. Instants are taken from the store's clock and callers pass durations, except for
+ * `exec_after`, the bounds of a filter, and the times in a task's entry, which its runner measured.
  */
 export interface JobStore {
-  /** @param unfinishedMax jobs that may be unfinished, this one counted */
+  /** @param unfinishedMax maximum number of unfinished jobs, including this one */
   create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
-  /** Makes a job of a workflow in one call: whether the request came before is looked at first. */
+  /** Creates a job of a workflow in one call, after checking for a repeated request. */
   order(order: JobOrder, rules: OrderRules): Promise<OrderOutcome>;
-  /** What an earlier request under the key came to; undefined when there was none. */
+  /** Outcome of an earlier request with this key, or undefined. */
   earlier(idempotency: Idempotency): Promise<EarlierOutcome | undefined>;
   get(uuid: JobUuid): Promise<Job | undefined>;
   /** One job as text. */
   text(uuid: JobUuid, showing: Showing): Promise<StoredText | undefined>;
-  /** About how many bytes a job has as text, without reading it. */
+  /** Approximate size of the job's text in bytes, without reading it. */
   bytes(uuid: JobUuid): Promise<number | undefined>;
-  /** The execution of a job, without what it holds. */
+  /** Only the execution of a job. */
   execution(uuid: JobUuid): Promise<Execution | undefined>;
   /** Newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
-  /** The next part of the same list, as texts. */
+  /** The same list as texts, one part at a time. */
   texts(
     filter: JobFilter,
     page: JobPage & { readonly limit: number },
     showing: Showing,
   ): Promise<TextPage>;
-  /** The same list without what the jobs hold. */
+  /** The same list without the jobs' contents. */
   keys(filter: JobFilter, page?: JobPage): Promise<JobKey[]>;
-  /** Newest first. A page is bounded by the jobs that it looks at, however many there are. */
+  /** Newest first. A page examines a bounded number of jobs, however many exist. */
   summaries(filter: SummaryFilter, page: SummaryPage): Promise<SummaryPart>;
+  /** Of all such lists together; bounded as a page is. */
+  summaryCounts(filter: SummaryFilter): Promise<SummaryCounts>;
   summary(uuid: JobUuid): Promise<JobSummary | undefined>;
   /** The newest jobs of one target. */
   ofTarget(target: string, limit: number): Promise<Job[]>;
   count(filter: JobFilter): Promise<number>;
-  /** Whether one of the newest jobs, so many as PARAM_LOOKED_AT_MAX, has a param of this name. */
+  /** Whether one of the PARAM_LOOKED_AT_MAX newest jobs has a param of this name. */
   hasParam(name: string): Promise<boolean>;
   /**
    * Takes ready jobs, fairly between workflows, and counts the start of their present task. One
-   * conditional update that names the runner: a job is given to one caller. When the answer is lost,
-   * renew() tells of the jobs; claiming again takes others. A life that has ended is given none.
+   * conditional update that names the runner gives each job to one caller. After a lost answer,
+   * renew() reports the claimed jobs; another claim takes different ones. An ended life gets none.
    * @param limit 0 to ask only when there is something to claim
    */
   claim(life: RunnerLife, limit: number): Promise<Claimed>;
   /**
-   * Begins the life of a runner: it has the lease, and what earlier lives held is queued again.
-   * @param earlier lives of the runner that the caller knows to have ended. While the lease of another
-   * one lasts, as after its state folder was copied, nothing is begun and nothing is taken.
+   * The jobs that claim() would take, as claim() would return them. Nothing is written or reserved:
+   * hold() claims them in a later commit. For a store that no other agent shares.
+   * @param passedOver jobs to skip because hold() was already called for them
+   */
+  ready(life: RunnerLife, limit: number, passedOver: ReadonlySet<JobUuid>): Promise<Claimed>;
+  /**
+   * Claims jobs as ready() returned them, except those that have changed since. The write may wait a few
+   * milliseconds to share a commit, unless hurry() is called.
+   * @returns the jobs that the runner holds
+   */
+  hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
+  /** Commits the waiting writes now. */
+  hurry(): void;
+  /**
+   * Begins the life of a runner: it gets the lease, and the jobs of earlier lives are queued again.
+   * @param earlier lives of the runner that the caller knows to have ended. While another life still has
+   * its lease, as after the state folder was copied, this call changes nothing.
    */
   begin(
     life: RunnerLife,
@@ -284,62 +316,66 @@ export interface JobStore {
     lease_ms: number,
   ): Promise<BeginOutcome>;
   /**
-   * Extends the lease of a runner from now on: nobody rescues its jobs before it ends.
-   * @param held the claims that the runner knows of
+   * Extends the lease of a runner; no other runner rescues its jobs before it expires.
+   * @param held the claims that the runner knows about
    */
   renew(life: RunnerLife, held: readonly Hold[], lease_ms: number): Promise<RenewOutcome>;
   /**
-   * @returns whether the record stands: written by this call, or by one before whose answer was lost; false
-   * when the claim no longer holds, and nothing was written
+   * @returns whether the record is stored, by this call or by an earlier one whose answer was lost; false
+   * when the claim no longer holds and nothing was written
+   * @param patient whether the write may wait a few milliseconds to share a commit
    */
-  recordTask(record: TaskRecord): Promise<boolean>;
+  recordTask(record: TaskRecord, patient?: boolean): Promise<boolean>;
   /**
-   * Keeps a failed attempt in the log of the job. The same record may be written again.
-   * @returns false when the claim no longer holds; nothing was written then
+   * Adds a failed attempt to the log of the job. The same record may be written again.
+   * @returns false when the claim no longer holds and nothing was written
    */
   recordAttempt(record: AttemptRecord): Promise<boolean>;
   /**
-   * Gives a claimed job back, the start of its task not counted. @returns whether the claim held
-   * @param elapsed_ms milliseconds the phase has run, all claims together; a phase that a cancel has
-   * brought has its own
+   * Gives a claimed job back without counting the start of its task. @returns whether the claim held
+   * @param elapsed_ms milliseconds the phase has run, over all claims; ignored when a cancel has changed
+   * the phase
    */
-  release(hold: Hold, elapsed_ms: number, now: Instant): Promise<boolean>;
-  /** Gives a job back whose run a defect of the agent broke off; its start stays counted. */
-  abandon(hold: Hold, now: Instant): Promise<boolean>;
+  release(hold: Hold, elapsed_ms: number): Promise<boolean>;
+  /** Gives a job back after a defect of the agent; the start of its task stays counted. */
+  abandon(hold: Hold): Promise<boolean>;
   /**
-   * Queues again what other runners left behind, those whose lease is over. @returns how many jobs
-   * @param runner_id the runner that asks, whose own jobs are left to it
+   * Queues the jobs of other runners whose leases have expired again. @returns how many jobs
+   * @param runner_id the calling runner, whose own jobs are not touched
    */
   rescue(runner_id: RunnerId): Promise<number>;
   /**
-   * A job with an oncancel chain that had started is canceled, and that chain becomes due. A repetition is
-   * denied, naming the job as canceled.
+   * Cancels a job; if it had started and has an oncancel chain, that chain becomes due. For a job that is
+   * canceled already, nothing changes and the outcome is `made`.
    */
-  cancel(uuid: JobUuid, now: Instant, showing?: Showing): Promise<ChangeOutcome>;
-  /** @param call names the call, for those who may repeat it: its wait is ended once */
+  cancel(uuid: JobUuid, showing?: Showing): Promise<ChangeOutcome>;
+  /** @param call identifies the call when it may be repeated, so that it ends one wait only */
   resume(
     uuid: JobUuid,
     resume: Resume,
-    now: Instant,
     showing?: Showing,
     call?: string,
   ): Promise<ChangeOutcome>;
-  /** Makes a finished job again; both jobs name each other. */
+  /** Creates a finished job again; the two jobs refer to each other. */
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
-  /** Numbers of jobs per execution in the disjoint windows of document 2. */
-  stats(now: Instant): Promise<JobStats>;
+  /** Job counts per execution in the disjoint windows of document 2. */
+  stats(): Promise<JobStats>;
   /**
-   * Removes finished jobs with all that belongs to them, but none that still answers a repeated request
-   * or whose callback is due. @returns how many jobs
+   * How the kept jobs ended since the hour of an instant, per hour, oldest first. Hours without jobs are
+   * left out. Takes the same time however many jobs there are.
    */
-  prune(retention: Retention, now: Instant): Promise<number>;
+  finished(since: Instant): Promise<HourOfJobs[]>;
   /**
-   * Forgets idempotency keys that were used more than a day ago, so many at the most. @returns how many
+   * Removes finished jobs and everything that belongs to them, except jobs that still answer a repeated
+   * request or have a pending callback. @returns how many jobs
    */
-  pruneKeys(now: Instant, limit: number): Promise<number>;
+  prune(retention: Retention): Promise<number>;
   /**
-   * Removes info of jobs that prune() has removed, at most so many entries, so that no write is
-   * long. @returns how many
+   * Forgets up to a number of idempotency keys used more than a day ago. @returns how many
+   */
+  pruneKeys(limit: number): Promise<number>;
+  /**
+   * Removes info entries of jobs that prune() has removed, in bounded writes. @returns how many
    */
   pruneInfo(entries: number): Promise<number>;
 }
@@ -347,7 +383,13 @@ export interface JobStore {
 /** Info entries removed in one write: a job may have many thousand. */
 export const INFO_BATCH = 10_000;
 
+/** How jobs ended in one hour. */
+export interface HourOfJobs extends Readonly<Record<FinalExecution, number>> {
+  /** Start of the hour. */
+  readonly hour: Instant;
+}
+
 /** A member of GET /stats. */
 export type StatsWindow = typeof STATS_WINDOWS[number];
-/** @see document 2, Stats */
+/** Job counts by age and execution. @see document 2, Stats */
 export type JobStats = Record<StatsWindow, Record<Execution, number>>;

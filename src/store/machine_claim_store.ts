@@ -1,6 +1,6 @@
 // Which job has begun to make which machine. A claim is written before vmadm makes anything, and only
-// when nothing on the host carries the machine's uuid: what carries it afterwards is the job's to
-// remove, also after a crash of agent and vmadm together, and after an undoing that failed.
+// when nothing on the host has the machine's uuid. Anything with that uuid afterwards is the job's to
+// remove, even after agent and vmadm crashed together, or after an undo that failed.
 
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -15,7 +15,7 @@ export interface MachineClaim {
   readonly claimed_at: Instant;
   /** Attempts to remove what is left, made since the job ended. */
   readonly tries: number;
-  /** Null while nobody has looked since the job ended. */
+  /** Null until the first check after the end of the job. */
   readonly next_try_at: Instant | null;
   /** What the latest attempt failed with; null before the first. */
   readonly error: string | null;
@@ -34,16 +34,15 @@ export interface Leftover extends MachineClaim {
 /** The claims; a machine has one at a time. */
 export interface MachineClaimStore {
   /**
-   * The machine is this job's from now on, whosever it was.
+   * Assigns the machine to this job, replacing any earlier claim.
    * @returns whether there is such a job; nothing is claimed for another
    */
-  take(
-    machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
-    now: Instant,
-  ): Promise<boolean>;
+  take(machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">): Promise<boolean>;
   get(uuid: MachineUuid): Promise<MachineClaim | undefined>;
-  /** Nothing of it is left, or it is somebody else's. A claim of another job stays. */
+  /** Drops the claim once nothing is left, or the machine is someone else's. Claims of other jobs stay. */
   release(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
+  /** The same for a leftover that an operator gives up: something of it may be there still. */
+  drop(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
   /** Releases the claims of jobs that succeeded: their machines stand. */
   settle(): Promise<void>;
   /**
@@ -51,10 +50,13 @@ export interface MachineClaimStore {
    * @param host only those of this host
    */
   left(limit?: number, host?: string): Promise<Leftover[]>;
+  /** The claim of a machine, if it is one of those; undefined for any other. */
+  leftover(uuid: MachineUuid): Promise<Leftover | undefined>;
   /**
-   * When the next attempt is due.
+   * Sets when the next attempt is due.
    * @param claim as it was read: the attempt counts once, also when the call is repeated
+   * @param wait_ms milliseconds from now, by the store's clock
    * @param error what an attempt has just failed with; null when none was made
    */
-  postpone(claim: MachineClaim, next_try_at: Instant, error: string | null): Promise<void>;
+  postpone(claim: MachineClaim, wait_ms: number, error: string | null): Promise<void>;
 }

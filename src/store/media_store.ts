@@ -31,7 +31,7 @@ export interface MediaDownload {
   /** Its compression; `none` when it is the file itself. */
   readonly packed: string;
   readonly sha256: string;
-  /** Null where nobody wanted it. */
+  /** Null when it was not computed. */
   readonly sha512: string | null;
 }
 
@@ -40,29 +40,47 @@ export interface DownloadedMedia extends MediaFile {
   readonly download: MediaDownload;
 }
 
+/** One place of a file in a folder of this host. */
+export interface StoredCopy {
+  /** Absolute, links followed. */
+  readonly path: string;
+  readonly sha256: string;
+  /** When its bytes were hashed. */
+  readonly verified_at: Instant;
+}
+
 /** The verified files. */
 export interface MediaStore {
-  /** Records a file, or that it was obtained again; a level that it has already reached is kept. */
+  /** Records a file, or that it was obtained again; its level never drops. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;
+  /** Notes that a file which is known lies in a folder too. What was known of the path is forgotten. */
+  copied(copy: StoredCopy): Promise<void>;
+  /** All places of files that are known, by path. */
+  copies(): Promise<StoredCopy[]>;
+  /**
+   * Forgets a place. A file that was known by it alone is forgotten, one that lies elsewhere too is known by
+   * another place from then on.
+   */
+  gone(path: string): Promise<void>;
   /** The file that was made of a download with such a digest. */
   find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;
   get(sha256: string): Promise<MediaFile | undefined>;
-  /** The one used last comes first. */
+  /** Most recently used first. */
   list(): Promise<MediaFile[]>;
   /**
    * Notes that a file is used, until the end of the job where there is one.
    * @returns whether the file is still known
    */
   use(sha256: string, now: Instant, job?: JobUuid): Promise<boolean>;
-  /** Notes a level that a file has reached; a lower one than it has is ignored. */
+  /** Raises the level that a file has reached; a lower level is ignored. */
   raise(sha256: string, level: CheckLevel): Promise<void>;
-  /** Notes that its bytes were hashed and are its own. */
+  /** Records that its bytes were hashed again and still match. */
   verified(sha256: string, now: Instant): Promise<void>;
   /** Unfinished jobs that use it. */
   users(sha256: string): Promise<JobUuid[]>;
   /** Bytes of the files of the cache. */
   bytes(): Promise<number>;
-  /** Files of the cache that no unfinished job uses; the one not used for longest comes first. */
+  /** Cached files that no unfinished job uses, least recently used first. */
   unused(): Promise<MediaFile[]>;
   /**
    * Forgets a file.

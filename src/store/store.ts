@@ -8,14 +8,15 @@ import type { Phase } from "../domain/job/state.ts";
 import type { JobLogLine } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
+import type { EventStore } from "./event_store.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
-import type { JobStore } from "./job_store.ts";
+import type { JobStore, NextDue } from "./job_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
 import type { MediaStore } from "./media_store.ts";
 
 /**
- * All that the agent keeps between restarts. A write resolves once it is on the disk, and rejects
+ * Everything that the agent keeps between restarts. A write resolves once it is on the disk, and rejects
  * with AgentError `overloaded` when too many wait, or `storage_full`.
  */
 export interface Store {
@@ -24,101 +25,103 @@ export interface Store {
   readonly info: InfoStore;
   readonly log: JobLogStore;
   readonly callbacks: CallbackStore;
+  readonly events: EventStore;
   readonly index: IndexStore;
   readonly media: MediaStore;
   readonly images: ImageStore;
   readonly machineClaims: MachineClaimStore;
   readonly measures: MeasureStore;
   /**
-   * Whether agents of other hosts work on the store. A runner then ends its guests before its lease does;
-   * otherwise nobody could take its jobs, and a store that is away for a while ends nothing.
+   * Whether agents of other hosts share the store. If so, a runner kills its guests before its lease
+   * expires. If not, nobody else could take its jobs, and a store outage kills nothing.
    */
   readonly shared: boolean;
-  /** Commits what is under way and closes the files. No method may be called after it. */
+  /** Commits pending writes and closes the files. No method may be called afterwards. */
   close(): Promise<void>;
 }
 
-/** Rules under which a workflow is written. */
+/** Rules for writing a workflow. */
 export interface WorkflowRules {
-  /** Workflows that may be there, this one counted. */
+  /** Maximum number of workflows, including this one. */
   readonly max?: number;
-  /** Whether no other workflow may have its name. */
+  /** Whether names must be unique. */
   readonly uniqueName?: boolean;
 }
 
-/** What became of a request for a workflow; nothing was written unless it was created. */
+/** Outcome of creating a workflow; nothing is written unless it was created. */
 export type CreateWorkflowOutcome =
   | { readonly kind: "created" }
-  /** As many workflows are there as may be. */
+  /** The maximum number of workflows is reached. */
   | { readonly kind: "full" }
-  /** Another workflow has the name that only one may have. */
+  /** Another workflow has the name, which must be unique. */
   | { readonly kind: "name_taken"; readonly uuid: WorkflowUuid }
   | { readonly kind: "uuid_taken" };
 
-/** What became of a request to replace a workflow. */
+/** Outcome of replacing a workflow. */
 export type ReplaceWorkflowOutcome =
   | { readonly kind: "replaced" }
-  /** It is not there, or is part of the agent. */
+  /** It does not exist, or is built in. */
   | { readonly kind: "not_found" }
   | Extract<CreateWorkflowOutcome, { kind: "name_taken" }>;
 
-/** Which workflows are meant; a workflow must fit every key that is given. */
+/** Selects workflows; a workflow must match every given key. */
 export interface WorkflowFilter {
   readonly name?: string;
-  /** Whether it is part of the agent. */
+  /** Prefix of the uuid, in lower case. */
+  readonly uuid?: string;
+  /** Whether it is built in. */
   readonly builtin?: boolean;
 }
 
-/** Which part of the workflows that fit, in the order of their creation. */
+/** A page of the matching workflows, in order of creation. */
 export interface WorkflowPage {
   readonly limit?: number;
   readonly offset?: number;
-  /** Only workflows that were made after this one, which is `place` of one read earlier. */
+  /** Only workflows created after this `place`, taken from one read earlier. */
   readonly after?: number;
 }
 
-/** A workflow in a list, and its place among all workflows: a list goes on after it. */
+/** A workflow in a list, and its place among all workflows, from which the next page continues. */
 export interface ListedWorkflow extends StoredWorkflow {
   readonly place: number;
 }
 
 /**
- * Workflows by uuid. Those built into the agent are read like others, but replace() and remove() do
+ * Workflows by uuid. Built-in workflows are read like others, but replace() and remove() do
  * not touch them.
  */
 export interface WorkflowStore {
-  /** A repetition finds the uuid taken by the workflow that the first call made. */
+  /** A repeated call finds the uuid taken by the workflow of the first call. */
   create(
     workflow: Workflow,
-    now: Instant,
     rules?: WorkflowRules,
   ): Promise<CreateWorkflowOutcome>;
-  /** Writes a workflow that is part of the agent: made when missing, replaced when different. */
-  putBuiltin(workflow: Workflow, now: Instant): Promise<void>;
+  /** Writes a built-in workflow: created when missing, replaced when different. */
+  putBuiltin(workflow: Workflow): Promise<void>;
   replace(
     workflow: Workflow,
     rules?: Pick<WorkflowRules, "uniqueName">,
   ): Promise<ReplaceWorkflowOutcome>;
-  /** @returns whether the workflow was there */
+  /** @returns whether the workflow existed */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
-  /** In the order of their creation. */
+  /** In order of creation. */
   list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
-  /** One workflow as text: as it is stored, or as GET shows it, with `wf_uuid`. */
+  /** One workflow as text: as stored, or as GET shows it, with `wf_uuid`. */
   text(uuid: WorkflowUuid, as: "stored" | "shown"): Promise<StoredText | undefined>;
-  /** The next part of the same list, as texts. */
+  /** The same list as texts, one part at a time. */
   texts(filter: WorkflowFilter, page: WorkflowPage & { readonly limit: number }): Promise<TextPage>;
-  /** How many workflows fit. */
+  /** How many workflows match. */
   count(filter: WorkflowFilter): Promise<number>;
 }
 
 /** The info of jobs: append-only lists. */
 export interface InfoStore {
   /**
-   * Appends one member to a job's info.
-   * @param entriesMax entries that one job may have
-   * @param attempt number of the attempt of a task that appends it
-   * @param call names the call, for those who may repeat it: its entry stands once
+   * Appends one entry to a job's info.
+   * @param entriesMax maximum number of entries of one job
+   * @param attempt attempt of the task that appends it
+   * @param call identifies the call when it may be repeated, so that it adds one entry only
    */
   append(
     uuid: JobUuid,
@@ -129,32 +132,32 @@ export interface InfoStore {
     call?: string,
   ): Promise<"appended" | "full" | "not_found">;
   /**
-   * Oldest first; undefined when there is no such job. `after` skips as many entries, `limit` ends
-   * the list.
+   * Oldest first; undefined when there is no such job. `after` is the number of entries to skip, `limit`
+   * the number to return.
    */
   list(uuid: JobUuid, after?: number, limit?: number): Promise<JsonObject[] | undefined>;
-  /** The next part of the same list, as texts. */
+  /** The same list as texts, one part at a time. */
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
-/** Bytes of the lines of one page, unless it has one line only. */
+/** Size limit of a page, bytes; a single line may exceed it. */
 export const LOG_PAGE_BYTES = 256 * 1024;
 
-/** Which lines: the newest ones, those before a line, or those after one. */
+/** Selects lines: the newest, those before a line, or those after one. */
 export interface JobLogPage {
   readonly limit: number;
-  /** Only lines before this `seq`; the newest of them, unless `after` is given. */
+  /** Only lines before this `seq`: the newest of those, unless `after` is given. */
   readonly before?: number;
-  /** Only lines after this `seq`, the oldest of them. */
+  /** Only lines after this `seq`: the oldest of those. */
   readonly after?: number;
 }
 
 /** Lines, oldest first. */
 export interface JobLogPart {
   readonly lines: readonly JobLogLine[];
-  /** Whether others follow in the direction of the page. */
+  /** Whether more lines follow in the direction of the page. */
   readonly more: boolean;
-  /** Names of fields that the workflow of the job calls secret. */
+  /** Fields that the job's workflow declares secret. */
   readonly secrets: readonly string[];
 }
 
@@ -163,11 +166,11 @@ export interface JobAttempt extends FailedAttempt {
   readonly phase: Phase;
 }
 
-/** The reading side of the logs; recordTask(), recordAttempt() and the info write them. */
+/** Reads the logs that recordTask(), recordAttempt() and the info store write. */
 interface JobLogStore {
-  /** A page of lines within a bounded size; undefined when there is no such job. */
+  /** One page of lines; undefined when there is no such job. */
   lines(uuid: JobUuid, page: JobLogPage): Promise<JobLogPart | undefined>;
-  /** The failed attempts that are kept, by phase and task, the newest of a phase if there are many. */
+  /** The kept failed attempts by phase and task; only the newest of a phase with many. */
   attempts(uuid: JobUuid): Promise<JobAttempt[]>;
 }
 
@@ -175,27 +178,23 @@ interface JobLogStore {
 export interface DueCallback {
   readonly job: Job;
   readonly url: string;
-  /** Times it was tried before. */
+  /** Earlier attempts. */
   readonly attempts: number;
 }
 
-/** The callbacks of finished jobs. A row is there from the end of the job until `done`. */
+/** The callbacks of finished jobs. A row exists from the end of the job until `done`. */
 export interface CallbackStore {
   /**
-   * Takes due callbacks and puts each off until `again`, so that one caller at a time tries it.
-   * @param passedOver hosts whose callbacks are left alone
+   * Takes due callbacks and postpones each, so that only one caller at a time tries it.
+   * @param again_ms how long to postpone them
+   * @param passedOver hosts whose callbacks are skipped
    */
-  take(
-    now: Instant,
-    again: Instant,
-    limit: number,
-    passedOver?: readonly string[],
-  ): Promise<DueCallback[]>;
-  nextDue(passedOver?: readonly string[]): Promise<Instant | undefined>;
-  /** The callback was taken, or is given up. */
+  take(again_ms: number, limit: number, passedOver?: readonly string[]): Promise<DueCallback[]>;
+  nextDue(passedOver?: readonly string[]): Promise<NextDue>;
+  /** The receiver accepted the callback, or the runner gave up. */
   done(uuid: JobUuid): Promise<void>;
-  /** The next attempt is due then. */
-  postpone(uuid: JobUuid, due_at: Instant): Promise<void>;
+  /** Schedules the next attempt. */
+  postpone(uuid: JobUuid, wait_ms: number): Promise<void>;
 }
 
 /** One document of the image index, as the upstream wrote it. */
@@ -203,7 +202,7 @@ export interface IndexDocument {
   /** Below the base, without a leading slash: `v1/distros/omnios/index.json`. */
   readonly path: string;
   readonly body: Uint8Array;
-  /** Lower-case hex SHA-256 of the body; our strong ETag is made of it. */
+  /** Lower-case hex SHA-256 of the body, from which the agent derives its strong ETag. */
   readonly sha256: string;
   /** The upstream's `ETag` and `Last-Modified`, verbatim, for the next conditional request. */
   readonly etag: string | null;
@@ -211,7 +210,7 @@ export interface IndexDocument {
   readonly fetched_at: Instant;
 }
 
-/** What one sync did. */
+/** Report of one sync. */
 export interface IndexSync {
   readonly started_at: Instant;
   readonly finished_at: Instant;
@@ -221,26 +220,26 @@ export interface IndexSync {
   readonly changed: number;
   readonly removed: number;
   readonly unchanged: number;
-  /** Documents that were refused or not reached; their distro keeps its last good version. */
+  /** Documents that were rejected or could not be read; their distro keeps its last good version. */
   readonly problems: readonly IndexProblem[];
   /**
-   * When the tree was last compared with its upstream, by this sync or an earlier one; absent when
-   * it never was, and in reports of earlier versions.
+   * When the tree was last compared with its upstream, by this sync or an earlier one; absent if
+   * never, and in reports of earlier versions.
    */
   readonly compared_at?: Instant;
-  /** How long the upstream asked to be left alone, where it did. */
+  /** The pause that the upstream asked for, if any. */
   readonly retry_after_seconds?: number;
 }
 
-/** One document that was refused or not reached. */
+/** A document that was rejected or could not be read. */
 export interface IndexProblem {
   readonly document: string;
   readonly message: string;
-  /** Where in the document a rule is broken, such as `$.releases[2].id`. */
+  /** Path of the rejected value, such as `$.releases[2].id`. */
   readonly json_path?: string;
-  /** Words that follow the path: what was found and what was expected. */
+  /** What was found and what was expected, worded to follow the path. */
   readonly reason?: string;
-  /** Whether a last good version is here, and stays; of a distro, all of it. */
+  /** Whether a last good version is stored and kept; for a distro, all of its documents. */
   readonly kept?: boolean;
 }
 
@@ -248,16 +247,16 @@ export interface IndexProblem {
 export interface IndexPin {
   readonly distro: string;
   readonly release: string;
-  /** Names the artifact within its release. */
+  /** Identifies the artifact within its release. */
   readonly artifact: string;
   /** JSON text. */
   readonly pin: string;
 }
 
-/** Pins that are written with a swap. */
+/** Pins written with a swap. */
 export interface IndexPinChanges {
   readonly put: readonly IndexPin[];
-  /** Those of artifacts that came back. */
+  /** Pins of artifacts that are listed again, to be dropped. */
   readonly remove: readonly Omit<IndexPin, "pin">[];
 }
 
@@ -269,7 +268,7 @@ export interface IndexStore {
   get(path: string): Promise<IndexDocument | undefined>;
   /** Every document without its body. */
   list(): Promise<Omit<IndexDocument, "body">[]>;
-  /** Puts and removes documents and records the sync that did so: all of it at once, or nothing. */
+  /** Puts and removes documents and records the sync, atomically. */
   swap(
     put: readonly IndexDocument[],
     remove: readonly string[],
@@ -281,22 +280,22 @@ export interface IndexStore {
   pins(distro: string, release: string): Promise<IndexPin[]>;
 }
 
-// Measures of the store that no list of jobs shows, for those who watch the agent.
+// Measurements of the store for monitoring.
 
-/** What the store measures of itself. */
+/** Measurements of the store. */
 export interface StoreMeasures {
-  /** From when on the job has waited that has waited longest; null when none is ready. */
+  /** Since when the oldest ready job has been waiting; null when none is ready. */
   readonly oldest_ready_at: Instant | null;
   /** Size of the database without its log. */
   readonly file_bytes: number;
-  /** Part of it that is empty. */
+  /** Free pages within it, bytes. */
   readonly free_bytes: number;
 }
 
-/** The measuring side of the store. */
+/** Measures the store. */
 interface MeasureStore {
-  /** Takes a bounded time, however many jobs there are. */
-  read(now: Instant): Promise<StoreMeasures>;
-  /** Makes a write of its own. @returns once it is on the disk */
+  /** Takes bounded time, however many jobs there are. */
+  read(): Promise<StoreMeasures>;
+  /** Writes a probe row. @returns once it is on the disk */
   check(): Promise<void>;
 }

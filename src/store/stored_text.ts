@@ -1,28 +1,28 @@
-// JSON texts as the store holds them. What is only sent on needs no values: it is read as bytes, a part
-// at a time, when the caller is ready for the part.
+// JSON texts as the store holds them. Text that is only sent on is never parsed: it is read as bytes, one
+// part at a time, when the caller is ready for it.
 
 import type { Instant } from "../domain/instant.ts";
 import type { Wording } from "../domain/job/wire.ts";
 
-/** Bytes of one part; what is smaller is read at once. */
+/** Bytes of one part; smaller texts are read at once. */
 export const PART_BYTES = 128 * 1024;
 
-/** A part that was read, or one that is read on demand. */
+/** A part that was read already, or is read on demand. */
 export type TextPart = Uint8Array | LazyPart;
 
-/** A part of a text that is in the store: as it is now, whatever is written while it is read. */
+/** A part of a stored text: a snapshot, whatever is written while it is read. */
 export interface LazyPart {
   readonly bytes: number;
-  /** @throws {AgentError} `aborted` when it is not there any more */
+  /** @throws {AgentError} `aborted` when it was removed */
   read(from: number, bytes: number): Promise<Uint8Array>;
-  /** Nothing more is read. May be called twice; every part is closed by who was given it. */
+  /** Ends the reading; may be called twice. The receiver of a part must close it. */
   close(): void;
 }
 
 /** One JSON value, or several with commas between them. */
 export interface StoredText {
   readonly parts: readonly TextPart[];
-  /** Bytes of the whole. */
+  /** Total bytes. */
   readonly bytes: number;
   /** Names of fields, as a JSON list, whose values only administrators may see. */
   readonly secrets: string | null;
@@ -39,10 +39,10 @@ export interface Showing {
 /** A part of a list. */
 export interface TextPage {
   readonly texts: readonly StoredText[];
-  /** How many entries these are. */
+  /** Number of entries. */
   readonly entries: number;
-  /** The place of the last one: the list goes on from there. */
+  /** Place of the last entry, from which the list continues. */
   readonly place: number | undefined;
-  /** Whether nothing comes after it, as far as was asked. */
+  /** Whether this is the last part of the requested list. */
   readonly last: boolean;
 }

@@ -1,5 +1,5 @@
-// One open SQLite file: its settings, its prepared statements, and what is kept of rows that never
-// change. Writes go through group_commit.ts.
+// One open SQLite file: its settings, its prepared statements, and a cache for rows that seldom or
+// never change. Writes go through group_commit.ts.
 
 import { type BindValue, Database, type Row, type Statement } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
@@ -8,23 +8,24 @@ import {
   GroupCommit,
   NO_LOG,
   openWriteAheadLog,
+  type Pace,
   type WriteAheadLog,
 } from "./group_commit.ts";
 import { migrate, type SchemaSteps } from "./migrations.ts";
 
 /** Bytes that the write-ahead log is cut back to after a checkpoint. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
-/** Values of unchanging rows that are kept, and characters of one: 16 Mi in all. */
+/** Cached values, and characters of one: 16 Mi in all. */
 const KEPT_MAX = 128;
 const KEPT_CHARS_MAX = 128 * 1024;
-/** Milliseconds for another process, such as an operator's own look, to let go of the file. */
+/** Milliseconds to wait for another process, such as an operator's sqlite3, to release the file. */
 const BUSY_MS = 100;
 /** The path of a database that has no file. */
 export const IN_MEMORY = ":memory:";
 
 /**
- * One open database file. Statements run at once on the calling thread; durably() resolves when
- * what was written is on the disk.
+ * One open database file. Statements run synchronously; durably() resolves once the writes are on the
+ * disk.
  */
 export class Connection {
   readonly #db: Database;
@@ -32,7 +33,8 @@ export class Connection {
   readonly #commits: GroupCommit;
   readonly #statements = new Map<string, Statement>();
   readonly #kept = new Map<string, unknown>();
-  /** Who is reading rows that are sent in parts. */
+  readonly #followers = new Set<() => void>();
+  /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();
   #open = true;
 
@@ -44,7 +46,7 @@ export class Connection {
   constructor(path: string, watch: ConnectionWatch = {}, schema?: SchemaSteps) {
     this.#db = new Database(path);
     try {
-      // What FULL adds to NORMAL, the sync after each commit, group_commit.ts does by itself.
+      // FULL would add a sync after each commit, which group_commit.ts does on another thread.
       this.#db.exec(`
         PRAGMA journal_mode = WAL;
         PRAGMA synchronous = NORMAL;
@@ -59,7 +61,10 @@ export class Connection {
       throw error;
     }
     this.#log = path === IN_MEMORY ? NO_LOG : openWriteAheadLog(path);
-    this.#commits = new GroupCommit(this.#db, this.#log, watch, () => this.#kept.clear());
+    this.#commits = new GroupCommit(this.#db, this.#log, watch, {
+      undone: () => this.#kept.clear(),
+      synced: () => this.#followers.forEach((call) => call()),
+    });
   }
 
   /** The first row of a statement, which is prepared once. */
@@ -71,20 +76,21 @@ export class Connection {
     return this.#statement(sql).all<T>(...params);
   }
 
-  /** Runs a statement that answers no rows. @returns the number of rows that it changed */
+  /** Runs a statement without result rows. @returns the number of changed rows */
   run(sql: string, ...params: BindValue[]): number {
     return this.#statement(sql).run(...params);
   }
 
   /**
-   * A value that is made of rows which never change: made once, and kept unless it is large.
-   * @param kind what ids stand for
-   * @param make the value, and about how many characters it holds
+   * A value derived from rows, cached unless it is large. A write that changes such a row calls forget()
+   * first; values cached by a transaction that is rolled back are dropped.
+   * @param kind what the ids identify
+   * @param make returns the value and its approximate size in characters
    */
-  kept<T>(kind: string, id: number, make: () => { value: T; chars: number }): T {
+  kept<T>(kind: string, id: number | string, make: () => { value: T; chars: number }): T {
     const key = `${kind} ${id}`;
     const found = this.#kept.get(key);
-    // Whatever stands under a key was made for its kind.
+    // Each kind has keys of its own, so the value has its type.
     if (found !== undefined) return found as T;
     const { value, chars } = make();
     if (chars > KEPT_CHARS_MAX) return value;
@@ -93,23 +99,40 @@ export class Connection {
     return value;
   }
 
+  /** Call before changing or removing a row whose value may be cached. */
+  forget(kind: string, id: number | string): void {
+    this.#kept.delete(`${kind} ${id}`);
+  }
+
   /**
    * Queues a write for the next commit.
-   * @param name what is written, for those who watch
-   * @returns what the function returned, once it is durable
+   * @param name of the write, for observers
+   * @param pace whether it may wait briefly to share a commit
+   * @returns the result of the function, once it is durable
    * @throws {AgentError} as GroupCommit.write; `aborted` when the store is closed
    */
-  write<T>(name: string, run: () => T): Promise<T> {
-    if (this.#open) return this.#commits.write(name, run);
+  write<T>(name: string, run: () => T, pace: Pace = "prompt"): Promise<T> {
+    if (this.#open) return this.#commits.write(name, run, pace);
     return Promise.reject(new AgentError("aborted", "Cannot write: the store is closed"));
   }
 
-  /** Answers a read once all that it may tell of is durable. */
+  /** Commits the waiting writes now. */
+  hurry(): void {
+    this.#commits.hurry();
+  }
+
+  /** Calls back after every commit, once it is on the disk. @returns ends that */
+  follow(committed: () => void): () => void {
+    this.#followers.add(committed);
+    return () => this.#followers.delete(committed);
+  }
+
+  /** Resolves a read once everything it may have seen is durable. */
   durably<T>(read: () => T): Promise<T> {
     return this.#commits.durably(read);
   }
 
-  /** Commits what waits and closes the file. */
+  /** Commits pending writes and closes the file. */
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
@@ -129,38 +152,38 @@ export class Connection {
   }
 }
 
-// Rows that are being sent to callers, a part at a time. A row is not held for a caller who takes it
-// slowly; what still has to be sent of it is read before a write changes it, once for all who are at it.
+// Rows that are being sent to callers in parts. A slow caller does not block writes: before a write changes
+// the row, the rest of it is read once for all of its readers.
 
-/** Bytes that are kept for those who have not read a row to its end when it was changed. */
+/** Bytes kept in memory for readers whose rows were changed while they were reading. */
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 
-/** A text that callers are at. */
+/** A text that callers are reading. */
 interface OpenText {
   readonly row: string;
   readonly key: string;
   readonly readWhole: () => Uint8Array | undefined;
   readers: number;
-  /** The text as it was before the row was changed. */
+  /** The text before the row was changed. */
   kept?: Uint8Array | "removed";
 }
 
-/** A caller's place at a text. */
+/** A caller at its place in a text that may change under it. */
 export interface TextReader {
-  /** The text as it was, if it was changed since. @throws {AgentError} `aborted` when it is gone */
+  /** The original text, if it was changed since. @throws {AgentError} `aborted` when it was not kept */
   kept(): Uint8Array | undefined;
   close(): void;
 }
 
-/** Who is reading what. */
+/** All readers, by row. */
 class RowReaders {
   readonly #open = new Map<string, OpenText>();
   #keptBytes = 0;
 
   /**
    * Begins to read.
-   * @param row names the row, for changing()
-   * @param key names the text in it
+   * @param row id of the row, as changing() is given it
+   * @param key id of the text within the row
    */
   open(row: string, key: string, readWhole: () => Uint8Array | undefined): TextReader {
     const place = `${row} ${key}`;
@@ -171,7 +194,7 @@ class RowReaders {
     return {
       kept: () => {
         if (text.kept !== "removed") return text.kept;
-        throw new AgentError("aborted", "Cannot read on: what was being read has changed");
+        throw new AgentError("aborted", "Cannot read the rest of the text: its row has changed");
       },
       close: () => {
         if (closed) return;
@@ -184,16 +207,16 @@ class RowReaders {
     };
   }
 
-  /** Whether nobody reads anything. */
+  /** Whether there are no readers. */
   get idle(): boolean {
     return this.#open.size === 0;
   }
 
-  /** A row is about to be changed or removed. */
+  /** Call before changing or removing a row. */
   changing(row: string): void {
     for (const [place, text] of this.#open) {
       if (text.row !== row) continue;
-      // Who comes later reads the row as it is then.
+      // Later readers see the changed row.
       this.#open.delete(place);
       const whole = text.readWhole();
       const fits = whole !== undefined && this.#keptBytes + whole.length <= KEPT_BYTES_MAX;
@@ -203,7 +226,7 @@ class RowReaders {
   }
 }
 
-// What takes long is done in parts, with other work of the process let through in between.
+// Long work is done in parts, and yields to the event loop in between.
 
 /** One turn of the event loop. */
 export function otherWork(): Promise<void> {

@@ -1,5 +1,5 @@
-// The database as a file: copied while the agent runs, examined, and checked before it replaces another.
-// Nothing here needs the agent, so that it also works when the agent does not.
+// The database as a file: backups while the agent runs, inspection, and checks before a restore. None of this
+// needs a running agent.
 
 import { backup, Database } from "@db/sqlite";
 import { dirname } from "@std/path";
@@ -11,7 +11,7 @@ import type { IndexSync } from "../store.ts";
 import { LEFT_CLAIMS } from "./machine_claims.ts";
 import { versionProblem } from "./migrations.ts";
 
-/** What a look into a database found. */
+/** Result of inspecting a database. */
 export interface DatabaseReport {
   readonly path: string;
   /** Of the file itself, without its write-ahead log. */
@@ -19,7 +19,7 @@ export interface DatabaseReport {
   readonly schema: number;
   readonly jobs: number;
   readonly workflows: number;
-  /** What SQLite's own examination finds; empty for a sound file. */
+  /** Findings of SQLite's integrity check; empty for a sound file. */
   readonly problems: readonly string[];
 }
 
@@ -27,11 +27,11 @@ export interface DatabaseReport {
 const PROBLEMS_MAX = 20;
 /** Pages that are copied in one step. */
 const PAGES_PER_STEP = 1000;
-/** Milliseconds for the agent to let go of a lock that it holds while it commits. */
+/** Milliseconds to wait for a lock that the agent holds during a commit. */
 const BUSY_MS = 10_000;
 
 /**
- * Looks a database over: every page, index and reference.
+ * Checks a database: every page, index and reference.
  * @throws {AgentError} `not_found`; `conflict` when it is no database of this agent or was written
  *   by a newer one
  */
@@ -54,10 +54,10 @@ export async function inspectDatabase(path: string): Promise<DatabaseReport> {
 }
 
 /**
- * Copies a database as it is at one moment, with SQLite's backup interface, which is sound while an
- * agent writes. The copy is looked over and synced before it has its name.
+ * Copies a consistent snapshot of a database with SQLite's backup interface, safe while an agent writes.
+ * The copy is checked and synced before it gets its name.
  * @param to must not exist
- * @param users as whom the one is read, and the other is written; as this process unless given
+ * @param users to read the source and to write the copy as; this process's own unless given
  * @throws {AgentError} `not_found`, `conflict` when `to` exists or the copy is not sound,
  *   `storage_full`
  * @see sqlite.org/backup.html
@@ -83,12 +83,12 @@ const asSelf: RunAs = async (run) => await run();
 
 async function copyInto(source: Database, from: string, to: string): Promise<DatabaseReport> {
   if (await exists(to)) {
-    throw new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
+    throw new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
   }
   const partial = `${to}.partial`;
   await removeDatabase(partial);
   try {
-    // Made first, since only here its mode can be given.
+    // Created first, because the backup interface cannot set a mode.
     await Deno.writeFile(partial, new Uint8Array(), { mode: 0o600, createNew: true });
     await copyPagesOf(source, partial);
     const report = await inspectDatabase(partial);
@@ -109,7 +109,7 @@ async function copyInto(source: Database, from: string, to: string): Promise<Dat
 
 function copyFailure(error: unknown, to: string): AgentError {
   if (error instanceof Deno.errors.AlreadyExists) {
-    return new AgentError("conflict", `Cannot write ${to}: it exists, and is not replaced`);
+    return new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
   }
   if (error instanceof AgentError) return error;
   const full = isFull(error);
@@ -117,7 +117,7 @@ function copyFailure(error: unknown, to: string): AgentError {
   return new AgentError(full ? "storage_full" : "internal", message, { cause: error });
 }
 
-/** The latest that a database knows of. */
+/** The latest records in a database. */
 interface LatestRecords {
   /** Of its jobs and its syncs; null for a database without either. */
   readonly recorded_at: Instant | null;
@@ -138,7 +138,7 @@ export function readLatest(path: string): LatestRecords {
   });
 }
 
-/** The executions of those jobs that the database knows. @throws {AgentError} as readLatest() */
+/** The executions of the given jobs, if the database has them. @throws {AgentError} as readLatest() */
 export function readExecutions(
   path: string,
   uuids: readonly string[],
@@ -155,7 +155,7 @@ export function readExecutions(
   });
 }
 
-/** What is left of jobs, as MachineClaimStore.left(). @throws {AgentError} as readLatest() */
+/** Leftovers of jobs, as MachineClaimStore.left(). @throws {AgentError} as readLatest() */
 export function readLeft(path: string): Pick<Leftover, "uuid" | "job_uuid" | "execution">[] {
   return reading(path, (db) => {
     schemaOf(db, path);
@@ -174,7 +174,7 @@ export async function copyPages(from: string, to: string): Promise<void> {
   }
 }
 
-/** Opens a database with all of its files: who reads on from it need not be who may open them. */
+/** Opens a database with all of its files; the process may drop its rights afterwards. */
 function openedForCopy(from: string): Database {
   const db = new Database(from, { readonly: true });
   try {
@@ -202,7 +202,7 @@ async function copyPagesOf(db: Database, to: string): Promise<void> {
 function reading<T>(path: string, read: (db: Database) => T): T {
   let db: Database | undefined;
   try {
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would wait for a writer.
     if (!Deno.statSync(path).isFile) throw new Error("it is not a regular file");
     db = new Database(path, { readonly: true, create: false });
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
@@ -222,7 +222,12 @@ function schemaOf(db: Database, path: string): number {
     "SELECT count(*) AS n FROM sqlite_schema WHERE type = 'table' AND name IN ('jobs', 'workflows')",
   ).get();
   if (schema === 0 || ours?.n !== 2) {
-    throw new AgentError("conflict", `Cannot use ${path}: it is not a zonewright database`);
+    const found = `schema ${schema} and ${
+      Number(ours?.n ?? 0)
+    } of the tables "jobs" and "workflows"`;
+    const message =
+      `Cannot use ${path}: it has ${found}, a zonewright database has schema 1 or later and both`;
+    throw new AgentError("conflict", message);
   }
   const problem = versionProblem(schema);
   if (problem !== undefined) throw new AgentError("conflict", `Cannot use ${path}: ${problem}`);
@@ -247,7 +252,7 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
     return await Deno.stat(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
-      throw new AgentError("not_found", `Cannot find a database at ${path}`);
+      throw new AgentError("not_found", `Cannot read ${path}: there is no database`);
     }
     if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
     const message = `Cannot read ${path}: expected root, or the user of the agent`;
@@ -264,7 +269,7 @@ export function isFull(error: unknown): boolean {
   return /full|no space/i.test(messageOf(error));
 }
 
-/** Brings a file, or the names in a folder, to the disk. */
+/** Syncs a file, or the entries of a folder, to the disk. */
 export async function syncFile(path: string): Promise<void> {
   const file = await Deno.open(path, { read: true });
   try {
@@ -274,7 +279,7 @@ export async function syncFile(path: string): Promise<void> {
   }
 }
 
-/** Removes a database with whatever SQLite keeps beside it. */
+/** Removes a database with its log and shared-memory files. */
 export async function removeDatabase(path: string): Promise<void> {
   for (const suffix of ["", "-wal", "-shm", "-journal"]) {
     await Deno.remove(`${path}${suffix}`).catch((error: unknown) => {

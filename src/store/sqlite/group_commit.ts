@@ -1,30 +1,42 @@
-// Group commit. Every write is a function that is queued; whatever has been queued by the time the
-// event loop comes round, and no earlier commit is on its way to the disk, is run in one
-// transaction. So concurrent writers share one sync, and each answer is given only after it. A
-// function runs in a savepoint of its own: when it throws, only its own part is undone. Functions
-// never await, so that no read and no other write can come between their statements.
+// Group commit. Every write is a queued function. On the next turn of the event loop, once no earlier
+// commit is being synced, all queued functions run in one transaction; if all of them are patient, they
+// first wait briefly for more. Concurrent writers thus share one sync, and each is answered only after it.
+// When a function throws, the transaction is rolled back and repeated with a savepoint for each function,
+// so that only that function's changes are missing. Functions never await, so no other read or write can
+// come between their statements, and they change nothing but the database.
 //
 //   queued ──▶ committed ──▶ synced ──▶ answered
-//              (readable, but shown to nobody before it is synced)
+//              (readable, but not returned to any caller before it is synced)
 //
-// A write that the disk refused for want of space may succeed later. After any other failure of the
-// disk nobody knows what it holds: nothing more is taken then.
+// A write that failed on a full disk may succeed later. After any other disk error the contents of the file
+// are unknown, and every later write is refused.
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
 
-/** Writes that wait for one commit at the most; more are refused as overload. */
+/** Maximum number of pending writes; more are refused as overload. */
 const PENDING_WRITES_MAX = 10_000;
+/** Number of patient writes that triggers a commit, and how long fewer wait, milliseconds. */
+const GATHERED_MIN = 12;
+const GATHER_MS = 8;
 
-/** What a caller may watch. */
+/**
+ * Whether a write is committed as soon as possible, or may wait briefly so that several writes share the
+ * cost of a commit.
+ */
+export type Pace = "prompt" | "patient";
+
+/** Callbacks for observers, and timing. */
 export interface ConnectionWatch {
   /**
-   * Called with the names of the writes of a commit, before it is made and once it is on the disk, when
-   * nobody has seen an answer yet.
+   * Called with the names of the writes of a commit: before the commit, and once it is on the disk but no
+   * caller has been answered.
    */
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
-  /** The same for what brings an older database up to date: its copy and each step. */
+  /** The same for the migration of an older database: its copy and each step. */
   readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
+  /** How long patient writes wait, milliseconds; a few unless given. */
+  readonly gatherMs?: number;
   /** Called once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
 }
@@ -41,47 +53,61 @@ type Settled = { readonly ok: true; readonly value: unknown } | {
   readonly error: unknown;
 };
 
+/** Callbacks to the connection. */
+interface CommitEvents {
+  /** A transaction, or a part of it, was rolled back. */
+  undone(): void;
+  /** A commit is on the disk. */
+  synced(): void;
+}
+
 /** The queue of writes of one database. */
 export class GroupCommit {
   readonly #db: Database;
   readonly #log: WriteAheadLog;
   readonly #watch: ConnectionWatch;
-  /** Called when a transaction, or a part of it, was undone. */
-  readonly #undone: () => void;
+  readonly #events: CommitEvents;
   #pending: PendingWrite[] = [];
-  /** The rounds under way; ends when nothing is queued. */
+  /** Whether one of the pending writes is prompt. */
+  #prompt = false;
+  /** Ends the wait of patient writes, while they wait. */
+  #gathered: (() => void) | undefined;
+  /** The commit loop; ends when nothing is queued. */
   #rounds: Promise<void> | undefined;
   /** The sync of the latest commit, while it is under way. */
   #syncing: Promise<void> | undefined;
   #broken: AgentError | undefined;
 
-  constructor(db: Database, log: WriteAheadLog, watch: ConnectionWatch, undone: () => void) {
+  constructor(db: Database, log: WriteAheadLog, watch: ConnectionWatch, events: CommitEvents) {
     this.#db = db;
     this.#log = log;
     this.#watch = watch;
-    this.#undone = undone;
+    this.#events = events;
   }
 
   /**
    * Queues a write for the next commit.
-   * @returns what the function returned, once it is durable
-   * @throws {AgentError} `overloaded` when too many writes wait; `storage_full` when the disk is;
-   * `overloaded` too when another process holds the file; `aborted` when the disk has failed
+   * @param pace whether it may wait briefly to share a commit
+   * @returns the result of the function, once it is durable
+   * @throws {AgentError} `overloaded` when too many writes are pending or another process locks the file;
+   * `storage_full`; `aborted` after a disk error
    */
-  write<T>(name: string, run: () => T): Promise<T> {
+  write<T>(name: string, run: () => T, pace: Pace = "prompt"): Promise<T> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken);
     if (this.#pending.length >= PENDING_WRITES_MAX) {
-      const message = `Cannot write: ${PENDING_WRITES_MAX} writes are waiting`;
+      const message =
+        `Cannot write to the store: ${PENDING_WRITES_MAX} writes are pending, the maximum`;
       return Promise.reject(new AgentError("overloaded", message, { retryAfterSeconds: 1 }));
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#pending.push({ name, run, resolve, reject });
+    if (pace === "prompt" || this.#pending.length >= GATHERED_MIN) this.hurry();
     this.#rounds ??= this.#runRounds();
     // The promise is settled with what `run` returned, so its type is T.
     return promise as Promise<T>;
   }
 
-  /** What was read becomes an answer once all that it may tell of is durable. */
+  /** Resolves a read once everything it may have seen is durable. */
   async durably<T>(read: () => T): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const value = read();
@@ -90,18 +116,27 @@ export class GroupCommit {
     return value;
   }
 
-  /** Settles when nothing is queued or under way any more. */
+  /** Commits the patient writes now. */
+  hurry(): void {
+    this.#prompt = this.#pending.length > 0;
+    this.#gathered?.();
+  }
+
+  /** Settles when nothing is queued or under way. */
   async finished(): Promise<void> {
+    this.hurry();
     while (this.#rounds !== undefined) await this.#rounds;
   }
 
   async #runRounds(): Promise<void> {
     try {
       while (this.#pending.length > 0) {
-        // Those who were answered in the last round may have more to write: it comes along.
+        if (!this.#prompt) await this.#gather();
+        // Callers answered by the last commit may queue further writes, which join this one.
         await new Promise((resolve) => setImmediate(resolve));
         const batch = this.#pending;
         this.#pending = [];
+        this.#prompt = false;
         const settled = this.#commit(batch);
         if (settled !== undefined) await this.#sync(batch, settled);
       }
@@ -110,34 +145,64 @@ export class GroupCommit {
     }
   }
 
-  /** @returns what became of each write, or undefined when the transaction is gone */
+  /** Waits until a prompt write or enough patient ones are queued. */
+  async #gather(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, this.#watch.gatherMs ?? GATHER_MS);
+      this.#gathered = () => {
+        clearTimeout(late);
+        resolve();
+      };
+    });
+    this.#gathered = undefined;
+  }
+
+  /** @returns the outcome of each write, or undefined when the whole transaction failed */
   #commit(batch: readonly PendingWrite[]): Settled[] | undefined {
-    const settled: Settled[] = [];
     try {
-      this.#db.transaction(() => {
-        // Alone, a write that throws undoes itself with the transaction: no savepoint is needed.
-        const [only, ...more] = batch;
-        if (only !== undefined && more.length === 0) settled.push({ ok: true, value: only.run() });
-        else for (const { run } of batch) settled.push(this.#attempt(run));
-        this.#tell("before", batch);
-      })();
-      return settled;
+      return this.#commitTogether(batch) ?? this.#transact(batch, (run) => this.#attempt(run));
     } catch (error) {
-      this.#undone();
+      this.#events.undone();
       const failure = this.#failureOf(error);
       for (const { reject } of batch) reject(failure);
       return undefined;
     }
   }
 
-  /** Runs one write of a batch; what it throws is its own, unless the whole transaction is gone. */
+  /** Runs a batch without savepoints. @returns undefined when one of several writes threw: all are undone */
+  #commitTogether(batch: readonly PendingWrite[]): Settled[] | undefined {
+    let ran = 0;
+    try {
+      return this.#transact(batch, (run) => {
+        const value = run();
+        ran += 1;
+        return { ok: true, value };
+      });
+    } catch (error) {
+      // A single write was rolled back with its transaction.
+      const byWrite = ran < batch.length && storageFailure(error) === undefined;
+      if (!byWrite || batch.length === 1) throw error;
+      this.#events.undone();
+      return undefined;
+    }
+  }
+
+  #transact(batch: readonly PendingWrite[], attempt: (run: () => unknown) => Settled): Settled[] {
+    return this.#db.transaction(() => {
+      const settled = batch.map(({ run }) => attempt(run));
+      this.#tell("before", batch);
+      return settled;
+    })();
+  }
+
+  /** Runs one write of a batch in a savepoint; its error is its own unless it ended the transaction. */
   #attempt(run: () => unknown): Settled {
     try {
       return { ok: true, value: this.#db.transaction(run)() };
     } catch (error) {
-      // What undid the whole transaction is no matter of this write alone.
+      // The error rolled back the whole transaction, so it concerns every write.
       if (storageFailure(error) !== undefined || !this.#db.inTransaction) throw error;
-      this.#undone();
+      this.#events.undone();
       return { ok: false, error };
     }
   }
@@ -152,7 +217,9 @@ export class GroupCommit {
       else if (outcome?.ok) resolve(outcome.value);
       else reject(outcome?.error);
     }
-    if (this.#broken === undefined) this.#tell("after", batch);
+    if (this.#broken !== undefined) return;
+    this.#tell("after", batch);
+    this.#events.synced();
   }
 
   #tell(when: "before" | "after", batch: readonly PendingWrite[]): void {
@@ -169,7 +236,7 @@ export class GroupCommit {
       : new AgentError("overloaded", message, { cause: error, retryAfterSeconds: 1 });
   }
 
-  /** Refuses every later write: only a new process reads what the disk holds. */
+  /** Refuses every later write: only a restart reads what is really on the disk. */
   #break(error: unknown): AgentError {
     const message = `Cannot write to the store: its disk failed: ${messageOf(error)}`;
     const failure = new AgentError("aborted", message, { cause: error });
@@ -179,14 +246,14 @@ export class GroupCommit {
   }
 }
 
-// Which errors of SQLite are not those of a statement, but of its file.
+// SQLite errors caused by the file rather than by a statement.
 
 /** SQLite's result codes (sqlite.org/rescode.html) of a disk that cannot take a write. */
 const SQLITE_IOERR = 10;
 const SQLITE_FULL = 13;
 /**
- * Kinds of SQLITE_IOERR that only say that there is no room: for the file of the shared index, of
- * the rollback journal or of a temporary table.
+ * Extended codes of SQLITE_IOERR that mean a full disk: no room for the shared-memory file, the rollback
+ * journal or a temporary table.
  */
 const NO_ROOM = new Set([
   4618, // SQLITE_IOERR_SHMOPEN
@@ -194,11 +261,11 @@ const NO_ROOM = new Set([
   6410, // SQLITE_IOERR_GETTEMPPATH
 ]);
 
-/** Another process holds the file, as an operator's own look into it may. */
+/** Another process, such as an operator's sqlite3, locks the file. */
 const SQLITE_BUSY = 5;
 const SQLITE_LOCKED = 6;
 
-/** Whether an error is the disk's or of its other users, and what may be done about it. */
+/** Classifies an error of the disk or of another process that uses the file. */
 function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined {
   if (!(error instanceof Error) || !("errcode" in error)) return undefined;
   const { errcode } = error;
@@ -209,19 +276,18 @@ function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined 
   return primary === SQLITE_IOERR ? "failed" : undefined;
 }
 
-// SQLite's write-ahead log as a file of its own. A commit appends to it; that the commit survives a
-// loss of power takes one more call, which SQLite would make itself with synchronous=FULL, while the
-// whole process waits. Made here, on another thread, it leaves the event loop free, and everything
-// that is written meanwhile shares the next one.
+// Syncs SQLite's write-ahead log. A commit appends to the log and survives a loss of power only after an
+// fsync. With synchronous=FULL SQLite would call it and block the whole process. Called here, on another
+// thread, it leaves the event loop free, and all writes made meanwhile share the next one.
 
 /** What makes commits durable. */
 export interface WriteAheadLog {
-  /** Settles when everything that was committed before the call is on the disk. */
+  /** Settles when everything committed before the call is on the disk. */
   sync(): Promise<void>;
   close(): void;
 }
 
-/** The log of a database file. It is opened with the first sync: only a commit makes it. */
+/** The log of a database file. Opened by the first sync, since the first commit creates it. */
 export function openWriteAheadLog(databasePath: string): WriteAheadLog {
   let file: Deno.FsFile | undefined;
   return {

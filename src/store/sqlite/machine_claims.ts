@@ -1,9 +1,10 @@
 // Claims of jobs on machines, as rows.
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import type { Instant } from "../../domain/instant.ts";
+import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
 import type { Leftover, MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
 import type { Connection } from "./connection.ts";
+import { insertEvent } from "./events.ts";
 
 /**
  * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
@@ -15,15 +16,22 @@ export const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c
 const COLUMNS = "c.uuid, c.host, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
 
 /** The part of the store about claims. */
-export function openMachineClaims(db: Connection): MachineClaimStore {
+export function openMachineClaims(db: Connection, now: Now): MachineClaimStore {
   return {
-    take: (machine, now) => db.write("machine_take", () => upsertClaim(db, machine, now)),
+    take: (machine) => db.write("machine_take", () => upsertClaim(db, machine, now())),
     get: (uuid) => db.durably(() => selectClaim(db, uuid)),
-    release: (uuid, job) => db.write("machine_release", () => deleteClaim(db, uuid, job)),
+    release: (uuid, job) =>
+      db.write("machine_release", () => deleteClaim(db, { uuid, job }, "leftover_removed", now())),
+    drop: (uuid, job) =>
+      db.write("machine_drop", () => deleteClaim(db, { uuid, job }, "leftover_dropped", now())),
     settle: () => db.write("machine_settle", () => deleteSettled(db)),
     left: (limit = -1, host) => db.durably(() => selectLeft(db, limit, host ?? null)),
-    postpone: (claim, next_try_at, error) =>
-      db.write("machine_postpone", () => updateClaim(db, claim, next_try_at, error)),
+    leftover: (uuid) => db.durably(() => selectLeftover(db, uuid)),
+    postpone: (claim, wait_ms, error) =>
+      db.write(
+        "machine_postpone",
+        () => updateClaim(db, claim, instantAfter(now(), wait_ms), error),
+      ),
   };
 }
 
@@ -61,8 +69,23 @@ function selectClaim(db: Connection, uuid: MachineUuid): MachineClaim | undefine
   return db.row<MachineClaim>(`SELECT ${COLUMNS} FROM machine_claims c WHERE c.uuid = ?`, uuid);
 }
 
-function deleteClaim(db: Connection, uuid: MachineUuid, job: JobUuid): void {
-  db.run("DELETE FROM machine_claims WHERE uuid = ? AND job_uuid = ?", uuid, job);
+/** Removes a claim, and says so if it had become a leftover. */
+function deleteClaim(
+  db: Connection,
+  { uuid, job }: { readonly uuid: MachineUuid; readonly job: JobUuid },
+  change: "leftover_removed" | "leftover_dropped",
+  now: Instant,
+): void {
+  const gone = db.rows<{ next_try_at: Instant | null }>(
+    "DELETE FROM machine_claims WHERE uuid = ? AND job_uuid = ? RETURNING next_try_at",
+    uuid,
+    job,
+  );
+  // One that no look has found was never reported.
+  const reported = change === "leftover_dropped" || typeof gone[0]?.next_try_at === "string";
+  if (gone.length === 0 || !reported) return;
+  const payload = { change, machine_uuid: uuid, job_uuid: job };
+  insertEvent(db, { kind: "own_machine", payload }, now);
 }
 
 function deleteSettled(db: Connection): void {
@@ -72,10 +95,16 @@ function deleteSettled(db: Connection): void {
   );
 }
 
+const LEFTOVER_COLUMNS =
+  `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
+
+function selectLeftover(db: Connection, uuid: MachineUuid): Leftover | undefined {
+  return db.row<Leftover>(`SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND c.uuid = ?`, uuid);
+}
+
 function selectLeft(db: Connection, limit: number, host: string | null): Leftover[] {
   return db.rows<Leftover>(
-    `SELECT ${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid
-       ${LEFT_CLAIMS} AND (?2 IS NULL OR c.host = ?2)
+    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND (?2 IS NULL OR c.host = ?2)
       ORDER BY c.claimed_at, c.uuid LIMIT ?1`,
     limit,
     host,

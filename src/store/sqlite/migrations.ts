@@ -14,8 +14,11 @@ export interface SchemaSteps {
   readonly steps: readonly string[];
 }
 
-/** The steps of this program. Versions 1 to 7 were never released. */
-export const SCHEMA_STEPS: SchemaSteps = { first: 8, steps: [SCHEMA] };
+/** The steps of this program. Versions 1 to 14 were never released. */
+export const SCHEMA_STEPS: SchemaSteps = {
+  first: 15,
+  steps: [SCHEMA],
+};
 
 /** The schema that this program writes. */
 export const SCHEMA_VERSION = latestOf(SCHEMA_STEPS);

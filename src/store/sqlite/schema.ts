@@ -1,13 +1,15 @@
 // The tables of the store. What a schema can refuse, it refuses: the closed words are CHECKs, an
 // unfinished target is a unique partial index, a second result of one task is a primary key.
 
-/** The condition of the partial indexes, word for word, and of the statements that use them. */
-export const HOLDS_TARGET = `(execution IN ('queued', 'running', 'waiting')
-    OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
+import { EVENT_TABLES, LOCAL_EVENTS } from "./event_tables.ts";
+import { LOCAL_TABLES } from "./local/local_tables.ts";
+import { PLACE_TABLES } from "./place_tables.ts";
+import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
+import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE, removable } from "./words.ts";
 
-/** The condition of the index of jobs that retention may remove, word for word, as above. */
-export const REMOVABLE = `finished_at IS NOT NULL AND kept = 0
-    AND runner_id IS NULL AND claimable_at IS NULL`;
+/** The columns of a table of counts after its time. */
+const COUNTED = `execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS)},
+    jobs INTEGER NOT NULL CHECK (jobs >= 0)`;
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -46,10 +48,8 @@ const JOB_TABLES = `
     uuid TEXT NOT NULL UNIQUE,
     workflow_uuid TEXT NOT NULL,
     definition_id INTEGER NOT NULL REFERENCES definitions (id),
-    execution TEXT NOT NULL CHECK (
-      execution IN ('queued', 'running', 'waiting', 'succeeded', 'failed', 'canceled', 'retried')
-    ),
-    phase TEXT NOT NULL CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS)},
+    phase TEXT NOT NULL CHECK ${isOneOf("phase", PHASES)},
     -- Whether the definition has an oncancel chain.
     undoable INTEGER NOT NULL CHECK (undoable IN (0, 1)),
     exec_after TEXT NOT NULL,
@@ -95,11 +95,14 @@ const JOB_TABLES = `
     CHECK (failures > 0 OR retry_at IS NULL),
     CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
     CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
-    CHECK (execution NOT IN ('waiting', 'succeeded', 'failed', 'retried')
+    CHECK (execution <> 'running' OR started_at IS NOT NULL),
+    CHECK (execution <> 'succeeded' OR phase = 'chain'),
+    CHECK (phase <> 'oncancel' OR undoable = 1),
+    CHECK (execution = 'queued' OR execution = 'running' OR execution = 'canceled'
       OR (claimable_at IS NULL AND runner_id IS NULL)),
     CHECK (execution <> 'canceled' OR phase = 'oncancel'
       OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK ((finished_at IS NULL) = (execution IN ('queued', 'running', 'waiting')))
+    CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
   ) STRICT;
   CREATE INDEX jobs_definition ON jobs (definition_id);
   CREATE INDEX jobs_ready ON jobs (turn, id) WHERE turn IS NOT NULL;
@@ -125,7 +128,7 @@ const JOB_TABLES = `
 
   CREATE TABLE task_results (
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    phase TEXT NOT NULL CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    phase TEXT NOT NULL CHECK ${isOneOf("phase", PHASES)},
     position INTEGER NOT NULL CHECK (position >= 0),
     -- Names the call that ended the wait of this task, where a repetition must be known.
     resumed_by TEXT,
@@ -137,8 +140,7 @@ const JOB_TABLES = `
   -- the sum of all. GET /stats reads this instead of counting jobs.
   CREATE TABLE job_counts (
     minute TEXT NOT NULL,
-    execution TEXT NOT NULL,
-    jobs INTEGER NOT NULL,
+    ${COUNTED},
     PRIMARY KEY (minute, execution)
   ) STRICT, WITHOUT ROWID;
   CREATE TRIGGER job_counts_insert AFTER INSERT ON jobs BEGIN
@@ -160,6 +162,83 @@ const JOB_TABLES = `
     DELETE FROM job_counts WHERE minute = substr(old.created_at, 1, 16) AND jobs = 0;
   END;
 
+  -- Jobs by second of creation and execution: the minute in which a window of GET /stats begins may
+  -- hold a hundred thousand jobs. A second without jobs has no row.
+  CREATE TABLE second_counts (
+    second TEXT NOT NULL,
+    ${COUNTED},
+    PRIMARY KEY (second, execution)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER second_counts_insert AFTER INSERT ON jobs BEGIN
+    INSERT INTO second_counts (second, execution, jobs)
+      VALUES (substr(new.created_at, 1, 19), new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER second_counts_update AFTER UPDATE OF execution ON jobs
+  WHEN old.execution <> new.execution BEGIN
+    UPDATE second_counts SET jobs = jobs - 1
+      WHERE second = substr(old.created_at, 1, 19) AND execution = old.execution;
+    INSERT INTO second_counts (second, execution, jobs)
+      VALUES (substr(new.created_at, 1, 19), new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER second_counts_delete AFTER DELETE ON jobs BEGIN
+    UPDATE second_counts SET jobs = jobs - 1
+      WHERE second = substr(old.created_at, 1, 19) AND execution = old.execution;
+    DELETE FROM second_counts WHERE second = substr(old.created_at, 1, 19) AND jobs = 0;
+  END;
+
+  -- Jobs that ended, by hour of their end and by how: GET /agent/v1/stats/hourly reads this instead of
+  -- counting jobs. An hour without jobs has no row.
+  CREATE TABLE finished_counts (
+    hour TEXT NOT NULL,
+    ${COUNTED},
+    PRIMARY KEY (hour, execution)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER finished_counts_insert AFTER INSERT ON jobs
+  WHEN new.finished_at IS NOT NULL BEGIN
+    INSERT INTO finished_counts (hour, execution, jobs)
+      VALUES (substr(new.finished_at, 1, 13), new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER finished_counts_update AFTER UPDATE OF execution, finished_at ON jobs
+  WHEN (old.finished_at IS NOT NULL OR new.finished_at IS NOT NULL)
+    AND (old.finished_at IS NOT new.finished_at OR old.execution <> new.execution) BEGIN
+    UPDATE finished_counts SET jobs = jobs - 1
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
+    DELETE FROM finished_counts
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
+    INSERT INTO finished_counts (hour, execution, jobs)
+      SELECT substr(new.finished_at, 1, 13), new.execution, 1 WHERE new.finished_at IS NOT NULL
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER finished_counts_delete AFTER DELETE ON jobs
+  WHEN old.finished_at IS NOT NULL BEGIN
+    UPDATE finished_counts SET jobs = jobs - 1
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
+    DELETE FROM finished_counts
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
+  END;
+
+  -- How many jobs retention may remove, so that it need not count them. A job that is kept for its
+  -- idempotency key or its callback is not among them, and no newer one goes in its place.
+  CREATE TABLE removable_count (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    jobs INTEGER NOT NULL CHECK (jobs >= 0)
+  ) STRICT;
+  INSERT INTO removable_count (id, jobs) VALUES (1, 0);
+  CREATE TRIGGER removable_insert AFTER INSERT ON jobs WHEN ${removable("new.")} BEGIN
+    UPDATE removable_count SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER removable_update
+  AFTER UPDATE OF finished_at, kept, runner_id, claimable_at ON jobs
+  WHEN (${removable("old.")}) <> (${removable("new.")}) BEGIN
+    UPDATE removable_count SET jobs = jobs + iif(${removable("new.")}, 1, -1);
+  END;
+  CREATE TRIGGER removable_delete AFTER DELETE ON jobs WHEN ${removable("old.")} BEGIN
+    UPDATE removable_count SET jobs = jobs - 1;
+  END;
+
   -- The lines of the logs of jobs: entries of their info, and attempts of their tasks that failed.
   -- They may outlive their job for a while: they are removed after it, some at a time.
   CREATE TABLE job_log (
@@ -170,7 +249,7 @@ const JOB_TABLES = `
     -- Place of an entry in the info of its job; null for an attempt.
     position INTEGER CHECK (position >= 0),
     -- The chain of an attempt, and the place of its task there; null for an entry.
-    phase TEXT CHECK (phase IN ('chain', 'onerror', 'oncancel')),
+    phase TEXT CHECK ${isOneOf("phase", PHASES)},
     task INTEGER CHECK (task >= 0),
     -- Number of the attempt, or of the one that wrote the entry.
     attempt INTEGER CHECK (attempt > 0),
@@ -235,7 +314,7 @@ const JOB_TABLES = `
     job_uuid TEXT NOT NULL,
     workflow_uuid TEXT NOT NULL,
     -- How the job ended, once its row is removed; until then the row says it.
-    execution TEXT CHECK (execution IN ('succeeded', 'failed', 'canceled', 'retried')),
+    execution TEXT CHECK (execution IN ${FINISHED}),
     claimed_at TEXT NOT NULL,
     tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
     next_try_at TEXT,
@@ -251,129 +330,5 @@ const JOB_TABLES = `
   ) STRICT;
 `;
 
-/** The image index and the verified files: they belong to this host, wherever the jobs are kept. */
-const LOCAL_TABLES = `
-  CREATE TABLE index_documents (
-    path TEXT PRIMARY KEY,
-    body BLOB NOT NULL,
-    sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
-    etag TEXT,
-    last_modified TEXT,
-    fetched_at TEXT NOT NULL,
-    encoding TEXT NOT NULL DEFAULT 'identity' CHECK (encoding IN ('identity', 'gzip'))
-  ) STRICT;
-  CREATE TABLE index_syncs (
-    id INTEGER PRIMARY KEY,
-    -- What the sync did; JSON text.
-    report TEXT NOT NULL
-  ) STRICT;
-  -- What was published of artifacts that have left the index.
-  CREATE TABLE index_pins (
-    -- Counts up: the smallest is the oldest.
-    id INTEGER PRIMARY KEY,
-    distro TEXT NOT NULL,
-    release TEXT NOT NULL,
-    artifact TEXT NOT NULL,
-    -- JSON text.
-    pin TEXT NOT NULL,
-    UNIQUE (distro, release, artifact)
-  ) STRICT;
-
-  -- Documents whose rows are here; those that are missing are read when the store is opened.
-  CREATE TABLE index_searched (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
-
-  -- Places are the numbers in the publisher's lists: the order of the keys is that of the tree.
-  CREATE TABLE index_distros (
-    place INTEGER PRIMARY KEY,
-    distro TEXT NOT NULL UNIQUE,
-    -- What names it, in lower case.
-    words TEXT NOT NULL
-  ) STRICT;
-  CREATE TABLE index_releases (
-    distro TEXT NOT NULL,
-    place INTEGER NOT NULL,
-    release TEXT NOT NULL,
-    -- JSON text.
-    aliases TEXT NOT NULL,
-    words TEXT NOT NULL,
-    PRIMARY KEY (distro, place),
-    UNIQUE (distro, release)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE index_aliases (
-    distro TEXT NOT NULL,
-    alias TEXT NOT NULL,
-    release TEXT NOT NULL,
-    PRIMARY KEY (distro, alias)
-  ) STRICT, WITHOUT ROWID;
-  -- Narrow, so that a filter which no index answers reads little.
-  CREATE TABLE index_artifacts (
-    id INTEGER PRIMARY KEY,
-    distro TEXT NOT NULL,
-    release TEXT NOT NULL,
-    archived INTEGER NOT NULL CHECK (archived IN (0, 1)),
-    build_place INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    build TEXT NOT NULL,
-    arch TEXT NOT NULL,
-    format TEXT NOT NULL,
-    compression TEXT NOT NULL,
-    variant TEXT,
-    default_variant INTEGER NOT NULL CHECK (default_variant IN (0, 1)),
-    -- JSON texts of lists.
-    datasources TEXT NOT NULL,
-    firmware TEXT NOT NULL,
-    words TEXT NOT NULL
-  ) STRICT;
-  CREATE UNIQUE INDEX index_artifacts_place
-    ON index_artifacts (distro, release, archived, build_place, place);
-  CREATE TABLE index_artifact_texts (
-    artifact_id INTEGER PRIMARY KEY REFERENCES index_artifacts (id) ON DELETE CASCADE,
-    point_release TEXT,
-    published_at TEXT,
-    url TEXT,
-    -- The artifact as the publisher wrote it; JSON text.
-    artifact TEXT NOT NULL
-  ) STRICT;
-
-  CREATE TABLE media_files (
-    -- Of the file as it is used, lower-case hex.
-    sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
-    name TEXT NOT NULL,
-    -- Where a file of the operator lies; null for one of the cache.
-    path TEXT,
-    size INTEGER NOT NULL CHECK (size >= 0),
-    source TEXT NOT NULL CHECK (source IN ('artifact', 'url', 'path')),
-    origin TEXT NOT NULL,
-    label TEXT NOT NULL,
-    level TEXT NOT NULL CHECK (level IN ('none', 'index', 'vendor', 'signature')),
-    created_at TEXT NOT NULL,
-    last_used_at TEXT NOT NULL,
-    verified_at TEXT NOT NULL,
-    CHECK ((source = 'path') = (path IS NOT NULL))
-  ) STRICT;
-  CREATE INDEX media_files_used ON media_files (last_used_at);
-
-  -- What was downloaded to make a file of the cache: it may have been compressed.
-  CREATE TABLE media_downloads (
-    packed TEXT NOT NULL,
-    sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
-    -- Null where it was not computed.
-    sha512 TEXT CHECK (length(sha512) = 128),
-    file_sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
-    PRIMARY KEY (packed, sha256)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX media_downloads_sha512 ON media_downloads (packed, sha512)
-    WHERE sha512 IS NOT NULL;
-  CREATE INDEX media_downloads_file ON media_downloads (file_sha256);
-
-  -- Jobs that use a file; those that have ended do not count.
-  CREATE TABLE media_uses (
-    sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
-    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    PRIMARY KEY (sha256, job_id)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX media_uses_job ON media_uses (job_id);
-`;
-
-/** How an empty file gets this schema. */
-export const SCHEMA = `${JOB_TABLES}${LOCAL_TABLES}`;
+/** Makes the tables of an empty file. */
+export const SCHEMA = `${JOB_TABLES}${PLACE_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;

@@ -13,8 +13,9 @@ import {
   takeCallbacks,
 } from "./job/callbacks.ts";
 import { Connection, IN_MEMORY } from "./connection.ts";
+import { insertEvent, selectEventBounds, selectEvents } from "./events.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
-import { type Now, systemNow } from "../../domain/instant.ts";
+import { instantAfter, type Now, systemNow } from "../../domain/instant.ts";
 import {
   changePins,
   deleteDocument,
@@ -34,9 +35,11 @@ import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { listSummaries, selectSummary } from "./job/summaries.ts";
-import { selectMeasures, selectStats, writeCheck } from "./job/stats.ts";
+import { countSummaries } from "./job/summary_counts.ts";
+import { selectFinished, selectMeasures, selectStats, writeCheck } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
-import { claimJobs, selectExecution, selectJob, selectNextDue } from "./job/jobs.ts";
+import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
+import { selectExecution, selectJob } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import type { SchemaSteps } from "./migrations.ts";
@@ -84,20 +87,26 @@ export async function openSqliteStore(
     throw error;
   }
   return {
-    workflows: workflowStore(db),
+    workflows: workflowStore(db, now),
     jobs: jobStore(db, now),
     info: infoStore(db),
     log: {
       lines: (uuid, page) => db.durably(() => selectLog(db, uuid, page)),
       attempts: (uuid) => db.durably(() => selectAttempts(db, uuid)),
     },
-    callbacks: callbackStore(db),
+    callbacks: callbackStore(db, now),
+    events: {
+      append: (event) => db.write("event_append", () => insertEvent(db, event, now())),
+      bounds: () => db.durably(() => selectEventBounds(db)),
+      after: (seq, limit, filter = {}) => db.durably(() => selectEvents(db, seq, limit, filter)),
+      follow: (committed) => db.follow(committed),
+    },
     index,
     images: imageStore(db),
     media: openMediaStore(db),
-    machineClaims: openMachineClaims(db),
+    machineClaims: openMachineClaims(db, now),
     measures: {
-      read: (at) => db.durably(() => selectMeasures(db, at)),
+      read: () => db.durably(() => selectMeasures(db, now())),
       check: () => db.write("store_check", () => writeCheck(db, now())),
     },
     shared: false,
@@ -116,12 +125,12 @@ async function named<T>(path: string, open: () => T | Promise<T>): Promise<T> {
   }
 }
 
-function workflowStore(db: Connection): WorkflowStore {
+function workflowStore(db: Connection, now: Now): WorkflowStore {
   return {
-    create: (workflow, now, rules = {}) =>
-      db.write("workflow_create", () => insertWorkflow(db, workflow, now, rules)),
-    putBuiltin: (workflow, now) =>
-      db.write("workflow_builtin", () => putBuiltinWorkflow(db, workflow, now)),
+    create: (workflow, rules = {}) =>
+      db.write("workflow_create", () => insertWorkflow(db, workflow, now(), rules)),
+    putBuiltin: (workflow) =>
+      db.write("workflow_builtin", () => putBuiltinWorkflow(db, workflow, now())),
     replace: (workflow, rules = {}) =>
       db.write("workflow_replace", () => updateWorkflow(db, workflow, rules)),
     remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),
@@ -135,7 +144,7 @@ function workflowStore(db: Connection): WorkflowStore {
 
 function jobStore(db: Connection, now: Now): JobStore {
   return {
-    ...openJobCreation(db),
+    ...openJobCreation(db, now),
     earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
     get: (uuid) => db.durably(() => selectJob(db, uuid)),
     text: (uuid, showing) => db.durably(() => jobText(db, uuid, showing)),
@@ -145,6 +154,7 @@ function jobStore(db: Connection, now: Now): JobStore {
     texts: (filter, page, showing) => jobTexts(db, filter, page, showing),
     keys: (filter, page = {}) => listKeys(db, filter, page),
     summaries: (filter, page) => listSummaries(db, filter, page),
+    summaryCounts: (filter) => countSummaries(db, filter),
     summary: (uuid) => db.durably(() => selectSummary(db, uuid)),
     ofTarget: (target, limit) => db.durably(() => selectJobsOfTarget(db, target, limit)),
     count: (filter) => countJobs(db, filter),
@@ -155,22 +165,27 @@ function jobStore(db: Connection, now: Now): JobStore {
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await db.write("job_claim", () => claimJobs(db, life, limit, now()));
     },
+    // Nothing is promised by it, so it need not wait for the disk.
+    ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
+    hold: (life, jobs) => db.write("job_claim", () => holdJobs(db, life, jobs, now()), "patient"),
+    hurry: () => db.hurry(),
     begin: (life, earlier, leaseMs) =>
       db.write("job_begin", () => beginLife(db, life, earlier, leaseMs, now())),
     renew: (life, held, leaseMs) =>
       db.write("job_renew", () => renewLease(db, life, held, leaseMs, now())),
-    recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record)),
-    release: (hold, elapsedMs, now) =>
-      db.write("job_release", () => releaseJob(db, hold, elapsedMs, now)),
-    abandon: (hold, now) => db.write("job_abandon", () => abandonJob(db, hold, now)),
+    recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record, now())),
+    release: (hold, elapsedMs) =>
+      db.write("job_release", () => releaseJob(db, hold, elapsedMs, now())),
+    abandon: (hold) => db.write("job_abandon", () => abandonJob(db, hold, now())),
     rescue: (runner) => db.write("job_rescue", () => rescueJobs(db, runner, now())),
-    cancel: (uuid, now, showing) => db.write("job_cancel", () => cancelJob(db, uuid, now, showing)),
-    resume: (uuid, resume, now, showing, call) =>
-      db.write("job_resume", () => resumeJob(db, uuid, resume, now, showing, call ?? null)),
-    stats: (now) => db.durably(() => selectStats(db, now)),
+    cancel: (uuid, showing) => db.write("job_cancel", () => cancelJob(db, uuid, now(), showing)),
+    resume: (uuid, resume, showing, call) =>
+      db.write("job_resume", () => resumeJob(db, uuid, resume, now(), showing, call ?? null)),
+    stats: () => db.durably(() => selectStats(db, now())),
+    finished: (since) => db.durably(() => selectFinished(db, since)),
     pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
-    pruneKeys: (now, limit) => db.write("key_prune", () => pruneKeys(db, now, limit)),
-    prune: (retention, now) => db.write("job_prune", () => prune(db, retention, now)),
+    pruneKeys: (limit) => db.write("key_prune", () => pruneKeys(db, now(), limit)),
+    prune: (retention) => db.write("job_prune", () => prune(db, retention, now())),
   };
 }
 
@@ -185,14 +200,16 @@ function infoStore(db: Connection): InfoStore {
   };
 }
 
-function callbackStore(db: Connection): CallbackStore {
+function callbackStore(db: Connection, now: Now): CallbackStore {
   return {
-    take: (now, again, limit, passedOver = []) =>
-      db.write("callback_take", () => takeCallbacks(db, now, again, limit, passedOver)),
-    nextDue: (passedOver = []) => answer(() => selectNextCallback(db, passedOver)),
+    take: (againMs, limit, passedOver = []) =>
+      db.write("callback_take", () => takeCallbacks(db, now(), againMs, limit, passedOver)),
+    nextDue: (passedOver = []) => answer(() => selectNextCallback(db, now(), passedOver)),
     done: (uuid) => db.write("callback_done", () => deleteCallback(db, uuid)),
-    postpone: (uuid, due_at) =>
-      db.write("callback_postpone", () => postponeCallback(db, uuid, due_at)),
+    postpone: (uuid, waitMs) => {
+      const due = instantAfter(now(), waitMs);
+      return db.write("callback_postpone", () => postponeCallback(db, uuid, due));
+    },
   };
 }
 

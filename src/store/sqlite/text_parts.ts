@@ -38,7 +38,7 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
       db.durably(() => {
         const part = reader?.kept()?.subarray(at, at + length) ?? select(at, length);
         if (part !== undefined) return part;
-        throw new AgentError("aborted", "Cannot read on: what was being read was removed");
+        throw new AgentError("aborted", "Cannot read the rest of the text: its row was removed");
       }),
     close: () => {
       reader?.close();

@@ -51,7 +51,7 @@ export function insertWorkflow(
 
 /** Writes a workflow of the agent itself over whatever an earlier version of the agent left. */
 export function putBuiltinWorkflow(db: Connection, workflow: Workflow, now: Instant): void {
-  db.readers.changing(workflowRow(workflow.uuid));
+  changingWorkflow(db, workflow.uuid);
   db.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES (?1, ?2, ?3, 1, ?4)
      ON CONFLICT (uuid) DO UPDATE SET name = ?2, body = ?3, builtin = 1`,
@@ -68,7 +68,7 @@ export function updateWorkflow(
   workflow: Workflow,
   { uniqueName = false }: Pick<WorkflowRules, "uniqueName">,
 ): ReplaceWorkflowOutcome {
-  db.readers.changing(workflowRow(workflow.uuid));
+  changingWorkflow(db, workflow.uuid);
   const written = db.run(
     `UPDATE workflows SET name = ?2, body = ?3
       WHERE uuid = ?1 AND builtin = 0
@@ -85,7 +85,7 @@ export function updateWorkflow(
 
 /** Leaves built-in workflows alone. @returns whether a workflow was removed */
 export function deleteWorkflow(db: Connection, uuid: WorkflowUuid): boolean {
-  db.readers.changing(workflowRow(uuid));
+  changingWorkflow(db, uuid);
   return db.run("DELETE FROM workflows WHERE uuid = ? AND builtin = 0", uuid) > 0;
 }
 
@@ -98,8 +98,42 @@ export function selectWorkflow(db: Connection, uuid: WorkflowUuid): StoredWorkfl
   return row === undefined ? undefined : workflowFromRow(row);
 }
 
+/** What is found of a workflow of which a job is to be made. */
+type WorkflowToRun =
+  | { readonly kind: "found"; readonly workflow: Workflow; readonly bytes: number }
+  | { readonly kind: "large"; readonly bytes: number }
+  | { readonly kind: "missing" };
+
+/** The name under which a workflow is kept. */
+const KEPT = "workflow";
+
+/** The workflow, unless it has more bytes than may be read. It is read and parsed for its first job only. */
+export function workflowToRun(
+  db: Connection,
+  uuid: WorkflowUuid,
+  bytesMax: number,
+): WorkflowToRun {
+  const found = db.kept<WorkflowToRun>(KEPT, uuid, () => {
+    const bytes = workflowBytes(db, uuid) ?? 0;
+    const workflow = bytes > bytesMax ? undefined : selectWorkflow(db, uuid)?.workflow;
+    if (workflow !== undefined) return { value: { kind: "found", workflow, bytes }, chars: bytes };
+    const value = bytes > bytesMax
+      ? { kind: "large", bytes } as const
+      : { kind: "missing" } as const;
+    return { value, chars: Number.POSITIVE_INFINITY };
+  });
+  if (found.kind !== "found" || found.bytes <= bytesMax) return found;
+  return { kind: "large", bytes: found.bytes };
+}
+
+/** A workflow is about to be changed: those who read it are given it as it is. */
+function changingWorkflow(db: Connection, uuid: WorkflowUuid): void {
+  db.forget(KEPT, uuid);
+  db.readers.changing(workflowRow(uuid));
+}
+
 /** Bytes of the JSON text of a workflow. */
-export function workflowBytes(db: Connection, uuid: WorkflowUuid): number | undefined {
+function workflowBytes(db: Connection, uuid: WorkflowUuid): number | undefined {
   const row = db.row<{ bytes: number }>(
     "SELECT octet_length(body) AS bytes FROM workflows WHERE uuid = ?",
     uuid,
@@ -158,13 +192,8 @@ export function workflowTexts(
   const text = () => {
     if (first === undefined || place === undefined) return [];
     if (fit.length === 1) return [textAt(db, placeOf(first.uuid, first.bytes))];
-    const row = db.row<{ text: Uint8Array }>(
-      `SELECT CAST(group_concat(body, ',') AS BLOB) AS text FROM (
-         SELECT body FROM json_each(?) AS listed
-           CROSS JOIN workflows ON workflows.id = listed.value)`,
-      JSON.stringify(fit.map(({ id }) => id)),
-    );
-    return row === undefined ? [] : [readText(row.text)];
+    const bodies = selectBodies(db, fit.map(({ id }) => id));
+    return bodies === undefined ? [] : [readText(bodies)];
   };
   return {
     texts: text(),
@@ -172,6 +201,16 @@ export function workflowTexts(
     place,
     last: rows.length < limit && fit.length === rows.length,
   };
+}
+
+/** The bodies of workflows in this order, with commas between them. */
+function selectBodies(db: Connection, ids: readonly number[]): Uint8Array | undefined {
+  return db.row<{ text: Uint8Array }>(
+    `SELECT CAST(group_concat(body, ',') AS BLOB) AS text FROM (
+       SELECT body FROM json_each(?) AS listed
+         CROSS JOIN workflows ON workflows.id = listed.value)`,
+    JSON.stringify(ids),
+  )?.text;
 }
 
 function placeOf(uuid: WorkflowUuid, bytes: number): TextPlace {
@@ -194,8 +233,10 @@ export function countWorkflows(db: Connection, filter: WorkflowFilter): number {
   return row?.workflows ?? 0;
 }
 
-function conditionsOf({ name, builtin }: WorkflowFilter): Condition[] {
+function conditionsOf({ name, uuid, builtin }: WorkflowFilter): Condition[] {
   const given: (Condition | false)[] = [
+    // Behind the hexadecimal digits comes the letter g.
+    uuid !== undefined && { sql: "uuid >= ? AND uuid < ? || 'g'", values: [uuid, uuid] },
     name !== undefined && { sql: "name = ?", values: [name] },
     // SQLite keeps 0 and 1 in the head of a row, so that no body is read for them.
     builtin !== undefined && { sql: "builtin = ?", values: [Number(builtin)] },

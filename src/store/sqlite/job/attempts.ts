@@ -1,5 +1,5 @@
-// Attempts of tasks that failed: lines of the job's log that are no entries of its info. Of each task
-// the first ones and the last ones are kept, so that a task may fail any number of times.
+// Failed attempts of tasks: lines of the job's log that are not in its info. Only the first and the last
+// attempts of each task are kept, so that a task may fail any number of times.
 
 import {
   ATTEMPTS_KEPT,
@@ -7,32 +7,43 @@ import {
   INTERRUPTED,
   keptError,
 } from "../../../domain/job/job.ts";
-import { type Instant, msBetween } from "../../../domain/instant.ts";
+import {
+  type Instant,
+  instantAfter,
+  MS_PER_SECOND,
+  msBetween,
+  notBefore,
+} from "../../../domain/instant.ts";
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
+import { taskName } from "../../../domain/job/workflow.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 import { changingJob } from "./texts.ts";
 
 /**
- * Records an attempt after which another one follows, unless the runner has lost the job. A record
- * that was written before is not written again. @returns whether the claim held
+ * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
+ * record again has no effect. @returns whether the claim held
  */
-export function recordAttempt(db: Connection, record: AttemptRecord): boolean {
-  const { attempt, failures, phase, elapsed_ms, retry_at, now } = record;
+export function recordAttempt(db: Connection, record: AttemptRecord, now: Instant): boolean {
+  const { attempt, failures, phase, elapsed_ms } = record;
   changingJob(db, record.job_uuid);
   const { state } = heldIn(phase);
   const hold = [record.job_uuid, record.runner_id, record.lease, executionOf(state), phase];
   const row = db.row<{ id: number }>(
-    `UPDATE jobs SET failures = ?6 + 1, retry_at = ?7, elapsed_ms = ?8, elapsed_at = ?9
+    `UPDATE jobs SET failures = ?6 + 1, retry_at = ?7, elapsed_ms = ?8, elapsed_at = ?9,
+            params = ?10, props = ?11,
+            requested_params = coalesce(requested_params, CASE WHEN params <> ?10 THEN params END)
       WHERE uuid = ?1 AND runner_id = ?2 AND lease = ?3 AND execution = ?4 AND phase = ?5
         AND failures = ?6
      RETURNING id`,
     ...hold,
     failures,
-    retry_at,
+    instantAfter(now, attempt.wait_seconds * MS_PER_SECOND),
     Math.round(elapsed_ms),
     now,
+    JSON.stringify(record.params),
+    JSON.stringify(record.props),
   );
   if (row === undefined) return isRecorded(db, hold, failures + 1);
   insertAttempt(db, row.id, phase, attempt);
@@ -53,7 +64,7 @@ function isRecorded(
   ) !== undefined;
 }
 
-/** Adds an attempt to the log of its job, and removes the one of its task that is kept no longer. */
+/** Adds an attempt to the log of its job, and drops an older one beyond the limit. */
 export function insertAttempt(
   db: Connection,
   id: number,
@@ -75,6 +86,16 @@ export function insertAttempt(
     }),
     finished_at,
   );
+  deleteMiddleAttempt(db, id, phase, attempt);
+}
+
+/** Keeps the first and the last attempts of a task: each new one displaces one in the middle. */
+function deleteMiddleAttempt(
+  db: Connection,
+  id: number,
+  phase: Phase,
+  { index, attempt: number }: FailedAttempt,
+): void {
   db.run(
     `DELETE FROM job_log
       WHERE job_id = ?1 AND phase = ?2 AND task = ?3 AND attempt > ?4 AND attempt <= ?5`,
@@ -86,7 +107,7 @@ export function insertAttempt(
   );
 }
 
-/** The columns of a job whose present attempt ended with its runner. */
+/** The columns of a job whose current attempt was cut off with its runner. */
 interface BrokenOff {
   readonly id: number;
   readonly phase: Phase;
@@ -98,7 +119,7 @@ interface BrokenOff {
 }
 
 /**
- * Records the attempt of a held job that ended with its runner, if there was one.
+ * Records the attempt that was cut off with the runner of a held job, if any.
  * @returns false when the job was waiting for its next attempt
  */
 export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
@@ -111,22 +132,21 @@ export function insertInterrupted(db: Connection, id: number, now: Instant): boo
   );
   if (row === undefined) return true;
   const task = definitionOf(db, row.definition_id)[row.phase][row.index];
-  // The phase had come to its end, which was not recorded yet.
+  // The phase was complete, but its end not yet recorded.
   if (task === undefined) return true;
   const leftMs = row.retry_at === null ? 0 : msBetween(now, row.retry_at);
-  // More than the whole delay is left only by a clock that was set back.
+  // More than the whole delay means that the clock was set back.
   if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * 1000) return false;
   const { retry_at, elapsed_at } = row;
   const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
   insertAttempt(db, id, row.phase, {
-    task: task.name ?? task.uuid,
+    task: taskName(task),
     index: row.index,
     attempt: row.starts + row.failures,
     fallback: false,
     error: INTERRUPTED,
     started_at,
-    // The clock may have been set back.
-    finished_at: now < started_at ? started_at : now,
+    finished_at: notBefore(started_at, now),
     wait_seconds: 0,
   });
   return true;

@@ -1,9 +1,11 @@
 // Callbacks of finished jobs that are still pending. The row is written with the end of the job.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import type { NextDue } from "../../job_store.ts";
 import type { DueCallback } from "../../store.ts";
 import type { Connection } from "../connection.ts";
+import { dueFrom } from "./claims.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
 /** The job has ended: its callback is due, when it has one. */
@@ -16,15 +18,36 @@ export function insertCallback(db: Connection, id: number, now: Instant): void {
   );
 }
 
-/** Takes the callbacks that are due, and puts each off until `again`. */
+/** A callback that was taken, and how often so far. */
+interface TakenRow {
+  readonly job_id: number;
+  readonly attempts: number;
+}
+
+/** Takes the due callbacks and postpones each. */
 export function takeCallbacks(
+  db: Connection,
+  now: Instant,
+  againMs: number,
+  limit: number,
+  passedOver: readonly string[],
+): DueCallback[] {
+  const again = instantAfter(now, againMs);
+  return updateTaken(db, now, again, limit, passedOver).flatMap(({ job_id, attempts }) => {
+    const row = selectJobById(db, job_id);
+    if (row === undefined || row.callback_url === null) return [];
+    return [{ job: jobFromRow(db, row), url: row.callback_url, attempts: attempts - 1 }];
+  });
+}
+
+function updateTaken(
   db: Connection,
   now: Instant,
   again: Instant,
   limit: number,
   passedOver: readonly string[],
-): DueCallback[] {
-  const taken = db.rows<{ job_id: number; attempts: number }>(
+): TakenRow[] {
+  return db.rows<TakenRow>(
     `UPDATE callbacks SET due_at = ?2, attempts = attempts + 1
       WHERE job_id IN (
         SELECT job_id FROM callbacks
@@ -36,32 +59,32 @@ export function takeCallbacks(
     limit,
     JSON.stringify(passedOver),
   );
-  return taken.flatMap(({ job_id, attempts }) => {
-    const row = db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`, job_id);
-    if (row === undefined || row.callback_url === null) return [];
-    return [{ job: jobFromRow(db, row), url: row.callback_url, attempts: attempts - 1 }];
-  });
+}
+
+function selectJobById(db: Connection, id: number): JobRow | undefined {
+  return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ?`, id);
 }
 
 /** When the first callback is due. */
 export function selectNextCallback(
   db: Connection,
+  now: Instant,
   passedOver: readonly string[],
-): Instant | undefined {
+): NextDue {
   const row = db.row<{ due: Instant | null }>(
     `SELECT min(due_at) AS due FROM callbacks
       WHERE host NOT IN (SELECT value FROM json_each(?))`,
     JSON.stringify(passedOver),
   );
-  return row?.due ?? undefined;
+  return dueFrom(now, row?.due ?? null);
 }
 
-/** The callback was answered, or is given up. */
+/** Removes a callback that was delivered or given up. */
 export function deleteCallback(db: Connection, uuid: JobUuid): void {
   db.run("DELETE FROM callbacks WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?)", uuid);
 }
 
-/** The next attempt is due then. */
+/** Sets when the next attempt is due. */
 export function postponeCallback(db: Connection, uuid: JobUuid, due_at: Instant): void {
   db.run(
     "UPDATE callbacks SET due_at = ?2 WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?1)",

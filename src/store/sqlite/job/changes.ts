@@ -1,5 +1,5 @@
-// What changes a job after it was claimed. domain/job/state.ts decides each event; a write about a
-// claimed job also names its claim, so that a runner that has lost its job changes nothing.
+// Changes of claimed jobs. domain/job/state.ts decides each event; every write about a claimed job is
+// conditional on its claim, so a runner that has lost the job changes nothing.
 
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
@@ -29,10 +29,10 @@ import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
 
-/** What was found out before the write about the job that takes the place of another. */
+/** The checks made before the write for the job that replaces another. */
 interface ReadySuccessor {
   readonly paramsSha256: string | null;
-  /** Whether a lock of another job, which was accepted meanwhile, is on its target. */
+  /** Whether the lock of a job accepted in the meantime covers its target. */
   readonly lock: { readonly kind: "free" } | {
     readonly kind: "locked";
     readonly job_uuid: JobUuid;
@@ -40,41 +40,43 @@ interface ReadySuccessor {
 }
 
 /**
- * Records the end of a task and where the job goes, or nothing when the runner has lost the job. Nothing
- * is read before: the hold says where the job is, and the statement that it still is.
+ * Records the end of a task and the next state of the job, unless the runner has lost the job. Needs no
+ * read: the hold names the expected state, and the statement is conditional on it.
  */
 export function recordTask(
   db: Connection,
   record: TaskRecord,
+  now: Instant,
   ready?: ReadySuccessor,
 ): boolean {
-  const { entry, now, successor = null } = record;
+  const { entry, successor = null } = record;
   changingJob(db, record.job_uuid);
   const move = moveOf(heldIn(record.phase), record.event);
-  const row = writeTask(db, record, move);
+  const row = writeTask(db, record, move, now);
   if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
   if (entry !== undefined) insertResult(db, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
-    goesOnAs(db, id, successor, ready);
+    goesOnAs(db, id, successor, ready, now);
   if (move.ends && !goesOn) insertCallback(db, id, now);
   return true;
 }
 
 /**
- * Makes the job that takes the place of one that has ended as retried, whose target it may have by now.
- * @returns whether the callback is that job's: not when there is none, or when another caller asked for it
+ * Creates the job that replaces one that ended as retried, and may take over its target.
+ * @returns whether the callback moves to that job: not when there is none, or when it has another requester
  */
 function goesOnAs(
   db: Connection,
   id: number,
   successor: NewJob,
   { lock, paramsSha256 }: ReadySuccessor,
+  now: Instant,
 ): boolean {
-  // A lock that was accepted meanwhile promised that no new job gets the target.
-  const outcome = lock.kind === "locked" ? lock : insertJob(db, successor, paramsSha256);
+  // A lock accepted in the meantime guarantees that no new job gets the target.
+  const outcome = lock.kind === "locked" ? lock : insertJob(db, successor, paramsSha256, now);
   switch (outcome.kind) {
     case "created":
       nameNextAttempt(db, id, outcome.job.uuid);
@@ -94,8 +96,8 @@ function goesOnAs(
 }
 
 /**
- * Whether a call before this one, whose answer was lost, made the same record: the claim is still the last
- * one, the task has its entry, and the job is where the record put it, or has gone on from there.
+ * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
+ * task has its entry, and the job is in the recorded state or a later one.
  */
 function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
   const row = selectState(db, record.job_uuid);
@@ -112,7 +114,12 @@ interface RecordedRow {
   readonly workflow_uuid: WorkflowUuid;
 }
 
-function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow | undefined {
+function writeTask(
+  db: Connection,
+  record: TaskRecord,
+  move: Move,
+  now: Instant,
+): RecordedRow | undefined {
   const at = heldIn(record.phase);
   const ends = move.phase !== at.phase;
   const elapsedMs = Math.round(record.elapsed_ms);
@@ -131,12 +138,12 @@ function writeTask(db: Connection, record: TaskRecord, move: Move): RecordedRow 
     move.phase,
     Number(isHeld(move.to)),
     Number(isClaimable(move.to)),
-    record.now,
-    // The end of a task sets the count; what it was before is not known here.
+    now,
+    // The end of a task sets the count; the previous value is not known here.
     startsAfter(move, 0),
     JSON.stringify(record.params),
     JSON.stringify(record.props),
-    // A phase that follows begins with its whole time.
+    // The next phase starts with its full time.
     ends ? 0 : elapsedMs,
     ends ? elapsedMs : 0,
     Number(move.ends),
@@ -161,11 +168,11 @@ export function abandonJob(db: Connection, hold: Hold, now: Instant): boolean {
   return true;
 }
 
-/** The same for a job whose present task has not failed: its start is taken off. */
+/** The same for a job whose current task has not failed: its start is not counted. */
 export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: Instant): boolean {
   const row = selectHeld(db, hold);
   if (row === undefined) return false;
-  // A phase that a cancel has brought has not run yet.
+  // After a cancel, the new phase has not run yet.
   const elapsed = row.phase === hold.phase ? elapsedMs : null;
   writeMove(db, row, moveOf(standingOf(row), { kind: "release" }), now, elapsed);
   return true;
@@ -181,7 +188,7 @@ function selectHeld(db: Connection, { job_uuid, runner_id, lease }: Hold): State
   );
 }
 
-/** Cancels an unfinished job; its runner, or the next one, goes on with its oncancel chain. */
+/** Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain. */
 export function cancelJob(
   db: Connection,
   uuid: JobUuid,
@@ -196,8 +203,8 @@ export function cancelJob(
 }
 
 /**
- * Records what became of the waiting task, and queues the job again or ends it as failed. A call that is
- * repeated under its name ends no other wait.
+ * Records the result of the waiting task, and queues the job again or fails it. A repeated call with the
+ * same id does not end a later wait.
  */
 export function resumeJob(
   db: Connection,
@@ -230,8 +237,8 @@ export function resumeJob(
 }
 
 /**
- * Does what a caller asks of a job, or says why not.
- * @param also further writes about the job as it was read; returns the error of a task that failed
+ * Applies an event requested by a caller, or returns why it is denied.
+ * @param also further writes about the job as read; returns the error of a failed task
  */
 function change(
   db: Connection,
@@ -244,11 +251,11 @@ function change(
   const row = selectState(db, uuid);
   if (row === undefined) return { kind: "not_found" };
   const decision = decide(standingOf(row), eventOf(row));
-  if (decision.kind === "denied") {
+  if (decision.kind !== "move") {
     return { ...decision, job: { uuid, execution: row.execution } };
   }
   db.readers.changing(jobRow(row.id));
-  // Its runner writes no more about what it was running.
+  // From now on its runner can write nothing about the interrupted task.
   const ranMs = row.elapsed_at === null
     ? null
     : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, now), 0);
@@ -258,7 +265,7 @@ function change(
   return changedOf(db, { uuid, execution: executionOf(decision.to) }, showing);
 }
 
-/** The answer of a change: the job as it is now, and its text for a caller that asked for it. */
+/** The outcome of a change: the job as it is now, and its text if requested. */
 function changedOf(
   db: Connection,
   { uuid, execution }: ChangedJob,

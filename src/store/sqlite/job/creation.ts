@@ -1,8 +1,9 @@
-// Creating jobs. One transaction checks whether the request came before, whether there is room and
-// whether the target is locked, and writes the row. What a transaction cannot wait for is done before
-// it: the digest of the params, and matching the target against every lock.
+// Creates jobs. One transaction checks for a repeated request, the limits and locks on the target, and
+// writes the row. Work that would block a transaction comes first: the digest of the params, and matching
+// the target against every lock.
 
 import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant, Now } from "../../../domain/instant.ts";
 import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
 import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
@@ -18,21 +19,21 @@ import type {
   RetryOutcome,
 } from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET } from "../words.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished, insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { jobText } from "./texts.ts";
-import { selectWorkflow, workflowBytes } from "../workflows.ts";
+import { workflowToRun } from "../workflows.ts";
 
-/** Locks that may be held at a time: each is tried on every new target. */
+/** Maximum number of held locks: each is matched against every new target. */
 const LOCKS_MAX = 256;
-/** Times that a target is matched again because a lock was written meanwhile. */
+/** How often a target is matched again because a lock was added in the meantime. */
 const JUDGEMENTS_MAX = 100;
 
-/** What was done before the write. */
+/** The results of the work before the write. */
 interface Prepared {
   /** Digest of the canonical params, when the job has a target. */
   readonly paramsSha256: string | null;
@@ -40,21 +41,21 @@ interface Prepared {
   readonly unfinishedMax: number;
 }
 
-/** A lock is newer than the judgement of a target: it is judged again. */
+/** A lock was added after the target was matched: match again. */
 type Unread = Extract<LockAnswer, { kind: "unread" }>;
 
-/** The methods of the store that make jobs. */
-export function openJobCreation(
-  db: Connection,
-): Pick<JobStore, "create" | "order" | "retry" | "recordTask"> {
+/** Writes a job once its target has been matched against every lock. */
+type JudgedWrite = <T>(
+  job: NewJob | JobOrder,
+  unfinishedMax: number,
+  write: (ready: Prepared) => Promise<T | Unread>,
+) => Promise<T>;
+
+function openJudgedWrite(db: Connection): JudgedWrite {
   const patterns: LockPatterns = new Map();
-  const judged = async <T>(
-    job: NewJob | JobOrder,
-    unfinishedMax: number,
-    write: (ready: Prepared) => Promise<T | Unread>,
-  ): Promise<T> => {
+  return async (job, unfinishedMax, write) => {
     const paramsSha256 = await paramsDigest(job);
-    // A lock that cannot be read would block every later target.
+    // An unreadable lock would block every later target.
     if (typeof job.locks === "string") await parseLockPattern(job.locks);
     for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
       const verdicts = job.target === null
@@ -65,15 +66,31 @@ export function openJobCreation(
     }
     throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
   };
+}
+
+/**
+ * The methods of the store that create jobs.
+ * @param now the clock of the store
+ */
+export function openJobCreation(
+  db: Connection,
+  now: Now,
+): Pick<JobStore, "create" | "order" | "retry" | "recordTask"> {
+  const judged = openJudgedWrite(db);
   return {
-    recordTask: (record) => {
+    recordTask: (record, patient = false) => {
       const { successor = null } = record;
-      if (successor === null) return db.write("job_record", () => recordTask(db, record));
+      if (successor === null) {
+        const pace = patient ? "patient" : "prompt";
+        return db.write("job_record", () => recordTask(db, record, now()), pace);
+      }
       const ends = record.job_uuid;
       return judged(successor, Number.MAX_SAFE_INTEGER, async ({ verdicts, paramsSha256 }) => {
         return await db.write("job_record", () => {
           const lock = successor.target === null ? FREE : lockOn(db, verdicts, ends);
-          return lock.kind === "unread" ? lock : recordTask(db, record, { lock, paramsSha256 });
+          return lock.kind === "unread"
+            ? lock
+            : recordTask(db, record, now(), { lock, paramsSha256 });
         });
       });
     },
@@ -81,10 +98,10 @@ export function openJobCreation(
       judged(
         job,
         unfinishedMax,
-        (ready) => db.write("job_create", () => createJob(db, job, ready)),
+        (ready) => db.write("job_create", () => createJob(db, job, ready, now())),
       ),
     order: async (order, rules) => {
-      // A repeated request is answered from what was written, which a full disk does not prevent.
+      // A repeated request is answered by reading, which works on a full disk too.
       const earlier = order.idempotency === undefined
         ? undefined
         : await db.durably(() => earlierOrder(db, order, rules.showing));
@@ -92,14 +109,14 @@ export function openJobCreation(
       return await judged(
         order,
         rules.unfinishedMax,
-        (ready) => db.write("job_create", () => orderJob(db, order, rules, ready)),
+        (ready) => db.write("job_create", () => orderJob(db, order, rules, ready, now())),
       );
     },
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       judged(
         successor,
         unfinishedMax,
-        (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready)),
+        (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready, now())),
       ),
   };
 }
@@ -108,14 +125,19 @@ function isUnread(outcome: unknown): outcome is Unread {
   return outcome === UNREAD;
 }
 
-function createJob(db: Connection, job: NewJob, ready: Prepared): CreateJobOutcome | Unread {
+function createJob(
+  db: Connection,
+  job: NewJob,
+  ready: Prepared,
+  now: Instant,
+): CreateJobOutcome | Unread {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return writtenBefore(db, job.uuid) ?? earlier;
-  const outcome = placeJob(db, job, ready);
+  const outcome = placeJob(db, job, ready, now);
   if (isUnread(outcome)) return outcome;
   if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
-  if (idempotency !== undefined) insertKey(db, idempotency, job);
+  if (idempotency !== undefined) insertKey(db, idempotency, job.uuid, now);
   return outcome;
 }
 
@@ -137,21 +159,22 @@ function orderJob(
   whole: JobOrder,
   { workflowBytesMax, needsTasks, showing }: OrderRules,
   ready: Prepared,
+  now: Instant,
 ): OrderOutcome | Unread {
   const { workflow_uuid, ...order } = whole;
   const earlier = earlierOrder(db, whole, showing);
   if (earlier !== undefined) return earlier;
-  // Of a repeated call the job may be there while its workflow has gone or changed.
+  // A repeated call finds its job even when the workflow was changed or deleted.
   const unlessMade = (refusal: OrderOutcome): OrderOutcome => {
     const text = jobText(db, order.uuid, showing);
     return text === undefined ? refusal : { kind: "created", job: { uuid: order.uuid }, text };
   };
-  const bytes = workflowBytes(db, workflow_uuid) ?? 0;
-  if (bytes > workflowBytesMax) return unlessMade({ kind: "large_workflow", bytes });
-  const workflow = selectWorkflow(db, workflow_uuid)?.workflow;
-  if (workflow === undefined) return unlessMade({ kind: "no_workflow" });
+  const found = workflowToRun(db, workflow_uuid, workflowBytesMax);
+  if (found.kind === "large") return unlessMade({ kind: "large_workflow", bytes: found.bytes });
+  if (found.kind === "missing") return unlessMade({ kind: "no_workflow" });
+  const { workflow } = found;
   if (needsTasks && workflow.chain.length === 0) return unlessMade({ kind: "no_tasks" });
-  const outcome = createJob(db, { ...order, workflow }, ready);
+  const outcome = createJob(db, { ...order, workflow }, ready, now);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
   const { kind, job: { uuid } } = outcome;
   return { kind, job: { uuid }, text: shownJob(db, uuid, showing) };
@@ -163,7 +186,12 @@ function shownJob(db: Connection, uuid: JobUuid, showing: Showing): StoredText {
   return text;
 }
 
-function placeJob(db: Connection, job: NewJob, ready: Prepared): PlaceJobOutcome | Unread {
+function placeJob(
+  db: Connection,
+  job: NewJob,
+  ready: Prepared,
+  now: Instant,
+): PlaceJobOutcome | Unread {
   const { unfinishedMax, verdicts, paramsSha256 } = ready;
   if (countUnfinished(db) >= unfinishedMax) {
     return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
@@ -172,10 +200,10 @@ function placeJob(db: Connection, job: NewJob, ready: Prepared): PlaceJobOutcome
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
   const lock = job.target === null ? FREE : lockOn(db, verdicts);
-  return lock.kind === "free" ? insertJob(db, job, paramsSha256) : lock;
+  return lock.kind === "free" ? insertJob(db, job, paramsSha256, now) : lock;
 }
 
-/** What an earlier request under the key came to. */
+/** Outcome of an earlier request with the key. */
 export function earlierJob(
   db: Connection,
   { key, request_sha256 }: Idempotency,
@@ -190,20 +218,25 @@ export function earlierJob(
   return { kind: "repeated", job: { uuid: used.uuid } };
 }
 
-function insertKey(db: Connection, { key, request_sha256 }: Idempotency, job: NewJob): void {
+function insertKey(
+  db: Connection,
+  { key, request_sha256 }: Idempotency,
+  job: JobUuid,
+  now: Instant,
+): void {
   db.run(
     `INSERT INTO idempotency_keys (key, request_sha256, job_id, created_at)
      SELECT ?1, ?2, id, ?4 FROM jobs WHERE uuid = ?3`,
     key,
     request_sha256,
-    job.uuid,
-    job.created_at,
+    job,
+    now,
   );
 }
 
-/** A job that is to be made again. */
+/** A job to be retried. */
 interface FinishedRow extends StateRow {
-  /** JSON of the uuid, or of what a task has written there. */
+  /** JSON of the uuid, or of whatever a task has set there. */
   readonly next_attempt: string | null;
 }
 
@@ -215,12 +248,13 @@ function selectFinished(db: Connection, uuid: JobUuid): FinishedRow | undefined 
   );
 }
 
-/** Makes a finished job again, once: both jobs name each other. */
+/** Retries a finished job, once; the two jobs refer to each other. */
 function retryJob(
   db: Connection,
   uuid: JobUuid,
   successor: NewJob,
   ready: Prepared,
+  now: Instant,
 ): RetryOutcome | Unread {
   const row = selectFinished(db, uuid);
   if (row === undefined) return { kind: "not_found" };
@@ -237,19 +271,19 @@ function retryJob(
     const named = JSON.parse(next_attempt) as JsonValue;
     return { kind: "denied", reason: "retried", next_attempt: named };
   }
-  const outcome = placeJob(db, successor, ready);
+  const outcome = placeJob(db, successor, ready, now);
   if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid);
   return outcome;
 }
 
-// Locks: patterns of unfinished jobs on the targets of others. A pattern may take milliseconds on a
-// long target, so that the targets of new jobs are judged before their write, one pattern at a time
-// with other work let through in between; the write itself only looks the verdicts up.
+// Locks: patterns of unfinished jobs that block the targets of others. Matching a long target may take
+// milliseconds, so a target is matched before the write, one pattern per turn of the event loop; the write
+// only looks up the results.
 
 /** Whether patterns, by their texts, match one target. */
 type LockVerdicts = ReadonlyMap<string, boolean>;
 
-/** What locks say of a target: free, held by a job, or not known, since a lock is newer. */
+/** Whether a target is free, locked by a job, or unknown because a lock was added since. */
 type LockAnswer =
   | { readonly kind: "free" }
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
@@ -257,7 +291,7 @@ type LockAnswer =
 const FREE = { kind: "free" } as const;
 const UNREAD = { kind: "unread" } as const;
 
-/** Patterns that were read, kept while some job holds them. */
+/** Parsed patterns, cached while a job holds them. */
 type LockPatterns = Map<string, LockPattern>;
 
 /** Matches a target against every lock. */
@@ -279,8 +313,8 @@ async function judgeTarget(
 }
 
 /**
- * What the locks that there are now say of the target that was judged.
- * @param ends a job that ends with the write, and its lock with it
+ * The result for a matched target under the present locks.
+ * @param ends a job that ends with this write, and whose lock ends with it
  */
 function lockOn(db: Connection, verdicts: LockVerdicts, ends?: JobUuid): LockAnswer {
   for (const { locks, uuid } of selectLocks(db)) {
@@ -303,7 +337,7 @@ function selectLocks(db: Connection): { locks: string; uuid: JobUuid }[] {
   );
 }
 
-// The digest by which the params of jobs with a target are compared, key order apart.
+// The digest by which params of jobs with equal targets are compared, ignoring the order of keys.
 
 /** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
 async function paramsDigest(

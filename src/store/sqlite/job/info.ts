@@ -5,9 +5,10 @@ import type { Instant } from "../../../domain/instant.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { TextPage } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
+import { selectJobOfLog } from "./rows.ts";
 import { fitting, textAt } from "../text_parts.ts";
 
-/** Appends an entry, unless the job has as many as it may. */
+/** Appends an entry, unless the job has reached its limit. */
 export function insertInfo(
   db: Connection,
   uuid: JobUuid,
@@ -36,7 +37,7 @@ export function insertInfo(
   return appended > 0 || isAppended(db, job, call) ? "appended" : "full";
 }
 
-/** Whether a call of this name, whose answer was lost, appended its entry. */
+/** Whether an earlier call with this id, whose answer was lost, appended its entry. */
 function isAppended(db: Connection, job: number, call: string | null): boolean {
   const sql = "SELECT 1 FROM job_log WHERE job_id = ? AND call_id = ?";
   return call !== null && db.row(sql, job, call) !== undefined;
@@ -65,17 +66,14 @@ export function selectInfo(
   return rows.map(({ entry }) => JSON.parse(entry) as JsonObject);
 }
 
-/** The next entries of the same list, as many as fit a part; undefined when there is no such job. */
+/** The next part of the same list; undefined when there is no such job. */
 export function infoTexts(
   db: Connection,
   uuid: JobUuid,
   after: number,
   limit: number,
 ): TextPage | undefined {
-  const job = db.row<{ id: number; secrets: string | null }>(
-    "SELECT id, props -> '$.secret_params' AS secrets FROM jobs WHERE uuid = ?",
-    uuid,
-  );
+  const job = selectJobOfLog(db, uuid);
   if (job === undefined) return undefined;
   const rows = db.rows<{ position: number; bytes: number }>(
     `SELECT position, octet_length(entry) AS bytes FROM job_log

@@ -1,20 +1,13 @@
-// Jobs: written, read and claimed. Lists stand in lists.ts, what changes a job afterwards in
-// changes.ts.
+// Inserts and reads jobs. Claims are in claims.ts, lists in lists.ts, later changes in changes.ts.
 
-import type { JobUuid, MachineUuid, RunnerId } from "../../../domain/id.ts";
-import { type Instant, msBetween } from "../../../domain/instant.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { Job, NewJob } from "../../../domain/job/job.ts";
-import {
-  CREATED,
-  type Execution,
-  executionOf,
-  moveOf,
-  startsAfter,
-} from "../../../domain/job/state.ts";
+import { CREATED, type Execution, executionOf } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import type { Claimed, CreateJobOutcome, NextDue, RunnerLife } from "../../job_store.ts";
+import type { CreateJobOutcome } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET, UNFINISHED } from "../words.ts";
 import {
   definitionAt,
   definitionFor,
@@ -24,31 +17,28 @@ import {
   jobFromRow,
   type JobRow,
 } from "./rows.ts";
-import { BYTES, jobRow } from "./texts.ts";
-import { fitting } from "../text_parts.ts";
-import { standingOf, UNFINISHED } from "./moves.ts";
-import { nextTurn, readyDelayedJobs } from "./turns.ts";
+import { jobRow } from "./texts.ts";
+import { nextTurn } from "./turns.ts";
 
-/** Bytes of the jobs of one claim, which are parsed without a pause. */
-export const CLAIM_BYTES = 1024 * 1024;
-
-/** What became of the row of a new job. */
+/** Outcome of inserting a new job. */
 type InsertOutcome = Extract<
   CreateJobOutcome,
   { kind: "created" | "duplicate" | "machine_taken" }
 >;
 
 /**
- * Writes a queued job, unless an unfinished one has the same target and params, or the machine. A job
- * that was written before, by a call whose answer was lost, is answered as it is now.
+ * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
+ * repeated after a lost answer returns the job of the first call, as it is now.
  */
 export function insertJob(
   db: Connection,
   job: NewJob,
   paramsSha256: string | null,
+  now: Instant,
 ): InsertOutcome {
   const definition = definitionFor(db, job.workflow);
-  const ready = job.exec_after <= job.created_at;
+  const execAfter = execAfterOf(job, now);
+  const ready = execAfter <= now;
   const inserted = db.run(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
@@ -61,7 +51,7 @@ export function insertJob(
     job.workflow.uuid,
     definition,
     (job.workflow.oncancel ?? []).length > 0 ? 1 : 0,
-    job.exec_after,
+    execAfter,
     ready ? nextTurn(db, job.workflow.uuid) : null,
     job.target,
     JSON.stringify(job.params),
@@ -70,17 +60,21 @@ export function insertJob(
     job.callback_url ?? null,
     typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
     JSON.stringify(propsOf(job)),
-    job.created_at,
+    now,
     job.requested_params === undefined ? null : JSON.stringify(job.requested_params),
     job.machine_uuid ?? null,
     Number(job.idempotency !== undefined),
   );
   if (inserted === 0) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
   insertFirstResults(db, job);
-  return { kind: "created", job: { ...queuedJob(job), ...definitionAt(job.workflow) } };
+  return { kind: "created", job: { ...queuedJob(job, now), ...definitionAt(job.workflow) } };
 }
 
-/** The results that a job brings along from an earlier one. */
+function execAfterOf({ exec_after, delay_ms = 0 }: NewJob, now: Instant): Instant {
+  return exec_after ?? instantAfter(now, delay_ms);
+}
+
+/** The results that a retried job takes over from the previous one. */
 function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob): void {
   if (chain_results.length === 0) return;
   const id = selectJobRow(db, uuid)?.id;
@@ -88,20 +82,21 @@ function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob
   for (const [at, entry] of chain_results.entries()) insertResult(db, id, "chain", at, entry);
 }
 
-/** What the engine keeps on the job: names of secrets too, since a workflow may be changed. */
+/** Fields of the engine, including the names of secrets: the workflow may change later. */
 function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
   return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
 }
 
-/** The job as it was written, without what its definition says. */
-function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
+/** The inserted job, without the parts in its definition. */
+function queuedJob(job: NewJob, now: Instant): Omit<Job, keyof JobDefinition> {
+  const exec_after = execAfterOf(job, now);
   return {
     uuid: job.uuid,
     workflow_uuid: job.workflow.uuid,
     execution: executionOf(CREATED.state),
     phase: CREATED.phase,
-    exec_after: job.exec_after,
-    claimable_at: job.exec_after,
+    exec_after,
+    claimable_at: exec_after,
     target: job.target,
     locks: job.locks ?? null,
     callback_url: job.callback_url ?? null,
@@ -112,7 +107,7 @@ function queuedJob(job: NewJob): Omit<Job, keyof JobDefinition> {
     chain_results: job.chain_results ?? [],
     onerror_results: [],
     oncancel_results: [],
-    created_at: job.created_at,
+    created_at: now,
     started_at: null,
     finished_at: null,
     elapsed_ms: 0,
@@ -135,7 +130,7 @@ export function writtenBefore(
   return job === undefined ? undefined : { kind: "created", job };
 }
 
-/** The unfinished job because of which another one was not written. */
+/** The unfinished job that prevented the insert. */
 function holderOf(
   db: Connection,
   { target, machine_uuid = null }: NewJob,
@@ -176,7 +171,7 @@ export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
   return row === undefined ? undefined : jobFromRow(db, row);
 }
 
-/** The row itself, for statements that go on with its id. */
+/** The row, for statements that need its id. */
 function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
   return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
@@ -187,70 +182,9 @@ export function selectExecution(db: Connection, uuid: JobUuid): Execution | unde
   return db.row<{ execution: Execution }>(sql, uuid)?.execution;
 }
 
-/** Takes the jobs whose turn it is: as many as may be read at once, and one at least. */
-export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
-  readyDelayedJobs(db, now);
-  const ready = db.rows<ReadyRow & { readonly bytes: number }>(
-    `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
-       FROM jobs
-      WHERE turn IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)
-      ORDER BY turn, id LIMIT ?3`,
-    life.runner_id,
-    life.incarnation,
-    limit,
-  );
-  const jobs = ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
-    .map((row) => claimJob(db, row, life.runner_id, now));
-  // Who got as many as there was room for asks again when there is room.
-  return { jobs, due: jobs.length === limit ? { kind: "ready" } : selectNextDue(db, now) };
-}
-
-/** What is looked at of a job that is to be claimed. */
-type ReadyRow = Pick<
-  JobRow,
-  "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
->;
-
-/** Under a new lease: a runner that held the job before can write nothing more about it. */
-function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
-  const move = moveOf(standingOf(ready), { kind: "claim" });
-  const row = db.row<JobRow>(
-    `UPDATE jobs
-        SET execution = ?3, runner_id = ?4, lease = lease + 1, claimable_at = NULL, turn = NULL,
-            starts = ?5, started_at = coalesce(started_at, ?6), elapsed_at = ?6
-      WHERE id = ?1 AND lease = ?2 AND turn IS NOT NULL
-     RETURNING ${JOB_COLUMNS}`,
-    ready.id,
-    ready.lease,
-    executionOf(move.to),
-    runner,
-    startsAfter(move, ready.starts),
-    now,
-  );
-  if (row === undefined) {
-    throw new Error(`Cannot claim job ${ready.id}: it is not as it was read`);
-  }
-  return jobFromRow(db, row);
-}
-
-/** Whether a job is ready, or when the first one will be. */
-export function selectNextDue(db: Connection, now: Instant): NextDue {
-  const row = db.row<{ ready: number; due: Instant | null }>(
-    `SELECT EXISTS (SELECT 1 FROM jobs WHERE turn IS NOT NULL) AS ready,
-            (SELECT min(claimable_at) FROM jobs
-              WHERE claimable_at IS NOT NULL AND turn IS NULL) AS due`,
-  );
-  if (row?.ready === 1) return { kind: "ready" };
-  const due = row?.due ?? null;
-  if (due === null) return { kind: "none" };
-  const ms = msBetween(now, due);
-  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
-}
-
 /**
- * The job that goes on: the successor, or the unfinished one that has its target and params. A finished
- * job names one only.
+ * Links a finished job to the next attempt: its successor, or the unfinished job with the same target and
+ * params. Can be done once.
  * @throws {Error} when the job is not as it was read
  */
 export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
@@ -279,7 +213,7 @@ export function nameRefusedAttempt(db: Connection, id: number, reason: string): 
   if (named !== 1) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
 }
 
-/** How many jobs are not final, from the counters. */
+/** Number of unfinished jobs, from the counters. */
 export function countUnfinished(db: Connection): number {
   const row = db.row<{ jobs: number | null }>(
     `SELECT sum(jobs) AS jobs FROM job_counts

@@ -1,5 +1,5 @@
-// Leases of runners. A runner that holds jobs renews its lease; when it does not, another runner may
-// rescue its jobs, and nothing that it writes about them afterwards counts.
+// Leases of runners. A runner that holds jobs renews its lease. Once the lease expires, other runners may
+// rescue the jobs, and later writes of the old runner about them have no effect.
 
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
@@ -9,12 +9,13 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import type { Connection } from "../connection.ts";
 import { fitting } from "../text_parts.ts";
 import { insertInterrupted } from "./attempts.ts";
-import { CLAIM_BYTES, selectExecution } from "./jobs.ts";
+import { CLAIM_BYTES } from "./claims.ts";
+import { selectExecution } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 import { BYTES } from "./texts.ts";
 
-/** Gives a life of a runner the lease, and queues again what earlier ones held. */
+/** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
 export function beginLife(
   db: Connection,
   life: RunnerLife,
@@ -26,16 +27,16 @@ export function beginLife(
   const mine = lease?.incarnation === life.incarnation;
   if (lease !== undefined && !mine && !earlier.includes(lease.incarnation)) {
     const left_ms = msBetween(now, lease.leased_until);
-    // A lease that is longer than any was given by a clock that was ahead.
+    // A lease beyond the maximum was written while the clock was ahead.
     if (left_ms > 0 && left_ms <= leaseMs) return { kind: "held", left_ms };
   }
   upsertLease(db, life, instantAfter(now, leaseMs));
-  // A call that is repeated after its answer was lost: what this life has claimed since is its own.
+  // A call repeated after a lost answer must not take away what this life has claimed since.
   const rescued = mine ? 0 : queueAgain(db, selectOwn(db, life.runner_id), now);
   return { kind: "begun", rescued };
 }
 
-/** Extends the lease of a runner, and compares the claims that it knows of with those that it has. */
+/** Extends the lease of a runner, and compares the claims it reports with the stored ones. */
 export function renewLease(
   db: Connection,
   life: RunnerLife,
@@ -64,7 +65,7 @@ export function renewLease(
   return { kind: "renewed", lost, canceled, unknown: selectUnknown(db, unnamed) };
 }
 
-/** Whole jobs, as many as may be read at once: the others come with the next renewal. */
+/** Whole jobs, as many as fit; the others follow with the next renewal. */
 function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
   if (rows.length === 0) return [];
   const found = db.rows<JobRow & { readonly bytes: number }>(
@@ -104,10 +105,11 @@ function selectOwn(db: Connection, runner: RunnerId): StateRow[] {
   );
 }
 
-/** Makes claimable again what other runners without a lease hold. @returns how many jobs */
+/** Queues the jobs of other runners without a valid lease again. @returns how many jobs */
 export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): number {
   const held = db.rows<StateRow>(
-    `SELECT ${STATE_COLUMNS} FROM jobs
+    // Ordered by id, SQLite would read every job.
+    `SELECT ${STATE_COLUMNS} FROM jobs INDEXED BY jobs_owned
       WHERE runner_id IS NOT NULL AND runner_id <> ?1
         AND runner_id NOT IN (SELECT runner_id FROM runners WHERE leased_until > ?2)
       ORDER BY id`,
@@ -130,7 +132,7 @@ function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): nu
   return held.length;
 }
 
-/** Forgets runners whose lease is over and which hold nothing. */
+/** Forgets runners whose lease has expired and that hold no job. */
 export function deleteGoneRunners(db: Connection, now: Instant): number {
   return db.run(
     `DELETE FROM runners WHERE leased_until <= ?

@@ -1,5 +1,5 @@
-// The log of a job: entries of its info and attempts that failed, in one order. Each statement walks
-// an index of one job and ends after a page.
+// The log of a job: entries of its info and failed attempts, in one order. Each statement walks an index of one
+// job and stops after a page.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -7,9 +7,10 @@ import { type Phase, PHASES } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
 import type { Connection } from "../connection.ts";
+import { selectJobOfLog } from "./rows.ts";
 import { fitting } from "../text_parts.ts";
 
-/** Failed attempts of one phase that are read with a job; the newest. */
+/** The newest failed attempts of one phase that are read with a job. */
 const ATTEMPTS_OF_A_PHASE_MAX = 50;
 
 /** A page of lines, oldest first; undefined when there is no such job. */
@@ -18,10 +19,7 @@ export function selectLog(
   uuid: JobUuid,
   page: JobLogPage,
 ): JobLogPart | undefined {
-  const job = db.row<{ id: number; secrets: string | null }>(
-    "SELECT id, props -> '$.secret_params' AS secrets FROM jobs WHERE uuid = ?",
-    uuid,
-  );
+  const job = selectJobOfLog(db, uuid);
   if (job === undefined) return undefined;
   const backwards = page.after === undefined;
   const { before = Number.MAX_SAFE_INTEGER, after = -1 } = page;
@@ -43,7 +41,7 @@ interface SizedLine {
   readonly bytes: number;
 }
 
-/** Lines between two others, neither of them included. */
+/** Lines strictly between two others. */
 type SelectLines = (
   db: Connection,
   job: number,

@@ -1,14 +1,12 @@
-// The state of a job as columns: read for a decision of domain/job/state.ts, and written as it decided.
-// Every write names what the decision was made upon, so that it changes no job that has moved since.
+// The state of a job as columns, read for a decision of domain/job/state.ts and written as decided. Every write
+// is conditional on the state that was read, so it never changes a job that has moved since.
 
 import type { JobUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import {
   type Execution,
   executionOf,
-  EXECUTIONS,
   isClaimable,
-  isFinal,
   isHeld,
   type Move,
   type Phase,
@@ -23,7 +21,7 @@ import { nextTurn } from "./turns.ts";
 export const STATE_COLUMNS = `id, uuid, workflow_uuid, execution, phase, undoable, claimable_at,
   started_at, elapsed_ms, elapsed_at, runner_id, lease, starts`;
 
-/** What a decision about a job is made upon; the schema's CHECKs make the unions true. */
+/** The input of a decision about a job; the schema's CHECKs guarantee the unions. */
 export interface StateRow {
   readonly id: number;
   readonly uuid: JobUuid;
@@ -41,12 +39,12 @@ export interface StateRow {
   readonly starts: number;
 }
 
-/** The columns that decide about a move; undefined when the job is missing. */
+/** Reads the columns that a decision needs; undefined when the job is missing. */
 export function selectState(db: Connection, uuid: JobUuid): StateRow | undefined {
   return db.row<StateRow>(`SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
-/** Where a row puts its job among the states, as decide() takes it. */
+/** The state of a row, as decide() takes it. */
 export function standingOf(
   row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
 ): Standing {
@@ -54,8 +52,8 @@ export function standingOf(
 }
 
 /**
- * Writes a move of a job that was read in the same transaction; a job that is claimable afterwards gets
- * its turn.
+ * Writes the move of a job that was read in the same transaction; a job that becomes claimable gets its
+ * turn.
  * @param elapsed_ms milliseconds the phase has run, when they have changed
  * @param error why a task failed with this move; the first error of a job stays
  * @throws {Error} when the job is not as it was read
@@ -99,13 +97,4 @@ export function writeMove(
     error,
   );
   if (written !== 1) throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
-}
-
-/** Executions of jobs that are not final, as a list of SQL. */
-export const UNFINISHED = listed(EXECUTIONS.filter((execution) => !isFinal(execution)));
-/** Executions of jobs that are final, as a list of SQL. */
-export const FINISHED = listed(EXECUTIONS.filter(isFinal));
-
-function listed(words: readonly string[]): string {
-  return `(${words.map((word) => `'${word}'`).join(", ")})`;
 }

@@ -1,5 +1,5 @@
-// What is removed: finished jobs that are old or too many, with their results and callbacks, and
-// after them their info and what nobody refers to any more.
+// Removes finished jobs that are too old or too many, with their results and callbacks, and afterwards their
+// info and unreferenced definitions.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { Retention } from "../../job_store.ts";
@@ -8,13 +8,12 @@ import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
 import { keepEnds } from "../machine_claims.ts";
-import { FINISHED } from "./moves.ts";
-import { REMOVABLE } from "../schema.ts";
+import { REMOVABLE } from "../words.ts";
 
-/** How long a repeated request is known by its idempotency key, milliseconds: a day. */
+/** Lifetime of an idempotency key, milliseconds: a day. */
 const IDEMPOTENCY_MS = 86_400_000;
 
-/** Removes info of the jobs that are gone, which may be much. @returns the entries */
+/** Removes info of removed jobs, in bounded writes. @returns the number of entries */
 export function pruneInfo(db: Connection, entries: number): number {
   let left = entries;
   for (const id of selectRemovedJobs(db, entries)) {
@@ -25,7 +24,7 @@ export function pruneInfo(db: Connection, entries: number): number {
   return entries - left;
 }
 
-/** The oldest removed jobs with info left: each has one entry at least. */
+/** The oldest removed jobs with info left; each has at least one entry. */
 function selectRemovedJobs(db: Connection, limit: number): number[] {
   return db.rows<{ job_id: number }>(
     "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT ?",
@@ -34,7 +33,7 @@ function selectRemovedJobs(db: Connection, limit: number): number[] {
 }
 
 /**
- * Forgets the oldest idempotency keys that are over, so many at the most: their jobs may go then.
+ * Forgets up to a number of expired idempotency keys, so that their jobs may be removed.
  * @returns how many keys
  */
 export function pruneKeys(db: Connection, now: Instant, limit: number): number {
@@ -46,9 +45,9 @@ export function pruneKeys(db: Connection, now: Instant, limit: number): number {
   );
 }
 
-/** Removes what may go. @returns the number of jobs */
+/** Removes the jobs that may be removed. @returns how many */
 export function prune(db: Connection, retention: Retention, now: Instant): number {
-  const jobs = jobsToGo(db, retention);
+  const jobs = jobsToGo(db, retention, now);
   if (jobs.length === 0) return 0;
   keepEnds(db, jobs);
   const definitions = new Set<number>();
@@ -62,20 +61,23 @@ export function prune(db: Connection, retention: Retention, now: Instant): numbe
   return jobs.length;
 }
 
-/** Those that are too old, and then the oldest while there are too many. */
-function jobsToGo(db: Connection, retention: Retention): number[] {
-  const { finished_before, finished_max, limit } = retention;
-  const old = selectOldJobs(db, finished_before, limit);
+/** Jobs that are too old, then the oldest of those beyond the limit. */
+function jobsToGo(
+  db: Connection,
+  { age_ms, finished_max, limit }: Retention,
+  now: Instant,
+): number[] {
+  const old = age_ms === null ? [] : selectOldJobs(db, instantAfter(now, -age_ms), limit);
   const excess = Math.min(excessOf(db, finished_max), limit);
-  // Both begin with the oldest: the longer list holds the other.
+  // Both start with the oldest, so the longer list contains the other.
   return excess > old.length ? selectOldestJobs(db, excess) : old;
 }
 
-function selectOldJobs(db: Connection, before: Instant, limit: number): number[] {
+function selectOldJobs(db: Connection, until: Instant, limit: number): number[] {
   return db.rows<{ id: number }>(
     `SELECT id FROM jobs INDEXED BY jobs_removable
-      WHERE ${REMOVABLE} AND finished_at < ? ORDER BY finished_at LIMIT ?`,
-    before,
+      WHERE ${REMOVABLE} AND finished_at <= ? ORDER BY finished_at LIMIT ?`,
+    until,
     limit,
   ).map(({ id }) => id);
 }
@@ -88,12 +90,12 @@ function selectOldestJobs(db: Connection, limit: number): number[] {
   ).map(({ id }) => id);
 }
 
-/** Finished jobs beyond so many. */
+/**
+ * Removable jobs beyond the limit. Other jobs do not count: otherwise a newer job would be removed for each one
+ * kept for its idempotency key.
+ */
 function excessOf(db: Connection, finishedMax: number): number {
-  const row = db.row<{ jobs: number | null }>(
-    `SELECT sum(jobs) AS jobs FROM job_counts
-      WHERE minute = '' AND execution IN ${FINISHED}`,
-  );
+  const row = db.row<{ jobs: number }>("SELECT jobs FROM removable_count WHERE id = 1");
   return Math.max((row?.jobs ?? 0) - finishedMax, 0);
 }
 
@@ -106,7 +108,7 @@ function deleteInfo(db: Connection, job: number, limit: number): number {
   );
 }
 
-/** The info of a job is removed after it, when there is any. */
+/** Marks the job's info, if any, for later removal. */
 function noteInfoLeft(db: Connection, id: number): void {
   db.run(
     "INSERT INTO removed_jobs SELECT ?1 WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = ?1)",

@@ -1,10 +1,9 @@
-// A job as a row, and back. The results of its tasks are rows of their own; the job's copy of its
-// workflow is read once for all jobs that share it.
+// Converts between jobs and rows. The results of tasks are rows of their own; a job's copy of its workflow is
+// read once for all jobs that share it.
 
-import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
+import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
-import type { Execution, Phase } from "../../../domain/job/state.ts";
+import type { Phase } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
@@ -15,37 +14,25 @@ export const JOB_COLUMNS = `
   callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
   elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
 
-/** What a statement with JOB_COLUMNS answers; the schema's CHECKs make the unions true. */
-export interface JobRow {
-  readonly id: number;
-  readonly uuid: JobUuid;
-  readonly workflow_uuid: WorkflowUuid;
-  readonly definition_id: number;
-  readonly execution: Execution;
-  readonly phase: Phase;
-  readonly exec_after: Instant;
-  readonly claimable_at: Instant | null;
-  readonly target: string | null;
-  readonly locks: string | null;
-  readonly callback_url: string | null;
-  readonly machine_uuid: MachineUuid | null;
+/** Columns of JSON, as the texts that the store made. */
+interface JobTexts {
   readonly params: string;
   readonly props: string;
+  /** Null when they are those of `params`. */
   readonly requested_params: string | null;
-  readonly created_at: Instant;
-  readonly started_at: Instant | null;
-  readonly finished_at: Instant | null;
-  readonly elapsed_ms: number;
-  readonly phases_ms: number;
-  readonly elapsed_at: Instant | null;
-  readonly failures: number;
-  readonly retry_at: Instant | null;
-  readonly runner_id: RunnerId | null;
-  readonly lease: number;
-  readonly starts: number;
 }
 
-/** The job that a row stands for. */
+/** Fields of a job whose entries are rows of their own. */
+type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
+
+/** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
+export interface JobRow
+  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists>, JobTexts {
+  readonly id: number;
+  readonly definition_id: number;
+}
+
+/** Parses a row into a job. */
 export function jobFromRow(db: Connection, row: JobRow): Job {
   const { id, definition_id, ...columns } = row;
   const results = selectResults(db, id);
@@ -67,18 +54,11 @@ export function jobFromRow(db: Connection, row: JobRow): Job {
   };
 }
 
-// What a job keeps of its workflow, as it was when the job was made. Jobs of an unchanged workflow
-// share one row, so that a job costs its own data only. Rows never change and their ids are never
-// used again: what was read of one is kept.
+// The definition of a job: its workflow as of the job's creation. Jobs of an unchanged workflow share one row,
+// so a job costs only its own data. Rows never change and ids are never reused, so definitions are cached.
 
 /** What a job keeps of its workflow. */
-export interface JobDefinition {
-  readonly name: string;
-  readonly chain: readonly Task[];
-  readonly onerror: readonly Task[];
-  readonly oncancel: readonly Task[];
-  readonly timeout: number;
-}
+export type JobDefinition = Pick<Job, "name" | "chain" | "onerror" | "oncancel" | "timeout">;
 
 interface DefinitionRow {
   readonly name: string;
@@ -89,7 +69,21 @@ interface DefinitionRow {
   readonly timeout: number;
 }
 
-/** The names that the workflow of a job called secret when the job was made. */
+/** A job whose log is read, with the names of its secrets as a JSON list. */
+interface JobOfLog {
+  readonly id: number;
+  readonly secrets: string | null;
+}
+
+/** The job of a log or an info list; undefined when it is missing. */
+export function selectJobOfLog(db: Connection, uuid: JobUuid): JobOfLog | undefined {
+  return db.row<JobOfLog>(
+    "SELECT id, props -> '$.secret_params' AS secrets FROM jobs WHERE uuid = ?",
+    uuid,
+  );
+}
+
+/** The secret names of a job's workflow, as of the job's creation. */
 export function secretNamesOf(db: Connection, id: number): ReadonlySet<string> {
   const row = db.row<{ props: string }>("SELECT props FROM jobs WHERE id = ?", id);
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
@@ -115,17 +109,34 @@ export function definitionOf(db: Connection, id: number): JobDefinition {
   });
 }
 
-/** What a new job of a workflow keeps of it: what the row of `definitionFor()` holds. */
+/** The definition for a new job of a workflow: the contents of the row of `definitionFor()`. */
 export function definitionAt(workflow: Workflow): JobDefinition {
   const { name, chain, onerror, oncancel = [] } = workflow;
   return { name, chain, onerror, oncancel, timeout: timeoutOf(workflow) };
 }
 
-/** The row of the workflow as it is: the one of an earlier job, or a new one. */
+/** Cache key of the row of a workflow. */
+const KEPT = "definition of";
+
+/** The row of the current workflow: that of an earlier job, or a new one. */
 export function definitionFor(db: Connection, workflow: Workflow): number {
+  const kept = () =>
+    db.kept(KEPT, workflow.uuid, () => {
+      const columns = columnsOf(workflow);
+      const id = findDefinition(db, columns) ?? insertDefinition(db, columns);
+      return { value: { workflow, id }, chars: columns[2] };
+    });
+  const found = kept();
+  if (found.workflow === workflow) return found.id;
+  // Cached before the workflow changed.
+  db.forget(KEPT, workflow.uuid);
+  return kept().id;
+}
+
+function columnsOf(workflow: Workflow): Columns {
   const [chain, onerror, oncancel] = [workflow.chain, workflow.onerror, workflow.oncancel ?? []]
     .map((tasks) => JSON.stringify(tasks)) as [string, string, string];
-  const columns: Columns = [
+  return [
     workflow.uuid,
     workflow.name,
     chain.length + onerror.length + oncancel.length,
@@ -134,7 +145,6 @@ export function definitionFor(db: Connection, workflow: Workflow): number {
     oncancel,
     timeoutOf(workflow),
   ];
-  return findDefinition(db, columns) ?? insertDefinition(db, columns);
 }
 
 type Columns = readonly [WorkflowUuid, string, number, string, string, string, number];
@@ -160,18 +170,20 @@ function insertDefinition(db: Connection, columns: Columns): number {
   return row.id;
 }
 
-/** Removes those of the definitions that no job has any more. */
+/** Removes the definitions that no job uses any more. */
 export function deleteUnusedDefinitions(db: Connection, ids: Iterable<number>): void {
   for (const id of ids) {
-    db.run(
+    const removed = db.row<{ workflow_uuid: WorkflowUuid }>(
       `DELETE FROM definitions
-        WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = ?1)`,
+        WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = ?1)
+       RETURNING workflow_uuid`,
       id,
     );
+    if (removed !== undefined) db.forget(KEPT, removed.workflow_uuid);
   }
 }
 
-// The results of tasks: rows that are written once, but for the result of a task that waited.
+// The results of tasks: rows that are written once, except for the result of a waiting task.
 
 /** The results of a job, in the order of each phase. */
 function selectResults(
@@ -186,7 +198,7 @@ function selectResults(
   return rows.map(({ phase, entry }) => ({ phase, entry: JSON.parse(entry) as TaskResult }));
 }
 
-/** Adds a result behind those that the phase has, which are as many as `position` says. */
+/** Appends a result to a phase that has `position` results. */
 export function insertResult(
   db: Connection,
   id: number,
@@ -220,7 +232,7 @@ export function isEntry(
   ) !== undefined;
 }
 
-/** Whether a call has ended a wait of the job. */
+/** Whether a call with this id has ended a wait of the job. */
 export function isResumedBy(db: Connection, id: number, call: string): boolean {
   return db.row(
     "SELECT 1 FROM task_results WHERE job_id = ? AND resumed_by = ?",
@@ -229,7 +241,10 @@ export function isResumedBy(db: Connection, id: number, call: string): boolean {
   ) !== undefined;
 }
 
-/** Writes what became of the task that set its job to waiting. */
+/**
+ * Writes the result of the task that put its job into waiting.
+ * @throws {Error} when the task has no entry
+ */
 export function updateWaitingResult(
   db: Connection,
   id: number,
@@ -237,7 +252,7 @@ export function updateWaitingResult(
   outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
   call: string | null,
 ): void {
-  db.run(
+  const written = db.run(
     `UPDATE task_results
         SET resumed_by = ?6, entry = json_set(entry, '$.result', json(?3), '$.error', json(?4),
                              '$.finished_at', ?5)
@@ -250,4 +265,5 @@ export function updateWaitingResult(
     outcome.finished_at,
     call,
   );
+  if (written !== 1) throw new Error(`Cannot resume job ${id}: its waiting task has no entry`);
 }

@@ -1,9 +1,9 @@
-// Counts of jobs per execution. They are read from job_counts, which triggers keep exact; only the
-// minute in which a window begins is counted job by job.
+// Counts of jobs per execution. They are read from counters of minutes and seconds, which triggers keep
+// exact; only the second in which a window begins is counted job by job.
 
 import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
-import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
-import type { JobStats } from "../../job_store.ts";
+import { type Execution, EXECUTIONS, type FinalExecution } from "../../../domain/job/state.ts";
+import type { HourOfJobs, JobStats } from "../../job_store.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 
@@ -32,15 +32,18 @@ interface CountRow {
 }
 
 function countsSince(db: Connection, since: Instant): Counts {
-  const minute = since.slice(0, 16);
+  const [minute, second] = [since.slice(0, 16), since.slice(0, 19)];
   return countsOf(db.rows<CountRow>(
     `SELECT execution, sum(jobs) AS jobs FROM (
        SELECT execution, jobs FROM job_counts WHERE minute > ?1
        UNION ALL
+       SELECT execution, jobs FROM second_counts WHERE second > ?2 AND second < ?1 || ':60'
+       UNION ALL
        SELECT execution, 1 FROM jobs
-        WHERE created_at >= ?2 AND created_at < ?1 || ':60')
+        WHERE created_at >= ?3 AND created_at < ?2 || ':')
      GROUP BY execution`,
     minute,
+    second,
     since,
   ));
 }
@@ -61,17 +64,30 @@ function difference(from: Counts, less: Counts): Counts {
   ) as Counts;
 }
 
-// Measures of the database.
+/** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
+export function selectFinished(db: Connection, since: Instant): HourOfJobs[] {
+  const rows = db.rows<CountRow & { readonly hour: string }>(
+    `SELECT hour, execution, jobs FROM finished_counts WHERE hour >= substr(?, 1, 13)
+      ORDER BY hour`,
+    since,
+  );
+  const hours = new Map<string, Record<FinalExecution, number>>();
+  for (const { hour, execution, jobs } of rows) {
+    const counts = hours.get(hour) ?? { succeeded: 0, failed: 0, canceled: 0, retried: 0 };
+    hours.set(hour, { ...counts, [execution]: jobs });
+  }
+  return Array.from(hours, ([hour, counts]) => ({ hour: `${hour}:00:00.000Z`, ...counts }));
+}
 
 /**
- * Turns that are looked through for the oldest job. The ready jobs of a workflow stand in the order
- * in which they became ready, and the first ones of all workflows stand at the front (see turns.ts):
- * with fewer workflows than this the answer is exact.
+ * Turns searched for the oldest job. The ready jobs of a workflow are in the order in which they became
+ * ready, and the first jobs of all workflows are at the front (see turns.ts), so the answer is exact with
+ * fewer workflows than this.
  */
 const TURNS_MAX = 1000;
 
 /**
- * Reads the measures.
+ * Reads the measurements.
  * @throws {Error} when the database gives no row
  */
 export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
@@ -95,7 +111,7 @@ export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
   return row;
 }
 
-/** Writes a row that means nothing, for those who look whether a write comes to the disk. */
+/** Writes a dummy row, to probe whether writes reach the disk. */
 export function writeCheck(db: Connection, now: Instant): void {
   db.run(
     `INSERT INTO write_checks (id, checked_at) VALUES (1, ?1)

@@ -1,28 +1,35 @@
-// Lists of job summaries, newest first. A page walks one index, or several of one kind side by side,
-// from the place where the last page ended. What no index answers is checked job by job, in parts,
-// with other work let through in between, up to a number of jobs and of bytes: the page is shorter
-// then, and the next one goes on behind the last job that was looked at.
+// Lists of job summaries, newest first. A page walks one index, or merges several of one kind, from where
+// the last page ended. Conditions without an index are checked job by job, in parts that yield to the event
+// loop, up to a number of jobs and bytes. Beyond that the page ends early, and the next one continues after
+// the last examined job.
 
-import type { JobUuid } from "../../../domain/id.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Execution } from "../../../domain/job/state.ts";
-import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/job/summary.ts";
+import {
+  type JobSummary,
+  machineTarget,
+  type SummaryFilter,
+  type SummaryPlace,
+} from "../../../domain/job/summary.ts";
 import type { SummaryPage, SummaryPart } from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
-import { type Condition, conditionsOf, type SqlValue, whereOf } from "./lists.ts";
+import { type Condition, conditionsOf, whereOf } from "./lists.ts";
+import { definitionsOf } from "./places.ts";
 import { fitting } from "../text_parts.ts";
 import { selectSummaries } from "./summary_rows.ts";
 
-/** Jobs that one page looks at. */
+/** Jobs examined for one page. */
 export const LOOKED_AT_MAX = 20_000;
 /** Jobs that are looked at in one part, without a pause. */
-const PART_JOBS = 250;
-/** Bytes of params that one part, and one page, are searched in. */
+export const PART_JOBS = 250;
+/** Bytes of params that one part is searched in. */
 const PART_BYTES = 1024 * 1024;
-const PAGE_BYTES = 32 * PART_BYTES;
+/** Bytes of params that one page is searched in. */
+export const PAGE_BYTES = 32 * PART_BYTES;
 /** Jobs whose uuids begin alike that are looked at; of a million, four characters leave some fifteen. */
 const UUIDS_MAX = 1000;
-/** Definitions of a workflow, one for each time it was changed, that are walked side by side. */
+/** Definitions of a workflow, one per change of it, that are merged. */
 const DEFINITIONS_MAX = 16;
 
 /** A page of summaries, and where the next one begins. */
@@ -63,10 +70,10 @@ export function selectSummary(db: Connection, uuid: JobUuid): JobSummary | undef
 
 // Which index a page walks.
 
-/** How a list is walked: indexes with one order, and what is checked of each job. */
+/** How to walk a list: indexes of one order, and checks per job. */
 interface Walk {
   readonly order: SummaryPlace["order"];
-  /** Conditions that an index answers, one for each that is walked. */
+  /** Conditions answered by an index, one per walked index. */
   readonly lanes: readonly Condition[];
   readonly checks: readonly Condition[];
   /** Whether params are searched. */
@@ -75,34 +82,37 @@ interface Walk {
 
 const ALL: Condition = { sql: "id > ?", values: [0] };
 
-/** An order that was begun is kept. */
-function walkOf(
+/** How a filter is answered. An order that was begun is kept. */
+export function walkOf(
   db: Connection,
   filter: SummaryFilter,
   begun: SummaryPlace["order"] | undefined,
 ): Walk {
   const order = begun ?? orderOf(db, filter);
   const { lanes, answered } = lanesOf(db, filter, order);
-  const { states, name, target, workflow_uuid, since, until, finished_since, search } = filter;
+  const { states, name, target, machine, workflow_uuid, since, until, params } = filter;
+  const { finished_since, search } = filter;
   const left = Object.fromEntries(
-    Object.entries({ name, target, workflow_uuid, since, until })
+    Object.entries({ name, target, workflow_uuid, since, until, params })
       .filter(([key, value]) => value !== undefined && !answered.includes(key)),
   );
   const checks = conditionsOf(left);
+  if (machine !== undefined && !answered.includes("machine")) checks.push(ofMachine(machine));
   if (filter.uuid !== undefined && !answered.includes("uuid")) checks.push(begunBy(filter.uuid));
   if (states !== undefined && !answered.includes("states")) checks.push(stateIn(states));
   if (finished_since !== undefined && !answered.includes("finished_since")) {
     checks.push({ sql: "finished_at >= ?", values: [finished_since] });
   }
-  const heavy = search !== undefined && filter.searchesParams;
-  if (search !== undefined) checks.push(searchCondition(search, heavy));
+  const searched = search !== undefined && filter.searchesParams;
+  if (search !== undefined) checks.push(searchCondition(search, searched));
+  const heavy = searched || params !== undefined;
   return { order, lanes, checks, heavy };
 }
 
-/** Jobs of rare states are found through their index also within a time. */
+/** Jobs in rare states are found through their index, even with a time range. */
 function orderOf(db: Connection, filter: SummaryFilter): SummaryPlace["order"] {
-  const { uuid, states, target, since, until, finished_since } = filter;
-  if (uuid !== undefined || target !== undefined) return "id";
+  const { uuid, states, target, machine, since, until, finished_since } = filter;
+  if (uuid !== undefined || target !== undefined || machine !== undefined) return "id";
   if (finished_since !== undefined) return "finished";
   if (since === undefined && until === undefined) return "id";
   return states !== undefined && isRare(db, states) ? "id" : "created";
@@ -115,8 +125,8 @@ interface Lanes {
 }
 
 function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["order"]): Lanes {
-  const { uuid, states, target, since, until, finished_since } = filter;
-  // A list of few jobs, in whatever order it was begun.
+  const { uuid, states, target, machine, since, until, finished_since } = filter;
+  // A list of few jobs; either order works.
   if (uuid !== undefined && order === "id") return { lanes: [begunBy(uuid)], answered: ["uuid"] };
   if (order === "finished") {
     const lane = { sql: "finished_at >= ?", values: [finished_since ?? ""] };
@@ -129,11 +139,12 @@ function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["ord
     };
     return { lanes: [lane], answered: ["since", "until"] };
   }
+  if (machine !== undefined) return { lanes: [ofMachine(machine)], answered: ["machine"] };
   if (target !== undefined) {
     return { lanes: [{ sql: "target = ?", values: [target] }], answered: ["target"] };
   }
   if (states !== undefined && isRare(db, states)) return stateLanes(states);
-  const definitions = definitionsOf(db, filter);
+  const definitions = definitionsOf(db, filter, DEFINITIONS_MAX);
   if (definitions !== undefined) {
     const lanes = definitions.map((id) => ({ sql: "definition_id = ?", values: [id] }));
     return { lanes, answered: ["name", "workflow_uuid"] };
@@ -141,7 +152,11 @@ function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["ord
   return states === undefined ? { lanes: [ALL], answered: [] } : stateLanes(states);
 }
 
-/** Jobs whose uuid begins so; behind its hexadecimal digits comes the letter g. */
+function ofMachine(machine: MachineUuid): Condition {
+  return { sql: "target = ?", values: [machineTarget(machine)] };
+}
+
+/** Jobs with this uuid prefix; `g` sorts after all hexadecimal digits. */
 function begunBy(uuid: string): Condition {
   return {
     sql: `id IN (SELECT id FROM jobs WHERE uuid >= ? AND uuid < ? || 'g' LIMIT ${UUIDS_MAX})`,
@@ -154,7 +169,7 @@ function stateLanes(states: readonly Execution[]): Lanes {
   return { lanes, answered: ["states"] };
 }
 
-/** Whether one page looks at all jobs in the states, by the counters. */
+/** Whether one page can examine all jobs in these states, by the counters. */
 function isRare(db: Connection, states: readonly Execution[]): boolean {
   const row = db.row<{ jobs: number | null }>(
     `SELECT sum(jobs) AS jobs FROM job_counts
@@ -162,24 +177,6 @@ function isRare(db: Connection, states: readonly Execution[]): boolean {
     JSON.stringify(states),
   );
   return (row?.jobs ?? 0) <= LOOKED_AT_MAX;
-}
-
-/** The definitions that a name or a workflow means; undefined when neither is given, or for many. */
-function definitionsOf(
-  db: Connection,
-  { name, workflow_uuid }: SummaryFilter,
-): number[] | undefined {
-  if (name === undefined && workflow_uuid === undefined) return undefined;
-  const where = whereOf([
-    ...(workflow_uuid === undefined ? [] : [{ sql: "workflow_uuid = ?", values: [workflow_uuid] }]),
-    ...(name === undefined ? [] : [{ sql: "name = ?", values: [name] }]),
-  ]);
-  const rows = db.rows<{ id: number }>(
-    `SELECT id FROM definitions ${where.sql} LIMIT ?`,
-    ...where.values,
-    DEFINITIONS_MAX + 1,
-  );
-  return rows.length > DEFINITIONS_MAX ? undefined : rows.map(({ id }) => id);
 }
 
 function stateIn(states: readonly Execution[]): Condition {
@@ -194,7 +191,7 @@ function folded(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/** In the JSON of params a text stands as JSON writes it. */
+/** Searches strings as JSON escapes them. */
 function searchCondition(search: string, heavy: boolean): Condition {
   const text = folded(search);
   const places = [
@@ -209,24 +206,22 @@ function searchCondition(search: string, heavy: boolean): Condition {
   };
 }
 
-// One part of a walk.
-
-/** Where a part begins, and how much it may look at. */
+/** Start and limits of a part. */
 interface PartBounds {
   readonly place: SummaryPlace | undefined;
   readonly jobs: number;
   readonly found: number;
 }
 
-/** What a part came to. */
+/** Result of a part. */
 interface WalkedPart {
   readonly found: readonly number[];
-  /** The last job that was looked at; undefined when there was none. */
+  /** The last examined job, if any. */
   readonly place: SummaryPlace | undefined;
-  /** Jobs that were read of indexes; fewer were looked at. */
+  /** Jobs read from indexes; not all of them were examined. */
   readonly jobs: number;
   readonly bytes: number;
-  /** Whether the walk is at its end. */
+  /** Whether the walk is finished. */
   readonly last: boolean;
 }
 
@@ -235,11 +230,16 @@ interface KeyRow {
   readonly at: Instant;
 }
 
-function lookAt(db: Connection, walk: Walk, { place, jobs, found: room }: PartBounds): WalkedPart {
+/** Looks at the next part of a walk. */
+export function lookAt(
+  db: Connection,
+  walk: Walk,
+  { place, jobs, found: room }: PartBounds,
+): WalkedPart {
   const { checks, heavy } = walk;
-  // Of each lane one more is read than is looked at, which says whether the walk goes on.
+  // Reads one more per lane than is examined, to see whether the walk continues.
   const ofLane = Math.max(Math.floor(jobs / walk.lanes.length) - 1, 1);
-  // Without a check every job fits.
+  // Without checks every job matches.
   const wanted = checks.length === 0 ? Math.min(ofLane, room) : ofLane;
   const keys = walk.lanes
     .flatMap((lane) => selectKeys(db, walk.order, lane, place, wanted + 1))
@@ -251,7 +251,7 @@ function lookAt(db: Connection, walk: Walk, { place, jobs, found: room }: PartBo
     ? looked.map(({ id }) => id)
     : checked(db, looked.map(({ id }) => id), checks);
   const found = fits.slice(0, room);
-  // Where there is no room for more, the next page looks again at those behind the last one.
+  // When the page is full, the next page examines the jobs after the last one again.
   const end = fits.length > room
     ? looked.findIndex(({ id }) => id === found.at(-1))
     : looked.length - 1;
@@ -277,32 +277,73 @@ function selectKeys(
   place: SummaryPlace | undefined,
   limit: number,
 ): KeyRow[] {
-  const bound = (...values: SqlValue[]) => [...lane.values, ...values, limit];
-  const last = place?.id ?? Number.MAX_SAFE_INTEGER;
   switch (order) {
     case "id":
-      return db.rows<KeyRow>(
-        `SELECT id, '' AS at FROM jobs WHERE ${lane.sql} AND id < ? ORDER BY id DESC LIMIT ?`,
-        ...bound(last),
-      );
+      return selectById(db, lane, place, limit);
     case "created":
-      return db.rows<KeyRow>(
-        `SELECT id, created_at AS at FROM jobs
-          WHERE ${lane.sql} AND (created_at, id) < (?, ?)
-          ORDER BY created_at DESC, id DESC LIMIT ?`,
-        ...bound(place?.at ?? "9999", last),
-      );
+      return selectByCreation(db, lane, place, limit);
     case "finished":
-      return db.rows<KeyRow>(
-        `SELECT id, finished_at AS at FROM jobs
-          WHERE ${lane.sql} AND (finished_at, id) < (?, ?)
-          ORDER BY finished_at DESC, id DESC LIMIT ?`,
-        ...bound(place?.at ?? "9999", last),
-      );
+      return selectByEnd(db, lane, place, limit);
   }
 }
 
-/** As many jobs as have few params together, and one at least. */
+function selectById(
+  db: Connection,
+  lane: Condition,
+  place: SummaryPlace | undefined,
+  limit: number,
+): KeyRow[] {
+  return db.rows<KeyRow>(
+    `SELECT id, '' AS at FROM jobs WHERE ${lane.sql} AND id < ? ORDER BY id DESC LIMIT ?`,
+    ...lane.values,
+    lastId(place),
+    limit,
+  );
+}
+
+function selectByCreation(
+  db: Connection,
+  lane: Condition,
+  place: SummaryPlace | undefined,
+  limit: number,
+): KeyRow[] {
+  return db.rows<KeyRow>(
+    `SELECT id, created_at AS at FROM jobs
+      WHERE ${lane.sql} AND (created_at, id) < (?, ?)
+      ORDER BY created_at DESC, id DESC LIMIT ?`,
+    ...lane.values,
+    lastAt(place),
+    lastId(place),
+    limit,
+  );
+}
+
+function selectByEnd(
+  db: Connection,
+  lane: Condition,
+  place: SummaryPlace | undefined,
+  limit: number,
+): KeyRow[] {
+  return db.rows<KeyRow>(
+    `SELECT id, finished_at AS at FROM jobs
+      WHERE ${lane.sql} AND (finished_at, id) < (?, ?)
+      ORDER BY finished_at DESC, id DESC LIMIT ?`,
+    ...lane.values,
+    lastAt(place),
+    lastId(place),
+    limit,
+  );
+}
+
+function lastAt(place: SummaryPlace | undefined): string {
+  return place?.at ?? "9999";
+}
+
+function lastId(place: SummaryPlace | undefined): number {
+  return place?.id ?? Number.MAX_SAFE_INTEGER;
+}
+
+/** As many jobs as fit the byte limit of params, and at least one. */
 function withinBytes(
   db: Connection,
   keys: readonly KeyRow[],
@@ -317,7 +358,7 @@ function withinBytes(
   return { looked, bytes };
 }
 
-/** Those of the jobs that pass every check, in their order. */
+/** The jobs that pass every check, in order. */
 function checked(db: Connection, ids: readonly number[], checks: readonly Condition[]): number[] {
   const where = whereOf(checks);
   const rows = db.rows<{ id: number }>(

@@ -1,19 +1,22 @@
-// A job as a row of its summary: columns of the job, and the few things beside it that a summary
-// names. Every look beside it ends after one row, or after a limit with a name.
+// Job summaries as rows: columns of the job and a few related values. Every related lookup reads one row, or
+// up to a named limit.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Phase } from "../../../domain/job/state.ts";
 import type { JobSummary, SummaryTask } from "../../../domain/job/summary.ts";
+import { taskName } from "../../../domain/job/workflow.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
 import { definitionOf, type JobDefinition } from "./rows.ts";
 
 /** Bytes of params that a summary holds. */
 const PARAMS_BYTES_MAX = 4096;
-/** Newest lines of a log among which the latest progress is looked for. */
+/** Bytes of progress that a summary holds: a page of events has one of each. */
+const PROGRESS_BYTES_MAX = 4096;
+/** Newest log lines searched for the latest progress. */
 const PROGRESS_LINES_MAX = 20;
 
-/** What the columns hold besides those of the job as they are. */
+/** Columns that are not plain columns of the job. */
 type SummaryRow =
   & Omit<
     JobSummary,
@@ -23,7 +26,7 @@ type SummaryRow =
     readonly id: number;
     readonly definition_id: number;
     readonly phase: Phase;
-    /** Tasks of the chain, and of the present phase, that have ended. */
+    /** Finished tasks of the chain and of the current phase. */
     readonly chain_ended: number;
     readonly phase_ended: number;
     readonly params: string | null;
@@ -40,7 +43,7 @@ const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.
   j.props -> '$.secret_params' AS secrets,
   j.props ->> '$.prev_attempt' AS prev_attempt, j.props ->> '$.next_attempt' AS next_attempt`;
 
-/** The name of its machine, from the job or from the first one with its target. */
+/** The name of its machine, from this job or from the first one with its target. */
 const ALIAS = `CASE WHEN j.target GLOB '/machines/*' THEN coalesce(
     CASE WHEN octet_length(j.params) <= ${PARAMS_BYTES_MAX}
       THEN j.params ->> '$.machine.alias' END,
@@ -48,14 +51,22 @@ const ALIAS = `CASE WHEN j.target GLOB '/machines/*' THEN coalesce(
         THEN p.params ->> '$.machine.alias' END
       FROM jobs AS p WHERE p.target = j.target ORDER BY p.id LIMIT 1)) END`;
 
-/** Summaries of these jobs, in their order; one that was removed meanwhile is left out. */
+/** Summaries of these jobs, in order; jobs removed in the meantime are left out. */
 export function selectSummaries(db: Connection, ids: readonly number[]): JobSummary[] {
+  return [...summariesById(db, ids).values()];
+}
+
+/** The same by id; ids must be distinct. */
+export function summariesById(
+  db: Connection,
+  ids: readonly number[],
+): ReadonlyMap<number, JobSummary> {
   const rows = db.rows<SummaryRow>(
     `SELECT ${COLUMNS}, ${ALIAS} AS alias
        FROM json_each(?) AS listed CROSS JOIN jobs AS j ON j.id = listed.value`,
     JSON.stringify(ids),
   );
-  return rows.map((row) => summaryFromRow(db, row));
+  return new Map(rows.map((row) => [row.id, summaryFromRow(db, row)]));
 }
 
 function summaryFromRow(db: Connection, row: SummaryRow): JobSummary {
@@ -84,22 +95,23 @@ function taskOf(row: SummaryRow, definition: JobDefinition): SummaryTask | null 
   const { execution, phase, phase_ended, chain_ended, runner_id } = row;
   const named = (phase: Phase, index: number): SummaryTask | null => {
     const task = definition[phase][index];
-    return task === undefined ? null : { name: task.name ?? task.uuid, phase, index };
+    return task === undefined ? null : { name: taskName(task), phase, index };
   };
   if (runner_id !== null) return named(phase, phase_ended);
   if (execution === "waiting") return named(phase, phase_ended - 1);
   return execution === "failed" ? named("chain", chain_ended - 1) : null;
 }
 
-/** What the task has reported last, when that was not long ago. */
+/** The latest progress report of the task, if recent. */
 function selectProgress(db: Connection, id: number, task: string): JsonObject | null {
-  const row = db.row<{ progress: string }>(
-    `SELECT entry -> '$.progress' AS progress FROM (
+  const row = db.row<{ progress: string | null }>(
+    `SELECT CASE WHEN octet_length(entry -> '$.progress') <= ${PROGRESS_BYTES_MAX}
+        THEN entry -> '$.progress' END AS progress FROM (
        SELECT entry FROM job_log WHERE job_id = ? ORDER BY seq DESC LIMIT ${PROGRESS_LINES_MAX})
       WHERE entry ->> '$.task' = ? AND json_type(entry, '$.progress') = 'object' LIMIT 1`,
     id,
     task,
   );
   // The text was made by this store from an object.
-  return row === undefined ? null : JSON.parse(row.progress) as JsonObject;
+  return typeof row?.progress === "string" ? JSON.parse(row.progress) as JsonObject : null;
 }

@@ -1,6 +1,6 @@
-// Jobs as texts: what jobOnWire() makes of a job, written by SQLite from the texts of its row, its
-// definition and its results. A page of small jobs is one statement that answers one run of bytes; a
-// large job is a row of parts, of which those that are large are read when they are sent.
+// Jobs as JSON texts: the result of jobOnWire(), concatenated by SQLite from the texts of row, definition and
+// results. A page of small jobs is one statement that returns one run of bytes; a large job is sent in parts,
+// and its large parts are read when they are sent.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { EXECUTIONS, type Phase, PHASES } from "../../../domain/job/state.ts";
@@ -26,14 +26,14 @@ import { fitting, partAt, readText, textOf } from "../text_parts.ts";
 
 const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
 
-/** Members of `props` that a response does not show. */
+/** Members of `props` that responses leave out. */
 const HIDDEN = [...ENGINE_FIELDS].filter((name) => !ATTEMPT_FIELDS.some((shown) => shown === name));
 const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN.map((name) => `'$.${name}'`).join(", ")})`;
-/** What tasks have set, as members with a comma behind them. */
+/** Properties set by tasks, as members with a trailing comma. */
 const PROPS = `CASE WHEN j.props = '{}' OR ${SHOWN_PROPS} = '{}' THEN ''
   ELSE concat(substr(${SHOWN_PROPS}, 2, length(${SHOWN_PROPS}) - 2), ',') END`;
 
-/** Params as members with a comma behind them, but for what the job has otherwise: a patch by null removes. */
+/** Params as members with a trailing comma, except names of the job itself: a patch with null removes. */
 const EXTRA = `CASE WHEN octet_length(j.params) > ${EXTRA_FIELDS_BYTES_MAX} THEN '' ELSE (
   SELECT CASE extra WHEN '{}' THEN '' ELSE concat(substr(extra, 2, length(extra) - 2), ',') END
     FROM (SELECT json_patch(
@@ -44,7 +44,7 @@ const results = (phase: Phase) =>
   `(SELECT group_concat(entry, ',') FROM task_results
      WHERE job_id = j.id AND phase = '${phase}')`;
 
-/** Bytes of a job, but for its smaller fields; SQLite keeps lengths apart, so that no text is read. */
+/** Bytes of a job without its small fields; SQLite stores lengths separately, so no text is read. */
 export const BYTES =
   `octet_length(params) + octet_length(props) + coalesce(octet_length(target), 0) +
   coalesce(octet_length(requested_params), 0) +
@@ -59,12 +59,12 @@ const BYTES_WITH_EXTRA = `${BYTES} +
 /** Names of fields of this job that its workflow calls secret. */
 const SECRETS = "j.props -> '$.secret_params'";
 
-/** A column that may be null, with its name: what is null is nothing to concat(). */
+/** A member from a column that may be null: concat() treats null as empty. */
 const given = (name: string) => `',"${name}":' || nullif(json_quote(j.${name}), 'null')`;
-/** The same of a column whose texts need no escapes. */
+/** The same for a column whose texts need no escapes. */
 const plain = (name: string) => `',"${name}":"' || j.${name} || '"'`;
 
-/** The milliseconds from one instant to another, as an expression of two others. */
+/** SQL for the milliseconds between two instants. */
 const msBetween = (from: string, to: string) =>
   `CAST(round((julianday(${to}) - julianday(${from})) * 86400000) AS INTEGER)`;
 /** Milliseconds that the job has run until ?1. */
@@ -81,15 +81,15 @@ const WAIT = `CASE
   WHEN j.claimable_at <= ?1 THEN ',"reason":"waiting_for_slot"'
   ELSE ',"reason":"scheduled","next_run_at":"' || j.claimable_at || '"' END`;
 
-/** What chooses the statements. */
+/** Variants of the statements. */
 type ShownAs = Pick<Showing, "wording" | "apart">;
 
-/** Masking knows params by the member that they are in, so that they are nowhere else where it works. */
+/** Masking finds params by their member, so masked jobs show them nowhere else. */
 function showsExtra({ wording, apart }: ShownAs): boolean {
   return wording === "node-workflow" && !apart;
 }
 
-/** The pieces of a job in their order: arguments of concat(), those that may be large by name. */
+/** The pieces of a job in order: arguments of concat(), with names for those that may be large. */
 function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
   const { wording } = showing;
   const words = EXECUTIONS.map((word) => `WHEN '${word}' THEN '${executionOnWire(word, wording)}'`);
@@ -123,7 +123,7 @@ function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
 type Large = "props" | "chain" | "onerror" | "oncancel" | "params" | `${Phase}_results`;
 
 interface Statements {
-  /** An expression of the bytes of a job that is shown so. */
+  /** SQL for the bytes of a job in this variant. */
   readonly bytes: string;
   readonly pieces: ReturnType<typeof piecesOf>;
   readonly one: string;
@@ -161,7 +161,7 @@ function statementsFor({ wording, apart }: Showing): Statements {
   return (apart ? APART : TOGETHER)[wording];
 }
 
-/** One job; undefined when it is not there. */
+/** One job; undefined when it is missing. */
 export function jobText(
   db: Connection,
   uuid: JobUuid,
@@ -181,13 +181,13 @@ export function jobText(
   return row === undefined ? undefined : readText(row.text, row.secrets);
 }
 
-/** Bytes of a job, about. */
+/** Approximate bytes of a job. */
 export function jobBytes(db: Connection, uuid: JobUuid): number | undefined {
   const sql = `SELECT ${BYTES} AS bytes FROM jobs WHERE uuid = ?`;
   return db.row<{ bytes: number }>(sql, uuid)?.bytes;
 }
 
-/** The next jobs of a list, newest first: as many as fit a part, or one that is larger. */
+/** The next jobs of a list, newest first: as many as fit a part, or a single larger one. */
 export async function jobTexts(
   db: Connection,
   filter: JobFilter,
@@ -216,11 +216,11 @@ function smallTexts(db: Connection, ids: readonly number[], showing: Showing): S
     statementsFor(showing).listed,
     showing.now,
     JSON.stringify(ids),
-    // Together they are null when all of them were removed since they were found.
+    // The aggregate is null when all of them were removed in the meantime.
   ).flatMap(({ text, secrets }) => text === null ? [] : [readText(text, secrets)]);
 }
 
-/** A job in parts. The smaller fields are read now, the others when they are sent. */
+/** A job in parts. Small fields are read now, large ones when they are sent. */
 function largeText(db: Connection, id: number, showing: Showing): StoredText | undefined {
   const { pieces } = statementsFor(showing);
   const columns = pieces.map(([sql, large], index) =>
@@ -236,7 +236,7 @@ function largeText(db: Connection, id: number, showing: Showing): StoredText | u
     showing.now,
     id,
   );
-  // It was removed since it was found.
+  // Removed in the meantime.
   if (row === undefined) return undefined;
   const parts = pieces.flatMap(([sql, large], index) => {
     const found = row[`p${index}`];
@@ -255,7 +255,7 @@ function phaseOf(large: Large): Phase | undefined {
   return PHASES.find((phase) => large === `${phase}_results`);
 }
 
-/** The results of a phase as they are now: few of them together, a large one by itself. */
+/** The results of a phase as they are now: small ones together, each large one by itself. */
 function resultParts(db: Connection, id: number, phase: Phase): (LazyPart | string)[] {
   const rows = db.rows<{ position: number; bytes: number }>(
     `SELECT position, octet_length(entry) AS bytes FROM task_results
@@ -284,7 +284,7 @@ export function jobRow(id: number): string {
   return `job ${id}`;
 }
 
-/** A job is about to be changed: those who read it are given it as it is. */
+/** Call before changing a job: its readers keep the present version. */
 export function changingJob(db: Connection, uuid: JobUuid): void {
   if (db.readers.idle) return;
   const row = db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid);

@@ -1,8 +1,8 @@
 // Turns: the order in which ready jobs are claimed, fair between workflows (start-time fair
 // queueing). A job that becomes ready takes the turn after the last one of its own workflow, or the
 // one after the turn that is next to be claimed when its workflow has none. A workflow with a
-// thousand ready jobs holds a thousand turns in a row; a job of another one stands beside the second
-// of them, not behind the last. Claiming is a walk along one index, however many jobs and workflows
+// thousand ready jobs holds a thousand turns in a row; a job of another one comes beside the
+// second of them, not after the last. Claiming is a walk along one index, however many jobs and workflows
 // there are.
 //
 // A ready job is claimed whatever the clock says later: a clock that is set back delays nothing.
@@ -11,12 +11,12 @@ import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Connection } from "../connection.ts";
 
-/** Delayed jobs that become ready in one write; more are left for the next. */
-const READY_MAX = 1000;
+/** Delayed jobs that become ready in one write: more than one claim takes. The rest wait for the next. */
+export const READY_MAX = 100;
 
 /**
- * The turn of a job of this workflow that becomes ready now. Never the first one itself: those who
- * stand there would be kept waiting by jobs that come back as fast as they are claimed.
+ * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are
+ * requeued as fast as they are claimed would starve the ones waiting there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   const row = db.row<{ turn: number }>(
@@ -29,14 +29,19 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   return row?.turn ?? 0;
 }
 
-/** Gives turns to the delayed jobs whose time has come, the longest due first. */
+/** Gives turns to delayed jobs that have become due, longest overdue first. */
 export function readyDelayedJobs(db: Connection, now: Instant): void {
   const due = db.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
     `SELECT id, workflow_uuid FROM jobs
       WHERE claimable_at <= ? AND turn IS NULL ORDER BY claimable_at, id LIMIT ${READY_MAX}`,
     now,
   );
-  for (const { id, workflow_uuid } of due) giveTurn(db, id, workflow_uuid);
+  const next = new Map<WorkflowUuid, number>();
+  for (const { id, workflow_uuid } of due) {
+    const turn = next.get(workflow_uuid) ?? nextTurn(db, workflow_uuid);
+    writeTurn(db, id, turn);
+    next.set(workflow_uuid, turn + 1);
+  }
 }
 
 /**
@@ -44,9 +49,13 @@ export function readyDelayedJobs(db: Connection, now: Instant): void {
  * @throws {Error} when the job is not claimable, or has a turn already
  */
 export function giveTurn(db: Connection, id: number, workflow: WorkflowUuid): void {
+  writeTurn(db, id, nextTurn(db, workflow));
+}
+
+function writeTurn(db: Connection, id: number, turn: number): void {
   const given = db.run(
     "UPDATE jobs SET turn = ? WHERE id = ? AND claimable_at IS NOT NULL AND turn IS NULL",
-    nextTurn(db, workflow),
+    turn,
     id,
   );
   if (given !== 1) throw new Error(`Cannot give job ${id} a turn: it is not as it was read`);

@@ -51,27 +51,55 @@ export function putRows(db: Connection, byPath: RowsByPath): void {
 
 /** Removes the rows of a document that is removed in the same transaction. */
 export function removeRows(db: Connection, path: string): void {
-  if (db.run("DELETE FROM index_searched WHERE path = ?", path) === 0) return;
+  if (!deleteSearched(db, path)) return;
   const place = rowsPlace(path);
   switch (place.kind) {
     case "distros":
-      db.run("DELETE FROM index_distros");
+      deleteDistros(db);
       break;
     case "releases":
-      db.run("DELETE FROM index_releases WHERE distro = ?", place.distro);
-      db.run("DELETE FROM index_aliases WHERE distro = ?", place.distro);
+      deleteReleases(db, place.distro);
+      deleteAliases(db, place.distro);
       break;
     case "artifacts":
-      db.run(
-        "DELETE FROM index_artifacts WHERE distro = ? AND release = ? AND archived = ?",
-        place.distro,
-        place.release,
-        Number(place.archived),
-      );
+      deleteArtifacts(db, place);
       break;
     case "none":
       break;
   }
+}
+
+/** @returns whether the document had rows */
+function deleteSearched(db: Connection, path: string): boolean {
+  return db.run("DELETE FROM index_searched WHERE path = ?", path) > 0;
+}
+
+function deleteDistros(db: Connection): void {
+  db.run("DELETE FROM index_distros");
+}
+
+function deleteReleases(db: Connection, distro: string): void {
+  db.run("DELETE FROM index_releases WHERE distro = ?", distro);
+}
+
+function deleteAliases(db: Connection, distro: string): void {
+  db.run("DELETE FROM index_aliases WHERE distro = ?", distro);
+}
+
+/** The release that a list of artifacts is of. */
+interface ArtifactsPlace {
+  readonly distro: string;
+  readonly release: string;
+  readonly archived: boolean;
+}
+
+function deleteArtifacts(db: Connection, { distro, release, archived }: ArtifactsPlace): void {
+  db.run(
+    "DELETE FROM index_artifacts WHERE distro = ? AND release = ? AND archived = ?",
+    distro,
+    release,
+    Number(archived),
+  );
 }
 
 /** Makes the rows of documents that an older program has stored without them. */
@@ -121,20 +149,22 @@ function insertRelease(
     JSON.stringify(aliases),
     words,
   );
-  for (const alias of aliases) {
-    db.run(
-      `INSERT INTO index_aliases (distro, alias, release) VALUES (?, ?, ?)
-       ON CONFLICT DO NOTHING`,
-      distro,
-      alias,
-      release,
-    );
-  }
+  for (const alias of aliases) insertAlias(db, distro, alias, release);
+}
+
+function insertAlias(db: Connection, distro: string, alias: string, release: string): void {
+  db.run(
+    `INSERT INTO index_aliases (distro, alias, release) VALUES (?, ?, ?)
+     ON CONFLICT DO NOTHING`,
+    distro,
+    alias,
+    release,
+  );
 }
 
 function insertArtifact(
   db: Connection,
-  { distro, release, archived }: { distro: string; release: string; archived: boolean },
+  { distro, release, archived }: ArtifactsPlace,
   row: ArtifactRow,
 ): void {
   db.run(
@@ -157,6 +187,11 @@ function insertArtifact(
     JSON.stringify(row.firmware),
     row.words,
   );
+  insertArtifactTexts(db, row);
+}
+
+/** The texts of the artifact that was inserted last. */
+function insertArtifactTexts(db: Connection, row: ArtifactRow): void {
   db.run(
     `INSERT INTO index_artifact_texts (artifact_id, point_release, published_at, url, artifact)
      VALUES (last_insert_rowid(), ?, ?, ?, ?)`,

@@ -92,6 +92,10 @@ export function deleteDocument(db: Connection, path: string): void {
 /** Records the report of a sync; only the newest `SYNC_REPORTS_MAX` are kept. */
 export function insertSync(db: Connection, sync: IndexSync): void {
   db.run("INSERT INTO index_syncs (report) VALUES (?)", JSON.stringify(sync));
+  deleteOldSyncs(db);
+}
+
+function deleteOldSyncs(db: Connection): void {
   db.run(
     "DELETE FROM index_syncs WHERE id <= (SELECT max(id) FROM index_syncs) - ?",
     SYNC_REPORTS_MAX,
@@ -123,25 +127,31 @@ export function selectPins(db: Connection, distro: string, release: string): Ind
 
 /** Removes first, then writes: an artifact named in both keeps its new pin. */
 export function changePins(db: Connection, { put, remove }: IndexPinChanges): void {
-  for (const { distro, release, artifact } of remove) {
-    db.run(
-      "DELETE FROM index_pins WHERE distro = ? AND release = ? AND artifact = ?",
-      distro,
-      release,
-      artifact,
-    );
-  }
-  for (const { distro, release, artifact, pin } of put) {
-    db.run(
-      `INSERT INTO index_pins (distro, release, artifact, pin) VALUES (?, ?, ?, ?)
-       ON CONFLICT (distro, release, artifact) DO UPDATE SET pin = excluded.pin`,
-      distro,
-      release,
-      artifact,
-      pin,
-    );
-  }
-  if (put.length > 0) {
-    db.run("DELETE FROM index_pins WHERE id <= (SELECT max(id) FROM index_pins) - ?", PINS_MAX);
-  }
+  for (const pin of remove) deletePin(db, pin);
+  for (const pin of put) upsertPin(db, pin);
+  if (put.length > 0) deleteOldPins(db);
+}
+
+function deletePin(db: Connection, { distro, release, artifact }: Omit<IndexPin, "pin">): void {
+  db.run(
+    "DELETE FROM index_pins WHERE distro = ? AND release = ? AND artifact = ?",
+    distro,
+    release,
+    artifact,
+  );
+}
+
+function upsertPin(db: Connection, { distro, release, artifact, pin }: IndexPin): void {
+  db.run(
+    `INSERT INTO index_pins (distro, release, artifact, pin) VALUES (?, ?, ?, ?)
+     ON CONFLICT (distro, release, artifact) DO UPDATE SET pin = excluded.pin`,
+    distro,
+    release,
+    artifact,
+    pin,
+  );
+}
+
+function deleteOldPins(db: Connection): void {
+  db.run("DELETE FROM index_pins WHERE id <= (SELECT max(id) FROM index_pins) - ?", PINS_MAX);
 }

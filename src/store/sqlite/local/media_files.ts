@@ -3,7 +3,13 @@
 import { type CheckLevel, type Digest, reaches } from "../../../domain/digest.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import type { DownloadedMedia, MediaDownload, MediaFile, MediaStore } from "../../media_store.ts";
+import type {
+  DownloadedMedia,
+  MediaDownload,
+  MediaFile,
+  MediaStore,
+  StoredCopy,
+} from "../../media_store.ts";
 import type { Connection } from "../connection.ts";
 
 const COLUMNS = `f.sha256, f.name, f.path, f.size, f.source, f.origin, f.label, f.level,
@@ -18,8 +24,12 @@ export function openMediaStore(db: Connection): MediaStore {
     keep: (file, download) =>
       db.write("media_keep", () => {
         upsertFile(db, file);
+        if (file.path !== null) upsertCopy(db, { ...file, path: file.path });
         if (download !== undefined) upsertDownload(db, file.sha256, download);
       }),
+    copied: (copy) => db.write("media_copied", () => upsertCopy(db, copy)),
+    copies: () => db.durably(() => selectCopies(db)),
+    gone: (path) => db.write("media_gone", () => removePlace(db, path)),
     find: (digest, packed) => db.durably(() => selectByDownload(db, digest, packed)),
     get: (sha256) => db.durably(() => selectFile(db, sha256)),
     list: () => db.durably(() => selectFiles(db)),
@@ -58,6 +68,32 @@ function upsertFile(db: Connection, file: MediaFile): void {
   );
 }
 
+/** One for a file that is not known is none. */
+function upsertCopy(db: Connection, { path, sha256, verified_at }: StoredCopy): void {
+  db.run(
+    `INSERT INTO media_copies (path, sha256, verified_at)
+     SELECT ?1, sha256, ?3 FROM media_files WHERE sha256 = ?2
+     ON CONFLICT (path) DO UPDATE SET sha256 = excluded.sha256, verified_at = excluded.verified_at`,
+    path,
+    sha256,
+    verified_at,
+  );
+}
+
+function selectCopies(db: Connection): StoredCopy[] {
+  return db.rows<StoredCopy>("SELECT path, sha256, verified_at FROM media_copies ORDER BY path");
+}
+
+function removePlace(db: Connection, path: string): void {
+  db.run("DELETE FROM media_copies WHERE path = ?", path);
+  db.run(
+    `UPDATE media_files SET path = (SELECT min(path) FROM media_copies c WHERE c.sha256 = media_files.sha256)
+      WHERE path = ?1 AND EXISTS (SELECT 1 FROM media_copies c WHERE c.sha256 = media_files.sha256)`,
+    path,
+  );
+  db.run("DELETE FROM media_files WHERE path = ?", path);
+}
+
 function upsertDownload(db: Connection, file: string, download: MediaDownload): void {
   db.run(
     `INSERT INTO media_downloads (packed, sha256, sha512, file_sha256) VALUES (?1, ?2, ?3, ?4)
@@ -80,25 +116,28 @@ function selectByDownload(
   { algorithm, value }: Digest,
   packed: string,
 ): DownloadedMedia | undefined {
-  // Two statements, each with an index of its own.
   const row = algorithm === "sha256"
-    ? db.row<DownloadRow>(
-      `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256, d.sha512 AS download_sha512
-         FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256
-        WHERE d.packed = ? AND d.sha256 = ?`,
-      packed,
-      value,
-    )
-    : db.row<DownloadRow>(
-      `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256, d.sha512 AS download_sha512
-         FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256
-        WHERE d.packed = ? AND d.sha512 = ?`,
-      packed,
-      value,
-    );
+    ? selectBySha256(db, value, packed)
+    : selectBySha512(db, value, packed);
   if (row === undefined) return undefined;
   const { packed: as, download_sha256, download_sha512, ...file } = row;
   return { ...file, download: { packed: as, sha256: download_sha256, sha512: download_sha512 } };
+}
+
+// Two statements, each with an index of its own.
+
+const DOWNLOADED = `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256,
+         d.sha512 AS download_sha512
+    FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256`;
+
+function selectBySha256(db: Connection, value: string, packed: string): DownloadRow | undefined {
+  const sql = `${DOWNLOADED} WHERE d.packed = ? AND d.sha256 = ?`;
+  return db.row<DownloadRow>(sql, packed, value);
+}
+
+function selectBySha512(db: Connection, value: string, packed: string): DownloadRow | undefined {
+  const sql = `${DOWNLOADED} WHERE d.packed = ? AND d.sha512 = ?`;
+  return db.row<DownloadRow>(sql, packed, value);
 }
 
 function selectFile(db: Connection, sha256: string): MediaFile | undefined {
@@ -118,15 +157,17 @@ function useFile(db: Connection, sha256: string, now: Instant, job: JobUuid | un
     now,
   );
   if (known === undefined) return false;
-  if (job !== undefined) {
-    db.run(
-      `INSERT INTO media_uses (sha256, job_id) SELECT ?1, id FROM jobs WHERE uuid = ?2
-       ON CONFLICT DO NOTHING`,
-      sha256,
-      job,
-    );
-  }
+  if (job !== undefined) insertUse(db, sha256, job);
   return true;
+}
+
+function insertUse(db: Connection, sha256: string, job: JobUuid): void {
+  db.run(
+    `INSERT INTO media_uses (sha256, job_id) SELECT ?1, id FROM jobs WHERE uuid = ?2
+     ON CONFLICT DO NOTHING`,
+    sha256,
+    job,
+  );
 }
 
 function raiseLevel(db: Connection, sha256: string, level: CheckLevel): void {
@@ -161,6 +202,19 @@ function selectUnused(db: Connection): MediaFile[] {
   );
 }
 
+/** A file that leaves the cache and lies in a folder too is known by that from then on. @returns whether it does */
+function becomesCopy(db: Connection, sha256: string): boolean {
+  const kept = db.run(
+    `UPDATE media_files SET source = 'path', (path, origin, label) = (
+         SELECT c.path, c.path, 'file ' || c.path FROM media_copies c
+          WHERE c.sha256 = ?1 ORDER BY c.path LIMIT 1)
+      WHERE sha256 = ?1 AND path IS NULL AND EXISTS (SELECT 1 FROM media_copies c WHERE c.sha256 = ?1)`,
+    sha256,
+  ) > 0;
+  if (kept) db.run("DELETE FROM media_downloads WHERE file_sha256 = ?", sha256);
+  return kept;
+}
+
 function removeFile(
   db: Connection,
   sha256: string,
@@ -168,6 +222,7 @@ function removeFile(
 ): "removed" | "in_use" | "not_found" {
   if (selectFile(db, sha256) === undefined) return "not_found";
   if (!damaged && selectUsers(db, sha256).length > 0) return "in_use";
+  if (!damaged && becomesCopy(db, sha256)) return "removed";
   db.run("DELETE FROM media_files WHERE sha256 = ?", sha256);
   return "removed";
 }

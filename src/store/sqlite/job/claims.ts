@@ -1,0 +1,207 @@
+// Claims: a runner takes the jobs whose turn it is. Either in one write or, where no other agent shares the
+// store, in two steps: it reads the jobs that a claim would take and starts them at once, and the claim is
+// written with the next commit. Until then the job is still queued, on the disk and in every answer.
+
+import type { JobUuid, RunnerId } from "../../../domain/id.ts";
+import { type Instant, msBetween } from "../../../domain/instant.ts";
+import type { Job } from "../../../domain/job/job.ts";
+import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
+import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { fitting } from "../text_parts.ts";
+import { selectState, standingOf } from "./moves.ts";
+import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { BYTES } from "./texts.ts";
+import { readyDelayedJobs } from "./turns.ts";
+
+/** Bytes of jobs in one claim: they are parsed in one go. */
+export const CLAIM_BYTES = 1024 * 1024;
+
+/** Claims the next jobs: as many as fit the byte limit, and at least one. */
+export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
+  readyDelayedJobs(db, now);
+  const ready = db.rows<ReadyRow & { readonly bytes: number }>(
+    `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
+       FROM jobs
+      WHERE turn IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)
+      ORDER BY turn, id LIMIT ?3`,
+    life.runner_id,
+    life.incarnation,
+    limit,
+  );
+  const jobs = ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
+    .map((row) => claimJob(db, row, life.runner_id, now));
+  // A runner whose slots are full claims again when one is free.
+  return { jobs, due: jobs.length === limit ? { kind: "ready" } : selectNextDue(db, now) };
+}
+
+/** The columns that a claim reads. */
+type ReadyRow = Pick<
+  JobRow,
+  "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
+>;
+
+/** Uses a new lease, so that a previous holder can write nothing more about the job. */
+function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
+  const move = moveOf(standingOf(ready), { kind: "claim" });
+  const row = db.row<JobRow>(
+    `UPDATE jobs
+        SET execution = ?3, runner_id = ?4, lease = lease + 1, claimable_at = NULL, turn = NULL,
+            starts = ?5, started_at = coalesce(started_at, ?6), elapsed_at = ?6
+      WHERE id = ?1 AND lease = ?2 AND turn IS NOT NULL
+     RETURNING ${JOB_COLUMNS}`,
+    ready.id,
+    ready.lease,
+    executionOf(move.to),
+    runner,
+    startsAfter(move, ready.starts),
+    now,
+  );
+  if (row === undefined) {
+    throw new Error(`Cannot claim job ${ready.id}: it is not as it was read`);
+  }
+  return jobFromRow(db, row);
+}
+
+/** Whether the runner's life is still the latest; takes the first two parameters. */
+const LIFE_LASTS = `NOT EXISTS (
+  SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)`;
+
+/** A job and its turn. */
+type DueRow = Pick<JobRow, "id" | "uuid" | "claimable_at">;
+
+/**
+ * The jobs that claimJobs() would take, as it would return them; nothing is written.
+ * @param passedOver jobs to skip because their claim is being written
+ */
+export function readyJobs(
+  db: Connection,
+  life: RunnerLife,
+  limit: number,
+  passedOver: ReadonlySet<JobUuid>,
+  now: Instant,
+): Claimed {
+  const rowsMax = limit + passedOver.size + 1;
+  const rowsOf = (condition: string, order: string) =>
+    db.rows<DueRow>(
+      `SELECT id, uuid, claimable_at FROM jobs WHERE ${condition} AND ${LIFE_LASTS}
+        ORDER BY ${order} LIMIT ?3`,
+      life.runner_id,
+      life.incarnation,
+      rowsMax,
+    ).filter(({ uuid }) => !passedOver.has(uuid));
+  const ready = rowsOf("turn IS NOT NULL", "turn, id");
+  let later: DueRow | undefined;
+  if (ready.length <= limit) {
+    // Jobs that have just become due get their turn with the next claim.
+    const delayed = rowsOf("claimable_at IS NOT NULL AND turn IS NULL", "claimable_at, id");
+    const isDue = ({ claimable_at }: DueRow) => claimable_at !== null && claimable_at <= now;
+    ready.push(...delayed.filter(isDue));
+    later = delayed.find((row) => !isDue(row));
+  }
+  const jobs = claimedJobs(db, ready.slice(0, limit), life.runner_id, now);
+  const due = ready.length > jobs.length
+    ? { kind: "ready" } as const
+    : dueFrom(now, later?.claimable_at ?? null);
+  return { jobs, due };
+}
+
+/** Jobs as their claims would return them: as many as fit, and at least one. */
+function claimedJobs(
+  db: Connection,
+  due: readonly DueRow[],
+  runner: RunnerId,
+  now: Instant,
+): Job[] {
+  const sql = `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs WHERE id = ?`;
+  const jobs: Job[] = [];
+  let bytes = 0;
+  for (const { id } of due) {
+    const row = db.row<JobRow & { readonly bytes: number }>(sql, id);
+    if (row === undefined) throw new Error(`Cannot read job ${id}: its row is missing`);
+    bytes += row.bytes;
+    if (jobs.length > 0 && bytes > CLAIM_BYTES) break;
+    jobs.push(claimedJob(db, row, runner, now));
+  }
+  return jobs;
+}
+
+function claimedJob(
+  db: Connection,
+  { bytes: _bytes, ...row }: JobRow & { readonly bytes: number },
+  runner_id: RunnerId,
+  now: Instant,
+): Job {
+  const move = moveOf(standingOf(row), { kind: "claim" });
+  return {
+    ...jobFromRow(db, row),
+    execution: executionOf(move.to),
+    runner_id,
+    lease: row.lease + 1,
+    claimable_at: null,
+    starts: startsAfter(move, row.starts),
+    started_at: row.started_at ?? now,
+    elapsed_at: now,
+  };
+}
+
+/**
+ * Claims the jobs that readyJobs() returned, except any that was canceled or claimed since. A job that this
+ * runner claimed already, by a call whose answer was lost, stays its own.
+ * @returns the jobs it holds
+ */
+export function holdJobs(
+  db: Connection,
+  life: RunnerLife,
+  jobs: readonly Job[],
+  now: Instant,
+): JobUuid[] {
+  const held = jobs.filter((job) => holdJob(db, life, job) || isHeldBy(db, life, job));
+  readyDelayedJobs(db, now);
+  return held.map(({ uuid }) => uuid);
+}
+
+/** Only a claimable job has a claimable_at. */
+function holdJob(db: Connection, life: RunnerLife, job: Job): boolean {
+  const held = db.run(
+    `UPDATE jobs
+        SET execution = ?6, runner_id = ?1, lease = ?5, claimable_at = NULL, turn = NULL,
+            starts = ?7, started_at = ?8, elapsed_at = ?9
+      WHERE uuid = ?3 AND phase = ?4 AND lease = ?5 - 1 AND claimable_at IS NOT NULL
+        AND ${LIFE_LASTS}`,
+    life.runner_id,
+    life.incarnation,
+    job.uuid,
+    job.phase,
+    job.lease,
+    job.execution,
+    job.starts,
+    job.started_at,
+    job.elapsed_at,
+  );
+  return held === 1;
+}
+
+function isHeldBy(db: Connection, { runner_id }: RunnerLife, { uuid, lease }: Job): boolean {
+  const row = selectState(db, uuid);
+  return row?.runner_id === runner_id && row.lease === lease;
+}
+
+/** Whether a job is ready, or when the first one will be. */
+export function selectNextDue(db: Connection, now: Instant): NextDue {
+  const row = db.row<{ ready: number; due: Instant | null }>(
+    `SELECT EXISTS (SELECT 1 FROM jobs WHERE turn IS NOT NULL) AS ready,
+            (SELECT min(claimable_at) FROM jobs
+              WHERE claimable_at IS NOT NULL AND turn IS NULL) AS due`,
+  );
+  if (row?.ready === 1) return { kind: "ready" };
+  return dueFrom(now, row?.due ?? null);
+}
+
+/** How long it is until an instant; null when nothing is due. */
+export function dueFrom(now: Instant, due: Instant | null): NextDue {
+  if (due === null) return { kind: "none" };
+  const ms = msBetween(now, due);
+  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
+}
