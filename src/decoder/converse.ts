@@ -1,5 +1,5 @@
-// One piece of work of a decoder: its input is sent as fast as the decoder takes it, its output
-// read as fast as the caller does, and anything outside the protocol kills the decoder.
+// One piece of work of a decoder. Input is sent as fast as the decoder takes it, output is read as fast
+// as the caller takes it, and anything outside the protocol kills the decoder.
 
 import { AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
@@ -13,7 +13,7 @@ import {
 } from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { type WorkLimits, type WorkName, WORKS } from "./work/work.ts";
-import { SYSTEM_TIMERS, type Timers } from "../program/loop.ts";
+import { SYSTEM_TIMERS, type Timers } from "../runtime/waiting.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;
@@ -61,7 +61,7 @@ export async function* converse(
   const words = lostWords(options.what, decoder.memoryMib, limits.deadlineMs);
   const late = () => decoder.kill("was killed: its time was up");
   const clock = new WorkClock(limits, late, options.timers ?? SYSTEM_TIMERS);
-  const abort = () => decoder.kill("was killed: its work was given up");
+  const abort = () => decoder.kill("was killed: its caller gave up");
   options.signal?.addEventListener("abort", abort, { once: true });
   decoder.runs += 1;
   decoder.answerBytesMax = limits.answerBytesMax;
@@ -102,7 +102,7 @@ export async function* converse(
 
 /** The error of aborted work. @param what worded to follow "Cannot" */
 export function abortedError(what: string): AgentError {
-  return new AgentError("aborted", `Cannot ${what}: it was given up`);
+  return new AgentError("aborted", `Cannot ${what}: the caller gave up`);
 }
 
 function lostWords(what: string, memoryMib: number, deadlineMs: number): string {
@@ -172,7 +172,7 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
   if (frame.length <= REQUEST_BYTES_MAX) return frame;
   throw new AgentError(
     "internal",
-    `Cannot ask a decoder: the request has ${frame.length} bytes, at most ${REQUEST_BYTES_MAX} fit`,
+    `Cannot send a request to a decoder: it has ${frame.length} bytes, expected at most ${REQUEST_BYTES_MAX}`,
   );
 }
 

@@ -60,7 +60,7 @@ async function doWork(
   write: (bytes: Uint8Array) => Promise<void>,
 ): Promise<void> {
   const { work, request } = jsonOf(frame) as { work: unknown; request: JsonObject };
-  if (!isWorkName(work)) throw new RangeError(`Cannot work: ${JSON.stringify(work)} is unknown`);
+  if (!isWorkName(work)) throw new RangeError(`Cannot start ${JSON.stringify(work)}: no such work`);
   const input = openInput(frames);
   const output = async (part: Uint8Array) => {
     for (const piece of partsOf(part)) await write(frameBytes(FRAME.output, piece));
@@ -82,7 +82,9 @@ function openInput(frames: AsyncGenerator<DecoderFrame>): Input {
   const next = async () => {
     const { value, done } = await frames.next();
     if (done === true) Deno.exit(0);
-    if (value.kind === FRAME.work) throw new RangeError("Cannot work: the input has not ended");
+    if (value.kind === FRAME.work) {
+      throw new RangeError("Cannot start the next work: the input of this one has not ended");
+    }
     ended = value.kind === FRAME.inputEnd;
     return value.payload;
   };

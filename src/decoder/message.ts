@@ -49,14 +49,14 @@ export function parseReady(frame: DecoderFrame): GuestCheck[] {
   const message = jsonOf(frame);
   const checks = isJsonObject(message) ? message.checks : undefined;
   if (!Array.isArray(checks) || checks.length > GUEST_PERMISSIONS.length) {
-    throw new TypeError("its first frame is no report");
+    throw new TypeError("its first frame is not a report of its permissions");
   }
   return checks.map((check: unknown) => {
     if (
       isJsonObject(check) && typeof check.check === "string" && typeof check.ok === "boolean" &&
       typeof check.detail === "string"
     ) return { check: check.check, ok: check.ok, detail: check.detail };
-    throw new TypeError("its report holds something else than checks");
+    throw new TypeError("its report has a member that is not a check");
   });
 }
 
@@ -74,7 +74,7 @@ export function parseAnswer(frame: DecoderFrame): JsonValue {
     throw new TypeError(`its answer is nested deeper than ${ANSWER_DEPTH_MAX}`);
   }
   const message = jsonOf(frame);
-  if (!isJsonObject(message)) throw new TypeError("its answer is no object");
+  if (!isJsonObject(message)) throw new TypeError("its answer is not an object");
   const { ok, value, code, message: words } = message;
   if (ok === true && value !== undefined) return value as JsonValue;
   const known = ANSWER_CODES.find((one) => one === code);
@@ -117,7 +117,7 @@ export interface DecoderFrame {
 export const PART_BYTES_MAX = 64 * 1024;
 const HEAD_BYTES = 5;
 
-/** A frame as bytes. */
+/** One byte for the kind, four for the length, then the content. */
 export function frameBytes(kind: FrameKind, payload: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEAD_BYTES + payload.length);
   bytes[0] = kind;

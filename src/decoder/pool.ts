@@ -7,7 +7,7 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import {
   decoderCommand,
@@ -15,7 +15,7 @@ import {
   findGuestTools,
   type GuestUser,
   type WalledCommand,
-} from "../sandbox/command.ts";
+} from "../sandbox/guest_command.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
   abortedError,
@@ -27,8 +27,6 @@ import {
 import { DecoderLost, DecoderProcess } from "./process.ts";
 import type { WorkName } from "./work/work.ts";
 import { type WorkKind, WorkQueue } from "./queue.ts";
-
-export type { DecoderOptions };
 
 /** Work whose output is read while it runs. */
 interface DecoderStream {
@@ -127,7 +125,7 @@ class DecoderPool implements Decoders {
     await run.return(null);
     throw new AgentError(
       "internal",
-      `Cannot ${options.what}: ${work} has output, ask for a stream`,
+      `Cannot ${options.what}: ${work} has output, expected the call of a stream`,
     );
   }
 
@@ -215,7 +213,7 @@ class DecoderPool implements Decoders {
     const [kept] = at === -1 ? [] : this.#kept.splice(at, 1);
     clearTimeout(kept?.timer);
     if (kept !== undefined) return kept.decoder;
-    const abort = () => decoder?.kill("was killed: its work was given up");
+    const abort = () => decoder?.kill("was killed: its caller gave up");
     signal?.addEventListener("abort", abort, { once: true });
     let decoder: DecoderProcess | undefined;
     try {
@@ -256,7 +254,7 @@ class DecoderPool implements Decoders {
 
   /** Starts a decoder, ending an idle one at the limit. */
   #start(command: WalledCommand): DecoderProcess {
-    if (this.#closed) throw new AgentError("aborted", "Cannot start a decoder: they are closed");
+    if (this.#closed) throw new AgentError("aborted", "Cannot start a decoder: the pool is closed");
     if (this.#all.size >= decodersMax()) {
       const [longest] = this.#kept;
       longest?.decoder.kill("was ended for another kind of work");

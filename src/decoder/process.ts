@@ -2,7 +2,7 @@
 
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
-import type { WalledCommand } from "../sandbox/command.ts";
+import type { WalledCommand } from "../sandbox/guest_command.ts";
 import { wallProblem } from "../sandbox/wall_checks.ts";
 import { GUEST_PERMISSIONS } from "../wall/protocol.ts";
 import {
@@ -30,7 +30,7 @@ export class DecoderLost extends Error {
   readonly end: ProcessEnd;
 
   constructor(end: ProcessEnd) {
-    super(`Cannot go on: the decoder ${end.words}`);
+    super(`Cannot continue: the decoder ${end.words}`);
     this.end = end;
   }
 }
@@ -47,6 +47,7 @@ export class DecoderProcess {
   /** Limit of the awaited answer, bytes. */
   answerBytesMax = 0;
 
+  readonly #command: WalledCommand;
   readonly #child: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #frames: AsyncGenerator<DecoderFrame>;
@@ -62,6 +63,7 @@ export class DecoderProcess {
   constructor(command: WalledCommand, log: Log, gone: () => void) {
     this.#onGone = gone;
     this.memoryMib = command.memoryMib;
+    this.#command = command;
     // Errors show the end of its output.
     this.#child = spawnWalled({ ...command, env: { NO_COLOR: "1", ...command.env } });
     this.pid = this.#child.pid;
@@ -133,7 +135,7 @@ export class DecoderProcess {
     try {
       const frame = await this.next();
       const problem = frame.kind === FRAME.ready
-        ? wallProblem(parseReady(frame), GUEST_PERMISSIONS)
+        ? wallProblem(parseReady(frame), this.#command.cannotRefuse, GUEST_PERMISSIONS)
         : "spoke before it was ready";
       if (problem !== undefined) this.kill(`is not closed: ${problem}`);
     } catch (error) {

@@ -4,7 +4,8 @@
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { CheckSources } from "../domain/job/workflow.ts";
-import type { DecoderOptions, Decoders } from "./pool.ts";
+import type { DecoderOptions } from "./converse.ts";
+import type { Decoders } from "./pool.ts";
 
 /** Sources whose findings are cached, and their total characters. */
 const REMEMBERED_MAX = 1024;
@@ -75,7 +76,10 @@ function parseProblems(answer: JsonValue, count: number): (string | undefined)[]
 }
 
 function brokenAnswer(): AgentError {
-  return new AgentError("internal", "Cannot read the sources: the decoder answered something else");
+  return new AgentError(
+    "internal",
+    "Cannot read the sources: the answer of the decoder is not a list of problems",
+  );
 }
 
 /** Cached findings; the oldest is dropped first. */

@@ -1,6 +1,6 @@
 // A guest: the process in which task bodies run, behind the wall. It loads only the protocol from the
-// agent, gives up all permissions before the first task, and runs every execution in a fresh realm
-// (realm/body.ts). It ends when its socket closes.
+// agent, gives up all permissions before the first task, and runs every execution in a realm
+// (realm/context.ts). It ends when its socket closes.
 
 import { Script } from "node:vm";
 import { fixPromises, type Language, takeLanguage } from "../wall/language.ts";
@@ -12,26 +12,27 @@ import type { AgentMessage, GuestCheck, ReplyMessage, RunMessage } from "../wall
 import { openRealmMaker, type RealmMaker } from "./realm/context.ts";
 import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from "./realm/host.ts";
 import { realmCheck } from "./realm/probe.ts";
-import { type Compiler, fileOf, openCompiler, runScript } from "./realm/script.ts";
-import type { RealmPort } from "./realm/state.ts";
-import { agentMessageBytesMax, readTaskLimitsWord } from "../wall/task_limits.ts";
+import { type Compiler, fileOf, openCompiler } from "./realm/script.ts";
+import type { RealmPort } from "./realm/execution.ts";
+import { agentMessageBytesMax, FRESH_REALM_WORD, readTaskLimitsWord } from "../wall/task_limits.ts";
 
 /**
  * Runs this process as a guest of the agent that listens on the unix socket `args[0]`; `args[1]` holds
- * the limits of its tasks. A word that opens layers may precede both. The first line of standard input
- * is the token that identifies the guest. Never returns.
+ * the limits of its tasks. Words that open layers or ask for fresh realms may precede both. The first
+ * line of standard input is the token that identifies the guest. Never returns.
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;
-  const { open, rest: [path = "", limitsWord = ""] } = readOpenLayers(args);
+  const { open, fresh, rest: [path = "", limitsWord = ""] } = readGuestWords(args);
   const limits = readTaskLimitsWord(limitsWord);
   const token = await readToken();
   const socket = await Deno.connect({ transport: "unix", path });
   ignoreSignals();
   const language = takeLanguage(open.has("protocol"));
   const write = openLineWriter(socket, undefined, language);
-  const compiler = openCompiler(language, open.has("realm"));
-  const realms = openRealmMaker(limits, language, foreignObject(open));
+  const realms = openRealmMaker({ limits, language, fresh, foreign: foreignObject(open) });
+  const { sharedNames } = realms;
+  const compiler = openCompiler(language, { imports: open.has("realm"), sharedNames });
   const platform = { setTimeout, clearTimeout, write, language };
   const guest = new Guest(platform, setImmediate, realms, compiler, () => memoryUsage().rss);
   const lines = openLineBuffer(agentMessageBytesMax(limits), language);
@@ -131,23 +132,27 @@ class Guest {
 
   #start(message: RunMessage): void {
     const { kind, task_name, engine_fields, job, error } = message;
-    const { context, port, connect } = this.#realms.take();
-    const run: RealmRun = { id: message.run, port, timers: new Map(), outcome: undefined };
-    const isCurrent = () => run === this.#current;
-    connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
-    this.#current = run;
     const { language } = this.#platform;
     const file = fileOf(language, task_name);
     const script = this.#compiler.compile(file, message.source);
+    const shared = typeof script !== "string" && script.names !== undefined;
+    const { port, connect, define } = this.#realms.take(shared);
+    const { run: id } = message;
+    const run: RealmRun = { id, port, timers: new Map(), outcome: undefined, whole: true };
+    const isCurrent = () => run === this.#current;
+    connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
+    this.#current = run;
     if (typeof script === "string") return this.#end(run, failure(language, script));
-    enter(() => {
-      const define = runScript(script, context) as () => unknown;
-      port.start(define, kind, task_name, file, engine_fields, job, error);
-    }, () => this.#broken(run));
+    const { names = "" } = script;
+    enter(
+      () => port.start(define(script), names, kind, task_name, file, engine_fields, job, error),
+      () => this.#broken(run),
+    );
   }
 
   #broken(run: RealmRun | undefined): void {
     if (run === this.#current && run !== undefined) {
+      run.whole = false;
       endBroken(run, (outcome) => this.#end(run, outcome));
     }
   }
@@ -169,6 +174,7 @@ class Guest {
     const later = this.#setImmediate;
     // A turn has passed, so nothing of the task is running.
     later(() => {
+      this.#realms.leave(run.whole);
       const spent = this.#rss() > protocol.SPENT_BYTES;
       write(`{"type":"closed","run":${id},"spent":${spent}}`);
       if (!spent) this.#realms.makeAhead();
@@ -206,18 +212,22 @@ export function openLayersWord(layers: readonly GuestLayer[]): string {
 }
 
 /**
- * The layers that the first word of a guest's command line leaves open, and the words after it.
- * @throws {Error} when it names an unknown layer
+ * What the first words of a guest's command line ask for, and the words after them.
+ * @throws {Error} when an unknown layer is named
  */
-function readOpenLayers(
-  args: readonly string[],
-): { open: ReadonlySet<GuestLayer>; rest: readonly string[] } {
-  const [first = "", ...rest] = args;
-  if (!first.startsWith(OPEN_MARK)) return { open: new Set(), rest: args };
+function readGuestWords(args: readonly string[]): {
+  open: ReadonlySet<GuestLayer>;
+  fresh: boolean;
+  rest: readonly string[];
+} {
+  const fresh = args[0] === FRESH_REALM_WORD;
+  const words = fresh ? args.slice(1) : args;
+  const [first = "", ...rest] = words;
+  if (!first.startsWith(OPEN_MARK)) return { open: new Set(), fresh, rest: words };
   const open = first.slice(OPEN_MARK.length).split(",").map((word) => {
     const layer = GUEST_LAYERS.find((known) => known === word);
     if (layer === undefined) throw new Error(`Cannot start as a guest: no layer is named ${word}`);
     return layer;
   });
-  return { open: new Set(open), rest };
+  return { open: new Set(open), fresh, rest };
 }

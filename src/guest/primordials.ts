@@ -3,6 +3,7 @@
 // properties, prototypes or calls lead to is frozen.
 
 import type { GuestCheck } from "../wall/protocol.ts";
+import { forgetMatches, freezeAll, madeByCalls } from "./realm/freeze.ts";
 
 /** Names that stay on the global object. */
 const LANGUAGE = new Set([
@@ -19,8 +20,6 @@ const TAKEN_AWAY = [
   ..."DisposableStack AsyncDisposableStack SuppressedError Float16Array ShadowRealm".split(" "),
   ..."escape unescape encodeURI encodeURIComponent decodeURI decodeURIComponent eval".split(" "),
 ];
-/** What RegExp remembers of the last match: `RegExp.$1`, `RegExp.input` and the others. */
-const KEPT_OF_REGEXP = new Set<PropertyKey>(["length", "name", "prototype", "escape"]);
 
 /**
  * Removes everything but the language from the global object, and freezes the language together with
@@ -32,9 +31,7 @@ export function leaveLanguageOnly(others: readonly object[]): void {
     writable: false,
     configurable: false,
   });
-  for (const key of Reflect.ownKeys(RegExp)) {
-    if (typeof key === "string" && !KEPT_OF_REGEXP.has(key)) Reflect.deleteProperty(RegExp, key);
-  }
+  forgetMatches();
   const names = [...LANGUAGE, ...TAKEN_AWAY].filter((name) => name !== "globalThis");
   const language = names.map((name) => Reflect.get(globalThis, name));
   // Making one to freeze what it inherits loads megabytes of tables: none can be made afterwards.
@@ -82,53 +79,4 @@ function prototypesOf(value: unknown): object[] {
   if (typeof value !== "function" && (typeof value !== "object" || value === null)) return [];
   const up = Object.getPrototypeOf(value);
   return up === null ? [] : [up, ...prototypesOf(up)];
-}
-
-/** Samples of objects that no property leads to: hidden prototypes and results of calls. */
-function madeByCalls(): unknown[] {
-  const all: unknown[] = [
-    async function () {},
-    function* () {},
-    async function* () {},
-    (function* () {}).prototype,
-    (async function* () {}).prototype,
-    [].values(),
-    new Map().values(),
-    new Set().values(),
-    ""[Symbol.iterator](),
-    "a".matchAll(/a/g),
-    [].values().map(String),
-    // The wrapper of a foreign iterator.
-    Iterator.from({ next: () => ({ done: true, value: undefined }) }),
-    Proxy.revocable({}, {}).revoke,
-    Promise.withResolvers(),
-    new Error("a"),
-  ];
-  // The function that throws for `callee` of strict functions is reachable as its getter.
-  const strict = function () {
-    return arguments;
-  };
-  return [...all, strict()];
-}
-
-/**
- * Freezes everything that can be reached through prototypes and properties, symbols included, without
- * running getters.
- */
-function freezeAll(roots: readonly unknown[]): void {
-  const seen = new Set<object>();
-  const open: unknown[] = [...roots];
-  while (open.length > 0) {
-    const value = open.pop();
-    if ((typeof value !== "object" && typeof value !== "function") || value === null) continue;
-    if (seen.has(value)) continue;
-    seen.add(value);
-    open.push(Object.getPrototypeOf(value));
-    for (const key of Reflect.ownKeys(value)) {
-      const property = Object.getOwnPropertyDescriptor(value, key);
-      open.push(property?.value, property?.get, property?.set);
-    }
-    // Typed arrays with elements cannot be frozen; none is left.
-    if (!ArrayBuffer.isView(value)) Object.freeze(value);
-  }
 }

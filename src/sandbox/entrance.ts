@@ -1,8 +1,8 @@
 // The unix socket for guests. A guest first sends a token, which identifies its process; a
 // connection without a token, or with an unknown one, is closed.
 
-import { pause } from "../program/loop.ts";
-import type { GuestUser } from "./command.ts";
+import { pause } from "../runtime/waiting.ts";
+import type { GuestUser } from "./guest_command.ts";
 import type { GuestProcess } from "./process.ts";
 import { readLines } from "../wall/lines.ts";
 import { TOKEN_BYTES_MAX } from "../wall/protocol.ts";

@@ -166,7 +166,7 @@ function logFields(
 }
 
 function checks(value: unknown): GuestCheck[] {
-  if (!Array.isArray(value) || value.length > CHECKS_MAX) throw malformed("checks is no list");
+  if (!Array.isArray(value) || value.length > CHECKS_MAX) throw malformed("checks is not a list");
   return value.map((check) => {
     if (!isJsonObject(check)) throw malformed("a check is not an object");
     return { check: text(check, "check"), ok: truth(check, "ok"), detail: text(check, "detail") };

@@ -9,7 +9,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import {
   findGuestTools,
@@ -19,7 +19,7 @@ import {
   SPARES,
   WARM_BESIDE_SLOTS,
   withoutWords,
-} from "./command.ts";
+} from "./guest_command.ts";
 import { wallProblem } from "./wall_checks.ts";
 import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
@@ -51,6 +51,8 @@ export interface PoolOptions {
    * able to read the program and DENO_DIR.
    */
   readonly user?: GuestUser;
+  /** The setting `fresh_realm`: each task gets a realm of its own. */
+  readonly freshRealm?: boolean;
   /** Checks sources before they run; answers are cached. */
   readonly checkSource: SourceCheck;
   /** The budget for messages of guests; a separate one unless given. */
@@ -73,7 +75,6 @@ export interface GuestPool {
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
   acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
-  /** Limits of every task. */
   readonly limits: TaskLimits;
   /** Why a source may not run, or undefined. */
   readonly checkSource: SourceCheck;
@@ -119,8 +120,8 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
       without: withoutWords(missing),
     });
   }
-  const { self, slots, user, limits } = options;
-  const place = { tools, root, slots };
+  const { self, slots, user, limits, freshRealm = false } = options;
+  const place = { tools, root, slots, freshRealm };
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools.cat, options.log);
   const pool = new Pool(options, command, await openGuestEntrance(options), memory);
@@ -328,7 +329,7 @@ class Pool implements GuestPool {
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
-        const problem = wallProblem(message.checks);
+        const problem = wallProblem(message.checks, this.#command.cannotRefuse);
         if (problem !== undefined) return guest.kill(`is not closed: ${problem}`);
         clearTimeout(late);
         this.#starting.delete(guest);

@@ -4,7 +4,7 @@
 import { messageOf } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
-import type { GuestCommand } from "./command.ts";
+import type { GuestCommand } from "./guest_command.ts";
 import type { GuestOwner } from "./owner.ts";
 import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import { openLineWriter } from "../wall/lines.ts";

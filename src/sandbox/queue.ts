@@ -73,7 +73,7 @@ export class GuestQueue {
 }
 
 function abortedError(): AgentError {
-  return new AgentError("aborted", "Cannot get a guest: the task was given up");
+  return new AgentError("aborted", "Cannot get a guest: the task was aborted");
 }
 
 // Idle guests: warm ones that wait for the next task of their workflow, and spares without a

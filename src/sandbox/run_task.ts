@@ -30,6 +30,8 @@ export interface TaskRun {
   readonly job: JsonObject;
   readonly taskName: string;
   readonly timeoutMs: number;
+  /** Settles when the task may act: until then, calls of capabilities wait. At once unless given. */
+  readonly mayAct?: () => Promise<void>;
 }
 
 /** Result of an execution: as its guest reports it, or by the agent's action on the guest. */
@@ -78,7 +80,7 @@ export async function runTask(
     return neverRun(error);
   }
   guest.runs += 1;
-  const calls = new GuestCalls(guest, guest.runs, perform, pool.limits);
+  const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct), pool.limits);
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
       type: "run",
@@ -93,6 +95,16 @@ export async function runTask(
   pool.release(guest);
   await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
   return outcome;
+}
+
+/** Performs a call once the task may act, unless the call was ended meanwhile. */
+function gated(perform: Perform, mayAct: TaskRun["mayAct"]): Perform {
+  if (mayAct === undefined) return perform;
+  return async (name, args, signal) => {
+    await mayAct();
+    if (signal.aborted) throw new AgentError("aborted", `Cannot call ${name}: the task has ended`);
+    return await perform(name, args, signal);
+  };
 }
 
 /** Outcome of a task that got no guest, or whose source could not be read. */
@@ -115,7 +127,7 @@ function converse(
     outcome ??= cause;
     guest.kill(why);
   };
-  const abort = () => stop({ kind: "aborted" }, "was killed: its task was given up");
+  const abort = () => stop({ kind: "aborted" }, "was killed: its task was aborted");
   let timer = setTimeout(
     () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
     Math.min(run.timeoutMs, TIMEOUT_MS_MAX),

@@ -2,10 +2,10 @@
 // must not be able to do, and inspects its process from outside. It leaves nothing behind.
 
 import { AgentError, messageOf } from "../domain/error.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import { processChecks } from "./wall_checks.ts";
-import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./command.ts";
+import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./guest_command.ts";
 import { openGuestEntrance } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
 import { START_DEADLINE_MS } from "./walled_process.ts";
@@ -22,6 +22,8 @@ interface SelfTestOptions {
   /** As findGuestUser() answers it. */
   readonly user?: GuestUser;
   readonly limits: TaskLimits;
+  /** The setting `fresh_realm`. */
+  readonly freshRealm?: boolean;
 }
 
 /**
@@ -31,7 +33,7 @@ interface SelfTestOptions {
  * wall_checks.ts. When the guest does not start, the rest is missing. Never throws for what it finds.
  */
 export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]> {
-  const { self, runtimeDir, log, user, limits } = options;
+  const { self, runtimeDir, log, user, limits, freshRealm = false } = options;
   const root = Deno.uid() === 0;
   try {
     const { tools } = await findGuestTools({ os: Deno.build.os, root });
@@ -39,6 +41,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       tools,
       root,
       slots: 1,
+      freshRealm,
       ...(user === undefined ? {} : { user }),
     };
     const command = guestCommand(self, place, limits);

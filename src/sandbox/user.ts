@@ -2,11 +2,12 @@
 // who owns no file and may signal no other user's process, unless the operator has made a dedicated
 // user.
 
+import { absent } from "../runtime/regular_file.ts";
 import { dirname } from "@std/path";
 import { AgentError } from "../domain/error.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
-import type { GuestUser, HostSystem } from "./command.ts";
+import type { GuestUser, HostSystem } from "./guest_command.ts";
 
 /** Unprivileged users and groups, where the list of users lacks one. */
 const NOBODY_ON_LINUX: GuestUser = { uid: 65_534, gid: 65_534 };
@@ -76,18 +77,13 @@ async function namedUser(setting: string, place: GuestUserPlace): Promise<GuestU
   return user === undefined ? undefined : { ...user, alone: !shared };
 }
 
-/** @see passwd(5) */
+/** Finds a user by name in the file of users. @see passwd(5) */
 async function userOfName(
   wanted: string,
   { usersFile = USERS_FILE }: GuestUserPlace,
 ): Promise<GuestUser | undefined> {
-  let text: string;
-  try {
-    text = await Deno.readTextFile(usersFile);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  const text = await Deno.readTextFile(usersFile).catch(absent);
+  if (text === undefined) return undefined;
   for (const line of text.split("\n")) {
     const [name, , uid = "", gid = ""] = line.split(":");
     if (name !== wanted || !/^\d+$/.test(uid) || !/^\d+$/.test(gid)) continue;

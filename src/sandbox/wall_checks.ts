@@ -1,7 +1,7 @@
 // Checks the outer wall of a guest from outside: what the kernel reports in /proc, which Deno opens
 // only with all permissions, so `cat` reads it.
 
-import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./command.ts";
+import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./guest_command.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 
 /** Prints the namespace of a process: `cat` does not read links. */
@@ -120,13 +120,17 @@ async function runText(program: string, args: string[]): Promise<string> {
 /**
  * Why a process may be given no work, in words, or undefined when it has proved all that is asked for.
  * What was not tried counts as open.
+ * @param cannotRefuse checks that this runtime cannot pass
  * @param asked the checks that count: all for a guest, the permissions for a decoder
  */
 export function wallProblem(
   checks: readonly GuestCheck[],
+  cannotRefuse: readonly string[],
   asked: readonly string[] = GUEST_CHECKS,
 ): string | undefined {
-  const failed = checks.filter(({ ok }) => !ok).map(({ detail }) => `it ${detail}`);
+  const failed = checks.filter(({ check, ok }) => !ok && !cannotRefuse.includes(check)).map((
+    { detail },
+  ) => `it ${detail}`);
   const untried = asked.filter((name) => !checks.some(({ check }) => check === name))
     .map((name) => `it did not try "${name}"`);
   const words = [...failed, ...untried];

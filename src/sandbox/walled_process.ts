@@ -1,7 +1,7 @@
 // A walled process: how it is started, what it prints, and why it ended. V8 prints why it gave up.
 
 import type { Log } from "../metrics/log.ts";
-import type { WalledCommand } from "./command.ts";
+import type { WalledCommand } from "./guest_command.ts";
 
 /** How a guest or a decoder ended; the words finish the sentence "its process ...". */
 export interface ProcessEnd {

@@ -1,6 +1,6 @@
 // bzip2, of one stream or several. The library's own stream gathers each block in a list of numbers,
-// which for a block of one long run is more than the heap holds; so its block decoder is driven here,
-// and what it says is kept as bytes.
+// which for a block of one long run is more than the heap holds; so its block decoder is called here,
+// and its output is kept as bytes.
 
 import bzip2 from "unbzip2-stream/lib/bzip2.js";
 import bitIterator from "unbzip2-stream/lib/bit_iterator.js";

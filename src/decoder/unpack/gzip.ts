@@ -3,7 +3,7 @@
 
 import type { Unpacker } from "./byte_source.ts";
 
-/** Loads it. */
+/** Loads the decompressor, whose cost only a packed file pays. */
 export async function openGzip(): Promise<Unpacker> {
   const { createGunzip } = await import("node:zlib");
   return (parts) => throughTransform(parts, createGunzip(TRANSFORM_OPTIONS));

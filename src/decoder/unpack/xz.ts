@@ -15,7 +15,7 @@ const WORDS: Readonly<Record<string, string>> = {
   "8": "it is damaged or cut off",
 };
 
-/** Loads it. */
+/** Loads the decompressor, whose cost only a packed file pays. */
 export async function openXz(): Promise<Unpacker> {
   const { default: xz } = await import("xz-decompress");
   return async function* (parts) {

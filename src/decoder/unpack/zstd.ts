@@ -19,7 +19,7 @@ const CHECKSUM_BYTES = 4;
 const BLOCK_RLE = 1;
 const BLOCK_RESERVED = 3;
 
-/** Loads it. */
+/** Loads the decompressor, whose cost only a packed file pays. */
 export async function openZstd(): Promise<Unpacker> {
   const { createZstdDecompress } = await import("node:zlib");
   return async function* (parts, progress) {

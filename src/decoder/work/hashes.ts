@@ -1,5 +1,5 @@
 // The digests of many streams of bytes at once, in one decoder: downloads last as long as their servers
-// want, and a decoder for each would leave none for other work. Nothing is parsed here but the framing.
+// take, and a decoder for each would leave none for other work. Nothing is parsed here but the framing.
 //
 //   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}

@@ -1,4 +1,4 @@
-// Task sources: the parser, which recurses and whose time and memory a stranger's text decides.
+// Parses task sources. The parser recurses, and the text decides its time and memory.
 
 import { AgentError } from "../../domain/error.ts";
 import { functionProblem } from "../../domain/job/task_source.ts";

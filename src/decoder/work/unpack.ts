@@ -1,5 +1,5 @@
-// Undoing the compression of one file: its bytes go in, what was packed comes out, and its digest at
-// the end. How large it may become, the agent judges by what comes.
+// Decompresses one file: packed bytes go in, the file comes out, and its digest at the end. The agent
+// limits the size by what comes out.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";

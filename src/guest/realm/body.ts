@@ -5,10 +5,75 @@
 
 import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./error.ts";
 import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./globals.ts";
-import type { Realm, RealmHost, RealmPort, RealmSettings, StackPlace } from "./state.ts";
+import { freezeRealm } from "./freeze.ts";
+import type {
+  Realm,
+  RealmHost,
+  RealmPlace,
+  RealmPort,
+  RealmSettings,
+  RealmSpace,
+  StackPlace,
+} from "./execution.ts";
 
-/** Opens a realm and its globals; the entry point of the realm's source. */
-export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
+/** Opens a realm; the entry point of its source. `random` is used in a shared realm only. */
+export function openRealm(settings: RealmSettings, random: () => number): RealmSpace {
+  const place: RealmPlace = { file: "" };
+  if (settings.rules) removeGlobals(place, settings);
+  if (settings.shared) freezeRealm(random);
+  const global = globalThis;
+  const language = settings.shared ? takeGlobals(global) : {};
+  return {
+    language,
+    open: (host) => openTask(host, settings, place, language),
+    restore: settings.shared ? watchRealm(global, settings) : () => false,
+  };
+}
+
+/**
+ * Looks at all that a task could change in a frozen realm. The function returned takes off the names
+ * that were added, and answers whether the realm is the same again.
+ */
+export function watchRealm(global: object, { addedNamesMax }: RealmSettings): () => boolean {
+  const { ownKeys, getPrototypeOf, getOwnPropertyDescriptor, deleteProperty, isExtensible } =
+    Reflect;
+  const names = ownKeys(global);
+  const above = getPrototypeOf(global);
+  return () => {
+    const found = ownKeys(global);
+    const added = found.length - names.length;
+    if (added > 0 && added <= addedNamesMax) {
+      for (const name of found) if (!names.includes(name)) deleteProperty(global, name);
+    }
+    return ownKeys(global).length === names.length && getPrototypeOf(global) === above &&
+      isExtensible(global) &&
+      // A task that freezes Error would keep the next one from starting.
+      getOwnPropertyDescriptor(Error, "stackTraceLimit")?.writable === true;
+  };
+}
+
+/**
+ * Takes every name off the global object of a shared realm. The guest puts them behind that object,
+ * where no task can change them; what a task adds is then easily seen.
+ */
+export function takeGlobals(global: object): Record<string, unknown> {
+  const { ownKeys, get, deleteProperty } = Reflect;
+  const language: Record<PropertyKey, unknown> = {};
+  for (const name of ownKeys(global)) {
+    const value: unknown = get(global, name);
+    // What cannot be deleted cannot be changed either: undefined, NaN and Infinity.
+    if (deleteProperty(global, name)) language[name] = value;
+  }
+  return language;
+}
+
+/** Opens an execution in a realm. */
+export function openTask(
+  host: RealmHost,
+  settings: RealmSettings,
+  place: RealmPlace,
+  language: Readonly<Record<string, unknown>>,
+): RealmPort {
   const { parse, stringify } = JSON;
   const realm: Realm = {
     send: settings.rules ? sender(host) : host,
@@ -27,14 +92,23 @@ export function openRealm(host: RealmHost, settings: RealmSettings): RealmPort {
     ended: false,
     returned: false,
   };
-  if (settings.rules) removeGlobals(realm);
+  const globals = { ...openTimers(realm), ...openCapabilities(realm), ...openLog(realm) };
   return {
-    globals: { ...openTimers(realm), ...openCapabilities(realm), ...openLog(realm) },
-    start: (define, kind, name, file, engineFields, jobText, errorText) => {
+    globals,
+    start: (define, names, kind, name, file, engineFields, jobText, errorText) => {
+      place.file = file;
       realm.name = name;
       realm.file = file;
       realm.engineFields = engineFields.split(" ");
-      startTask(realm, define, kind, jobText, errorText);
+      let body = define;
+      if (settings.shared) {
+        // All that one task could change for the next of the same source.
+        Object.freeze(define);
+        Error.stackTraceLimit = settings.stackFrames;
+        const values = names.split(" ").map((one) => globals[one] ?? language[one]);
+        body = () => define(...values);
+      }
+      startTask(realm, body, kind, jobText, errorText);
     },
     reply: (call, ok, text, code) => takeReply(realm, call, ok, text, code),
     fire: (timer) => fireTimer(realm, timer),
@@ -58,17 +132,20 @@ export function sender(host: RealmHost): RealmHost {
 }
 
 /** Removes everything that would let a task escape, run after its end, or share memory. */
-export function removeGlobals(realm: Realm): void {
+export function removeGlobals(place: RealmPlace, { shared }: RealmSettings): void {
   const removed = ["WebAssembly", "SharedArrayBuffer", "Atomics", "FinalizationRegistry", "eval"];
-  for (const name of [...removed, "queueMicrotask"]) Reflect.deleteProperty(globalThis, name);
+  // V8's own console; each task gets one of the agent's.
+  for (const name of [...removed, "queueMicrotask", "console"]) {
+    Reflect.deleteProperty(globalThis, name);
+  }
   const fixed = { writable: false, enumerable: false, configurable: false };
   // V8 passes foreign objects to `prepareStackTrace` of the current global Error.
-  const prepareStackTrace = (error: unknown, sites: StackPlace[]) => stackOf(realm, error, sites);
+  const prepareStackTrace = (error: unknown, sites: StackPlace[]) => stackOf(place, error, sites);
   Object.defineProperty(Error, "prepareStackTrace", {
     value: Object.freeze(prepareStackTrace),
     ...fixed,
   });
-  Object.defineProperty(globalThis, "Error", { value: Error, ...fixed });
+  if (!shared) Object.defineProperty(globalThis, "Error", { value: Error, ...fixed });
 }
 
 /** Calls the body, or the fallback, with the job and the callback. */

@@ -1,7 +1,7 @@
 // Turns a task's errors into records, inside its realm. The head of body.ts says how this text is run.
 // A thrown value is hostile: reading it may run code of the task and may throw.
 
-import type { Realm, StackPlace } from "./state.ts";
+import type { Realm, RealmPlace, StackPlace } from "./execution.ts";
 
 /** The error of `cb(error)`: a string unchanged, an error or object as name and message. */
 export function errorFromCallback(realm: Realm, given: unknown): unknown {
@@ -79,7 +79,7 @@ export function lineOf(realm: Realm, stack: unknown): string {
  * their exceptions are not inspected.
  */
 export function stackOf(
-  realm: Realm,
+  { file }: RealmPlace,
   error: unknown,
   sites: readonly StackPlace[],
 ): string {
@@ -88,10 +88,10 @@ export function stackOf(
     text = `${error}`;
     for (let at = 0; at < sites.length; at++) {
       const site = sites[at];
-      if (site === undefined || site.getFileName() !== realm.file) continue;
+      if (site === undefined || site.getFileName() !== file) continue;
       const column = site.getColumnNumber();
       // No column: V8 had no stack left to find the place, and the line means nothing.
-      const place = realm.file + (column === null ? "" : `:${site.getLineNumber()}:${column}`);
+      const place = file + (column === null ? "" : `:${site.getLineNumber()}:${column}`);
       const name = site.getFunctionName() ?? "";
       text += `\n    at ${site.isAsync() ? "async " : ""}`;
       text += name === "" ? place : `${name} (${place})`;

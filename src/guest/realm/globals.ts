@@ -1,7 +1,7 @@
 // The globals of a task, inside its realm: timers, capabilities, log and console. The head of body.ts
 // says how this text is run.
 
-import type { Realm } from "./state.ts";
+import type { Realm } from "./execution.ts";
 import type { TaskLogLevel } from "../../wall/protocol.ts";
 
 type Callback = (...args: unknown[]) => unknown;
@@ -33,9 +33,16 @@ export function addTimer(realm: Realm, run: () => void, delayMs: unknown): numbe
     throw new RangeError(`Cannot set a timer: ${timersMax} timers of this task are pending`);
   }
   const id = ++realm.lastId;
+  if (isLate(realm, "set a timer")) return id;
   realm.timers.set(id, run);
   realm.send("timer", id, "", `${Number(delayMs) || 0}`);
   return id;
+}
+
+/** Whether the task has ended: then the log says what it still asked for, and nothing is done. */
+export function isLate(realm: Realm, asked: string): boolean {
+  if (realm.ended) writeLog(realm, "warn", `Cannot ${asked}: the task has ended`, {});
+  return realm.ended;
 }
 
 /** `vmadm.create` and the others: functions that return a promise of the agent's answer. */
@@ -70,6 +77,8 @@ export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<
     if (realm.calls.size >= callsInFlightMax) {
       throw new RangeError(`Cannot call ${name}: ${callsInFlightMax} calls are under way`);
     }
+    // Its promise stays pending: nothing waits for it any more.
+    if (isLate(realm, `call ${name}`)) return;
     const id = ++realm.lastId;
     realm.calls.set(id, { resolve, reject, place });
     realm.send("call", id, name, text);

@@ -3,7 +3,7 @@
 
 import type { Language } from "../../wall/language.ts";
 import { TIMERS_MAX } from "../../wall/protocol.ts";
-import type { RealmHost, RealmPort } from "./state.ts";
+import type { RealmHost, RealmPort } from "./execution.ts";
 
 /** Longest delay of a platform timer, milliseconds; a longer one would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -35,6 +35,8 @@ export interface RealmRun {
   readonly timers: Map<number, ReturnType<typeof setTimeout>>;
   /** JSON text of the outcome, once the realm has sent it. */
   outcome: string | undefined;
+  /** False once its realm has thrown. */
+  whole: boolean;
 }
 
 /**

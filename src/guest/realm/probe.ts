@@ -6,11 +6,16 @@ import type { GuestCheck } from "../../wall/protocol.ts";
 import type { RealmMaker } from "./context.ts";
 import { enter } from "./host.ts";
 import * as probe from "./probe_body.ts";
-import { type Compiler, fileOf, runScript } from "./script.ts";
+import { type Compiler, fileOf } from "./script.ts";
 
-/** The functions of probe_body.ts as the source of one task. */
-const BODY = `(() => {\n"use strict";\n${Object.values(probe).map(String).join("\n")}\n` +
-  `return ${probe.probeBody.name};\n})()`;
+/**
+ * The functions of probe_body.ts as the source of one task. The names of what the task is given are in
+ * it, and `this` is the global object.
+ */
+function probeSource(names: readonly string[]): string {
+  return `(() => {\n"use strict";\n${Object.values(probe).map(String).join("\n")}\n` +
+    `return (job, cb) => ${probe.probeBody.name}({ ${names.join(", ")} }, this, cb);\n})()`;
+}
 
 /** The refusal of an import must be an error of the same realm. */
 const IMPORT = `async (job, cb) => {
@@ -29,37 +34,37 @@ interface RealmProof {
   readonly language: Language;
 }
 
-/** The check `realm`: reports what a fresh realm must not contain. */
+/** The check `realm`: reports what a realm must not contain. */
 export async function realmCheck(proof: RealmProof): Promise<GuestCheck> {
-  const body = await findings(proof, BODY) ?? ["its proof does not compile"];
+  const body = await findings(proof, probeSource) ?? ["its proof does not compile"];
   // An import that does not even compile needs no realm.
-  const imports = await findings(proof, IMPORT) ?? [];
+  const imports = await findings(proof, () => IMPORT) ?? [];
   const found = [...body, ...imports];
   return found.length === 0
     ? { check: "realm", ok: true, detail: "has nothing of another" }
     : { check: "realm", ok: false, detail: `has in its realm: ${found.join(", ")}` };
 }
 
-/** What a source finds when it runs in a fresh realm; undefined when it does not compile. */
+/**
+ * What a source finds when it runs in a realm such as tasks have, given the names of what a task gets;
+ * undefined when it does not compile.
+ */
 function findings(
   { realms, compiler, language }: RealmProof,
-  source: string,
+  sourceOf: (names: readonly string[]) => string,
 ): Promise<string[]> | undefined {
+  const { port, connect, define } = realms.take(realms.sharedNames !== undefined);
   const file = fileOf(language, "probe");
-  const script = compiler.compile(file, source);
+  const script = compiler.compile(file, sourceOf(Object.keys(port.globals)));
   if (typeof script === "string") return undefined;
-  const { context, port, connect } = realms.take();
   const { promise, resolve } = Promise.withResolvers<string[]>();
   // The proof needs no answers to its calls, and its timers never fire.
   connect((op, _id, _name, text) => {
     if (op === "end") resolve(findingsIn(text));
   });
+  const { names = "" } = script;
   enter(
-    () => {
-      const define = runScript(script, context) as () => unknown;
-      const job = JSON.stringify({ given: Object.keys(port.globals) });
-      port.start(define, "body", "probe", file, "", job, "null");
-    },
+    () => port.start(define(script), names, "body", "probe", file, "", "{}", "null"),
     () => resolve(["an exception of another realm"]),
   );
   return promise;

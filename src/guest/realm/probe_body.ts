@@ -13,14 +13,15 @@ export interface Look {
   attempt(what: string, call: () => unknown): void;
 }
 
-/** The body of the task. Its job holds the names of the globals that the realm was given. */
+/** The body of the task, with what a task is given by name, and the global object. */
 export async function probeBody(
-  job: { given: string[] },
+  globals: Readonly<Record<string, unknown>>,
+  whole: object,
   cb: (error: null, result: string[]) => void,
 ): Promise<void> {
   const look = openLook();
-  const given = givenCalls(job.given);
-  const language = languageCalls();
+  const given = givenCalls(globals);
+  const language = languageCalls(whole);
   for (const [what, call] of language) look.attempt(what, call);
   look.attempt("rejected promises", () => Promise.any([]));
   // No stacks from here on: writing one costs as much as the rest of an attempt.
@@ -29,8 +30,8 @@ export async function probeBody(
   // One call for each way to the guest: every overflow costs V8 much time.
   const ways = given.filter(([name]) => /^(setTimeout|vmadm\.get|log\.info)$/.test(name));
   dive(look, [...language.slice(0, 2), ...ways]);
-  look.at("the global object", globalThis);
-  look.at("the arguments of a task", [job, cb, probeBody]);
+  look.at("the global object", whole);
+  look.at("the arguments of a task", [globals, cb, probeBody]);
   for (let turn = 0; turn < 20; turn++) await null;
   cb(null, [...look.found].slice(0, 10));
 }
@@ -85,12 +86,14 @@ export function openLook(): Look {
 }
 
 /** The functions among these globals, and those one level below. */
-export function givenCalls(names: string[]): [string, AnyCall][] {
+export function givenCalls(globals: Readonly<Record<string, unknown>>): [string, AnyCall][] {
   const given: [string, AnyCall][] = [];
-  for (const name of names) {
-    const value = Reflect.get(globalThis, name);
-    if (typeof value === "function") given.push([name, value]);
-    else for (const verb of Object.keys(value)) given.push([`${name}.${verb}`, value[verb]]);
+  for (const [name, value] of Object.entries(globals)) {
+    if (typeof value === "function") given.push([name, value as AnyCall]);
+    else {
+      const calls = Object.entries(value as Record<string, AnyCall>);
+      for (const [verb, call] of calls) given.push([`${name}.${verb}`, call]);
+    }
   }
   return given;
 }
@@ -125,7 +128,7 @@ export function dive(look: Look, calls: [string, () => unknown][]): void {
 }
 
 /** Calls that the language refuses, each in a different way, and objects that only a call creates. */
-export function languageCalls(): [string, () => unknown][] {
+export function languageCalls(whole: object): [string, () => unknown][] {
   const none: unknown = null;
   const bracket = "[";
   return [
@@ -144,7 +147,7 @@ export function languageCalls(): [string, () => unknown][] {
     ["lists from async", () => Array.fromAsync(none as unknown[])],
     [
       "the global object",
-      () => Object.defineProperty(globalThis, "Error", { value: Error, enumerable: true }),
+      () => Object.defineProperty(whole, "undefined", { value: Error, enumerable: true }),
     ],
     ["iterators", () => [[].values(), new Map().keys(), ""[Symbol.iterator](), "a".matchAll(/a/g)]],
     [

@@ -5,13 +5,14 @@
 // Instead, every `import` is rewritten with an escape, as `imp\u006frt`, before V8 sees it. Names,
 // properties, strings, templates and regular expressions keep their meaning, and V8 refuses the
 // escape as a keyword. The rewritten text is what runs, so no other reading of it matters.
+//
+// In a realm that tasks share, the language, the capabilities and the rest are arguments of the script,
+// so each task has its own, whatever it assigns to them and however late it uses them.
 
-import { type Context, Script } from "node:vm";
+import { type Context, Script, type ScriptOptions } from "node:vm";
 import { type Language, uncurried } from "../../wall/language.ts";
 import { SCRIPTS_MAX } from "../../wall/protocol.ts";
 
-/** Precedes the source in the script; columns are counted without it. */
-const SCRIPT_HEAD = "(() => (";
 /** Characters of a task's name that its file name keeps. */
 const FILE_NAME_CHARS_MAX = 100;
 const WORD = "import";
@@ -22,22 +23,44 @@ export const runScript: (script: Script, context: Context) => unknown = uncurrie
   Script.prototype.runInContext,
 );
 
+/** A compiled source: an expression whose value is a function that returns the task's function. */
+export interface TaskScript {
+  readonly script: Script;
+  /**
+   * The names of its arguments, separated by spaces; undefined when it needs a realm of its own, whose
+   * globals they are.
+   */
+  readonly names: string | undefined;
+}
+
 /** Compiles sources for realms. */
 export interface Compiler {
   /** The script of a source under a file name, or V8's message about what is wrong with it. */
-  compile(file: string, source: string): Script | string;
+  compile(file: string, source: string): TaskScript | string;
 }
 
-/** Opens a compiler; with `imports` it does not rewrite `import`. */
-export function openCompiler(language: Language, imports = false): Compiler {
-  const scripts = new Map<string, Script>();
+/** How sources are compiled. */
+interface CompilerOptions {
+  /** `import` is not rewritten. */
+  readonly imports: boolean;
+  /** The names of a shared realm; undefined when each task has a realm of its own. */
+  readonly sharedNames: readonly string[] | undefined;
+}
+
+/** A compiler that keeps the scripts used last. */
+export function openCompiler(
+  language: Language,
+  { imports, sharedNames }: CompilerOptions,
+): Compiler {
+  const scripts = new Map<string, TaskScript>();
   const { mapGet, mapSet, mapDelete, mapSize, firstKey } = language;
   return {
     compile(file, source) {
       const key = `${file}\n${source}`;
       let script = mapGet(scripts, key);
       if (script === undefined) {
-        const compiled = compileText(language, file, imports ? source : escaped(language, source));
+        const text = imports ? source : escaped(language, source);
+        const compiled = compileText(language, file, text, namesIn(language, source, sharedNames));
         if (typeof compiled === "string") return compiled;
         script = compiled;
       }
@@ -49,14 +72,56 @@ export function openCompiler(language: Language, imports = false): Compiler {
   };
 }
 
-function compileText(language: Language, file: string, text: string): Script | string {
-  // Without a prototype, so that node:vm finds a missing option nowhere else.
-  const options = { __proto__: null, filename: file, columnOffset: -SCRIPT_HEAD.length };
+/**
+ * Those of the names that a source may use. A name with escapes is any of them. A source that may name
+ * the global object needs one of its own.
+ */
+function namesIn(
+  { textIndexOf }: Language,
+  source: string,
+  sharedNames: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (sharedNames === undefined || textIndexOf(source, "globalThis") !== -1) return undefined;
+  if (textIndexOf(source, "\\u") !== -1) return sharedNames;
+  const names: string[] = [];
+  for (let at = 0; at < sharedNames.length; at++) {
+    const name = sharedNames[at];
+    if (name !== undefined && textIndexOf(source, name) !== -1) names[names.length] = name;
+  }
+  return names;
+}
+
+function compileText(
+  language: Language,
+  file: string,
+  text: string,
+  names: readonly string[] | undefined,
+): TaskScript | string {
+  const joined = (separator: string) => {
+    let all = "";
+    for (let at = 0; names !== undefined && at < names.length; at++) {
+      all += `${at === 0 ? "" : separator}${names[at]}`;
+    }
+    return all;
+  };
+  // An arrow function has no `arguments` and no `this` of its own, which the source could use.
+  const head = `((${joined(",")}) => (`;
   try {
-    return new Script(`${SCRIPT_HEAD}${text}\n))`, options);
+    const script = new Script(`${head}${text}\n))`, scriptOptions(file, -head.length));
+    if (names === undefined) return { script, names };
+    // A source that closes the parenthesis could declare what outlives its task. It cannot close a
+    // bracket of the other kind as well.
+    new Script(`[${text}\n]`, scriptOptions(file, -1));
+    return { script, names: joined(" ") };
   } catch (error) {
     return `Cannot compile the source: ${wordsOf(language, error)}`;
   }
+}
+
+/** Without a prototype, so that node:vm finds a missing option nowhere else. */
+function scriptOptions(filename: string, columnOffset: number): ScriptOptions {
+  const options = { __proto__: null, filename, columnOffset };
+  return options;
 }
 
 function wordsOf({ textIndexOf }: Language, error: unknown): string {

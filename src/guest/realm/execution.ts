@@ -6,16 +6,31 @@ type HostOp = "call" | "log" | "timer" | "untimer" | "quiet" | "end";
 /** The only function of the guest that a realm holds; the task never sees it. */
 export type RealmHost = (op: HostOp, id: number, name: string, text: string) => void;
 
+/** A realm with its language, in which tasks can be opened. */
+export interface RealmSpace {
+  /** The global names of a shared realm; the guest puts them behind its global object. */
+  readonly language: Readonly<Record<string, unknown>>;
+  /** Opens an execution; its requests go to `host`. */
+  open(host: RealmHost): RealmPort;
+  /**
+   * Takes off what a task has added to the global object of a shared realm. The answer is false when
+   * the realm is not as it was before the first task.
+   */
+  restore(): boolean;
+}
+
 /** The functions of a realm that a guest calls. Nothing a task does makes one of them throw. */
 export interface RealmPort {
-  /** The globals that the guest sets for the task. */
+  /** What the task gets besides the language. */
   readonly globals: Readonly<Record<string, unknown>>;
   /**
-   * Runs the task that `define` returns. `file` is its name in stacks; `engineFields` are the names
+   * Runs the task that `define` returns. It is called with the values of `names`, which are separated
+   * by spaces. `file` is the task's name in stacks; `engineFields` are the names
    * of job fields that are not sent back, separated by spaces; `jobText` and `errorText` are JSON.
    */
   start(
-    define: () => unknown,
+    define: (...values: unknown[]) => unknown,
+    names: string,
     kind: "body" | "fallback",
     name: string,
     file: string,
@@ -43,6 +58,8 @@ export interface StackPlace {
 export interface RealmSettings {
   /** Whether the realm is closed off: false where tests try the other layers without this one. */
   readonly rules: boolean;
+  /** Whether many tasks run in the realm, one after the other: it is frozen, and has rules. */
+  readonly shared: boolean;
   /** Verbs by group; a group without verbs is itself a function. */
   readonly capabilities: Readonly<Record<string, readonly string[]>>;
   readonly signals: readonly string[];
@@ -55,6 +72,10 @@ export interface RealmSettings {
   readonly taskLogLinesMax: number;
   readonly taskLogCharsMax: number;
   readonly timersMax: number;
+  /** Frames that V8 keeps of a stack unless a task says otherwise. */
+  readonly stackFrames: number;
+  /** Names that a task may add to the global object of a shared realm and leave it in use. */
+  readonly addedNamesMax: number;
 }
 
 /** A capability call that has no answer yet. */
@@ -63,6 +84,12 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
   /** The stack of the call, so that a refusal can name its line. */
   readonly place: { readonly stack?: string };
+}
+
+/** What all executions of a realm share. */
+export interface RealmPlace {
+  /** File name of the source that runs now, in stacks. */
+  file: string;
 }
 
 /** The state of one execution. */

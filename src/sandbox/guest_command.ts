@@ -2,8 +2,8 @@
 // and coreutils on Linux, ppriv on illumos. Each has one fixed path; missing ones are logged.
 
 import { AgentError } from "../domain/error.ts";
-import type { SelfCommand } from "../program/executable.ts";
-import type { TaskLimits } from "../wall/task_limits.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
+import { FRESH_REALM_WORD, type TaskLimits } from "../wall/task_limits.ts";
 
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
@@ -70,9 +70,10 @@ const ILLUMOS_PRIVILEGES = [
 /**
  * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of
  * growing by half: a realm per task is much garbage, and collecting it was a third of a task's
- * cost.
+ * cost. The young generation stays small, MiB: a larger one lies about as memory and saves nothing.
  */
-export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings,--heap-growing-percent=200";
+export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings," +
+  "--heap-growing-percent=200,--max-semi-space-size=4";
 
 /**
  * Options of `deno run` for each mode from source; the compiled binary has them built in.
@@ -146,6 +147,8 @@ export interface WalledCommand {
   readonly gid?: number;
   /** Memory limit, MiB. */
   readonly memoryMib: number;
+  /** Checks that the runtime cannot pass; see WalledSelf. */
+  readonly cannotRefuse: readonly string[];
 }
 
 /** The same for a guest. */
@@ -162,6 +165,8 @@ export interface GuestPlace {
   /** Concurrent executions. */
   readonly slots: number;
   readonly user?: GuestUser;
+  /** The setting `fresh_realm`: each task gets a realm of its own. */
+  readonly freshRealm?: boolean;
 }
 
 /**
@@ -173,7 +178,9 @@ export function guestCommand(
   place: GuestPlace,
   limits: TaskLimits,
 ): GuestCommand {
-  return { ...walledCommand("guest", self, place), limits };
+  const command = walledCommand("guest", self, place);
+  const words = place.freshRealm === true ? [FRESH_REALM_WORD] : [];
+  return { ...command, args: [...command.args, ...words], limits };
 }
 
 /**
@@ -197,7 +204,7 @@ function walledCommand(
   if (user !== undefined && !root) {
     throw new AgentError(
       "invalid_argument",
-      `Cannot run guests as user ${user.uid}: the agent is not root`,
+      `Cannot run guests as user ${user.uid}: the agent is not root: expected to run as root`,
     );
   }
   const [program = "", ...args] = [
@@ -208,7 +215,8 @@ function walledCommand(
     // Both sets take effect when the guest begins: ppriv itself may still exec.
     ...(tools.ppriv === undefined ? [] : [tools.ppriv, "-e", "-s", `IL=${ILLUMOS_PRIVILEGES}`]),
     self.program,
-    ...(self.compiled ? self.args : withDenoOptions(self.args, DENO_OPTIONS[face])),
+    ...(self.walled?.[face] ??
+      (self.compiled ? self.args : withDenoOptions(self.args, DENO_OPTIONS[face]))),
     face,
   ];
   // setpriv drops the capabilities before it changes the user; without setpriv Deno changes it.
@@ -221,6 +229,7 @@ function walledCommand(
     env: self.env,
     ...changedByDeno,
     memoryMib: memoryMib(face, self, tools),
+    cannotRefuse: self.walled?.cannotRefuse ?? [],
   };
 }
 
