@@ -4,11 +4,11 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import type { Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job/wire.ts";
 import { leadsToNamed } from "../domain/ip_address.ts";
 import type { Log } from "../metrics/log.ts";
-import { LOOK_MS_MAX, Notifier } from "../program/loop.ts";
+import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
@@ -101,17 +101,15 @@ class CallbackLoop {
 
   /** Starts what is due. @returns milliseconds until the next check */
   async #sendDue(): Promise<number> {
-    const { store, now } = this.#options;
+    const { store } = this.#options;
     const free = TOGETHER_MAX - this.#attempts.size;
     if (free <= 0) return LOOK_MS_MAX;
     const busy = this.#busyHosts();
     const due = await store.callbacks.nextDue(busy);
-    if (due === undefined) return LOOK_MS_MAX;
-    const at = now();
-    const untilDueMs = msBetween(at, due);
-    if (untilDueMs > 0) return Math.min(untilDueMs, LOOK_MS_MAX);
+    if (due.kind === "none") return LOOK_MS_MAX;
+    if (due.kind === "in") return Math.min(due.ms, LOOK_MS_MAX);
     // One at a time, so that no host gets more than its share.
-    for (const callback of await store.callbacks.take(at, instantAfter(at, TAKEN_MS), 1, busy)) {
+    for (const callback of await store.callbacks.take(TAKEN_MS, 1, busy)) {
       const ready = await this.#ready(callback);
       if (ready !== undefined) this.#begin(ready);
     }
@@ -169,7 +167,7 @@ async function send(
   options: CallbackOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, now, log } = options;
+  const { store, log } = options;
   const { job_uuid, attempts } = callback;
   try {
     await post(callback, options, signal);
@@ -183,7 +181,7 @@ async function send(
     }
     log.warn("callback failed", { job_uuid, attempts: attempts + 1, reason });
     const waitMs = Math.min(AGAIN_FIRST_MS * 2 ** attempts, AGAIN_LONGEST_MS);
-    return await store.callbacks.postpone(job_uuid, instantAfter(now(), waitMs));
+    return await store.callbacks.postpone(job_uuid, waitMs);
   }
   log.info("callback sent", { job_uuid, attempts: attempts + 1 });
   await store.callbacks.done(job_uuid);

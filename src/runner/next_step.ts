@@ -1,7 +1,7 @@
 // One task of a job: its input, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
-import { type Instant, instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import { type Instant, msBetween, notBefore, type Now } from "../domain/instant.ts";
 import {
   type FailedAttempt,
   type Job,
@@ -13,16 +13,17 @@ import {
 } from "../domain/job/job.ts";
 import { executionOf, type Move, startsAfter, type TaskEvent } from "../domain/job/state.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
+import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { Task, Workflow } from "../domain/job/workflow.ts";
-import { pause } from "../program/loop.ts";
+import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
+import { pause } from "../runtime/waiting.ts";
 import type { GuestOwner } from "../sandbox/owner.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
-/** An end with a record; an aborted task leaves none. */
-export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" }>;
+/** An end with a record: of a task that was aborted, or left between two attempts, there is none. */
+export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" | "left" }>;
 
 /** The `result` and `error` of a task's entry. @see document 2, Job */
 export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> {
@@ -88,7 +89,9 @@ type TaskEnd =
     readonly result: JsonValue;
   }
   | { readonly kind: "workflow_timeout" }
-  | { readonly kind: "aborted" };
+  | { readonly kind: "aborted" }
+  /** The agent stops while the task waits for its next attempt, which the next agent makes. */
+  | { readonly kind: "left" };
 
 /** What a task needs to be run, besides the job and the task. */
 export interface AttemptDeps {
@@ -97,15 +100,18 @@ export interface AttemptDeps {
   /** Runs one body or fallback in a guest. @param attempt its number */
   readonly run: (run: TaskRun, attempt: number, signal: AbortSignal) => Promise<TaskOutcome>;
   /**
-   * Records an attempt that another one follows. @returns whether the job is still this runner's
+   * Records an attempt that another one follows, with what it left in the job.
+   * @returns whether the job is still this runner's
    */
-  readonly failed: (attempt: FailedAttempt, retry_at: Instant) => Promise<boolean>;
+  readonly failed: (attempt: AttemptRecord["attempt"], data: JobData) => Promise<boolean>;
   readonly now: Now;
   /** Milliseconds left of the workflow's time. */
   readonly leftMs: () => number;
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
+  /** Aborted when no further attempt is to begin here. */
+  readonly drain: AbortSignal;
 }
 
 /** How a task ended, and what its executions left in the job. */
@@ -147,8 +153,7 @@ export async function runAttempts(
       const failed = { ...ends(one.end, failuresOf(one)), end: one.end };
       return await runFallback(job, task, failed, deps);
     }
-    const retry_at = instantAfter(one.attempt.finished_at, delayMs);
-    const owned = await deps.failed({ ...one.attempt, wait_seconds: delayMs / 1000 }, retry_at);
+    const owned = await deps.failed({ ...one.attempt, wait_seconds: delayMs / 1000 }, data);
     if (!owned) return ends({ kind: "aborted" });
     waited = await waitForAttempt(delayMs, deps);
   }
@@ -162,11 +167,12 @@ function restOfDelay({ retry_at }: Job, delayMs: number, now: Instant): number {
 /** Waits for the next attempt. A timer may end a moment early, which leaves no time for one. */
 async function waitForAttempt(
   waitMs: number,
-  { leftMs, signal }: AttemptDeps,
-): Promise<"due" | "aborted" | "workflow_timeout"> {
+  { leftMs, signal, drain }: AttemptDeps,
+): Promise<"due" | "aborted" | "left" | "workflow_timeout"> {
   const left = leftMs();
-  if (waitMs > 0) await pause(Math.min(waitMs, left), signal);
+  if (waitMs > 0) await pause(Math.min(waitMs, left), AbortSignal.any([signal, drain]));
   if (signal.aborted) return "aborted";
+  if (drain.aborted) return "left";
   return waitMs >= left || leftMs() <= 0 ? "workflow_timeout" : "due";
 }
 
@@ -211,14 +217,13 @@ async function execute(
     end,
     data,
     attempt: {
-      task: task.name ?? task.uuid,
+      task: taskName(task),
       index: phaseOf(job).results.length,
       attempt: job.starts - 1 + counted + (fallback ? 1 : 0),
       fallback,
       error: end.kind === "failure" ? end.error : WORKFLOW_TIMEOUT,
       started_at,
-      // The clock may have been set back.
-      finished_at: now < started_at ? started_at : now,
+      finished_at: notBefore(started_at, now),
       wait_seconds: null,
     },
   };
@@ -244,7 +249,7 @@ async function runOnce(
       kind,
       ...(error === undefined ? {} : { error }),
       job: jobView(job, before, attempt),
-      taskName: task.name ?? task.uuid,
+      taskName: taskName(task),
       timeoutMs: Math.min(ownMs, leftMs),
     },
     attempt,
@@ -292,7 +297,6 @@ export function successorOf(
   job: Job,
   workflow: Workflow,
   uuid: JobUuid,
-  now: Instant,
 ): NewJob | null {
   const { num_attempts, secret_params } = job.props;
   const attempt = numberOr(num_attempts, 0);
@@ -305,7 +309,7 @@ export function successorOf(
   return {
     uuid,
     workflow,
-    exec_after: instantAfter(now, delayMs),
+    delay_ms: delayMs,
     target: job.target,
     locks: job.locks,
     callback_url: job.callback_url,
@@ -317,7 +321,6 @@ export function successorOf(
       prev_attempt: job.uuid,
       ...(secret_params === undefined ? {} : { secret_params }),
     },
-    created_at: now,
   };
 }
 

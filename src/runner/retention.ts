@@ -1,9 +1,9 @@
 // Keeps the store from growing forever: removes finished jobs that are old or excess, a few at a
 // time, so that other writes hardly wait.
 
-import { instantAfter, type Now } from "../domain/instant.ts";
+import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
-import { pause } from "../program/loop.ts";
+import { pause } from "../runtime/waiting.ts";
 import type { Store } from "../store/store.ts";
 import { INFO_BATCH } from "../store/job_store.ts";
 
@@ -12,17 +12,14 @@ const LOOK_MS = 60_000;
 /** Jobs, or idempotency keys, removed in one write, and the pause before the next. */
 const BATCH = 200;
 const PAUSE_MS = 50;
-/** Without an age limit, nothing is older than the start of the calendar. */
-const BEGINNING = "0000-01-01T00:00:00.000Z";
 
 /** Which finished jobs stay: both limits apply, and the oldest are removed first. */
 export interface RetentionOptions {
   readonly store: Store;
   /** Seconds that finished jobs are kept, read at every check; 0 for no limit. */
   readonly keepSeconds: () => number;
-  /** Number of finished jobs kept. */
+  /** Number of finished jobs kept, besides those that stay for an idempotency key or a callback. */
   readonly finishedMax: number;
-  readonly now: Now;
   readonly log: Log;
 }
 
@@ -52,15 +49,13 @@ async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal)
 
 /** Ends when a batch was not full: nothing more is due. */
 async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
-  const { store, keepSeconds, finishedMax, now } = options;
-  await inBatches(BATCH, () => store.jobs.pruneKeys(now(), BATCH), signal);
+  const { store, keepSeconds, finishedMax } = options;
+  await inBatches(BATCH, () => store.jobs.pruneKeys(BATCH), signal);
   let removed = 0;
   for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
-    const at = now();
     const seconds = keepSeconds();
-    const finished_before = seconds === 0 ? BEGINNING : instantAfter(at, -seconds * 1000);
-    const retention = { finished_before, finished_max: finishedMax, limit: BATCH };
-    batch = await store.jobs.prune(retention, at);
+    const age_ms = seconds === 0 ? null : seconds * MS_PER_SECOND;
+    batch = await store.jobs.prune({ age_ms, finished_max: finishedMax, limit: BATCH });
     removed += batch;
     await inBatches(INFO_BATCH, () => store.jobs.pruneInfo(INFO_BATCH), signal);
     if (batch === BATCH) await pause(PAUSE_MS, signal);

@@ -1,10 +1,11 @@
 // Runs one claimed job: the tasks of its phase in order, each end recorded before the next task
 // starts. runner.ts claims.
 
-import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
+import type { JobUuid } from "../domain/id.ts";
+import { AgentError } from "../domain/error.ts";
+import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
-  type FailedAttempt,
   INTERRUPTED,
   type Job,
   type NewJob,
@@ -13,9 +14,9 @@ import {
   type TaskResult,
 } from "../domain/job/job.ts";
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
-import type { Task } from "../domain/job/workflow.ts";
-import { untilDone } from "../program/loop.ts";
-import type { Hold, TaskRecord } from "../store/job_store.ts";
+import { type Task, taskName } from "../domain/job/workflow.ts";
+import { untilDone } from "../runtime/waiting.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../store/job_store.ts";
 import { type JobData, JobMemory } from "./job_view.ts";
 import {
   type AttemptDeps,
@@ -27,13 +28,8 @@ import {
   runFallback,
   successorOf,
 } from "./next_step.ts";
-import type { Instant, Now } from "../domain/instant.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { MemoryBudget } from "../domain/memory_budget.ts";
-import type { Log } from "../metrics/log.ts";
-import type { OwnerOf } from "../sandbox/owner.ts";
-import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
-import type { Store } from "../store/store.ts";
+import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
 /** Starts of a task without a recorded result after which it fails: no poison pills. */
 const STARTS_MAX = 3;
@@ -41,8 +37,11 @@ const STARTS_MAX = 3;
 const WRITE_AGAIN_FIRST_MS = 100;
 const WRITE_AGAIN_LONGEST_MS = 2_000;
 
-/** Starts to run a job that `runner_id` has claimed. */
-export function runJob(job: Job, deps: JobDeps): RunningJob {
+/**
+ * Starts to run a job that `runner_id` has claimed.
+ * @param claim the claim, while it is being written: until it stands, no task can touch anything
+ */
+export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJob {
   const stops: Stops = {
     canceled: new AbortController(),
     drain: new AbortController(),
@@ -51,7 +50,7 @@ export function runJob(job: Job, deps: JobDeps): RunningJob {
     task: new AbortController(),
     undo: new AbortController(),
   };
-  const run = new JobRun(job, deps, stops);
+  const run = new JobRun(job, deps, stops, claim);
   const done = run.run().catch((error: unknown) => run.abandon(error));
   const stop = (reason: StopReason) => {
     stops[reason].abort();
@@ -85,21 +84,26 @@ class JobRun {
   readonly #deps: JobDeps;
   readonly #stops: Stops;
   readonly #memory: JobMemory;
+  #claim: ClaimUnderWay | undefined;
   /** Monotonic milliseconds at which the current phase would have begun without interruptions. */
   #phaseBeganMs: number;
 
-  constructor(job: Job, deps: JobDeps, stops: Stops) {
+  constructor(job: Job, deps: JobDeps, stops: Stops, claim: ClaimUnderWay | undefined) {
     this.#job = job;
     this.#data = { params: job.params, props: job.props };
     this.#deps = deps;
     this.#stops = stops;
     this.#memory = new JobMemory(deps.budget);
+    this.#claim = claim;
+    void claim?.stands.then((stands) => this.#claim = stands ? undefined : claim);
     this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
   }
 
   /** Every turn records the end of a task or of the job, so the tasks bound the turns. */
   async run(): Promise<void> {
     try {
+      // A task that broke off before may be what ends the agent: each of its starts counts from the first moment.
+      if (this.#job.starts > 1) await this.#claimed();
       for (;;) {
         if (this.#stops.lost.signal.aborted) return;
         if (this.#stops.drain.signal.aborted) return await this.#release();
@@ -141,6 +145,7 @@ class JobRun {
       // Waiting does not count as the workflow's time.
       this.#phaseBeganMs += monotonicMs() - beganMs;
     }
+    if (!(await this.#claimed())) return "stopped";
     const job = await store.jobs.get(this.#job.uuid);
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
       return "stopped";
@@ -154,35 +159,36 @@ class JobRun {
    * After a defect of ours: gives the job back with its start counted, so that it ends some day.
    */
   async abandon(error: unknown): Promise<void> {
-    const { store, now, log } = this.#deps;
+    const { store, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
-    await this.#insist(() => store.jobs.abandon(this.hold(), now()), "job not given back");
+    await this.#insist(() => store.jobs.abandon(this.hold()), "job not given back");
   }
 
   async #runTask(task: Task, last: boolean): Promise<Went> {
     const started_at = this.#deps.now();
     const { end, attempts, data, failed } = await this.#attempt(task);
     if (end.kind === "aborted") return await this.#stopped();
+    // The next turn gives the job back.
+    if (end.kind === "left") return "goes_on";
     this.#data = data;
     const now = this.#deps.now();
     const entry: TaskResult = {
       ...entryOf(end),
-      name: task.name ?? task.uuid,
+      name: taskName(task),
       started_at,
-      // The clock may have been set back.
-      finished_at: now < started_at ? started_at : now,
+      finished_at: notBefore(started_at, now),
       attempts,
     };
     const event = eventOf(this.#job, end, last);
-    const successor = this.#after(event).to === "retried" ? await this.#successor(now) : null;
+    const successor = this.#after(event).to === "retried" ? await this.#successor() : null;
     return await this.#record(event, entry, { successor, attempts: failed });
   }
 
   /** The job that replaces this one, if the workflow still exists and allows it. */
-  async #successor(now: Instant): Promise<NewJob | null> {
+  async #successor(): Promise<NewJob | null> {
     const found = await this.#deps.store.workflows.get(this.#job.workflow_uuid);
     if (found === undefined) return null;
-    return successorOf(this.#job, found.workflow, this.#deps.newUuid<JobUuid>(), now);
+    return successorOf(this.#job, found.workflow, this.#deps.newUuid<JobUuid>());
   }
 
   /** Where an event takes the job. */
@@ -194,12 +200,16 @@ class JobRun {
     const { uuid: job_uuid } = this.#job;
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
-      run: (run, attempt, signal) => this.#deps.runTask(run, { job_uuid, task, attempt }, signal),
-      failed: (attempt, retry_at) => this.#recordAttempt(attempt, retry_at),
+      run: (run, attempt, signal) => {
+        const gated = this.#claim === undefined ? run : { ...run, mayAct: () => this.#mayAct() };
+        return this.#deps.runTask(gated, { job_uuid, task, attempt }, signal);
+      },
+      failed: (attempt, data) => this.#recordAttempt(attempt, data),
       now: this.#deps.now,
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
       retryCountsFirst: this.#deps.retryCountsFirst,
       signal: this.#signal(),
+      drain: this.#stops.drain.signal,
     };
     const { starts, failures: attempts } = this.#job;
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
@@ -210,25 +220,40 @@ class JobRun {
   }
 
   /** Records an attempt that another one follows. @returns whether the job is still ours */
-  async #recordAttempt(attempt: FailedAttempt, retry_at: Instant): Promise<boolean> {
-    const { store, now, changed, log } = this.#deps;
+  async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
+    const { store, changed, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
     const write = () =>
       store.jobs.recordAttempt({
         ...this.hold(),
+        ...data,
         attempt,
         failures,
-        retry_at,
         elapsed_ms: this.#elapsedMs(),
-        now: now(),
       });
     if (await this.#insist(write, "failed attempt not written") !== true) return false;
-    this.#job = { ...this.#job, failures: failures + 1, retry_at };
+    this.#job = { ...this.#job, failures: failures + 1 };
     changed(job_uuid);
     const { task, attempt: number, error, wait_seconds } = attempt;
     const fields = { job_uuid, task, attempt: number, wait_seconds, error: this.#lineOf(error) };
     log.info("attempt failed", fields);
     return true;
+  }
+
+  /** Waits until the claim is written, if it is under way. @returns whether it stands */
+  async #claimed(): Promise<boolean> {
+    const claim = this.#claim;
+    if (claim === undefined) return true;
+    claim.hurry();
+    return await claim.stands;
+  }
+
+  async #mayAct(): Promise<void> {
+    if (await this.#claimed()) return;
+    throw new AgentError(
+      "aborted",
+      "Cannot run the call of the task: this runner no longer has the job",
+    );
   }
 
   /** A cancel must not stop the oncancel chain that it started. */
@@ -250,8 +275,7 @@ class JobRun {
 
   /** Gives the job back; the next agent continues at the current task. */
   async #release(): Promise<void> {
-    const { store, now } = this.#deps;
-    await store.jobs.release(this.hold(), this.#elapsedMs(), now());
+    await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
   }
 
   /** The claim that all writes about the job name. */
@@ -266,9 +290,10 @@ class JobRun {
     entry?: TaskResult,
     more: Pick<TaskRecord, "successor" | "attempts"> = {},
   ): Promise<Went> {
-    const { store, now } = this.#deps;
+    const { store } = this.#deps;
     const move = this.#after(event);
     const { uuid } = this.#job;
+    const patient = this.#deps.backlog();
     const write = () =>
       store.jobs.recordTask({
         ...this.hold(),
@@ -278,8 +303,7 @@ class JobRun {
         ...this.#data,
         elapsed_ms: this.#elapsedMs(),
         event,
-        now: now(),
-      });
+      }, patient);
     if (!isHeld(move.to)) this.#deps.leaving(uuid, true);
     const owned = await this.#insist(write, "task result not written");
     if (owned === undefined) return "left";
@@ -301,9 +325,10 @@ class JobRun {
 
   /** After losing the job: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
+    const claimed = await this.#claimed();
     const job = await this.#deps.store.jobs.get(this.#job.uuid);
     if (job?.execution === "canceled") this.#logEnd(job);
-    if (job === undefined || job.phase !== "oncancel") return false;
+    if (!claimed || job === undefined || job.phase !== "oncancel") return false;
     if (!this.#isStillOurs(job)) return false;
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
@@ -318,9 +343,19 @@ class JobRun {
     return runner_id === this.#deps.runner_id && lease === this.#job.lease;
   }
 
-  /** Repeats a write until the store accepts it, or the agent stops. */
-  async #insist<T>(write: () => Promise<T>, failure: string): Promise<T | undefined> {
-    return await untilDone(write, {
+  /**
+   * Repeats a write about the job until the store accepts it, or the agent stops. After a failure the claim may
+   * be known to have failed as well: the job may have begun again here, under a claim of the same number.
+   * @returns whether the job is still ours
+   */
+  async #insist(write: () => Promise<boolean>, failure: string): Promise<boolean | undefined> {
+    let again = false;
+    const writeOwn = async () => {
+      if (again && !(await this.#claimed())) return false;
+      again = true;
+      return await write();
+    };
+    return await untilDone(writeOwn, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
       signal: this.#stops.shutdown.signal,
@@ -347,54 +382,4 @@ class JobRun {
     const failed = entry.error === "" ? {} : { error: this.#lineOf(entry.error) };
     this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
   }
-}
-
-// What the runner gives a running job, and how it controls it.
-
-/**
- * Why a running job stops: it was canceled; the agent stops and lets the current task finish; the time for
- * that is over; or the job is another runner's, or may become so.
- */
-export type StopReason = "canceled" | "drain" | "shutdown" | "lost";
-
-/** What a job needs to be run. */
-export interface JobDeps {
-  readonly store: Store;
-  readonly runner_id: RunnerId;
-  readonly ownerOf: OwnerOf;
-  /** The budget for large jobs. */
-  readonly budget: MemoryBudget;
-  /** Runs one body or fallback in a guest, with the capabilities of this job and task. */
-  readonly runTask: (
-    run: TaskRun,
-    of: { job_uuid: JobUuid; task: Task; attempt: number },
-    signal: AbortSignal,
-  ) => Promise<TaskOutcome>;
-  readonly now: Now;
-  /** Milliseconds that never go backwards. */
-  readonly monotonicMs: () => number;
-  readonly newUuid: NewUuid;
-  /** Whether `retry` also counts the first execution, as in node-workflow. */
-  readonly retryCountsFirst: boolean;
-  /**
-   * Called before a job leaves its slot is written, so that a claim can share the commit; called
-   * again when it stays after all.
-   */
-  readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
-  /** Called when a job has changed; a hint for those who wait for it. */
-  readonly changed: (uuid: JobUuid) => void;
-  readonly log: Log;
-}
-
-/** A running job, as the runner controls it. */
-export interface RunningJob {
-  readonly uuid: JobUuid;
-  /** Whether it was stopped since the job is another runner's, or may be. */
-  readonly lost: boolean;
-  /** The claim under which it runs. */
-  hold(): Hold;
-  /** After a cancel the oncancel chain runs; another cancel does not stop it. */
-  stop(reason: StopReason): void;
-  /** Settles when the job has left this runner; never rejects. */
-  readonly done: Promise<void>;
 }

@@ -3,12 +3,15 @@
 
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
-import { LOOK_MS_MAX, Notifier } from "../program/loop.ts";
-import type { NextDue, RunnerLife } from "../store/job_store.ts";
-import { type JobDeps, runJob, type RunningJob, type StopReason } from "./run_job.ts";
+import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
+import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
+import { runJob } from "./run_job.ts";
+import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
 /** Wait after a claim that failed, or that found a job ready and got none. */
 const CLAIM_RETRY_MS = 1_000;
+/** Jobs that have left their slots and are not written yet: with more of them no slot counts as free. */
+const UNWRITTEN_MAX = 64;
 /** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
 const LEASE_MS = 60_000;
 /**
@@ -20,7 +23,7 @@ const RENEW_MS = LEASE_MS / 3;
 const UNHEARD_MS_MAX = LEASE_MS * 2 / 3;
 
 /** What every job of a runner shares, and how many run at once. */
-interface RunnerOptions extends Omit<JobDeps, "leaving" | "runner_id"> {
+interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id"> {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
@@ -38,6 +41,14 @@ export class Runner {
   readonly #running = new Map<JobUuid, RunningJob>();
   /** Running jobs whose last write is under way: their slots count as free. */
   readonly #leaving = new Set<JobUuid>();
+  /** Running jobs whose claims are being written. */
+  readonly #claiming = new Set<JobUuid>();
+  /** Whether more jobs were ready than there was room for. */
+  #backlog = false;
+  /** Whether the latest claims were refused: the next ones are written before their jobs begin. */
+  #refused = false;
+  /** Monotonic milliseconds before which nothing is claimed: a claim was refused. */
+  #refusedUntilMs = Number.NEGATIVE_INFINITY;
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
   /** Whether the life of this runner has begun in the store; without it nothing is claimed. */
@@ -78,7 +89,7 @@ export class Runner {
 
   /**
    * Stops claiming, lets running tasks continue for a while, then aborts them; their jobs are
-   * queued again at the interrupted task (P17).
+   * queued again at the interrupted task.
    */
   async stop(drainMs: number): Promise<void> {
     this.#stopping.abort();
@@ -115,19 +126,64 @@ export class Runner {
     }
     const holds = this.#running.size > 0 || this.#unsure;
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
-    const free = slots - this.#running.size + this.#leaving.size;
+    const free = slots - this.#running.size + Math.min(this.#leaving.size, UNWRITTEN_MAX);
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
+    const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
+    if (refusedMs > 0) return refusedMs;
     if (this.#isRenewalDue()) {
       // An idle runner renews its lease when there is something to claim under it.
       const { due } = await jobs.claim(life, 0);
       if (due.kind !== "ready") return waitFor(due);
       await this.#keepLease();
     }
-    const claimed = await jobs.claim(life, free);
-    for (const job of claimed.jobs) this.#run(job);
+    const claimed = await this.#take(free);
+    this.#backlog = claimed.due.kind === "ready";
     // Another runner may have been first.
     if (claimed.due.kind === "ready") return claimed.jobs.length > 0 ? 0 : CLAIM_RETRY_MS;
     return waitFor(claimed.due);
+  }
+
+  /**
+   * Begins jobs. Where no other agent can take them, each begins at once and its claim comes with the
+   * next commit: a crash before leaves it queued, as if it had never begun.
+   */
+  async #take(limit: number): Promise<Claimed> {
+    const { store: { jobs, shared }, life } = this.#options;
+    // What a full disk refuses again and again must not cost a guest each time.
+    if (shared || this.#refused) {
+      const claimed = await jobs.claim(life, limit);
+      this.#refused = false;
+      for (const job of claimed.jobs) this.#run(job);
+      return claimed;
+    }
+    const ready = await jobs.ready(life, limit, this.#claiming);
+    if (ready.jobs.length === 0) return ready;
+    for (const { uuid } of ready.jobs) this.#claiming.add(uuid);
+    const held = this.#hold(ready.jobs);
+    for (const job of ready.jobs) {
+      const stands = held.then((uuids) => uuids.has(job.uuid));
+      this.#run(job, { stands, hurry: () => jobs.hurry() });
+    }
+    return ready;
+  }
+
+  /** Writes the claims of jobs that have begun; those that are not this runner's end. Never rejects. */
+  async #hold(begun: readonly Job[]): Promise<ReadonlySet<JobUuid>> {
+    const { store: { jobs }, life, monotonicMs, log } = this.#options;
+    let held: ReadonlySet<JobUuid> = new Set();
+    try {
+      held = new Set(await jobs.hold(life, begun));
+    } catch (error) {
+      log.error("jobs not claimed", { error });
+      this.#unsure = true;
+      this.#refused = true;
+      this.#refusedUntilMs = monotonicMs() + CLAIM_RETRY_MS;
+    }
+    for (const { uuid } of begun) {
+      this.#claiming.delete(uuid);
+      if (!held.has(uuid)) this.#running.get(uuid)?.stop("lost");
+    }
+    return held;
   }
 
   /** Begins the life of this runner. @returns milliseconds to wait while another life has the lease */
@@ -203,12 +259,13 @@ export class Runner {
     if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });
   }
 
-  #run(job: Job): void {
+  #run(job: Job, claim?: ClaimUnderWay): void {
     const running = runJob(job, {
       ...this.#options,
       runner_id: this.#options.life.runner_id,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
-    });
+      backlog: () => this.#backlog,
+    }, claim);
     // The job itself is not kept here: a large one frees its memory while it waits.
     const { uuid } = running;
     this.#running.set(uuid, running);
