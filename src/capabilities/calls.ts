@@ -3,12 +3,12 @@
 // named here are shown, so that no secret of a payload leaks.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { masked } from "../host/vmadm/output.ts";
+import { masked } from "../host/program_output.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
-import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { ErrorCode } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
+import type { InfoStore } from "../store/store.ts";
 import { BOOT_OPTIONS } from "../domain/machine/action.ts";
 import type { TaskContext } from "./capability.ts";
 
@@ -149,7 +149,6 @@ const CALL_ENTRIES_SPARE = 20_000;
 /** Result of a call: `ok`, or the code of its error. */
 export type CallEnd = "ok" | ErrorCode;
 
-/** A finished call. */
 interface EndedCall {
   readonly name: CapabilityName;
   readonly args: readonly JsonValue[];
@@ -174,17 +173,7 @@ interface CallRecord {
 }
 
 interface RecordDeps {
-  readonly store: {
-    readonly info: {
-      append(
-        uuid: JobUuid,
-        entry: JsonObject,
-        now: Instant,
-        entriesMax?: number,
-        attempt?: number | undefined,
-      ): Promise<unknown>;
-    };
-  };
+  readonly store: { readonly info: Pick<InfoStore, "append"> };
   readonly log: Log;
   readonly now: () => Instant;
   /** Entries that tasks may write into one job's info. */

@@ -35,7 +35,6 @@ import {
   vncCapabilities,
 } from "./vmadm.ts";
 
-/** Shared by all tasks. */
 interface CapabilityDeps {
   readonly vmadm: Vmadm;
   readonly transport: Transport;

@@ -40,10 +40,10 @@ export function withReadTurns(vmadm: Vmadm, slots: number): Vmadm {
     validateCreate: (payload, o = {}) =>
       turns.take("Cannot check the payload", o.signal, () => vmadm.validateCreate(payload, o)),
     infoVnc: (uuid, o = {}) =>
-      turns.take(`Cannot ask for the console of ${uuid}`, o.signal, () => vmadm.infoVnc(uuid, o)),
+      turns.take(`Cannot look up the console of ${uuid}`, o.signal, () => vmadm.infoVnc(uuid, o)),
     vncConsole: (uuid, o = {}) =>
       turns.take(
-        `Cannot ask for the console of ${uuid}`,
+        `Cannot look up the console of ${uuid}`,
         o.signal,
         () => vmadm.vncConsole(uuid, o),
       ),

@@ -65,13 +65,19 @@ function parseDownload(
     "",
     "kept",
   );
-  if (!("artifact" in media)) throw new AgentError("internal", "Cannot read the artifact");
+  if (!("artifact" in media)) {
+    const found = Object.keys(media).join(", ");
+    throw new AgentError(
+      "internal",
+      `Cannot read the artifact: found ${found}, expected "artifact"`,
+    );
+  }
   const { artifact, ...options } = media;
   return { ref: artifact, options };
 }
 
 /** Downloads an artifact for a task, with progress reports. */
-export async function downloadArtifact(
+async function downloadArtifact(
   mirror: Mirror,
   artifact: FoundArtifact,
   call: Call,

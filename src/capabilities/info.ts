@@ -15,7 +15,7 @@ import type {
   CapabilityLimits,
   ProgressPhase,
 } from "./capability.ts";
-import { masked } from "../host/vmadm/output.ts";
+import { masked } from "../host/program_output.ts";
 import type { TaskLogLevel } from "../wall/protocol.ts";
 import { maskedJson } from "../domain/masking.ts";
 import type { Noted } from "./calls.ts";
@@ -80,17 +80,20 @@ export function openNotes(
     if (entries >= taskInfoEntriesMax) {
       const message =
         `Cannot append to the job's info: the task has appended ${entries} entries, ` +
-        "more are not allowed";
+        "the limit of one task";
       throw new AgentError("too_large", message);
     }
     entries += 1;
     const appended = await store.info.append(job_uuid, entry, now(), infoEntriesMax, attempt);
     if (appended === "not_found") {
-      throw new AgentError("not_found", `Cannot append to the info of job ${job_uuid}: it is gone`);
+      throw new AgentError(
+        "not_found",
+        `Cannot append to the info of job ${job_uuid}: the job no longer exists`,
+      );
     }
     if (appended === "full") {
       const message = `Cannot append to the job's info: it has ${infoEntriesMax} entries, ` +
-        "more are not allowed";
+        "the limit of one job";
       throw new AgentError("too_large", message);
     }
   };

@@ -14,7 +14,7 @@ import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { existingMachine, machineUuid, parseZoneFile } from "./vmadm.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
-import { downloadArtifact, downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
+import { downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import { HOUR_MS } from "../domain/instant.ts";
 
@@ -87,7 +87,7 @@ function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRe
   if (typeof any_format !== "boolean") {
     throw invalidArgument(
       "media.any_format",
-      "Cannot find the medium: any_format is true or false",
+      "Cannot find the medium: expected any_format to be true or false",
     );
   }
   return {
@@ -131,6 +131,7 @@ async function search(
     const { url, digest, compression, ...checks } = request;
     const options = {
       ...downloadOptions(call, checks),
+      booted: !any,
       ...(compression === undefined ? {} : { compression }),
     };
     const wanted = digest === undefined ? undefined : parseDigest(digest, "media.digest");
@@ -141,16 +142,20 @@ async function search(
     const found = await mirror.findArtifact(artifact, { signal, ahead: true });
     // The name already rules it out; better refused now than after gigabytes.
     if (!any) parseMediaName(found.name, "media.artifact");
-    return await downloadArtifact(mirror, found, call, options);
+    return await mirror.download(found, { ...downloadOptions(call, options), booted: !any });
   }
   const onProgress = (done: number, total: number) => call.progress("verify", done, total);
   const digest = request.digest === undefined
     ? {}
     : { digest: parseDigest(request.digest, "media.digest") };
   const path = { path: request.path, any, ...digest };
-  const { hash } = mirror.files;
-  const medium = await findFile(deps.mediaDirs, path, { signal, onProgress, hash });
-  await mirror.files.note(medium, job_uuid);
+  const { files } = mirror;
+  // Until its use is recorded with its digest: nobody is to replace what is being read.
+  using reading = new DisposableStack();
+  const onOpen = (path: string) => void reading.use(files.reading(path, job_uuid));
+  const reads = { signal, onProgress, onOpen, hash: files.hash };
+  const medium = await findFile(deps.mediaDirs, path, reads);
+  await files.note(medium, job_uuid);
   return medium;
 }
 

@@ -9,19 +9,21 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts
 import { machineNotFound, stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import {
+  changedNics,
   needsMachine,
   parseMachineChanges,
   requireFitting,
   withOwnMacs,
 } from "../domain/machine/changes.ts";
 import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
+import { requireNetworks } from "../host/networks.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { StopOptions } from "../host/vmadm/power.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
-import { MINUTE_MS, type Now } from "../domain/instant.ts";
+import { MINUTE_MS } from "../domain/instant.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
 import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
 import { waitForVnc } from "../host/vmadm/vnc.ts";
@@ -84,8 +86,8 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
       await vmadm.reboot(machineUuid(uuid), rebootOptions(options), { signal });
       return null;
     }),
-    "vmadm.update": within(UPDATE_DEADLINE_MS, ({ signal }, [uuid, changes]) => {
-      return update(deps, machineUuid(uuid), changes, signal);
+    "vmadm.update": within(UPDATE_DEADLINE_MS, (call, [uuid, changes]) => {
+      return update(deps, call, machineUuid(uuid), changes);
     }),
     "vmadm.delete": within(DELETE_DEADLINE_MS, async (call, [uuid]) => {
       await remove(deps, call, machineUuid(uuid));
@@ -153,10 +155,10 @@ async function create(
 
 /** Some changes are checked beside the machine, and name its nics as it has them. */
 async function update(
-  { vmadm, policy }: VmadmDeps,
+  { vmadm, transport, policy }: VmadmDeps,
+  { signal, task_name, note }: Call,
   uuid: MachineUuid,
   changes: JsonValue | undefined,
-  signal: AbortSignal,
 ): Promise<null> {
   const parsed = parseMachineChanges(changes, policy);
   if (!needsMachine(parsed)) {
@@ -165,6 +167,8 @@ async function update(
   }
   const machine = await existingMachine(vmadm, uuid, signal);
   requireFitting(parsed, machine, policy);
+  const unasked = await requireNetworks(transport, changedNics(parsed, machine), signal);
+  for (const message of unasked) await note({ task: task_name, message });
   await vmadm.update(uuid, withOwnMacs(parsed, machine), { signal });
   return null;
 }
@@ -236,7 +240,6 @@ interface OwnMachineDeps {
   readonly transport: Transport;
   readonly policy: Policy;
   readonly store: Pick<Store, "machineClaims">;
-  readonly now: Now;
 }
 
 /**
@@ -244,7 +247,7 @@ interface OwnMachineDeps {
  * machine outlives both.
  */
 export function openOwnMachines(
-  { vmadm, transport, policy, store: { machineClaims }, now }: OwnMachineDeps,
+  { vmadm, transport, policy, store: { machineClaims } }: OwnMachineDeps,
 ): OwnMachines {
   /** Creates that are running or have left something, one entry each. */
   const begun = new Map<symbol, MachineUuid>();
@@ -263,7 +266,7 @@ export function openOwnMachines(
       const create = Symbol(uuid);
       let claimed = false;
       const claiming = async () => {
-        await machineClaims.take({ uuid, host: transport.host, job_uuid }, now());
+        await machineClaims.take({ uuid, host: transport.host, job_uuid });
         claimed = true;
       };
       // A create with a taken uuid makes nothing, and gives no right to its owner's machine.

@@ -2,9 +2,10 @@
 // provisioning workflow make machines, and only they say how a machine was made.
 
 import { AgentError } from "../domain/error.ts";
-import { isUuid, type JobUuid } from "../domain/id.ts";
+import type { JobUuid } from "../domain/id.ts";
 import { isUndoing, type Job, type JobFields } from "../domain/job/job.ts";
-import { EXECUTIONS, isFinal } from "../domain/job/state.ts";
+import { isFinal, UNFINISHED } from "../domain/job/state.ts";
+import { machineOfTarget, machineTarget } from "../domain/job/summary.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";
 import type { Store } from "../store/store.ts";
@@ -18,14 +19,6 @@ const JOBS_READ_MAX = 1024;
 
 /** Unfinished jobs of each execution whose machines are listed. */
 const MAKING_MAX = 10_000;
-
-/** The prefix of the target of every job of a machine. */
-export const MACHINE_TARGET = "/machines/";
-
-/** The target of every job of this machine. */
-export function machineTarget(uuid: string): string {
-  return MACHINE_TARGET + uuid;
-}
 
 /**
  * Jobs of every workflow, newest first, back to the one that made the machine. Jobs before its last
@@ -102,8 +95,7 @@ function ejectedBy({ workflow_uuid, chain_results }: Job): string[] {
 export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job | undefined> {
   // Asked by execution, since any number of finished jobs may be newer.
   const unfinished = await Promise.all(
-    EXECUTIONS.filter((execution) => !isFinal(execution))
-      .map((execution) => jobs.list({ target, execution }, { limit: JOBS_READ })),
+    UNFINISHED.map((execution) => jobs.list({ target, execution }, { limit: JOBS_READ })),
   );
   const newest = await jobs.ofTarget(target, JOBS_READ);
   const holding = [...unfinished.flat().map(({ job }) => job), ...newest.filter(isUndoing)];
@@ -124,29 +116,23 @@ interface ListedMachine {
   readonly job: Job | undefined;
 }
 
-/** Lists every machine of the host, and those that a job is about to make. */
+/** Lists every machine of the host, by one call of vmadm, and those that a job is about to make. */
 export async function listAllMachines(
-  vmadm: { list(): Promise<JsonObject[]> },
+  vmadm: { list(options: { detailed: true }): Promise<JsonObject[]> },
   { jobs }: JobsOnly,
 ): Promise<ListedMachine[]> {
   const listed = new Map<string, ListedMachine>();
-  for (const machine of await vmadm.list()) {
+  for (const machine of await vmadm.list({ detailed: true })) {
     const uuid = String(machine.uuid);
     listed.set(uuid, { uuid, machine, job: undefined });
   }
   const workflow_uuid = PROVISION_MACHINE.uuid;
-  for (const execution of EXECUTIONS.filter((execution) => !isFinal(execution))) {
+  for (const execution of UNFINISHED) {
     const making = await jobs.list({ execution, workflow_uuid }, { limit: MAKING_MAX });
     for (const { job } of making) {
-      const uuid = machineUuidOf(job);
+      const uuid = machineOfTarget(job.target);
       if (uuid !== undefined && !listed.has(uuid)) listed.set(uuid, { uuid, machine: null, job });
     }
   }
   return [...listed.values()];
-}
-
-/** The machine that a provisioning job makes. */
-function machineUuidOf({ target }: Job): string | undefined {
-  const uuid = target?.startsWith(MACHINE_TARGET) ? target.slice(MACHINE_TARGET.length) : undefined;
-  return isUuid(uuid) ? uuid : undefined;
 }

@@ -1,12 +1,12 @@
-// Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover is a
-// row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals until nothing is
-// left, also when the job itself is no longer kept.
+// Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover
+// is a row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals
+// until nothing is left, also when the job itself is no longer kept.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
-import { instantAfter, msBetween, type Now } from "../domain/instant.ts";
+import { msBetween, type Now } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
-import { pause } from "../program/loop.ts";
+import { pause } from "../runtime/waiting.ts";
 import type { Leftover } from "../store/machine_claim_store.ts";
 import type { Store } from "../store/store.ts";
 
@@ -68,6 +68,32 @@ export function openLeftovers(options: LeftoverOptions): Leftovers {
   };
 }
 
+/**
+ * Forgets a leftover, such as one on a host that is gone: nothing tries to remove it again. The host is not
+ * asked, and whatever it has stays.
+ * @returns what was forgotten
+ * @throws {AgentError} `not_found`; `conflict` while the machine is its job's, which has not failed
+ */
+export async function dropLeftover(
+  uuid: MachineUuid,
+  { store: { machineClaims }, log }: Pick<LeftoverOptions, "store" | "log">,
+): Promise<Leftover> {
+  const leftover = await machineClaims.leftover(uuid);
+  if (leftover !== undefined) {
+    const { host, job_uuid, tries } = leftover;
+    await machineClaims.drop(uuid, job_uuid);
+    log.warn("leftover dropped", { machine_uuid: uuid, host, job_uuid, tries });
+    return leftover;
+  }
+  const claim = await machineClaims.get(uuid);
+  if (claim === undefined) {
+    throw new AgentError("not_found", `Cannot drop leftover ${uuid}: no leftover has this uuid`);
+  }
+  const message = `Cannot drop leftover ${uuid}: the machine is that of job ${claim.job_uuid}, ` +
+    "expected one whose job has failed or was canceled, and has ended";
+  throw new AgentError("conflict", message);
+}
+
 /** Makes every due attempt, one after another, so that a failing host is not flooded. */
 export async function removeDue(options: LeftoverOptions, signal: AbortSignal): Promise<void> {
   const { store: { machineClaims }, hostName, now } = options;
@@ -77,7 +103,7 @@ export async function removeDue(options: LeftoverOptions, signal: AbortSignal): 
     const { next_try_at } = leftover;
     const at = now();
     if (next_try_at === null) {
-      await machineClaims.postpone(leftover, instantAfter(at, LEFTOVER_FIRST_MS), null);
+      await machineClaims.postpone(leftover, LEFTOVER_FIRST_MS, null);
       continue;
     }
     const waitMs = msBetween(at, next_try_at);
@@ -88,7 +114,7 @@ export async function removeDue(options: LeftoverOptions, signal: AbortSignal): 
 
 async function remove(
   leftover: Leftover,
-  { store: { machineClaims }, host, workflow, now, log }: LeftoverOptions,
+  { store: { machineClaims }, host, workflow, log }: LeftoverOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { uuid, job_uuid, workflow_uuid, tries } = leftover;
@@ -106,7 +132,7 @@ async function remove(
     const reason = messageOf(error);
     log.warn("leftover stays", { ...about, reason });
     const waitMs = Math.min(LEFTOVER_FIRST_MS * 2 ** tries, LEFTOVER_LONGEST_MS);
-    await machineClaims.postpone(leftover, instantAfter(now(), waitMs), reason);
+    await machineClaims.postpone(leftover, waitMs, reason);
     if (!(error instanceof AgentError)) throw error;
     return;
   }

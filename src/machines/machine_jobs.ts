@@ -32,14 +32,8 @@ import type {
 import { earlierJob, jobNotFound, jobRefusal } from "../store/job_refusal.ts";
 import type { Store } from "../store/store.ts";
 import type { Showing } from "../store/stored_text.ts";
-import {
-  type Claim,
-  historyOf,
-  holderOf,
-  type JobsOnly,
-  machineTarget,
-  otherJob,
-} from "./history.ts";
+import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";
+import { machineTarget } from "../domain/job/summary.ts";
 import {
   claimMachine,
   FREE_UUID,
@@ -287,17 +281,14 @@ function newJob(
   params: JsonObject,
   machine_uuid: MachineUuid,
   idempotency: Idempotency | undefined,
-  { newUuid, now }: MachineJobsContext,
+  { newUuid }: MachineJobsContext,
 ): JobFields {
-  const created_at = now();
   return {
     uuid: newUuid<JobUuid>(),
-    exec_after: created_at,
     target: machineTarget(machine_uuid),
     machine_uuid,
     params,
     ...(idempotency === undefined ? {} : { idempotency }),
-    created_at,
   };
 }
 

@@ -2,7 +2,6 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
-import type { Now } from "../domain/instant.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { jobRefusal } from "../store/job_refusal.ts";
@@ -17,7 +16,6 @@ interface MediaJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly unfinishedJobsMax: number;
   readonly wake: () => void;
-  readonly now: Now;
   readonly newUuid: NewUuid;
 }
 
@@ -28,17 +26,14 @@ interface MediaJobsContext {
  */
 export async function startMediaJob(
   media: JsonObject,
-  { store, unfinishedJobsMax, wake, now, newUuid }: MediaJobsContext,
+  { store, unfinishedJobsMax, wake, newUuid }: MediaJobsContext,
 ): Promise<JobUuid> {
   const workflow = await builtinWorkflow(FETCH_MEDIUM_WORKFLOW.uuid, store);
-  const created_at = now();
   const outcome = await store.jobs.create({
     uuid: newUuid<JobUuid>(),
     workflow,
-    exec_after: created_at,
     target: MEDIA_TARGET,
     params: { media },
-    created_at,
   }, unfinishedJobsMax);
   if (outcome.kind === "duplicate") return outcome.job_uuid;
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);

@@ -3,6 +3,7 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
+import type { Now } from "../domain/instant.ts";
 import type { Job, JobFields } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
@@ -18,10 +19,9 @@ import {
   isProvisioning,
   jobsOf,
   type JobsOnly,
-  MACHINE_TARGET,
-  machineTarget,
   otherJob,
 } from "./history.ts";
+import { MACHINE_TARGET, machineTarget } from "../domain/job/summary.ts";
 
 /** Looks a machine up; null when there is none. */
 export interface MachineLookup {
@@ -34,11 +34,12 @@ export interface MediumLookup {
 }
 
 /** What a request for a machine is checked against before there is a job. */
-interface RequestChecks {
+export interface RequestChecks {
   readonly store: JobsOnly;
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;
   readonly policy: Policy;
+  readonly now: Now;
 }
 
 /** The machine that has the uuid of a request, and what made one that is gone. */
@@ -78,21 +79,24 @@ function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
 
 /**
  * Refuses a medium that cannot be had or cannot boot the machine, before it is fetched.
+ * @returns what it is expected to be
  * @throws {AgentError} see Mirror.expect(); `invalid_argument` for a disk image and a bhyve machine;
  *   `forbidden` for a medium that would not fit into the quota
  */
 export async function requireMedium(
   { machine, media }: Pick<MachineRequest, "machine" | "media">,
   { media: lookup, policy }: Pick<RequestChecks, "media" | "policy">,
-): Promise<void> {
-  const { name, size } = await lookup.expect(media);
+): Promise<ExpectedMedium> {
+  const medium = await lookup.expect(media);
+  const { name, size } = medium;
   if (machine.brand === "bhyve" && mediaKind(name) !== "cd") {
     const message = `Cannot boot a bhyve machine from ${name}: expected an ISO image`;
     throw invalidArgument("media", message);
   }
-  if (size === null) return;
+  if (size === null) return medium;
   const quota = machine.brand === "bhyve" ? QUOTA_GIB_USUAL.bhyve : QUOTA_GIB_USUAL.kvm;
   quotaToRaise(policy, { quota, ...machine }, size, "the machine");
+  return medium;
 }
 
 /**
@@ -102,7 +106,7 @@ export async function requireMedium(
  */
 export async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
   const request = parseMachineRequest(requestOf(job.params), checks.policy);
-  if (job.exec_after > job.created_at) return;
+  if (job.exec_after !== undefined && job.exec_after > checks.now()) return;
   const { uuid } = request;
   if (uuid !== undefined) {
     // An unfinished job of the machine is joined, or named in the refusal.

@@ -2,6 +2,7 @@
 
 import { type CheckLevel, type Digest, parseDigest } from "../domain/digest.ts";
 import type { Decoders } from "../decoder/pool.ts";
+import type { OwnEvent } from "../domain/event.ts";
 import type { Now } from "../domain/instant.ts";
 import {
   type ArtifactRef,
@@ -18,7 +19,8 @@ import { openCache } from "./media/cache.ts";
 import { lookAtFile } from "./media/folders.ts";
 import { type DownloadOptions, type Downloads, openDownloads } from "./media/downloads.ts";
 import { findArtifact, findImage, type FoundArtifact } from "./media/find_artifact.ts";
-import { fileInfo, type FreeBytes, systemFreeBytes } from "./media/free_space.ts";
+import { fileInfo } from "../runtime/regular_file.ts";
+import { type FreeBytes, systemFreeBytes } from "./media/free_space.ts";
 import { openHashing } from "./media/hash.ts";
 import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
@@ -104,6 +106,8 @@ export interface MirrorDependencies {
   readonly keyDir?: string | null;
   readonly monotonicMs?: () => number;
   readonly log: Log;
+  /** Takes the events of downloads and syncs. It does not throw. */
+  readonly tell?: (event: OwnEvent) => void;
   readonly now: Now;
   /** Names the program to servers; some refuse requests without it. */
   readonly userAgent: string;
@@ -121,7 +125,7 @@ export interface MirrorDependencies {
  * @throws {AgentError} `invalid_argument` for an upstream that may not be used
  */
 export function openMirror(deps: MirrorDependencies): Mirror {
-  const { store: index, log, now } = deps;
+  const { store: index, log, now, tell = () => {} } = deps;
   const obtain = obtainDependencies(deps);
   const upstream = deps.upstream === null ? null : openUpstream(deps.upstream, obtain);
   const syncs = openSyncs({
@@ -131,6 +135,7 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     log,
     now,
     wait: obtain.wait,
+    tell: (payload) => tell({ kind: "index", payload }),
   });
   const downloads = openDownloads({
     ...obtain,
@@ -146,6 +151,7 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     keyDir: deps.keyDir ?? null,
     now,
     log,
+    tell: (payload) => tell({ kind: "media", payload }),
   });
   const find = async (ref: ArtifactRef, options?: ReadingOptions) => {
     const found = await findImage(deps.images, ref);
@@ -168,17 +174,23 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     preview: (request) => syncs.preview(request),
     findArtifact: find,
     async expect(media, signal) {
-      if (!("path" in media)) return expected(await wantedOf(media, downloads, find, signal));
-      const digest = media.digest === undefined
-        ? {}
-        : { digest: parseDigest(media.digest, "digest") };
-      return await lookAtFile(deps.mediaDirs ?? [], { path: media.path, ...digest });
+      if ("path" in media) return await lookedAt(deps.mediaDirs ?? [], media);
+      return expected(await wantedOf(media, downloads, find, signal));
     },
     download: (found, options = {}) => downloads.artifact(found, options),
     downloadUrl: (url, digest, options = {}) => downloads.url(url, digest, options),
     files: openKnownFiles({ ...obtain, media: deps.media, now, log }),
     discard: (medium) => downloads.discard(medium),
   };
+}
+
+/** The file of a folder that a request means. @throws {AgentError} as Mirror.expect() */
+async function lookedAt(
+  mediaDirs: readonly string[],
+  { path, digest }: Extract<MediaRequest, { path: string }>,
+): Promise<ExpectedMedium> {
+  const wanted = digest === undefined ? {} : { digest: parseDigest(digest, "digest") };
+  return await lookAtFile(mediaDirs, { path, ...wanted });
 }
 
 /** The file that a request would download. @throws {AgentError} as Mirror.expect() */

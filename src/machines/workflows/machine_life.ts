@@ -31,7 +31,7 @@ const BOOT = `async function boot(job, cb) {
   const { uuid } = job.params;
   ${SETTLED_MACHINE}
   const machine = await settled();
-  if (machine === null) return cb("Cannot boot machine " + uuid + ": it is gone");
+  if (machine === null) return cb("Cannot boot machine " + uuid + ": it no longer exists");
   if (machine.state === "running") {
     await info({ task: "boot", message: "Machine " + uuid + " is running already" });
     return cb(null, { uuid, state: "running", changed: false });
@@ -58,7 +58,7 @@ const STOP = `async function stop(job, cb) {
   const { uuid, force, timeout } = job.params;
   ${SETTLED_MACHINE}
   const machine = await settled();
-  if (machine === null) return cb("Cannot stop machine " + uuid + ": it is gone");
+  if (machine === null) return cb("Cannot stop machine " + uuid + ": it no longer exists");
   if (machine.state === "stopped") {
     await info({ task: "stop", message: "Machine " + uuid + " is stopped already" });
     return cb(null, { uuid, state: "stopped", changed: false });
@@ -85,7 +85,7 @@ const STOP = `async function stop(job, cb) {
 const EJECT = `async function eject(job, cb) {
   const { uuid, files = [] } = job.params;
   const machine = await vmadm.get(uuid);
-  if (machine === null) return cb("Cannot eject from machine " + uuid + ": it is gone");
+  if (machine === null) return cb("Cannot eject from machine " + uuid + ": it no longer exists");
   if (machine.state !== "stopped") {
     return cb("Cannot eject from machine " + uuid + ": its state is " + machine.state + ", expected stopped");
   }

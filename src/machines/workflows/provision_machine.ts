@@ -117,7 +117,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   const isMade = (machine) => {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
-  const isTaken = ({ code }) => code === "already_exists";
+  const isTaken = (error) => error !== undefined && error.code === "already_exists";
 
   const found = await settled(0);
   if (found !== null && isForeign(found)) {
@@ -144,29 +144,33 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   const usual = payload.brand === "bhyve" ? 1 : 10;
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
+  // What is there decides, since the answer may be lost and an earlier create may have come first.
+  const create = async () => {
+    try {
+      const { state } = await vmadm.create(payload);
+      return { state, error: undefined };
+    } catch (error) {
+      return { state: undefined, error };
+    }
+  };
   await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
-  let state;
-  try {
-    ({ state } = await vmadm.create(payload));
-  } catch (error) {
-    // What counts is what is there: an answer may be lost, and a create of a run before this one
-    // may have come first.
-    const begun = isTaken(error);
-    if (begun) {
-      const message = "Waiting for machine " + uuid + ", which was begun before";
-      await info({ task: "create_machine", message });
-    }
-    let made = begun ? await settled(APPEAR_SECONDS) : await vmadm.get(uuid);
-    if (begun && made === null) {
+  let { state, error } = await create();
+  if (isTaken(error)) {
+    const message = "Waiting for machine " + uuid + ", which was begun before";
+    await info({ task: "create_machine", message });
+    if (await settled(APPEAR_SECONDS) === null) {
+      // Nothing but volumes of it is left.
       await vmadm.delete(uuid);
-      try {
-        await vmadm.create(payload);
-      } catch (again) {
-        if (!isTaken(again)) throw again;
-        return cb(again.message + ": no create of this job made it; remove it with zfs destroy");
+      const again = await create();
+      if (isTaken(again.error)) {
+        const reason = "no create of this job made it; remove it with zfs destroy";
+        return cb(again.error.message + ": " + reason);
       }
-      made = await vmadm.get(uuid);
+      if (again.error !== undefined) throw again.error;
     }
+  }
+  if (error !== undefined) {
+    const made = await vmadm.get(uuid);
     if (!isMade(made)) throw error;
     state = made.state;
   }
@@ -218,7 +222,7 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
     return machine;
   };
   const machine = await settled();
-  if (machine === null) return cb("Cannot boot machine " + uuid + ": it is gone");
+  if (machine === null) return cb("Cannot boot machine " + uuid + ": it no longer exists");
   if (machine.state === "running") {
     await info({ task: "boot_machine", message: "Machine " + uuid + " is running already" });
     return cb(null, { uuid, state: machine.state });

@@ -5,12 +5,12 @@
 //   partial/              unfinished downloads, see partial.ts
 
 import { dirname, join } from "@std/path";
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
+import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { MediaFile, MediaStore } from "../../store/media_store.ts";
-import { fileInfo } from "./free_space.ts";
 import type { Hashes } from "./hash.ts";
 import { removeOutputs } from "./partial.ts";
 import type { WantedFile } from "./wanted_file.ts";
@@ -73,7 +73,9 @@ export function openCache(deps: CacheDependencies): Cache {
   const pathOf: Cache["pathOf"] = ({ path, sha256, name }) =>
     path ?? join(folder, `sha256-${sha256}`, name);
   const remove = async (file: MediaFile) => {
-    if (file.path === null) await removeFolder(dirname(pathOf(file)));
+    if (file.path === null) {
+      await Deno.remove(dirname(pathOf(file)), { recursive: true }).catch(absent);
+    }
   };
   const evict = async (file: MediaFile) => {
     await remove(file);
@@ -168,16 +170,8 @@ async function sweep(folder: string, partials: string, media: MediaStore): Promi
   for await (const { name, isDirectory } of Deno.readDir(folder)) {
     const [, sha256] = FILE_FOLDER.exec(name) ?? [];
     if (isDirectory && sha256 !== undefined && !known.has(sha256)) {
-      await removeFolder(join(folder, name));
+      await Deno.remove(join(folder, name), { recursive: true }).catch(absent);
     }
-  }
-}
-
-async function removeFolder(path: string): Promise<void> {
-  try {
-    await Deno.remove(path, { recursive: true });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }
 

@@ -2,7 +2,8 @@
 // vendor that contradicts the index always refuses the file; a vendor that says nothing leaves the
 // file at the level already reached.
 
-import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
+import type { DecoderOptions } from "../../decoder/converse.ts";
+import type { Decoders } from "../../decoder/pool.ts";
 import { type CheckLevel, isDigestValue, reaches } from "../../domain/digest.ts";
 import { CHECKSUM_FORMATS } from "../../domain/index/checksum_document.ts";
 import { AgentError } from "../../domain/error.ts";

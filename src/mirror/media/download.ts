@@ -7,6 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { MediaCompression } from "../../domain/machine/media.ts";
 import { openFileWriter } from "./file_writer.ts";
 import { type FreeBytes, requireRoom } from "./free_space.ts";
+import { HEAD_BYTES, headOf } from "./look_inside.ts";
 import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
 import { transientError } from "../web/retry.ts";
@@ -18,7 +19,7 @@ import {
   type Wait,
 } from "../web/time_limits.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
 
 /** Largest download, bytes as received. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
@@ -49,6 +50,8 @@ interface DownloadRequest {
   readonly label: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number | null) => void;
+  /** Called with the first {@linkcode HEAD_BYTES} once they have come; those of an earlier try included. */
+  readonly onHead: (head: Uint8Array) => void;
 }
 
 /** A complete file that nobody has checked yet. */
@@ -150,7 +153,7 @@ async function receive(
   total: number | null,
   resumed: boolean,
 ): Promise<Downloaded> {
-  const { partial, size, onProgress } = request;
+  const { partial, size, onProgress, onHead } = request;
   const folder = dirname(partial.path);
   try {
     if (total !== null && size !== null && total !== size) {
@@ -168,6 +171,9 @@ async function receive(
     const writer = await openFileWriter({ path, from, bytesMax, folder, freeBytes, what });
     return await closing(writer, async (file) => {
       let sinceCheck = 0;
+      const look = lookingOnce(path, onHead);
+      await look(file.size);
+      if (resumed) onProgress(hasher.size, total ?? size);
       deadline.extend(deps.times.stallMs);
       for await (const part of response.body ?? []) {
         deps.received(part.byteLength);
@@ -175,6 +181,7 @@ async function receive(
         // Waiting for our own bandwidth is no stall of the server.
         const { signal, hold } = deadline;
         const hashed = await hasher.update(part, hold);
+        await look(file.size);
         onProgress(hasher.size, total ?? size);
         sinceCheck += part.byteLength;
         const waited = await deps.bandwidth.take(part.byteLength, signal, hold);
@@ -196,6 +203,17 @@ async function receive(
     await response.body?.cancel().catch(() => {});
     throw failure(error, deadline.signal, what);
   }
+}
+
+/** Shows the first bytes of a file once it has them. */
+function lookingOnce(path: string, onHead: DownloadRequest["onHead"]) {
+  let looked = false;
+  return async (size: number): Promise<void> => {
+    if (looked || size < HEAD_BYTES) return;
+    looked = true;
+    const head = await headOf(path);
+    if (head !== undefined) onHead(head);
+  };
 }
 
 // The bandwidth limit of all downloads together. Each received part is paid for before the next one

@@ -3,7 +3,7 @@
 // their own level.
 
 import { type CheckLevel, type Digest, reaches } from "../../domain/digest.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { MediaCompression } from "../../domain/machine/media.ts";
@@ -14,9 +14,11 @@ import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts"
 import type { FoundArtifact } from "./find_artifact.ts";
 import type { KnownHosts } from "../web/reach.ts";
 import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
+import { type FirstBytes, requireBootableHead } from "./look_inside.ts";
 import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
-import { sweepPartials } from "./partial.ts";
+import { openPartial, sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
+import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
 
 /** What one caller asks of a file. Callers with the same file share its download. */
 export interface DownloadOptions {
@@ -35,6 +37,8 @@ export interface DownloadOptions {
   readonly allowUnverified?: boolean;
   /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
+  /** Refuses what no machine boots under its name, as soon as its first bytes say so. */
+  readonly booted?: boolean;
   /** Compression of a file named by its address. */
   readonly compression?: MediaCompression;
 }
@@ -59,6 +63,8 @@ interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies 
   readonly checkMin: CheckLevel;
   readonly now: Now;
   readonly log: Log;
+  /** Takes what is reported of each download under way, whichever callers wait for it. */
+  readonly tell?: (event: MediaEvent) => void;
 }
 
 /** The downloads under way, by key. */
@@ -66,12 +72,23 @@ interface Works {
   readonly shared: SharedWork<CachedFile, ObtainProgress>;
   /** Their addresses, to tell one download from another. */
   readonly asked: Map<string, string>;
+  /** What they begin with, as far as that has come. */
+  readonly begun: Map<string, FirstBytes>;
+  /** Those that a caller has refused by their first bytes. */
+  readonly refused: Set<string>;
+  readonly transfers: TransferEvents;
 }
 
 /** A file that the cache has at the required level is not downloaded again. */
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
-  const works: Works = { shared: openSharedWork(), asked: new Map() };
+  const works: Works = {
+    shared: openSharedWork(),
+    asked: new Map(),
+    begun: new Map(),
+    refused: new Set(),
+    transfers: openTransferEvents("download", deps.tell ?? (() => {})),
+  };
   const expect = (wanted: WantedFile, o: DownloadOptions): WantedFile => {
     requireAllowed(deps, wanted, o.check ?? deps.checkMin, o);
     cache.requireFitting(wanted.size ?? 0, `download ${wanted.label}`);
@@ -175,33 +192,108 @@ async function download(
   const key = vet === undefined ? wanted.key : `${wanted.key}-signed`;
   const isActive = (other: string) => other === key || shared.has(other);
   await sweepPartials(deps.cache.partialFolder, Date.parse(deps.now()), isActive);
+  const judge = openJudge(works, key, wanted, options);
   const share = {
-    ...(signal === undefined ? {} : { signal }),
-    ...(onProgress === undefined ? {} : {
-      onProgress: ({ done, total, phase }: ObtainProgress) => onProgress(done, total, phase),
-    }),
+    signal: judge.signal,
+    onProgress: ({ done, total, phase }: ObtainProgress) => {
+      judge.look();
+      onProgress?.(done, total, phase);
+    },
   };
   const own = { ...wanted, key };
   const addresses = wanted.urls.join(" ");
   const isElsewhere = shared.has(key) && asked.get(key) !== addresses;
   try {
-    return await shared.join(key, share, async (shares, report) => {
+    const file = await shared.join(key, share, async (shares, report) => {
       asked.set(key, addresses);
       const vetting = vet === undefined ? {} : { vet };
       // Others may share the download: the caller that checked a higher level records it.
       const least = vet !== undefined ? level : wanted.digests.length === 0 ? "none" : "index";
-      const obtaining = { signal: shares, report, level: least, ...vetting };
-      const file = await obtainFile(deps, own, obtaining).finally(() => asked.delete(key));
+      const onFirstBytes = (first: FirstBytes) => void works.begun.set(key, first);
+      const moving = reported(works, own, report);
+      const how = { signal: shares, report: moving.report, onFirstBytes, level: least, ...vetting };
+      const file = await moving.whole(obtainFile(deps, own, how)).finally(async () => {
+        // Nobody takes it: the next request gets what the location has then.
+        const isRefused = shares.aborted && works.refused.has(key);
+        if (isRefused) await openPartial(deps.cache.partialFolder, key).remove();
+        asked.delete(key);
+        works.begun.delete(key);
+        works.refused.delete(key);
+      });
       const { size, sha256 } = file;
       deps.log.info("file downloaded", { label: wanted.label, size, sha256 });
       return file;
     });
+    // Its last bytes came together with those that were looked at.
+    if (judge.refusal !== undefined) throw judge.refusal;
+    return file;
   } catch (error) {
+    if (judge.refusal !== undefined) throw judge.refusal;
     if (!isElsewhere || signal?.aborted || !(error instanceof AgentError)) throw error;
     // The caller that started it may have named an address without the file; that must not fail
     // this one.
     return await download(deps, works, wanted, confirmed, options);
   }
+}
+
+/** Reports a download to readers of the events too, and its end. */
+function reported(
+  { transfers }: Works,
+  { key, name, size }: WantedFile,
+  report: (progress: ObtainProgress) => void,
+) {
+  let last = { key, name, done: 0, size };
+  transfers.moved(last);
+  return {
+    report(progress: ObtainProgress) {
+      if (progress.phase === "download") {
+        last = { ...last, done: progress.done, size: progress.total ?? size };
+        transfers.moved(last);
+      }
+      report(progress);
+    },
+    async whole(file: Promise<CachedFile>): Promise<CachedFile> {
+      try {
+        const got = await file;
+        transfers.ended(last, null);
+        return got;
+      } catch (error) {
+        transfers.ended(last, messageOf(error));
+        throw error;
+      }
+    },
+  };
+}
+
+/** Looks at the first bytes for one caller, whose share of the download ends when they are refused. */
+function openJudge(
+  { begun, refused }: Works,
+  key: string,
+  { name, label }: WantedFile,
+  { signal, booted = false }: DownloadOptions,
+) {
+  const ending = new AbortController();
+  let seen: FirstBytes | undefined;
+  let refusal: AgentError | undefined;
+  return {
+    signal: signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal]),
+    get refusal() {
+      return refusal;
+    },
+    look() {
+      const first = begun.get(key);
+      if (!booted || first === undefined || first === seen || refusal !== undefined) return;
+      seen = first;
+      try {
+        requireBootableHead(name, label, first);
+      } catch (error) {
+        if (!(error instanceof AgentError)) throw error;
+        refusal = error;
+        refused.add(key);
+        ending.abort(error);
+      }
+    },
+  };
 }
 
 async function used(

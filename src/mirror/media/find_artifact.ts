@@ -1,5 +1,5 @@
-// From a reference to an artifact: alias or release, build, and the one file. A reference that does
-// not lead to exactly one file is refused with the choices.
+// Resolves a reference to an artifact: alias or release, build, and one file. A reference that matches
+// more or less than one file is refused with the choices.
 
 import { type Artifact, type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";

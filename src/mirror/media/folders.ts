@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { type Digest, requireDigest } from "../../domain/digest.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { parseMediaName, safeMediaName } from "../../domain/machine/media.ts";
-import { openRegularFile, type RegularFile } from "../../program/regular_file.ts";
+import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts";
 import type { Hashes } from "./hash.ts";
 import type { KnownFiles } from "./known_files.ts";
 import { requireBootableFile } from "./look_inside.ts";
@@ -28,6 +28,8 @@ interface ReadOptions {
   readonly hash: KnownFiles["hash"];
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number) => void;
+  /** Called with the path of the file before it is read. */
+  readonly onOpen?: (path: string) => void;
 }
 
 /** What a file of a media folder turned out to be, before it is read whole. */
@@ -49,6 +51,7 @@ export async function findFile(
   options: ReadOptions,
 ): Promise<Medium> {
   return await opened(mediaDirs, request, async (file, { path, name, size }) => {
+    options.onOpen?.(path);
     const found = await hash(file, request, options);
     if (request.digest !== undefined) {
       requireDigest(JSON.stringify(request.path), found, request.digest);

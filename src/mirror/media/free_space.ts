@@ -1,7 +1,7 @@
 // Room on the file system of the cache. A full disk also stops the store, so downloads leave a
 // reserve.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
 
 /** Bytes that a download or decompression leaves free. */
 export const FREE_BYTES_MIN = 256 * 1024 * 1024;
@@ -41,18 +41,5 @@ export function writeFailure(error: unknown, what: string): unknown {
   const full = error instanceof Error && "code" in error &&
     (error.code === "ENOSPC" || error.code === "EDQUOT");
   if (!full) return error;
-  return new AgentError("storage_full", `Cannot ${what}: ${messageOf(error)}`, { cause: error });
-}
-
-/**
- * Looks at a path, at a link itself and not at what it points to.
- * @returns undefined when nothing is there
- */
-export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined> {
-  try {
-    return await Deno.lstat(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  return new AgentError("storage_full", `Cannot ${what}: ${systemReason(error)}`, { cause: error });
 }

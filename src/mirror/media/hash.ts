@@ -2,7 +2,7 @@
 // the same pass on request. One decoder hashes for all downloads, since each may take hours and
 // mostly waits for its server.
 
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { PART_BYTES_MAX } from "../../decoder/message.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";

@@ -1,11 +1,11 @@
 // The recorded files by digest: verify one again, remove one, record one of the operator's. A
 // damaged file is forgotten; the operator's own files are never deleted.
 
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
-import type { Now } from "../../domain/instant.ts";
+import type { Instant, Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { MediaFile, MediaStore } from "../../store/media_store.ts";
 import type { Cache } from "./cache.ts";
@@ -27,10 +27,20 @@ export interface KnownFile extends MediaFile {
   readonly used_by: readonly JobUuid[];
 }
 
+/** Where the bytes of a file lie in a folder. */
+export interface KnownCopy {
+  readonly file: KnownFile;
+  readonly path: string;
+  /** When the bytes of this place were hashed. */
+  readonly verified_at: Instant;
+}
+
 /** Recorded files by digest. */
 export interface KnownFiles {
   /** Most recently used first. */
   list(): Promise<KnownFile[]>;
+  /** Every place in a folder that is known, by its path. */
+  copies(): Promise<ReadonlyMap<string, KnownCopy>>;
   /** @throws {AgentError} `not_found` */
   get(sha256: string): Promise<KnownFile>;
   /**
@@ -45,6 +55,12 @@ export interface KnownFiles {
   hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
   /** Records a verified file of the operator, and the job that uses it. */
   note(medium: Medium, job?: JobUuid): Promise<void>;
+  /** Forgets the file of a path that is about to go; the same bytes elsewhere stay known. */
+  gone(path: string): Promise<void>;
+  /** Notes that a job reads a file whose bytes nobody knows yet. @returns ends that */
+  reading(path: string, job: JobUuid): Disposable;
+  /** Jobs that are reading the file of a path. */
+  readers(path: string): readonly JobUuid[];
   /** @throws {AgentError} `not_found`; `conflict` naming the jobs that use it */
   remove(sha256: string): Promise<void>;
 }
@@ -66,8 +82,17 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
     cached: file.path === null,
     used_by: await deps.media.users(file.sha256),
   });
+  const list = async () => await Promise.all((await deps.media.list()).map(shown));
   return {
-    list: async () => await Promise.all((await deps.media.list()).map(shown)),
+    list,
+    copies: async () => {
+      const files = new Map((await list()).map((file) => [file.sha256, file]));
+      const copies = await deps.media.copies();
+      return new Map(copies.flatMap(({ path, sha256, verified_at }) => {
+        const file = files.get(sha256);
+        return file === undefined ? [] : [[path, { file, path, verified_at }]];
+      }));
+    },
     get: async (sha256) => await shown(await known(deps.media, sha256)),
     verify: (sha256, options = {}) => verify(deps, sha256, options),
     hash: (parts, wanted) =>
@@ -76,7 +101,22 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
         return await hasher.finish();
       }),
     note: (medium, job) => note(deps, medium, job),
+    gone: (path) => deps.media.gone(path),
+    ...openReaders(),
     remove: (sha256) => remove(deps, sha256),
+  };
+}
+
+/** Who reads which file. A job that the agent forgets with its end reads again from the start. */
+export function openReaders(): Pick<KnownFiles, "reading" | "readers"> {
+  const readings = new Set<{ readonly path: string; readonly job: JobUuid }>();
+  return {
+    reading(path, job) {
+      const reading = { path, job };
+      readings.add(reading);
+      return { [Symbol.dispose]: () => void readings.delete(reading) };
+    },
+    readers: (path) => [...readings].filter((one) => one.path === path).map(({ job }) => job),
   };
 }
 
@@ -136,7 +176,9 @@ async function note(
   const at = now();
   const file = await media.get(sha256);
   // The cache has the same bytes, under its own control.
-  if (file === undefined || file.path !== null) {
+  if (file !== undefined && file.path === null) {
+    await media.copied({ path, sha256, verified_at: at });
+  } else {
     await media.keep({
       sha256,
       name,

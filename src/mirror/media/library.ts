@@ -1,4 +1,4 @@
-// The media library: what there is, what callers upload, and what may be removed. The operator's own files
+// The media library: lists files, takes uploads, and removes what may be removed. The operator's own files
 // are listed and never changed.
 
 import { dirname, join } from "@std/path";
@@ -6,9 +6,10 @@ import { AgentError } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import { syncFolder } from "./cache.ts";
 import { isWithin, realPath } from "./folders.ts";
-import { fileInfo } from "./free_space.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
 import type { KnownFile } from "./known_files.ts";
 import {
+  distinctFolders,
   findInFolders,
   type FoundFile,
   type Library,
@@ -51,7 +52,7 @@ export interface MediaLibrary {
     replace: boolean,
   ): Promise<UploadResult<Uploaded>>;
   /**
-   * Removes an uploaded file, or else an unfinished upload.
+   * Removes an uploaded file, or else an unfinished upload, or else the file of the cache.
    * @throws {AgentError} `not_found`; `conflict` while it is used; `forbidden` for a file of the operator
    */
   removeNamed(name: string): Promise<RemovedMedium>;
@@ -70,7 +71,7 @@ interface LibraryDependencies extends LibrarySources {
 
 /** Opens the library. Folders are read when somebody asks. */
 export function openLibrary(deps: LibraryDependencies): MediaLibrary {
-  const { uploads, files } = deps;
+  const { uploads } = deps;
   const look = openLooking();
   const find = async (name: string) => {
     const found = await findInFolders(deps, name);
@@ -89,39 +90,78 @@ export function openLibrary(deps: LibraryDependencies): MediaLibrary {
         // The store knows bytes by their digest alone: it may know these by another path.
         const { sha256, level } = file;
         if (kept !== undefined) return { file: { ...kept, sha256, level }, replaced };
-        throw new AgentError("conflict", `Cannot keep ${part.name}: it was removed at once`);
+        throw new AgentError(
+          "conflict",
+          `Cannot keep ${part.name}: it was removed right after the upload`,
+        );
       });
     },
-    async removeNamed(name) {
-      const path = join(deps.uploadDir, name);
-      const info = await fileInfo(path);
-      if (info === undefined) {
-        await requireNotOperators(deps, name);
-        if (await uploads.remove(name)) return { removed: "unfinished upload", path };
-        throw new AgentError("not_found", `Cannot find ${name}: no such file was uploaded`);
-      }
-      if (info.isDirectory) {
-        throw new AgentError("conflict", `Cannot remove ${name}: ${path} is a folder, not a file`);
-      }
-      await forgetRecord(deps, path, `remove ${name}`);
-      await removeFile(path);
-      deps.log.info("uploaded file removed", { path });
-      return { removed: "uploaded file", path };
-    },
-    async removeKnown(sha256) {
-      const file = await files.get(sha256);
-      const { cached } = file;
-      const upload = !cached && await isUploaded(deps, file.path);
-      if (!cached && !upload) await requireGone(deps, file);
-      await files.remove(sha256);
-      if (upload) await removeFile(file.path);
-      const removed = cached ? "cached file" : upload ? "uploaded file" : "record";
-      return { removed, path: file.path };
-    },
+    removeNamed: (name) => removeNamed(deps, name),
+    removeKnown: (sha256) => removeKnown(deps, sha256),
   };
 }
 
-// What comes and goes.
+async function removeNamed(deps: LibraryDependencies, name: string): Promise<RemovedMedium> {
+  const path = join(deps.uploadDir, name);
+  const info = await fileInfo(path);
+  if (info === undefined) return await removeUnpublished(deps, name, path);
+  if (info.isDirectory) {
+    throw new AgentError("conflict", `Cannot remove ${name}: ${path} is a folder, not a file`);
+  }
+  await forgetRecord(deps, path, `remove ${name}`);
+  await removeFile(path);
+  deps.log.info("uploaded file removed", { path });
+  return { removed: "uploaded file", path };
+}
+
+/** Removes an unfinished upload of a name, or else the file of the cache. */
+async function removeUnpublished(
+  deps: LibraryDependencies,
+  name: string,
+  path: string,
+): Promise<RemovedMedium> {
+  const { uploads, files, log } = deps;
+  await requireNotOperators(deps, name);
+  if (await uploads.remove(name)) return { removed: "unfinished upload", path };
+  const cached = await cachedOf(deps, name);
+  if (cached === undefined) {
+    const message = `Cannot find ${name}: no such file was uploaded, and none is in the cache`;
+    throw new AgentError("not_found", message);
+  }
+  await files.remove(cached.sha256);
+  log.info("cached file removed", { path: cached.path });
+  return { removed: "cached file", path: cached.path };
+}
+
+async function removeKnown(deps: LibraryDependencies, sha256: string): Promise<RemovedMedium> {
+  const { files } = deps;
+  const file = await files.get(sha256);
+  const { cached, path } = file;
+  const upload = !cached && await isUploaded(deps, path);
+  if (!cached && !upload) await requireGone(deps, file);
+  if (!upload) {
+    await files.remove(sha256);
+    return { removed: cached ? "cached file" : "record", path };
+  }
+  // The same bytes may lie elsewhere: those stay, and stay known.
+  await forgetRecord(deps, path, `remove ${file.name}`);
+  await removeFile(path);
+  return { removed: "uploaded file", path };
+}
+
+/** The file of the cache by this name. @throws {AgentError} `conflict` when several have it */
+async function cachedOf(
+  { files }: LibraryDependencies,
+  name: string,
+): Promise<KnownFile | undefined> {
+  const found = (await files.list()).filter((file) => file.cached && file.name === name);
+  if (found.length <= 1) return found[0];
+  const digests = found.map(({ sha256 }) => `sha256:${sha256}`).join(", ");
+  const message =
+    `Cannot remove ${name}: ${found.length} files of the cache have this name; name ` +
+    `one by its digest: ${digests}`;
+  throw new AgentError("conflict", message);
+}
 
 /** Refuses a name that is taken. @returns whether an uploaded file has it, which may be replaced */
 async function requireFree(
@@ -148,13 +188,10 @@ async function requireFree(
 }
 
 /** @throws {AgentError} `forbidden` naming the folder of the operator that has a file of this name */
-async function requireNotOperators(
-  { mediaDirs, uploadDir }: LibraryDependencies,
-  name: string,
-): Promise<void> {
-  for (const folder of mediaDirs) {
-    if (folder === uploadDir || await fileInfo(join(folder, name)) === undefined) continue;
-    throw operators(name, folder);
+async function requireNotOperators(deps: LibraryDependencies, name: string): Promise<void> {
+  for (const { path, place } of await distinctFolders(deps)) {
+    if (place === "upload" || await fileInfo(join(path, name)) === undefined) continue;
+    throw operators(name, path);
   }
 }
 
@@ -164,28 +201,25 @@ function operators(name: string, folder: string): AgentError {
   return new AgentError("forbidden", message);
 }
 
+/** @throws {AgentError} `conflict` naming the jobs that use the file of a path, or are reading it */
 async function requireUnused(
   { files }: LibraryDependencies,
   path: string,
   deed: string,
-): Promise<KnownFile | undefined> {
-  const real = await realPath(path);
-  const known = await files.list();
-  const record = known.find((file) => file.path === real);
-  // Bytes are recorded once, by the path that they were last found at: a job may use them by this one.
-  const size = real === undefined ? undefined : (await fileInfo(real))?.size;
-  const used = record ??
-    known.find((file) => !file.cached && file.size === size && file.used_by.length > 0);
-  if (used === undefined || used.used_by.length === 0) return record;
-  const jobs = used.used_by.join(", ");
-  const what = used === record ? "it is" : `it has the size of ${used.path}, whose bytes are`;
-  throw new AgentError("conflict", `Cannot ${deed}: ${what} used by job ${jobs}`);
+): Promise<void> {
+  const real = await realPath(path) ?? path;
+  const readers = files.readers(real);
+  const known = (await files.copies()).get(real)?.file;
+  const jobs = [...new Set([...readers, ...known?.used_by ?? []])];
+  if (jobs.length === 0) return;
+  const how = known === undefined ? "read" : "used";
+  throw new AgentError("conflict", `Cannot ${deed}: it is ${how} by job ${jobs.join(", ")}`);
 }
 
 /** Forgets what is known of a file that is about to go. @throws {AgentError} `conflict` while it is used */
 async function forgetRecord(deps: LibraryDependencies, path: string, deed: string): Promise<void> {
-  const record = await requireUnused(deps, path, deed);
-  if (record !== undefined) await deps.files.remove(record.sha256);
+  await requireUnused(deps, path, deed);
+  await deps.files.gone(await realPath(path) ?? path);
 }
 
 /** Gives a whole file its name, and records it. @returns whether it took the place of another */
@@ -219,7 +253,7 @@ async function linkNew(from: string, target: string, name: string): Promise<void
     if (!(cause instanceof Deno.errors.AlreadyExists)) throw cause;
     throw new AgentError(
       "conflict",
-      `Cannot keep ${name}: a file of this name has come meanwhile`,
+      `Cannot keep ${name}: another file of this name was added in the meantime`,
       {
         cause,
       },

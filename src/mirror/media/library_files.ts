@@ -1,16 +1,16 @@
-// The media of this host: the files of all media folders, the uploaded ones among them, and those of the
-// cache, each with what it is by its first bytes.
+// The media of this host: the files of all media folders, uploads included, and of the cache, each with
+// what its first bytes say it is.
 
-import { basename, join } from "@std/path";
+import { basename, join, resolve } from "@std/path";
 import type { CheckLevel } from "../../domain/digest.ts";
 import { systemReason } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import { mapLimited } from "../../program/loop.ts";
+import { mapLimited } from "../../runtime/waiting.ts";
 import type { MediaStore } from "../../store/media_store.ts";
 import { isWithin, realPath, UNFINISHED_FOLDER } from "./folders.ts";
-import { fileInfo } from "./free_space.ts";
-import type { KnownFile, KnownFiles } from "./known_files.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
+import type { KnownCopy, KnownFile, KnownFiles } from "./known_files.ts";
 import { type FileLook, lookInto } from "./look_inside.ts";
 
 /** Files that are listed at most, of all folders together. */
@@ -80,12 +80,12 @@ export interface LibrarySources {
 /** Lists everything, without looking into it. */
 export async function listLibrary(deps: LibrarySources): Promise<Library> {
   const known = await deps.files.list();
-  const byPath = new Map(known.map((file) => [file.path, file]));
+  const byPath = await deps.files.copies();
   const folders: MediaFolder[] = [];
   const files: FoundFile[] = [];
-  const within = await realFolders(deps);
-  for (const path of new Set(deps.mediaDirs)) {
-    const place = path === deps.uploadDir ? "upload" : "folder";
+  const distinct = await distinctFolders(deps);
+  const within = realOnes(distinct);
+  for (const { path, place } of distinct) {
     const problem = await readFolder({ within, root: path, place, byPath, files });
     folders.push({ path, place, problem });
   }
@@ -107,11 +107,10 @@ export async function findInFolders(
 ): Promise<FoundFile | undefined> {
   // What the list leaves out has no name here either.
   if (name.split("/").some((part) => part === "" || part.startsWith("."))) return undefined;
-  const known = await deps.files.list();
-  const byPath = new Map(known.map((file) => [file.path, file]));
-  const within = await realFolders(deps);
-  for (const root of deps.mediaDirs) {
-    const place = root === deps.uploadDir ? "upload" : "folder";
+  const byPath = await deps.files.copies();
+  const distinct = await distinctFolders(deps);
+  const within = realOnes(distinct);
+  for (const { path: root, place } of distinct) {
     const file = await foundFile({ within, root, place, byPath, files: [] }, name);
     if (file !== undefined) return file;
   }
@@ -139,7 +138,7 @@ interface FolderReading {
   readonly within: readonly string[];
   readonly root: string;
   readonly place: MediaFolder["place"];
-  readonly byPath: ReadonlyMap<string, KnownFile>;
+  readonly byPath: ReadonlyMap<string, KnownCopy>;
   /** Takes what is found. */
   readonly files: FoundFile[];
 }
@@ -191,9 +190,10 @@ async function foundFile(
   if (!within.some((folder) => isWithin(folder, path))) return undefined;
   const info = await fileInfo(path);
   if (info === undefined || !info.isFile) return undefined;
-  const record = byPath.get(path);
-  const same = record !== undefined && record.size === info.size && info.mtime !== null &&
-    info.mtime.getTime() <= Date.parse(record.verified_at);
+  const copy = byPath.get(path);
+  const record = copy?.file;
+  const same = copy !== undefined && copy.file.size === info.size && info.mtime !== null &&
+    info.mtime.getTime() <= Date.parse(copy.verified_at);
   return {
     name,
     place,
@@ -201,18 +201,42 @@ async function foundFile(
     path,
     size: info.size,
     modified_at: info.mtime === null ? null : info.mtime.toISOString() as Instant,
-    sha256: same ? record.sha256 : null,
-    level: same ? record.level : null,
+    sha256: same ? copy.file.sha256 : null,
+    level: same ? copy.file.level : null,
     used_by: record?.used_by ?? [],
   };
 }
 
-/** The media folders that exist, links followed; one that cannot be reached has no files. */
-async function realFolders({ mediaDirs }: LibrarySources): Promise<string[]> {
-  const folders = await Promise.all(
-    mediaDirs.map((folder) => realPath(folder).catch(() => undefined)),
-  );
-  return folders.filter((folder) => folder !== undefined);
+/** A media folder, links followed where it can be reached. */
+interface DistinctFolder {
+  readonly path: string;
+  readonly place: MediaFolder["place"];
+  readonly real: string | undefined;
+}
+
+/**
+ * The media folders, each once: two settings may spell one folder in two ways. The upload folder goes by its own
+ * path.
+ */
+export async function distinctFolders(
+  { mediaDirs, uploadDir }: Pick<LibrarySources, "mediaDirs" | "uploadDir">,
+): Promise<readonly DistinctFolder[]> {
+  const spelled = await Promise.all(mediaDirs.map(async (path) => {
+    const real = await realPath(path).catch(() => undefined);
+    return { path, real, key: real ?? resolve(path) };
+  }));
+  const upload = spelled.find(({ path }) => path === uploadDir)?.key ?? resolve(uploadDir);
+  const first = new Map<string, DistinctFolder>();
+  for (const { path, real, key } of spelled) {
+    if (first.has(key)) continue;
+    const folder = key === upload ? uploadDir : path;
+    first.set(key, { path: folder, place: key === upload ? "upload" : "folder", real });
+  }
+  return [...first.values()];
+}
+
+function realOnes(folders: readonly DistinctFolder[]): string[] {
+  return folders.map(({ real }) => real).filter((real) => real !== undefined);
 }
 
 /** Looks into files, and remembers those that did not change since. */

@@ -1,9 +1,9 @@
-// What a file is by its first bytes. A name promises what a machine boots; vendors publish qcow2 disks
+// What a file is, by its first bytes. A name only promises what a machine boots: vendors publish qcow2 disks
 // under names that end in .img, which a machine would boot as if they were raw.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
-import { openRegularFile, type RegularFile } from "../../program/regular_file.ts";
+import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts";
 
 /** Bytes of one sector of a CD. */
 const CD_SECTOR_BYTES = 2048;
@@ -56,13 +56,36 @@ export function lookAt(name: string, head: Uint8Array): FileLook {
 
 /** Opens a file and looks at it; undefined for anything but a regular file. */
 export async function lookInto(path: string, name: string): Promise<FileLook | undefined> {
+  const head = await headOf(path);
+  return head === undefined ? undefined : lookAt(name, head);
+}
+
+/** The first {@linkcode HEAD_BYTES} of a file, or less; undefined for anything but a regular file. */
+export async function headOf(path: string): Promise<Uint8Array | undefined> {
   const file = await openRegularFile(path);
   if (file === null) return undefined;
   try {
-    return lookAt(name, await file.head(HEAD_BYTES));
+    return await file.head(HEAD_BYTES);
   } finally {
     await file.close();
   }
+}
+
+/** The first bytes of a download under way. */
+export interface FirstBytes {
+  readonly head: Uint8Array;
+  /** Whether it has no other location. */
+  readonly last: boolean;
+}
+
+/**
+ * Refuses a download by its first bytes, in the words of the whole file. Bytes without a mark may be an
+ * error page of this location: they are refused at the last one only.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function requireBootableHead(name: string, label: string, { head, last }: FirstBytes): void {
+  const look = lookAt(name, head);
+  if (look.kind !== "raw" || last) requireBootable(name, label, look);
 }
 
 /**

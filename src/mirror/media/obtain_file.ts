@@ -1,19 +1,19 @@
-// From a description of a file to a verified file in the cache: the cached one, else each location
-// in turn, with retries; then size, digests and decompression; only then does the file get its
-// name.
+// From a description of a file to a verified file in the cache. A cached file is used; otherwise each
+// location is tried in turn. The file gets its name only after size, digests and decompression.
 
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
+import type { FirstBytes } from "./look_inside.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
 import { withRetries } from "../web/retry.ts";
 import { abortedError, type Wait } from "../web/time_limits.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { openFileWriter } from "./file_writer.ts";
 import type { FreeBytes } from "./free_space.ts";
@@ -41,6 +41,8 @@ export interface ObtainProgress {
 interface Obtaining {
   readonly signal: AbortSignal;
   readonly report: (progress: ObtainProgress) => void;
+  /** Called for each location with what the file begins with, before the report of that progress. */
+  readonly onFirstBytes: (first: FirstBytes) => void;
   /** Checks the complete download besides its digests; throws to reject it. */
   readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
   /** The level recorded with the file. */
@@ -65,7 +67,14 @@ export async function obtainFile(
   try {
     for (const url of wanted.urls) {
       try {
-        const downloaded = await fromLocation(deps, wanted, url, partial, obtaining);
+        const downloaded = await fromLocation(
+          deps,
+          wanted,
+          url,
+          partial,
+          obtaining,
+          url === wanted.urls.at(-1),
+        );
         reserved[Symbol.dispose]();
         const kept = await finish(deps, wanted, partial, downloaded, obtaining);
         await partial.remove();
@@ -104,7 +113,8 @@ async function fromLocation(
   { digests, size, label, compression }: WantedFile,
   url: string,
   partial: Partial,
-  { signal, report, vet }: Obtaining,
+  { signal, report, vet, onFirstBytes }: Obtaining,
+  last: boolean,
 ): Promise<Downloaded> {
   let furthest = 0;
   let counted = 0;
@@ -119,7 +129,11 @@ async function fromLocation(
   };
   const resumable = digests.length > 0;
   const algorithms = digests.map(({ algorithm }) => algorithm);
-  const how = { compression, algorithms, resumable, label, signal, onProgress };
+  // What a packed file is, its first bytes do not say.
+  const onHead = (head: Uint8Array) => {
+    if (compression === "none") onFirstBytes({ head, last });
+  };
+  const how = { compression, algorithms, resumable, label, signal, onProgress, onHead };
   const request = { url, partial, size, ...how };
   const once = () => withRetries(() => download(deps, request), { ...deps, signal, advanced });
   const judge = async (file: Downloaded) => {

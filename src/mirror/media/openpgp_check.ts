@@ -2,7 +2,8 @@
 // agent's own process. See decoder/work/signature.ts for what is checked.
 
 import { joinBodies } from "../../decoder/unpack/byte_source.ts";
-import type { DecoderOptions, Decoders } from "../../decoder/pool.ts";
+import type { DecoderOptions } from "../../decoder/converse.ts";
+import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { join } from "@std/path";
@@ -10,7 +11,7 @@ import { quote } from "../../domain/index/index_document.ts";
 import { isIndexName } from "../../domain/index/index_path.ts";
 import { PART_BYTES } from "./hash.ts";
 
-/** Result of a check. */
+/** The signed text, or the ids of the keys that are not trusted here. */
 export type Signed =
   | { readonly kind: "good"; readonly text: Uint8Array }
   /** None of the trusted keys made it. */

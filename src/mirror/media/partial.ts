@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { isJsonObject } from "../../domain/json.ts";
-import { fileInfo } from "./free_space.ts";
+import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { keptValidator } from "../web/upstream.ts";
 
 /** Unfinished downloads kept for another try. */
@@ -20,7 +20,7 @@ interface PartialOrigin {
   readonly validator: string | null;
 }
 
-/** One unfinished download. */
+/** The files of an unfinished download, which a later try continues. */
 export interface Partial {
   /** The bytes so far; may be missing. */
   readonly path: string;
@@ -118,9 +118,5 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
 
 /** Removes a file that may be missing. */
 export async function removeFile(path: string): Promise<void> {
-  try {
-    await Deno.remove(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+  await Deno.remove(path).catch(absent);
 }

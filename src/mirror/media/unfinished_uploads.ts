@@ -6,7 +6,7 @@ import { type Digest, digestText, parseDigest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import { HOUR_MS } from "../../domain/instant.ts";
 import { isJsonObject } from "../../domain/json.ts";
-import { fileInfo } from "./free_space.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
 import { removeFile } from "./partial.ts";
 
 /** Age at which an unfinished upload is removed, milliseconds since its last byte. */
@@ -84,19 +84,28 @@ export async function requirePlace(place: string, name: string): Promise<void> {
   throw new AgentError("overloaded", message, { retryAfterSeconds: PLACE_SECONDS });
 }
 
-/** Removes uploads that nobody has continued for a day, and those that lost their description. */
+/**
+ * Removes uploads that nobody has continued for a day, and those that lost their description.
+ * @param writing names that a request has taken; it may grow meanwhile
+ * @returns the names of those that are gone
+ */
 export async function sweepUnfinished(
   place: string,
   nowMs: number,
   writing: ReadonlySet<string>,
-): Promise<void> {
-  if (await fileInfo(place) === undefined) return;
+): Promise<readonly string[]> {
+  const gone: string[] = [];
+  if (await fileInfo(place) === undefined) return gone;
   for await (const entry of Deno.readDir(place)) {
     const name = entry.name.replace(/\.(json|new)$/, "");
     if (writing.has(name)) continue;
     // The description is as old as the first byte: the bytes tell the age.
     const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
     const touchedMs = info?.mtime?.getTime() ?? nowMs;
-    if (nowMs - touchedMs > UNFINISHED_MS_MAX) await forgetUnfinished(place, name);
+    // A request may have taken the name while its age was looked at: its bytes are new.
+    if (nowMs - touchedMs <= UNFINISHED_MS_MAX || writing.has(name)) continue;
+    gone.push(name);
+    await forgetUnfinished(place, name);
   }
+  return gone;
 }

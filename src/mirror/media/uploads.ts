@@ -10,12 +10,15 @@ import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import { closing } from "../../program/loop.ts";
+import { closing } from "../../runtime/waiting.ts";
 import { type FileWriter, openFileWriter } from "./file_writer.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
-import { fileInfo, type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
+import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 import { type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { removeFile } from "./partial.ts";
+import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
+import { brokenBody, type PaceLimits, partsOf } from "./upload_body.ts";
 import {
   describeUnfinished,
   findUnfinished,
@@ -63,12 +66,10 @@ export type UploadResult<T> =
   | { readonly kind: "arrived"; readonly result: T };
 
 /** How many uploads there may be, how large and how slow. */
-export interface UploadLimits {
+export interface UploadLimits extends PaceLimits {
   /** Bytes of one file; 0 for no uploads at all. */
   readonly uploadBytesMax: number;
   readonly uploadsMax: number;
-  /** Seconds without a byte after which a request is given up. */
-  readonly uploadStallSeconds: number;
 }
 
 /** Uploads into one folder, one writer for each name. */
@@ -77,7 +78,7 @@ export interface Uploads {
    * Receives the bytes of one request, and the last ones too.
    * @param arrived gives a whole and verified file its name; the upload ends with it
    * @throws {AgentError} `conflict` with the right offset, or while another request writes the name;
-   *   `malformed` for a body that broke off, stalled, or does not match its length or digest;
+   *   `malformed` for a body that broke off, or does not match its length or digest; `too_slow`;
    *   `too_large`; `storage_full`; `overloaded`; `forbidden` when uploads are off
    */
   receive<T>(
@@ -105,26 +106,41 @@ interface UploadsDependencies {
   readonly freeBytes: FreeBytes;
   readonly now: Now;
   readonly log: Log;
+  /** Takes what is reported of each upload under way. */
+  readonly tell?: (event: MediaEvent) => void;
+}
+
+/** The same, with what readers of the events know. */
+interface OpenUploads extends UploadsDependencies {
+  readonly transfers: TransferEvents;
 }
 
 /** Opens the uploads. Nothing is made on the disk before the first one. */
-export function openUploads(deps: UploadsDependencies): Uploads {
-  const { folder, limits } = deps;
+export function openUploads(given: UploadsDependencies): Uploads {
+  const deps = { ...given, transfers: openTransferEvents("upload", given.tell ?? (() => {})) };
+  const { folder, limits, transfers } = deps;
   const place = join(folder, UNFINISHED_FOLDER);
-  /** Names that a request is writing. */
+  /** Names that a request is writing or removing. */
   const writing = new Set<string>();
   const take = (name: string) => {
-    if (writing.has(name)) {
-      const message = `Cannot upload ${name}: another request is writing it`;
-      throw new AgentError("conflict", message);
-    }
+    requireNotTaken(writing, name, `upload ${name}`);
     if (writing.size >= limits.uploadsMax) {
-      const message = `Cannot upload ${name}: ${writing.size} uploads are under way`;
+      const message = `Cannot upload ${name}: ${writing.size} uploads are under way, the maximum`;
       throw new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
     }
     writing.add(name);
   };
-  const sweep = () => sweepUnfinished(place, Date.parse(deps.now()), writing);
+  let swept = Promise.resolve();
+  const sweepNow = async () => {
+    const gone = await sweepUnfinished(place, Date.parse(deps.now()), writing);
+    for (const name of gone) transfers.lost(name, "nobody has continued it for a day");
+  };
+  // One after another: once a request has taken its name and waited for its own, none removes its bytes.
+  const sweep = () => {
+    const next = swept.then(sweepNow);
+    swept = next.catch(() => {});
+    return next;
+  };
   return {
     async receive(part, arrived) {
       const { name } = part;
@@ -133,27 +149,56 @@ export function openUploads(deps: UploadsDependencies): Uploads {
       try {
         await preparePlace(folder, place);
         await sweep();
-        const outcome = await receivePart(deps, place, part);
-        if (outcome.kind === "unfinished") return outcome;
-        const result = await arrived(outcome.result);
-        await forgetUnfinished(place, name);
-        return { kind: "arrived", result };
+        return await receiveReported(deps, place, part, arrived);
       } finally {
         writing.delete(name);
       }
     },
     find: (name) => findUnfinished(place, name),
     async remove(name) {
-      if (writing.has(name)) {
-        const message = `Cannot remove the upload of ${name}: a request is writing it`;
-        throw new AgentError("conflict", message);
+      requireNotTaken(writing, name, `remove the upload of ${name}`);
+      writing.add(name);
+      try {
+        await swept;
+        const found = await findUnfinished(place, name);
+        await forgetUnfinished(place, name);
+        if (found !== undefined) transfers.lost(name, "it was removed");
+        return found !== undefined;
+      } finally {
+        writing.delete(name);
       }
-      const found = await findUnfinished(place, name);
-      await forgetUnfinished(place, name);
-      return found !== undefined;
     },
     sweep,
   };
+}
+
+/** @throws {AgentError} `conflict` while another request has the name */
+function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: string): void {
+  if (!writing.has(name)) return;
+  throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`);
+}
+
+/** Receives a part, and gives a whole file its name. */
+async function receiveReported<T>(
+  deps: OpenUploads,
+  place: string,
+  part: UploadPart,
+  arrived: (file: ArrivedFile) => Promise<T>,
+): Promise<UploadResult<T>> {
+  const { name } = part;
+  const outcome = await receivePart(deps, place, part);
+  if (outcome.kind === "unfinished") return outcome;
+  const { size } = outcome.result;
+  const whole = { key: name, name, done: size, size };
+  try {
+    const result = await arrived(outcome.result);
+    await forgetUnfinished(place, name);
+    deps.transfers.ended(whole, null);
+    return { kind: "arrived", result };
+  } catch (error) {
+    deps.transfers.ended(whole, messageOf(error));
+    throw error;
+  }
 }
 
 /** Refuses what is too large before anything is touched. */
@@ -187,7 +232,7 @@ async function preparePlace(folder: string, place: string): Promise<void> {
 }
 
 async function receivePart(
-  deps: UploadsDependencies,
+  deps: OpenUploads,
   place: string,
   part: UploadPart,
 ): Promise<UploadResult<ArrivedFile>> {
@@ -208,13 +253,17 @@ async function receivePart(
       const hopeless = error instanceof AgentError &&
         (error.code === "too_large" || error.code === "storage_full");
       if (hopeless) await forgetUnfinished(place, name);
+      deps.transfers.lost(name, messageOf(error));
       throw error;
     });
   if (total !== null && size < total) {
     const upload = { offset: size, total, digests };
     return { kind: "unfinished", upload };
   }
-  const file = await verified(deps, place, name, hashes, digests);
+  const file = await verified(deps, place, name, hashes, digests).catch((error: unknown) => {
+    deps.transfers.lost(name, messageOf(error));
+    throw error;
+  });
   return { kind: "arrived", result: file };
 }
 
@@ -259,13 +308,14 @@ function digestsOf(
 
 /** Writes the body behind what is there. The bytes stay when it breaks off. */
 async function write(
-  { folder, freeBytes, limits, hashing }: UploadsDependencies,
+  { folder, freeBytes, limits, hashing, transfers }: OpenUploads,
   path: string,
   part: UploadPart,
   offset: number,
   digests: readonly Digest[],
 ): Promise<{ readonly size: number; readonly hashes: Hashes | undefined }> {
-  const { name, body } = part;
+  const { name, body, range, length } = part;
+  const size = range?.total ?? length;
   const what = `upload ${name}`;
   const options = { path, from: offset, bytesMax: limits.uploadBytesMax, folder, freeBytes, what };
   return await closing(await openFileWriter(options), async (file) => {
@@ -273,10 +323,12 @@ async function write(
     const algorithms = digests.map(({ algorithm }) => algorithm);
     const hasher = offset === 0 ? hashing.open(algorithms) : undefined;
     try {
-      for await (const bytes of partsOf(name, body, limits.uploadStallSeconds)) {
+      transfers.moved({ key: name, name, done: file.size, size });
+      for await (const bytes of partsOf(name, body, limits)) {
         await requireExpected(file, part, bytes.byteLength);
         await file.write(bytes);
         await hasher?.update(bytes);
+        transfers.moved({ key: name, name, done: file.size, size });
       }
       requireWhole(part, file.size, offset);
       await file.sync();
@@ -287,41 +339,6 @@ async function write(
       hasher?.[Symbol.dispose]();
     }
   });
-}
-
-/** The bytes of a body, each part within the stall time. */
-async function* partsOf(
-  name: string,
-  body: ReadableStream<Uint8Array> | null,
-  stallSeconds: number,
-): AsyncGenerator<Uint8Array> {
-  if (body === null) return;
-  const reader = body.getReader();
-  let stalled = false;
-  try {
-    // Ends with the body.
-    for (;;) {
-      const timer = setTimeout(() => {
-        stalled = true;
-        reader.cancel().catch(() => {});
-      }, stallSeconds * 1000);
-      const part = await reader.read().finally(() => clearTimeout(timer));
-      if (stalled) throw malformed(name, `no byte came for ${stallSeconds} seconds`);
-      if (part.done) return;
-      yield part.value;
-    }
-  } catch (error) {
-    if (error instanceof AgentError) throw error;
-    throw malformed(name, `the body broke off: ${messageOf(error)}`, error);
-  } finally {
-    // What nobody reads must not hold the connection.
-    reader.cancel().catch(() => {});
-  }
-}
-
-function malformed(name: string, why: string, cause?: unknown): AgentError {
-  const message = `Cannot upload ${name}: ${why}; what has come is kept for a day`;
-  return new AgentError("malformed", message, cause === undefined ? {} : { cause });
 }
 
 /** Refuses more bytes than the request announced. */
@@ -340,7 +357,7 @@ async function requireExpected(
 function requireWhole({ name, range, length }: UploadPart, size: number, offset: number): void {
   const expected = range === null ? length : range.to + 1 - offset;
   if (expected === null || size - offset === expected) return;
-  throw malformed(name, `the body ended after ${size - offset} of ${expected} bytes`);
+  throw brokenBody(name, `the body ended after ${size - offset} of ${expected} bytes`);
 }
 
 /** Compares a whole file with its digests. One that differs is discarded. */

@@ -14,7 +14,7 @@ import type { FoundArtifact } from "./find_artifact.ts";
 import { parseRemote } from "../web/reach.ts";
 import { shown } from "../web/request.ts";
 
-/** A file to download. */
+/** A file to download: its locations in order, and what its bytes must be. */
 export interface WantedFile {
   readonly source: "artifact" | "url";
   /** The distro whose keys may sign it; null for a file of an address. */
@@ -87,7 +87,7 @@ export async function wantedArtifact(
   const [first] = digests;
   if (first === undefined && !bare) {
     const message =
-      `Cannot download ${label}: the index has no digest for it, and the request gives none`;
+      `Cannot download ${label}: the index has no digest for it: expected one in the request`;
     throw invalidArgument("digest", message, "Missing");
   }
   const compression = MEDIA_COMPRESSIONS.find((known) => known === artifact.compression);

@@ -21,7 +21,7 @@ import {
 } from "../../domain/index/index_path.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
-import { mapLimited } from "../../program/loop.ts";
+import { mapLimited } from "../../runtime/waiting.ts";
 import type {
   IndexDocument,
   IndexPin,
@@ -61,7 +61,6 @@ const READINGS_MAX = 2;
 /** Milliseconds between two readings. */
 const READING_PAUSE_MS = 2000;
 
-/** Result for one distro. */
 type DistroOutcome =
   | { readonly kind: "accepted"; readonly taken: TakenDistro }
   /** The store keeps what it has of the distro. */
@@ -101,7 +100,6 @@ async function syncDistro(
   }
 }
 
-/** A distro being read. */
 interface DistroReading {
   readonly distro: Distro;
   readonly documents: TakenDocument[];

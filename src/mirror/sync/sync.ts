@@ -4,6 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
 import { openSharedWork } from "../shared_work.ts";
+import type { EventPayload } from "../../domain/event.ts";
 import type { Upstream } from "../web/upstream.ts";
 import { type Instant, msBetween, type Now } from "../../domain/instant.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -224,14 +225,37 @@ export interface Syncs {
   preview(request?: SyncRequest): Promise<IndexPreview>;
 }
 
+/** What is reported of a sync. */
+type IndexEvent = Omit<EventPayload<"index">, "time">;
+
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
+  /** Takes the start of each sync, and the end of one that leaves no report. */
+  readonly tell: (event: IndexEvent) => void;
+}
+
+const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
+
+/** Runs a sync whose start is an event. Its end is one where its report is written. */
+async function reportedSync(
+  deps: SyncDependencies,
+  o: SyncOptions,
+  tell: SyncsDependencies["tell"],
+): Promise<IndexSync> {
+  tell({ change: "sync_started", outcome: null, ...NOTHING_DONE });
+  try {
+    return await syncIndex(deps, o);
+  } catch (error) {
+    const outcome = o.signal?.aborted === true ? "aborted" : "failed";
+    tell({ change: "sync_failed", outcome, ...NOTHING_DONE });
+    throw error;
+  }
 }
 
 const SYNC = "the sync";
 
 /** Opens the syncs. Nothing is fetched before the first call. */
-export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
+export function openSyncs({ upstream, tell, ...rest }: SyncsDependencies): Syncs {
   const syncs = openSharedWork<IndexSync, never>();
   const previews = openSharedWork<IndexPreview, never>();
   let last: Promise<unknown> = Promise.resolve();
@@ -267,7 +291,8 @@ export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
       const share = shareOf(signal);
       const begin = async (shared: AbortSignal) => {
         accepting = acceptChanged;
-        const sync = await inTurn((deps) => syncIndex(deps, optionsOf(shared, acceptChanged)));
+        const o = optionsOf(shared, acceptChanged);
+        const sync = await inTurn((deps) => reportedSync(deps, o, tell));
         generation += 1;
         return sync;
       };
@@ -285,14 +310,20 @@ export function openSyncs({ upstream, ...rest }: SyncsDependencies): Syncs {
   };
 }
 
-// Avoids writes while nothing changes: a sync that found no change stays in memory, and its report
-// is written once a day. After a restart the time of the last comparison is exact to a day.
+// Avoids large writes while nothing changes: the report of a sync that found no change stays in memory,
+// and is written once a day. After a restart the time of the last comparison is exact to a day.
 
 /** Milliseconds after which an unchanged report is written anyway. */
 const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
-/** The documents of the index, minus the reports that need no write. */
-export function openSyncJournal(index: IndexStore): IndexStore {
+/**
+ * The documents of the index, minus the reports that need no write.
+ * @param tell takes the ends of syncs whose report is not written; the store adds those of the others
+ */
+export function openSyncJournal(
+  index: IndexStore,
+  tell: (event: IndexEvent) => void = () => {},
+): IndexStore {
   let latest: IndexSync | undefined;
   return {
     ...index,
@@ -301,10 +332,16 @@ export function openSyncJournal(index: IndexStore): IndexStore {
       const changes = put.length + remove.length + (pins?.put.length ?? 0) +
         (pins?.remove.length ?? 0);
       if (changes > 0 || !saysTheSame(written, sync)) await index.swap(put, remove, sync, pins);
+      else tell(endOf(sync));
       latest = sync;
     },
     lastSync: async () => latest ?? await index.lastSync(),
   };
+}
+
+function endOf({ outcome, added, changed, removed, problems }: IndexSync): IndexEvent {
+  const change = outcome === "failed" ? "sync_failed" : "sync_finished";
+  return { change, outcome, added, changed, removed, problems: problems.length };
 }
 
 function saysTheSame(written: IndexSync | undefined, sync: IndexSync): boolean {

@@ -1,7 +1,7 @@
 // Keeps the mirror current: one sync at start, then one per interval.
 
 import type { Log } from "../../metrics/log.ts";
-import { pause } from "../../program/loop.ts";
+import { pause } from "../../runtime/waiting.ts";
 import type { Mirror } from "../mirror.ts";
 
 /** Random share of the interval added or taken, so that hosts do not all ask at once. */

@@ -52,13 +52,13 @@ export interface Reach {
 export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?: URL): URL {
   const url = URL.parse(text, base);
   const shown = JSON.stringify(text.slice(0, 200));
-  if (url === null) throw new AgentError("upstream", `Cannot ask ${shown}: it is not an address`);
+  if (url === null) throw new AgentError("upstream", `Cannot connect to ${shown}: it is not a URL`);
   if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {
     const wanted = reach.allowHttp ? "https: or http:" : "https:";
-    throw new AgentError("upstream", `Cannot ask ${shown}: expected an ${wanted} address`);
+    throw new AgentError("upstream", `Cannot connect to ${shown}: expected an ${wanted} address`);
   }
   if (url.username !== "" || url.password !== "") {
-    throw new AgentError("upstream", `Cannot ask ${url.host}: the address holds a user name`);
+    throw new AgentError("upstream", `Cannot connect to ${url.host}: the URL contains a user name`);
   }
   return url;
 }
@@ -74,7 +74,7 @@ export async function requirePublic(url: URL, reach: Reach): Promise<void> {
   const addresses = literal ? [host] : await resolved(host, reach.resolve);
   const bad = addresses.find((address) => !isPublicAddress(address));
   if (bad !== undefined) {
-    const message = `Cannot ask ${url.host}: its address ${bad} is not public, and the ` +
+    const message = `Cannot connect to ${url.host}: its address ${bad} is not public, and the ` +
       "setting download_host does not name it";
     throw new AgentError("upstream", message);
   }
@@ -85,11 +85,11 @@ async function resolved(host: string, resolve: Resolve): Promise<readonly string
   try {
     addresses = await resolve(host);
   } catch (cause) {
-    const message = `Cannot ask ${host}: the name does not resolve`;
+    const message = `Cannot connect to ${host}: the name does not resolve`;
     throw transientError(message, 0, cause);
   }
   if (addresses.length === 0) {
-    throw new AgentError("upstream", `Cannot ask ${host}: the name does not resolve`);
+    throw new AgentError("upstream", `Cannot connect to ${host}: the name does not resolve`);
   }
   return addresses;
 }
@@ -147,7 +147,7 @@ function isPublicIpv4(octets: readonly number[]): boolean {
 /** Bytes of documents read at a time. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** The servers known here. */
+/** Hosts that downloads may reach, as the index names them. */
 export interface KnownHosts {
   /** @throws {AgentError} `forbidden` naming the setting that would allow it; `aborted` by the signal */
   require(url: URL, signal?: AbortSignal): Promise<void>;
@@ -184,7 +184,8 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
     async require(url, signal) {
       if (leadsToNamed(url, always)) return;
       if ((await hostsNow(signal)).has(url.host)) return;
-      const message = `Cannot ask ${url.host}: it is not a host of the index, and the setting ` +
+      const message =
+        `Cannot connect to ${url.host}: it is not a host of the index, and the setting ` +
         "download_host does not name it";
       throw new AgentError("forbidden", message);
     },

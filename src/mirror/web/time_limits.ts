@@ -15,7 +15,7 @@ export interface TimeLimits {
   readonly stallMs: number;
 }
 
-/** The limits in production. */
+/** The limits of every request to an upstream, milliseconds. */
 export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stallMs: 60_000 };
 
 /** Longest time for one document, however steadily it arrives. */

@@ -1,0 +1,84 @@
+// What would become of a request for a machine: every check that can be made now, and nothing else. There is
+// no job, no idempotency key is used, and the host is only asked.
+
+import { AgentError, ERROR_CODES, type ErrorCode, type FieldError } from "../domain/error.ts";
+import { type JobUuid, type MachineUuid, randomUuid } from "../domain/id.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { MachineRequest } from "../domain/machine/machine.ts";
+import type { ExpectedMedium } from "../domain/machine/media.ts";
+import {
+  holderOfUuid,
+  jobToJoin,
+  paramsOf,
+  type RequestChecks,
+  requireMedium,
+} from "./provision_job.ts";
+
+/**
+ * Asks the host whether it can have a machine: by the words of vmadm, its networks, the room in its pool.
+ * @returns a sentence for each thing that could not be asked, which only vmadm will say then
+ * @throws {AgentError} `invalid_argument`, `storage_full`; `host`, `timeout`
+ */
+export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
+
+/** What a dry run is made with. */
+interface DryRunChecks extends Omit<RequestChecks, "now"> {
+  readonly payloadChecks: readonly PayloadCheck[];
+}
+
+/** Why a request would be refused. */
+interface Problem {
+  readonly code: ErrorCode;
+  /** Of the answer to the request itself. */
+  readonly status: number;
+  readonly message: string;
+  readonly errors: readonly FieldError[];
+}
+
+/** What would become of a request. */
+interface DryRun {
+  /** The job of an earlier equal request, which the request would join. */
+  readonly job_uuid: JobUuid | null;
+  readonly medium: ExpectedMedium | null;
+  readonly problems: readonly Problem[];
+  /** What the host could not be asked. */
+  readonly unchecked: readonly string[];
+}
+
+/** Errors that say nothing of the request. */
+const NOT_OF_THE_REQUEST: readonly ErrorCode[] = ["aborted", "internal", "overloaded"];
+
+/** Makes every check of a request, however many of them fail. @throws {AgentError} `aborted`, `internal` */
+export async function dryRun(request: MachineRequest, checks: DryRunChecks): Promise<DryRun> {
+  const problems: Problem[] = [];
+  const tried = async <T>(run: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await run();
+    } catch (error) {
+      if (!(error instanceof AgentError) || NOT_OF_THE_REQUEST.includes(error.code)) throw error;
+      const { code, message, errors } = error;
+      problems.push({ code, status: ERROR_CODES[code].status, message, errors });
+      return undefined;
+    }
+  };
+  const joined = await tried(() => joinedJob(request, checks));
+  // The job of an equal request has its medium and its room.
+  if (joined !== undefined) return { job_uuid: joined, medium: null, problems, unchecked: [] };
+  const medium = await tried(() => requireMedium(request, checks));
+  const payload = { ...request.machine, uuid: request.uuid ?? randomUuid<MachineUuid>() };
+  const unchecked: string[] = [];
+  for (const check of checks.payloadChecks) {
+    unchecked.push(...await tried(() => check(payload)) ?? []);
+  }
+  return { job_uuid: null, medium: medium ?? null, problems, unchecked };
+}
+
+async function joinedJob(
+  request: MachineRequest,
+  checks: DryRunChecks,
+): Promise<JobUuid | undefined> {
+  const { uuid } = request;
+  if (uuid === undefined) return undefined;
+  const holder = await holderOfUuid(uuid, checks);
+  return (await jobToJoin(uuid, paramsOf(request, uuid), holder, checks.store))?.uuid;
+}
