@@ -1,13 +1,14 @@
-// Changes names in a zone's root, and reads files there. A system call with a path follows whatever links are on it at that
-// moment, and this runtime has no calls relative to an open folder. A shell has: it enters the folder,
-// checks where it is, and from then on uses plain names there, whatever happens to the path. `link` and
-// `rm` without options make one system call each and follow no link; `mv` and `ln` would move into a
-// folder that had taken the name.
+// Changes names in a zone's root, and reads files there. A system call with a path follows whatever links
+// are on it at that moment, and this runtime has no calls relative to an open folder. A shell has: it
+// enters the folder, checks where it is, and from then on uses plain names there, whatever happens to the
+// path. `link` and `rm` without options make one system call each and follow no link; `mv` and `ln` would
+// move into a folder that had taken the name.
 //
 // The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
 
-import { AgentError } from "../domain/error.ts";
-import { type CommandResult, NO_SPACE } from "./command.ts";
+import { AgentError, NO_SPACE } from "../domain/error.ts";
+import type { CommandResult } from "./program.ts";
+import { describeResult } from "./program_output.ts";
 
 /** Runs a program on the managed host like runCommand(). */
 export type RunProgram = (
@@ -112,7 +113,8 @@ export async function moveWithin(
   checkEnd(action, folder, await run("/bin/sh", args, { deadlineMs: DEADLINE_MS }));
 }
 
-function checkEnd(action: string, folder: string, { code, stderr }: CommandResult): void {
+function checkEnd(action: string, folder: string, result: CommandResult): void {
+  const { code } = result;
   if (code === 0) return;
   if (code === LED_ELSEWHERE) {
     const message = `${action}: ${
@@ -121,7 +123,7 @@ function checkEnd(action: string, folder: string, { code, stderr }: CommandResul
     throw new AgentError("conflict", message);
   }
   if (code === IS_A_FOLDER) throw new AgentError("conflict", `${action}: it is a folder`);
-  const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
+  const said = `"/bin/sh" ${describeResult(result)}`;
   if (NO_SPACE.test(said)) {
     throw new AgentError("storage_full", `${action}: ${said}`);
   }

@@ -3,12 +3,12 @@
 // operations.
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, messageOf, NO_SPACE } from "../domain/error.ts";
 import { checkAborted } from "./abort.ts";
-import { NO_SPACE, runCommand } from "./command.ts";
+import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
-import { openRegularFile } from "../program/regular_file.ts";
-import { closing } from "../program/loop.ts";
+import { openRegularFile } from "../runtime/regular_file.ts";
+import { closing } from "../runtime/waiting.ts";
 
 /** What is at a path: a link itself, not its target. */
 export interface FileStatus {

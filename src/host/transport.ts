@@ -2,11 +2,11 @@
 // `local` is the global zone itself; `simulated` is this program acting as vmadm, with its state in a
 // folder; both share the file operations. ssh/transport.ts manages a global zone from another machine.
 
-import type { SelfCommand } from "../program/executable.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
 import { abortedError, checkAborted } from "./abort.ts";
-import { type CommandOptions, type CommandResult, runCommand } from "./command.ts";
+import { type CommandOptions, type CommandResult, runCommand } from "./program.ts";
 import { type HostFiles, type HostFileWriter, localFiles } from "./host_files.ts";
 import { type Locks, openLocks } from "./turns.ts";
 import { isUuid } from "../domain/id.ts";
@@ -22,6 +22,10 @@ export type HostConnection = Pick<
 export const ZFS = "/usr/sbin/zfs";
 /** Lists the NIC tags of the host; vmadm needs one for each NIC. */
 export const NICTAGADM = "/usr/bin/nictagadm";
+/** Lists the links of the host with what each carries. */
+export const DLADM = "/usr/sbin/dladm";
+/** Prints what the host is made of, from a cache of its own. */
+export const SYSINFO = "/usr/bin/sysinfo";
 
 /** What the agent uses of the managed host. */
 export interface Transport {
@@ -43,6 +47,16 @@ export interface Transport {
    * @throws {AgentError} see runCommand()
    */
   nictagadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /**
+   * Runs dladm with these arguments.
+   * @throws {AgentError} see runCommand()
+   */
+  dladm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /**
+   * Runs sysinfo with these arguments.
+   * @throws {AgentError} see runCommand()
+   */
+  sysinfo(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /** Absolute folder of all zonepaths, such as `/zones`. */
   readonly zonesRoot: string;
   /** Files of the managed host. */
@@ -84,6 +98,8 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
     vmadm: (args, o) => runCommand(options.vmadm, args, o),
     zfs: (args, o) => runCommand(ZFS, args, o),
     nictagadm: (args, o) => runCommand(NICTAGADM, args, o),
+    dladm: (args, o) => runCommand(DLADM, args, o),
+    sysinfo: (args, o) => runCommand(SYSINFO, args, o),
     zonesRoot: absoluteFolder(options.zonesRoot),
     files: localFiles(),
     locks: openLocks(),
@@ -109,6 +125,8 @@ export function simulatedTransport(options: { self: SelfCommand; stateDir: strin
     vmadm: simulate("vmadm"),
     zfs: simulate("zfs"),
     nictagadm: simulate("nictagadm"),
+    dladm: simulate("dladm"),
+    sysinfo: simulate("sysinfo"),
     zonesRoot: join(stateDir, "zones"),
     files: withQuotas(localFiles(), stateDir),
     locks: openLocks(),

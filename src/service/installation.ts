@@ -5,7 +5,7 @@
 
 import { dirname, join, relative } from "@std/path";
 import { commentedSettings } from "../config/config_text.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import {
   askKnown,
   forgetCommands,
@@ -183,11 +183,10 @@ export async function allowed<T>(path: string, work: () => Promise<T>): Promise<
     return await work();
   } catch (error) {
     if (error instanceof AgentError) throw error;
-    const denied = error instanceof Deno.errors.PermissionDenied;
-    const full = /no space/i.test(messageOf(error));
-    const code = denied ? "forbidden" : full ? "storage_full" : "conflict";
-    const message = `Cannot change ${path} or the files beside it: ${messageOf(error)}` +
-      (denied ? ": run as root" : "");
+    const found = systemCode(error);
+    const code = found === "forbidden" || found === "storage_full" ? found : "conflict";
+    const message = `Cannot change ${path} or the files beside it: ${systemReason(error)}` +
+      (code === "forbidden" ? ": run as root" : "");
     throw new AgentError(code, message, { cause: error });
   }
 }

@@ -2,9 +2,10 @@
 // whether it is known at all.
 
 import { AgentError } from "../domain/error.ts";
-import type { CommandOptions, CommandResult } from "../host/command.ts";
+import type { CommandOptions, CommandResult } from "../host/program.ts";
+import { describeResult } from "../host/program_output.ts";
 
-/** Runs a program, as host/command.ts does. */
+/** Runs a program, as host/program.ts does. */
 export type Run = (
   program: string,
   args: readonly string[],
@@ -98,7 +99,7 @@ export function pauseCommands(manager: ServiceManager): string[][] {
 export async function resumeService(run: Run, manager: ServiceManager): Promise<string[]> {
   const name = SERVICE_NAME[manager];
   if (manager === "smf") return await runAll(run, [[SVCADM, "enable", "-s", name]]);
-  // Its result is not looked at: a unit that is not loaded has no failures to be forgotten.
+  // Its result does not matter: a unit that is not loaded has no failures to forget.
   await runOne(run, [SYSTEMCTL, "reset-failed", name]);
   return await runAll(run, [[SYSTEMCTL, "restart", name]]);
 }
@@ -165,20 +166,19 @@ async function runOne(
   return await run(program, args, { deadlineMs: RUN_MS });
 }
 
-function refused(
-  command: readonly string[],
-  { code, stdout, stderr }: CommandResult,
-): AgentError {
-  const words = (stderr.trim() || stdout.trim()).split("\n").at(-1) ?? "";
-  const line = command.join(" ");
-  return new AgentError("host", `Cannot finish: ${line} ended with code ${code}: ${words}`);
+function refused(command: readonly string[], result: CommandResult): AgentError {
+  const shown = JSON.stringify(command.join(" "));
+  return new AgentError(
+    "host",
+    `Cannot run ${shown}: it ${describeResult(result)}, expected exit code 0`,
+  );
 }
 
 // Where the parts of an installed agent lie, for each of the two service managers.
 
 /** The service managers that an agent can be installed for. */
 export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
-/** One of them. */
+/** `systemd` or `smf`. */
 export type ServiceManager = typeof SERVICE_MANAGERS[number];
 
 /** Absolute paths of an installed agent. */

@@ -14,8 +14,9 @@
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
-import { restoreState } from "../state/database_restore.ts";
-import { backupState, DATABASE_NAME } from "../state/state_dir.ts";
+import { describeResult } from "../host/program_output.ts";
+import { restoreState } from "../state_dir/database_restore.ts";
+import { backupState, DATABASE_NAME } from "../state_dir/state_dir.ts";
 import {
   allowed,
   exists,
@@ -59,7 +60,6 @@ export interface UpgradeTools {
   readonly ready: () => Promise<void>;
 }
 
-/** What an upgrade did. */
 interface UpgradeReport {
   /** The version that the new binary says. */
   readonly version: string;
@@ -153,12 +153,10 @@ async function copyVerified(
 async function versionOf(verified: string, file: string, run: Run): Promise<string> {
   let why: string;
   try {
-    const { code, stdout, stderr } = await run(verified, ["version", "--json"], {
-      deadlineMs: VERSION_MS,
-    });
-    const said: unknown = code === 0 ? JSON.parse(stdout) : undefined;
+    const result = await run(verified, ["version", "--json"], { deadlineMs: VERSION_MS });
+    const said: unknown = result.code === 0 ? JSON.parse(result.stdout) : undefined;
     if (typeof said === "object" && said !== null && "version" in said) return String(said.version);
-    why = `it exits ${code}: ${stderr.trim().split("\n").at(-1) ?? ""}`;
+    why = `it ${describeResult(result)}`;
   } catch (error) {
     why = messageOf(error);
   }

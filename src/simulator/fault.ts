@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { canonicalSubcommand, SUBCOMMANDS } from "./call.ts";
-import { locked, readJson, sleep, type State, writeJson } from "./state.ts";
+import { locked, openState, readJson, sleep, type State, writeJson } from "./host_folder.ts";
 
 /** What the value of a fault means: nothing but a count, a subcommand, milliseconds, or a text. */
 type FaultValue = "count" | "subcommand" | "milliseconds" | "text";
@@ -56,7 +56,7 @@ export const FAULTS = {
   no_root: "count",
 } as const satisfies Record<string, FaultValue>;
 
-/** One of the faults. @see docs/simulator.md, Faults */
+/** A fault by its name. @see docs/simulator.md, Faults */
 export type FaultName = keyof typeof FAULTS;
 
 interface Fault {
@@ -102,7 +102,10 @@ export async function listFaults(state: State): Promise<JsonObject> {
 
 function parseFault(name: string, words: readonly string[]): Fault {
   if (!isFaultName(name)) {
-    throw new AgentError("invalid_argument", `Cannot set fault "${name}": there is none`);
+    throw new AgentError(
+      "invalid_argument",
+      `Cannot set fault "${name}": expected one of ${Object.keys(FAULTS).join(", ")}`,
+    );
   }
   const kind: FaultValue = FAULTS[name];
   const [value, count] = kind === "count" ? [undefined, words[0]] : [words[0], words[1]];
@@ -183,10 +186,21 @@ function hits(entry: unknown, subcommand: string | null): Fault | null {
 /** Phases that take time, by their delay in host.json. */
 type SlowPhase = Exclude<keyof State["host"]["delays"], "factor">;
 
-/** Spends the time of one phase: its delay times the factor, plus the fault `slow`. */
+/** Between two looks whether the delay of a phase that lasts has been changed, milliseconds. */
+const DELAY_LOOK_MS = 200;
+
+/**
+ * Spends the time of one phase: its delay times the factor, plus the fault `slow`. A delay that is changed
+ * in host.json counts at once, also for a phase that lasts.
+ */
 export async function spend(state: State, phase: SlowPhase): Promise<void> {
-  const { delays } = state.host;
-  await sleep(delays[phase] * delays.factor + await faultMs(state, "slow"));
+  const beganMs = performance.now();
+  const slowMs = await faultMs(state, "slow");
+  for (let { delays } = state.host;; { host: { delays } } = await openState(state.dir)) {
+    const leftMs = delays[phase] * delays.factor + slowMs - (performance.now() - beganMs);
+    if (leftMs <= 0) return;
+    await sleep(Math.min(leftMs, DELAY_LOOK_MS));
+  }
 }
 
 /** Ends this program the way kill -9 does: nothing is written, nothing is released by hand. */

@@ -9,7 +9,7 @@
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
 import { isPresent } from "./engine/presence.ts";
-import { locked, namesIn, readJson, type State, writeJson } from "./state.ts";
+import { locked, namesIn, readJson, type State, writeJson } from "./host_folder.ts";
 
 /** The brands that are simulated. */
 export type Brand = "kvm" | "bhyve";
@@ -117,7 +117,7 @@ export async function readMachine(state: State, uuid: string): Promise<Machine |
   return await changeMachine(state, uuid, () => {});
 }
 
-/** All machines, oldest first. */
+/** Every machine of the state folder, oldest first. */
 export async function readMachines(state: State): Promise<Machine[]> {
   const machines: Machine[] = [];
   for (const name of await namesIn(join(state.dir, "machines"))) {

@@ -5,7 +5,7 @@ import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { writeAll } from "./console/byte_reader.ts";
 import { strikesOn } from "./fault.ts";
-import type { State } from "./state.ts";
+import type { State } from "./host_folder.ts";
 
 /** The streams and the exit code of a call that has ended. */
 export interface ToolOutcome {

@@ -6,7 +6,7 @@
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
 import { refusal } from "./outcome.ts";
-import { locked, readJson, type State, writeJson } from "./state.ts";
+import { locked, readJson, type State, writeJson } from "./host_folder.ts";
 
 /** One dataset, without its children. */
 export interface Dataset {

@@ -5,6 +5,8 @@
 //   zonewright simulate --state DIR vmadm SUBCOMMAND ...
 //   zonewright simulate --state DIR zfs list|destroy ...
 //   zonewright simulate --state DIR nictagadm list [-p]
+//   zonewright simulate --state DIR dladm show-link -p -o link,mtu
+//   zonewright simulate --state DIR sysinfo
 //   zonewright simulate --state DIR fault [NAME [VALUE] [COUNT]] | fault --clear [NAME]
 //   zonewright simulate --state DIR guest UUID [power-off|reset|crash|proxy-restart]
 //   zonewright simulate --state DIR engine [fake|qemu|auto]
@@ -17,7 +19,7 @@ import { chooseEngine } from "./engine/engine.ts";
 import { clearFaults, die, listFaults, setFault } from "./fault.ts";
 import { runMachine } from "./engine/machine_process.ts";
 import { failed, printed, printedJson, spoil, type ToolOutcome, writeOutcome } from "./outcome.ts";
-import { namesIn, openState, sleep, type State } from "./state.ts";
+import { namesIn, openState, sleep, type State } from "./host_folder.ts";
 import { vmadm } from "./vmadm/vmadm.ts";
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
@@ -71,6 +73,8 @@ export async function outcomeOf(args: readonly string[]): Promise<ToolOutcome> {
   }
   if (face === "zfs") return await zfs(state, rest);
   if (face === "nictagadm") return nictagadm(state, rest);
+  if (face === "dladm") return dladm(state, rest);
+  if (face === "sysinfo") return sysinfo(state, rest);
   try {
     return await act(state, face, rest);
   } catch (error) {
@@ -202,7 +206,9 @@ async function actOnGuest(state: State, uuid: string, event: string): Promise<vo
  */
 async function describeGuest(state: State, uuid: string): Promise<JsonObject> {
   const machine = await readMachine(state, uuid);
-  if (machine === null) throw new AgentError("not_found", `Cannot describe guest ${uuid}`);
+  if (machine === null) {
+    throw new AgentError("not_found", `Cannot describe guest ${uuid}: there is no such machine`);
+  }
   const { booted, boot, installed } = machine;
   return {
     booted: booted === null ? null : { ...booted },
@@ -242,7 +248,7 @@ async function endWith(state: State, machine: Machine, exitStatus: number): Prom
 
 const MIB = 1024 ** 2;
 const ZFS_USAGE = `usage:
-\tlist [-Hp] [-o name|available] [-t filesystem,volume] [DATASET]
+\tlist [-Hp] [-o name|used,available] [-t filesystem,volume] [DATASET]
 \tdestroy DATASET
 `;
 
@@ -270,13 +276,15 @@ async function list(state: State, words: readonly string[]): Promise<ToolOutcome
   if (dataset === undefined && column === "name") {
     return printed(names.map((name) => `${name}\n`).sort().join(""));
   }
-  if (dataset === undefined || !["name", "available"].includes(column)) {
+  if (dataset === undefined || !["name", "used,available"].includes(column)) {
     return { code: 2, stdout: "", stderr: ZFS_USAGE };
   }
   if (dataset !== state.host.pool.name && !names.includes(dataset)) {
     return failed(`cannot open '${dataset}': dataset does not exist`);
   }
-  return printed(`${column === "name" ? dataset : await availableMiB(state) * MIB}\n`);
+  if (column === "name") return printed(`${dataset}\n`);
+  const free = await availableMiB(state);
+  return printed(`${(state.host.pool.size - free) * MIB}\t${free * MIB}\n`);
 }
 
 async function destroy(state: State, name: string): Promise<ToolOutcome> {
@@ -316,17 +324,59 @@ function nictagadm(state: State, args: readonly string[]): ToolOutcome {
   if (subcommand !== "list" || options.some((option) => option !== "-p")) {
     return { code: 2, stdout: "", stderr: NICTAGADM_USAGE };
   }
-  const rows = state.host.nic_tags.map((tag, index) => [tag, addressOf(index), `net${index}`]);
+  const rows = state.host.nic_tags.map((tag, index) =>
+    isEtherstub(state, tag)
+      ? [tag, "-", "-", "etherstub"]
+      : [tag, addressOf(index), `net${index}`, "normal"]
+  );
   if (options.includes("-p")) {
     // The separator is escaped where it is part of a value.
     const lines = rows.map((row) => row.map((value) => value?.replaceAll(":", "\\:")).join(":"));
     return printed(lines.map((line) => `${line}\n`).join(""));
   }
-  const table = [["NAME", "MACADDRESS", "LINK"], ...rows];
-  const lines = table.map(([name = "", address = "", link = ""]) =>
-    `${name.padEnd(14)} ${address.padEnd(18)} ${link}`
+  const table = [["NAME", "MACADDRESS", "LINK", "TYPE"], ...rows];
+  const lines = table.map(([name = "", address = "", link = "", type = ""]) =>
+    `${name.padEnd(14)} ${address.padEnd(18)} ${link.padEnd(14)} ${type}`.trimEnd()
   );
   return printed(lines.map((line) => `${line}\n`).join(""));
+}
+
+function isEtherstub({ host }: State, tag: string): boolean {
+  return host.etherstubs.includes(tag);
+}
+
+const LINK_MTU_BYTES = 1500;
+const ETHERSTUB_MTU_BYTES = 9000;
+
+/** dladm, as far as it says what each link carries. */
+function dladm(state: State, args: readonly string[]): ToolOutcome {
+  if (args.join(" ") !== "show-link -p -o link,mtu") {
+    return { ...failed("usage: dladm show-link -p -o link,mtu"), code: 1 };
+  }
+  const { nic_tags, nic_mtus } = state.host;
+  const lines = nic_tags.map((tag, index) => {
+    const isStub = isEtherstub(state, tag);
+    const mtu = nic_mtus[tag] ?? (isStub ? ETHERSTUB_MTU_BYTES : LINK_MTU_BYTES);
+    return `${isStub ? tag : `net${index}`}:${mtu}\n`;
+  });
+  return printed(lines.join(""));
+}
+
+/** sysinfo, as far as it says what the host is made of. Some of its numbers are texts. */
+function sysinfo({ host }: State, args: readonly string[]): ToolOutcome {
+  if (args.length > 0) return { code: 1, stdout: "", stderr: "Usage:\n\tsysinfo\n" };
+  return printedJson({
+    "Live Image": "simulated",
+    "System Type": "SunOS",
+    "VM Capable": true,
+    "Bhyve Capable": host.bhyve,
+    "CPU Type": "simulated",
+    "CPU Total Cores": host.cpus,
+    "UUID": host.uuid,
+    "Hostname": "simulated",
+    "MiB of Memory": `${host.ram}`,
+    "Zpool": host.pool.name,
+  });
 }
 
 function addressOf(index: number): string {

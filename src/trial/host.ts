@@ -7,7 +7,7 @@ import type { AgentContext } from "../agent/context.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { changeMachine, halted, type Machine, readMachines, UP } from "../simulator/machine.ts";
-import { openState, sleep, type State } from "../simulator/state.ts";
+import { openState, sleep, type State } from "../simulator/host_folder.ts";
 import { endProcess } from "../simulator/vmadm/stop.ts";
 import { viewOf } from "../simulator/vmadm/view.ts";
 import { simulatedTransport, type Transport } from "../host/transport.ts";
@@ -77,7 +77,8 @@ async function checkHostFolder(folder: string): Promise<void> {
     throw error;
   }
   if (names.length === 0 || names.includes("host.json")) return;
-  const message = `Cannot use ${JSON.stringify(folder)} as a simulated host: it holds other files`;
+  const message = `Cannot use ${JSON.stringify(folder)} as a simulated host: it holds ` +
+    "other files: expected a new folder, or one of an earlier trial";
   throw new AgentError("invalid_argument", message);
 }
 
@@ -120,7 +121,7 @@ function watched(opened: AgentContext["opened"], transport: Transport): Transpor
     ...transport,
     // Without `released`: nothing of a trial goes on when its command has ended.
     vmadm: async (args, { released: _, signal, ...options }) => {
-      if (closed) throw new AgentError("aborted", "Cannot run vmadm: the trial is over");
+      if (closed) throw new AgentError("aborted", "Cannot run vmadm: the trial has ended");
       const both = AbortSignal.any([late.signal, ...(signal === undefined ? [] : [signal])]);
       const call = transport.vmadm(args, { ...options, signal: both });
       const end = call.then(() => {}, () => {}).finally(() => underWay.delete(end));

@@ -11,23 +11,24 @@ import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
-import type { Job, NewJob } from "../domain/job/job.ts";
+import type { Job, LogLevel, NewJob } from "../domain/job/job.ts";
 import { parseJobRequest, type Resume } from "../domain/job/request.ts";
 import { isFinal } from "../domain/job/state.ts";
 import { jobOnWire } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
-import { selfCommand } from "../program/executable.ts";
-import type { Log, LogLevel } from "../metrics/log.ts";
-import { Notifier } from "../program/loop.ts";
+import { selfCommand } from "../runtime/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import { Notifier } from "../runtime/waiting.ts";
 import type { Runner } from "../runner/runner.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";
+import { openReaders } from "../mirror/media/known_files.ts";
 import { openIndex } from "../agent/image_index.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 
-/** What is tried. */
+/** The workflow, params, settings and host of a trial. */
 export interface TrialOptions {
   readonly workflow: Workflow;
   readonly params: JsonObject;
@@ -50,7 +51,7 @@ export interface TrialLook {
   readonly state: "under_way" | "waiting" | "ended";
 }
 
-/** A trial under way. */
+/** A trial that runs, and what can be asked of it. */
 export interface Trial {
   look(): Promise<TrialLook>;
   /** Entries of the job's info, oldest first, without so many that were seen before. */
@@ -143,7 +144,9 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
   for (const path of config.media_dir.value) {
     const there = await Deno.stat(path).catch(() => undefined);
     if (there?.isDirectory) continue;
-    const message = `Cannot use the media folder ${JSON.stringify(path)}: it does not exist`;
+    const message =
+      `Cannot use the media folder ${JSON.stringify(path)}: it does not exist: expected ` +
+      "a folder";
     throw invalidArgument("media-dir", message);
   }
   return config;
@@ -164,16 +167,16 @@ function newJob(
     throw invalidArgument(reserved, message);
   }
   if (workflow.chain.length === 0) {
-    throw invalidArgument("chain", "Cannot try the workflow: it has no tasks");
+    throw invalidArgument(
+      "chain",
+      "Cannot try the workflow: it has no tasks: expected one in its chain",
+    );
   }
-  const created_at = systemNow();
   return {
     uuid: randomUuid<JobUuid>(),
     workflow,
-    exec_after: created_at,
     target: request.target,
     params: request.params,
-    created_at,
   };
 }
 
@@ -187,7 +190,8 @@ interface Parts {
 }
 
 function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Trial {
-  const gone = () => new AgentError("internal", "Cannot read the job: it is gone");
+  const gone = () =>
+    new AgentError("internal", "Cannot read the job: it is missing from the trial's store");
   return {
     async look() {
       const job = await store.jobs.get(uuid);
@@ -201,9 +205,9 @@ function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Tria
     },
     changed: (ms, signal) => notifier.wait(ms, signal),
     async resume(resume) {
-      const outcome = await store.jobs.resume(uuid, resume, systemNow());
+      const outcome = await store.jobs.resume(uuid, resume);
       if (outcome.kind !== "changed") {
-        throw new AgentError("conflict", "Cannot resume the job: it does not wait");
+        throw new AgentError("conflict", "Cannot resume the job: it is not waiting");
       }
       runner.wake();
     },
@@ -274,6 +278,9 @@ function openTrialIndex(
       hash: async (...args) => await (await mirror()).files.hash(...args),
       note: async (...args) => await (await mirror()).files.note(...args),
       remove: async (sha256) => await (await mirror()).files.remove(sha256),
+      copies: async () => await (await mirror()).files.copies(),
+      gone: async (path) => await (await mirror()).files.gone(path),
+      ...openReaders(),
     },
     discard: async (medium) => await (await mirror()).discard(medium),
   };

@@ -8,7 +8,7 @@
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
 import { orAborted } from "../abort.ts";
-import { killGroup, runCommand, startProgram } from "../command.ts";
+import { killGroup, runCommand, startProgram } from "../program.ts";
 import { openTurns } from "../turns.ts";
 
 /** Time to connect in all: name, TCP, keys, login, shell. */

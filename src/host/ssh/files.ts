@@ -3,22 +3,20 @@
 // everywhere. Digests are computed by a remote program, from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
-import type { Digests, HostFiles, HostFileWriter } from "../host_files.ts";
+import type { Digests, FileStatus, HostFiles, HostFileWriter } from "../host_files.ts";
+import { describeResult } from "../program_output.ts";
 import { moveWithin, removeWithin, type RunProgram, tailWithin } from "../folder_script.ts";
-import { ATTRIBUTE, attributesOf, OPEN, PACKET } from "./packet.ts";
 import {
-  answered,
-  askIn,
-  closeHandle,
-  fileStatus,
-  freeBytesOf,
-  open,
-  type RemoteSession,
-  type SftpCall,
-  statusOf,
-  syncHandle,
-  there,
-} from "./session.ts";
+  ATTRIBUTE,
+  attributesOf,
+  type Field,
+  type FileAttributes,
+  OPEN,
+  PACKET,
+  type PacketFields,
+  STATUS,
+} from "./packet.ts";
+import type { RemoteSession, SftpAnswer } from "./session.ts";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
 
 const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];
@@ -109,18 +107,21 @@ async function farDigests(
 ): Promise<Digests | null> {
   const slash = path.lastIndexOf("/");
   const args = ["-c", DIGEST_SCRIPT, "zonewright", path.slice(0, slash), path.slice(slash + 1)];
-  const { code, stdout, stderr } = await run("/bin/sh", [...args, ...algorithms], {
+  const result = await run("/bin/sh", [...args, ...algorithms], {
     deadlineMs: DIGEST_MS_MAX,
     ...(signal === undefined ? {} : { signal }),
   });
+  const { code, stdout } = result;
   if (code === NO_FILE_CODE) return null;
   const found = stdout.split("\n").map((line) => /^[0-9a-f]{64,128}(?=\s|$)/.exec(line)?.[0]);
   const digests = algorithms.map((algorithm, at) => [algorithm, found[at]] as const);
   if (code === 0 && digests.every(([, digest]) => digest !== undefined)) {
     return Object.fromEntries(digests);
   }
-  const said = stderr.trim().slice(0, 400) || `exit code ${code}`;
-  throw new AgentError("host", `Cannot digest ${JSON.stringify(path)} on the host: ${said}`);
+  const message = `Cannot digest ${JSON.stringify(path)} on the host: "/bin/sh" ${
+    describeResult(result)
+  }`;
+  throw new AgentError("host", message);
 }
 
 /** Bytes of one write; every sftp server accepts packets of 256 KiB. */
@@ -194,4 +195,120 @@ async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unkn
   if (free >= FULL_BYTES) return cause;
   const message = `Cannot write ${JSON.stringify(path)} on the host: ${free} bytes are free there`;
   return new AgentError("storage_full", message, { cause });
+}
+
+// Requests about files, and the meaning of their answers.
+
+/** File types by the bits of the mode. */
+const TYPE_BITS = 0o170000;
+const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {
+  0o100000: "file",
+  0o040000: "folder",
+  0o120000: "link",
+};
+/** Mode of a file that is still being written. */
+const FIRST_MODE = 0o400;
+
+/** One request: what it does, for errors, and the answer it expects besides a status. */
+interface Request {
+  readonly verb: string;
+  readonly path: string;
+  readonly kind: number;
+  readonly fields: readonly Field[];
+  readonly answer?: number;
+}
+
+/** Null when the name does not exist. */
+type SftpCall = (request: Request) => Promise<PacketFields | null>;
+
+/** The requests of one session; a handle is valid in its session only. */
+function askIn(session: RemoteSession): SftpCall {
+  return async (request) => {
+    const { answer } = await session.send(request.kind, request.fields);
+    return answered(request, await answer);
+  };
+}
+
+/**
+ * The fields of an answer; null when the name does not exist.
+ * @throws {AgentError} `host` when the server refused or sent another kind of answer
+ */
+function answered(
+  { verb, path, answer }: Request,
+  { kind, fields }: SftpAnswer,
+): PacketFields | null {
+  const action = `Cannot ${verb} ${JSON.stringify(path)} on the host`;
+  if (kind !== PACKET.status) {
+    if (kind === answer) return fields;
+    throw new AgentError("host", `${action}: the sftp server answered with packet ${kind}`);
+  }
+  const code = fields.u32();
+  if (code === STATUS.no_such_file) return null;
+  if (code === STATUS.ok && answer === undefined) return fields;
+  const why = code === STATUS.permission_denied ? "permission denied" : fields.text();
+  throw new AgentError(
+    "host",
+    `${action}: ${why || `the sftp server answered with status ${code}`}`,
+  );
+}
+
+/** Sends a request about a file that must exist. @throws {AgentError} `host` when it does not */
+async function there(request: Request, ask: SftpCall): Promise<PacketFields> {
+  const fields = await ask(request);
+  if (fields !== null) return fields;
+  const { verb, path } = request;
+  throw new AgentError("host", `Cannot ${verb} ${JSON.stringify(path)} on the host: not found`);
+}
+
+/** The status of a path; null when it does not exist. */
+async function statusOf(ask: SftpCall, path: string): Promise<FileStatus | null> {
+  const request = { verb: "look at", path, kind: PACKET.lstat, fields: [path] };
+  const fields = await ask({ ...request, answer: PACKET.attributes });
+  return fields === null ? null : fileStatus(attributesOf(fields));
+}
+
+/**
+ * The protocol has neither device and inode nor the number of hard links. So two files of one kind and
+ * owner look the same here, and zone/copy.ts relies on the place of a name instead.
+ */
+function fileStatus({ size, owner, mode }: FileAttributes): FileStatus {
+  const kind = FILE_KINDS[mode & TYPE_BITS] ?? "other";
+  return { kind, identity: `${kind} of ${owner}`, size, links: 1, mode: mode & 0o7777, owner };
+}
+
+/** Bytes that may still be written below a folder. @throws {AgentError} `host` */
+async function freeBytesOf(ask: SftpCall, path: string): Promise<number> {
+  const request = { verb: "ask for the free space of", path, kind: PACKET.extended };
+  const fields = ["statvfs@openssh.com", path];
+  const found = await there({ ...request, fields, answer: PACKET.extended_reply }, ask);
+  found.u64(); // block size
+  const unit = found.u64();
+  found.u64(); // blocks in all
+  found.u64(); // free ones
+  return Number(unit * found.u64()); // those that are free for a quota's owner
+}
+
+/**
+ * Opens a file or a folder; a new file is readable for its owner alone.
+ * @returns its handle, valid in this session
+ * @throws {AgentError} `host`
+ */
+async function open(
+  ask: SftpCall,
+  { verb, path, flags }: { verb: string; path: string; flags: number },
+): Promise<Uint8Array> {
+  const fields = [path, flags, ATTRIBUTE.permissions, FIRST_MODE];
+  const request = { verb, path, kind: PACKET.open, fields, answer: PACKET.handle };
+  return (await there(request, ask)).bytes();
+}
+
+/** Syncs an open file or folder. @throws {AgentError} `host` */
+async function syncHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
+  const fields = ["fsync@openssh.com", handle];
+  await there({ verb: "sync", path, kind: PACKET.extended, fields }, ask);
+}
+
+/** Closes a handle. @throws {AgentError} `host` */
+async function closeHandle(ask: SftpCall, path: string, handle: Uint8Array): Promise<void> {
+  await there({ verb: "close", path, kind: PACKET.close, fields: [handle] }, ask);
 }

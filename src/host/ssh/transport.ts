@@ -8,7 +8,7 @@ import {
   killGroup,
   runCommand,
   startProgram,
-} from "../command.ts";
+} from "../program.ts";
 import { openLocks } from "../turns.ts";
 import { remoteFiles } from "./files.ts";
 import { openRemoteSession, type RemoteSession } from "./session.ts";
@@ -22,8 +22,10 @@ import {
 } from "./connection.ts";
 import {
   absoluteFolder,
+  DLADM,
   type HostConnection,
   NICTAGADM,
+  SYSINFO,
   type Transport,
   ZFS,
 } from "../transport.ts";
@@ -65,6 +67,8 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
     vmadm: (args, o) => runFarCommand(connection, newMark, options.vmadm, args, o),
     zfs: (args, o) => runFarCommand(connection, newMark, ZFS, args, o),
     nictagadm: (args, o) => runFarCommand(connection, newMark, NICTAGADM, args, o),
+    dladm: (args, o) => runFarCommand(connection, newMark, DLADM, args, o),
+    sysinfo: (args, o) => runFarCommand(connection, newMark, SYSINFO, args, o),
     zonesRoot: absoluteFolder(options.zonesRoot),
     files: remoteFiles({
       session: sessions.current,

@@ -4,8 +4,9 @@
 import { AgentError } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { pause } from "../abort.ts";
-import type { CommandResult } from "../command.ts";
-import { codeOf, describeResult, secretsOf } from "./output.ts";
+import type { CommandResult } from "../program.ts";
+import { describeResult, secretsOf } from "../program_output.ts";
+import { codeOf } from "./output.ts";
 import type { Transport } from "../transport.ts";
 
 /** Milliseconds per operation; vmadm's own time-outs are shorter. */
@@ -92,6 +93,7 @@ export function parsed<T>(
   }
 }
 
-function commandOf({ args }: VmadmCall): string {
+/** The command line of a call, quoted as errors show it. */
+export function commandOf({ args }: VmadmCall): string {
   return JSON.stringify(["vmadm", ...args].join(" "));
 }

@@ -3,7 +3,7 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
-import type { CommandResult } from "../command.ts";
+import type { CommandResult } from "../program.ts";
 import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 import type { VmadmHost } from "./call.ts";
 import { lookUp } from "./lookup.ts";
@@ -77,7 +77,7 @@ export async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): 
     await destroyDatasets(transport, left);
   } catch (cause) {
     const message =
-      `Cannot delete machine ${uuid}: vmadm reports success, but some of it remains: ` +
+      `Cannot delete machine ${uuid}: "vmadm delete ${uuid}" reports success, but some of it remains: ` +
       messageOf(cause);
     throw new AgentError("host", message, { cause });
   }

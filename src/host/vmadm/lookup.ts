@@ -4,11 +4,12 @@
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import type { CommandResult } from "../command.ts";
+import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";
+import type { CommandResult } from "../program.ts";
 import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import { parseMachine, parseMachines } from "./output.ts";
 
-/** Fields of a machine in a list. */
+/** Fields of a machine in every list: those that vmadm reads from the zones alone. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
 /** The states in which vmadm performs an operation. */
@@ -37,18 +38,26 @@ export async function lookUp(
   return parsed(call, result, (stdout) => parseMachine(stdout, uuid));
 }
 
+/** How machines are listed. */
+export interface MachineListOptions {
+  readonly signal?: AbortSignal;
+  /** With DETAIL_PROPERTIES, for which vmadm has to ask zfs too; still one call for all machines. */
+  readonly detailed?: boolean;
+}
+
 /**
  * All machines with some of their fields.
  * @throws {AgentError} as failureOf() when vmadm fails
  */
 export async function list(
   host: VmadmHost,
-  signal: AbortSignal | undefined,
+  { signal, detailed = false }: MachineListOptions,
 ): Promise<JsonObject[]> {
+  const fields = detailed ? [LIST_FIELDS, ...DETAIL_PROPERTIES].join() : LIST_FIELDS;
   const call: VmadmCall = {
     operation: "lookup",
     action: "Cannot list the machines",
-    args: ["lookup", "-j", "-o", LIST_FIELDS],
+    args: ["lookup", "-j", "-o", fields],
     signal,
   };
   const result = await callVmadm(host, call);
@@ -78,7 +87,8 @@ export async function explained(
   const state = String(machine.state);
   const wanted = STATES_WANTED[call.operation];
   if (wanted !== undefined && !wanted.includes(state)) {
-    const message = `${call.action}: its state is ${JSON.stringify(state)}, expected "running"`;
+    const expected = wanted.map((one) => JSON.stringify(one)).join(" or ");
+    const message = `${call.action}: its state is ${JSON.stringify(state)}, expected ${expected}`;
     return new AgentError("conflict", message, { cause: failure });
   }
   return failure;

@@ -4,7 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
+import { callVmadm, commandOf, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
   createdUuid,
   isDone,
@@ -62,12 +62,12 @@ export async function create(
   if (created !== uuid) {
     throw new AgentError(
       "host",
-      `${action}: vmadm reports that it created ${JSON.stringify(created)}`,
+      `${action}: ${commandOf(call)} reports that it created ${JSON.stringify(created)}`,
     );
   }
   const made = await lookUp(host, uuid, undefined);
   if (made === null) {
-    const message = `${action}: vmadm reports success, but the machine does not exist`;
+    const message = `${action}: ${commandOf(call)} reports success, but the machine does not exist`;
     throw new AgentError("host", message);
   }
   return String(made.state);
@@ -135,7 +135,7 @@ export async function infoVnc(
 ): Promise<ReturnType<typeof parseVnc>> {
   const call: VmadmCall = {
     operation: "info",
-    action: `Cannot ask for the VNC console of machine ${uuid}`,
+    action: `Cannot look up the VNC console of machine ${uuid}`,
     args: ["info", uuid, "vnc"],
     signal,
   };

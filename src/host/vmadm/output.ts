@@ -4,51 +4,11 @@
 
 import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import type { CommandResult } from "../command.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import type { CommandResult } from "../program.ts";
+import { messageOfOutput, shown } from "../program_output.ts";
 import { PORT_MIN } from "./vnc_connection.ts";
-import { isSecretName, MASK, SECRET_ENDINGS } from "../../domain/masking.ts";
 import { PORT_MAX } from "../../domain/ip_address.ts";
-
-/** Characters of each stream that an error shows. */
-const SHOWN_CHARS_MAX = 2000;
-
-/** The text for people, without log lines, which are JSON objects. */
-export function messageOfOutput(stderr: string): string {
-  return stderr.split("\n").filter((line) => !isLogLine(line)).join("\n").trim();
-}
-
-/** A bunyan record, which vmadm mixes into standard error when its debug level is set. */
-function isLogLine(line: string): boolean {
-  return line.startsWith('{"') && line.includes('"level":') && line.includes('"msg":');
-}
-
-/**
- * How a command ended, for an error message.
- * @param secrets texts to mask
- * @param problem what is wrong with standard output, instead of its text
- */
-export function describeResult(
-  result: CommandResult,
-  secrets: readonly string[] = [],
-  problem?: string,
-): string {
-  const end = result.signal === null
-    ? `ended with exit code ${result.code}`
-    : `was ended by ${result.signal}`;
-  const output = problem === undefined
-    ? shown(result.stdout.trim(), secrets)
-    : masked(problem, secrets);
-  const texts = [shown(messageOfOutput(result.stderr), secrets), output]
-    .filter((text) => text !== "");
-  return texts.length === 0 ? `${end} and wrote nothing` : `${end}: ${texts.join(" | ")}`;
-}
-
-function shown(text: string, secrets: readonly string[] = []): string {
-  const clean = masked(text, secrets);
-  if (clean.length <= SHOWN_CHARS_MAX) return clean;
-  return `${clean.slice(0, SHOWN_CHARS_MAX)}... (${clean.length} characters)`;
-}
 
 // The sentences of vmadm. It has no codes, so each sentence that this agent acts on is matched here, and
 // nowhere else. A failure of one of several parallel steps begins with FIRST_OF.
@@ -233,36 +193,6 @@ function parseJson(what: string, text: string): unknown {
 function unexpected(what: string, wanted: string, text: string): AgentError {
   const found = text.trim() === "" ? "nothing" : shown(text.trim());
   return new AgentError("host", `Cannot read ${what}: expected ${wanted}, vmadm wrote ${found}`);
-}
-
-// Masks secrets in the input and output of host programs before they reach errors and logs.
-
-/** `"vnc_password": "x"`, `vnc_password: 'x'`, `vnc_password=x`, and such texts cut anywhere. */
-const SECRET_PAIR = new RegExp(
-  `((?:${SECRET_ENDINGS})["']?\\s*[:=]\\s*)` +
-    `("(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,}]+)`,
-  "gi",
-);
-
-/** Shorter secrets are masked by their key only: their value may occur anywhere. */
-const SECRET_CHARS_MIN = 4;
-
-/** The secret texts of a payload, at any depth. */
-export function secretsOf(payload: JsonValue | undefined): string[] {
-  if (Array.isArray(payload)) return payload.flatMap(secretsOf);
-  if (!isJsonObject(payload)) return [];
-  return Object.entries(payload).flatMap(([key, value]) =>
-    isSecretName(key) && typeof value === "string" ? [value] : secretsOf(value)
-  );
-}
-
-/** Masks the given secrets, and the values of keys that name one. */
-export function masked(text: string, secrets: readonly string[] = []): string {
-  let clean = text;
-  for (const secret of secrets) {
-    if (secret.length >= SECRET_CHARS_MIN) clean = clean.replaceAll(secret, MASK);
-  }
-  return clean.replace(SECRET_PAIR, `$1"${MASK}"`);
 }
 
 /** A machine as vmadm describes it, without the passwords of its console. */

@@ -20,7 +20,7 @@ import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.
 import * as operation from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
 import { destroyOrphans } from "./leftovers.ts";
-import { list, lookUp } from "./lookup.ts";
+import { list, lookUp, type MachineListOptions } from "./lookup.ts";
 import * as power from "./power.ts";
 import { endOfLog } from "../zone/machine_log.ts";
 
@@ -73,8 +73,8 @@ export interface Vmadm {
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without the password of its console; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
-  /** All machines with the fields of LIST_FIELDS in lookup.ts. */
-  list(o?: CallOptions): Promise<JsonObject[]>;
+  /** All machines with the fields of LIST_FIELDS in lookup.ts, by one call. */
+  list(o?: MachineListOptions): Promise<JsonObject[]>;
   /**
    * Starts a machine, unless it runs already, and looks whether it lives: at once, and again after
    * `watchMs`. Paths are `/name`, the bus is ide.
@@ -165,7 +165,7 @@ export function openVmadm(
       const machine = await lookUp(host, checked(uuid), o.signal);
       return machine === null ? null : withoutSecrets(machine);
     },
-    list: (o = {}) => list(host, o.signal),
+    list: (o = {}) => list(host, o),
     boot: async (uuid, args, o = {}) => {
       const words = bootWords(args);
       await alone(uuid, o, (uuid) => power.boot(host, uuid, words, o));

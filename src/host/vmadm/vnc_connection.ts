@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
 import type { Transport } from "../transport.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { SYSTEM_TIMERS, type Timers } from "../../program/loop.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../runtime/waiting.ts";
 
 /** Begins the first twelve bytes of every RFB server (RFC 6143, section 7.1.1). */
 const BANNER = "RFB 003.";
@@ -54,16 +54,15 @@ export async function connectVnc(
     timers?: Timers;
   },
 ): Promise<VncConnection> {
-  const place = `${host}:${port}`;
+  const action = `Cannot connect to the console at ${host}:${port}`;
   if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
     const of = transport.kind === "ssh" ? "" : " of this host";
-    throw new AgentError("host", `${place} is not an address${of}`);
+    throw new AgentError("host", `${action}: it is not an address${of}`);
   }
   if (port < PORT_MIN) {
-    throw new AgentError(
-      "host",
-      `${place} is reserved for services: expected ${PORT_MIN} or above`,
-    );
+    const message =
+      `${action}: ports below ${PORT_MIN} are reserved for services, expected ${PORT_MIN} or above`;
+    throw new AgentError("host", message);
   }
   const limit = new AbortController();
   const stopTimer = timers.start(bannerMs, () => limit.abort());
@@ -72,10 +71,11 @@ export async function connectVnc(
     return await greeted(transport, { host, port }, either);
   } catch (cause) {
     if (signal?.aborted) {
-      throw new AgentError("aborted", `${place} has not introduced itself yet`, { cause });
+      const message = `${action}: the caller gave up before the console sent its RFB version`;
+      throw new AgentError("aborted", message, { cause });
     }
     if (limit.signal.aborted) {
-      const message = `${place} did not introduce itself within ${bannerMs / 1000} s`;
+      const message = `${action}: it sent no RFB version within ${bannerMs / 1000} s`;
       throw new AgentError("timeout", message, { cause });
     }
     const reason = cause instanceof NoConsole
@@ -83,7 +83,7 @@ export async function connectVnc(
       : `cannot be reached: ${
         messageOf(cause instanceof AgentError ? cause.cause ?? cause : cause)
       }`;
-    throw new AgentError("host", `${place} ${reason}`, { cause });
+    throw new AgentError("host", `${action}: it ${reason}`, { cause });
   } finally {
     stopTimer();
   }

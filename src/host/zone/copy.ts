@@ -11,7 +11,7 @@ import {
   type HostFileWriter,
   type PromisedDigests,
 } from "../host_files.ts";
-import { openRegularFile, type RegularFile } from "../../program/regular_file.ts";
+import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts";
 import type { Transport } from "../transport.ts";
 import { normalize } from "@std/path";
 

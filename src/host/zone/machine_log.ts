@@ -5,7 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import type { Transport } from "../transport.ts";
-import { masked, secretsOf } from "../vmadm/output.ts";
+import { masked, secretsOf } from "../program_output.ts";
 import { findZoneFolder, temporaryPath } from "./copy.ts";
 
 /** Where a hypervisor writes, below the zonepath; the first file that has text counts. */

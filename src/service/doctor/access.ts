@@ -1,18 +1,16 @@
 // Who may call: the tokens, the certificate and the audit file, as the configuration names them.
 
 import { dirname } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
-import type { Now } from "../../domain/instant.ts";
+import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
+import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
 
 const GROUP_AND_OTHERS = 0o077;
-const MS_PER_DAY = 86_400_000;
 /** A certificate that ends sooner should have been renewed. Days. */
 const DAYS_LEFT_MIN = 30;
 
-/** The tokens at rest. */
 interface TokenPlace {
   readonly path: string;
   /** Whether callers need one. */
@@ -103,7 +101,7 @@ function judged(
     const clock = "set the clock, or use a valid certificate";
     return { outcome: "fail", detail: `${path}: it is valid only from ${from}`, fix: clock };
   }
-  const days = Math.floor((untilMs - atMs) / MS_PER_DAY);
+  const days = Math.floor((untilMs - atMs) / MS_PER_SECOND / DAY_SECONDS);
   if (days < DAYS_LEFT_MIN) {
     return { outcome: "warn", detail: `${whose}: it ends in ${days} days, at ${until}`, fix };
   }
@@ -136,7 +134,7 @@ export function auditFileCheck(path: string | null): HealthCheck {
       try {
         (await Deno.open(path, { append: true })).close();
       } catch (error) {
-        return { outcome: "fail", detail: `${path} cannot be written: ${messageOf(error)}` };
+        return { outcome: "fail", detail: `${path} cannot be written: ${systemReason(error)}` };
       }
       return ok(`${path}, ${found.size} bytes`);
     },
@@ -187,7 +185,7 @@ function wordsOf(error: unknown): string {
   return error instanceof AgentError ? error.message : messageOf(error);
 }
 
-// What the doctor has to know of a certificate: until when it is good, and for which names.
+// What the doctor needs to know of a certificate: when it expires, and which names it covers.
 
 /** One certificate of a chain. */
 interface CertificateFacts {
@@ -285,7 +283,7 @@ function shortAddress(text: string): string {
     : text;
 }
 
-/** Whether a certificate with these names is one for a host; a star stands for one label. */
+/** Whether a certificate with these names covers a host; a star matches one label. */
 export function covers(names: readonly string[], host: string): boolean {
   const sought = host.includes(":") ? shortAddress(host) : host.toLowerCase();
   return names.some((name) =>

@@ -1,27 +1,21 @@
 // What the doctor looks at: one thing after the other, each with a name, what was found, and what to
 // do about it. A check never throws and never changes anything; a repair is asked for on its own.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemWords } from "../../domain/error.ts";
+import type { Wall } from "../../domain/host.ts";
 
 /** How a thing is. `skipped`: it does not apply here, or what it needs was not found. */
 export type Outcome = "ok" | "warn" | "fail" | "skipped";
 
-/** One of the things that a finding is made of. */
-export interface Part {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly detail: string;
-}
-
-/** What was found. */
+/** The outcome of one check, its cause, and what mends it. */
 export interface HealthFinding {
   readonly outcome: Outcome;
   /** State found, and required where it differs. */
   readonly detail: string;
   /** What an operator can do: a command line, or a sentence. */
   readonly fix?: string;
-  /** What it is made of, where that is of interest by itself. */
-  readonly parts?: readonly Part[];
+  /** The walls one by one, where it is about those. */
+  readonly parts?: readonly Wall[];
   /** Does what is safe to do without being asked twice. */
   readonly repair?: () => Promise<void>;
 }
@@ -82,7 +76,7 @@ async function diagnoseOne(check: HealthCheck, repair: boolean): Promise<Diagnos
     try {
       await found.repair();
     } catch (error) {
-      const detail = `${found.detail}; not repaired: ${messageOf(error)}`;
+      const detail = `${found.detail}; not repaired: ${systemWords(error)}`;
       return { name, ...withoutRepair(found), detail, repaired: false };
     }
     found = await examined(check);
@@ -104,9 +98,10 @@ async function examined(check: HealthCheck): Promise<HealthFinding> {
   try {
     return await Promise.race([check.examine(), late.promise]);
   } catch (error) {
-    if (error instanceof Deno.errors.PermissionDenied) {
+    const cause = error instanceof AgentError ? error.cause : error;
+    if (cause instanceof Deno.errors.PermissionDenied) {
       const fix = "run the doctor as the user of the agent, or as root";
-      return { outcome: "fail", detail: `not allowed: ${messageOf(error)}`, fix };
+      return { outcome: "fail", detail: `not allowed: ${systemWords(cause)}`, fix };
     }
     const words = error instanceof AgentError
       ? error.message

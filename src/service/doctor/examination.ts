@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
 import { agentLimits, type BareContext } from "../../agent/context.ts";
 import type { Config } from "../../config/settings.ts";
-import { DATABASE_NAME, mayBeStateDir } from "../../state/state_dir.ts";
+import { DATABASE_NAME, mayBeStateDir } from "../../state_dir/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import {
@@ -16,19 +16,24 @@ import {
   stateFolderCheck,
   statOf,
 } from "./place.ts";
-import { decodersCheck, guestsCheck } from "./walls.ts";
+import { decodersCheck, guestsCheck } from "../../agent/walls.ts";
 import { openMemoryBudget } from "../../domain/memory_budget.ts";
 import { type MachineUuid, randomUuid } from "../../domain/id.ts";
 import { type Now, systemNow } from "../../domain/instant.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
-import { selfCommand } from "../../program/executable.ts";
+import { selfCommand } from "../../runtime/executable.ts";
 import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
 import { readTlsIdentity } from "../../http/listen/tls.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/free_space.ts";
-import { type ActAs, asOwnerOf, examineOwnFolder, readSecretFile } from "../../state/own_file.ts";
-import { readTokenFile, tokenFilePath } from "../../state/token_file.ts";
+import {
+  type ActAs,
+  asOwnerOf,
+  examineOwnFolder,
+  readSecretFile,
+} from "../../state_dir/own_file.ts";
+import { readTokenFile, tokenFilePath } from "../../state_dir/token_file.ts";
 import { messageOf } from "../../domain/error.ts";
 import {
   inspectDatabase,
@@ -38,7 +43,7 @@ import {
 } from "../../store/sqlite/database_file.ts";
 import { isJsonObject } from "../../domain/json.ts";
 import type { Transport } from "../../host/transport.ts";
-import { mapLimited } from "../../program/loop.ts";
+import { mapLimited } from "../../runtime/waiting.ts";
 
 /** The checks of one host, and what takes down what they opened. */
 interface Examination {
@@ -75,7 +80,13 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
     follow: () => {},
     opened: (name, close) => void (name === NOT_OURS_TO_CLOSE || closers.push(close)),
   };
-  const walls = { self, user: config.guest_user.value, limits, log: silentLog };
+  const walls = {
+    self,
+    user: config.guest_user.value,
+    freshRealm: config.fresh_realm.value,
+    limits,
+    log: silentLog,
+  };
   const stateDir = config.state_dir.value;
   const asOwner = asOwnerOf(stateDir);
   const inFolder = (check: HealthCheck) => checkedAsOwner(check, stateDir, asOwner);
@@ -130,14 +141,14 @@ function checkedAsOwner(check: HealthCheck, stateDir: string, asOwner: ActAs): H
   };
 }
 
-/** What is looked at of who may call. */
+/** The checks of who may call. */
 function accessChecks(
   config: Config,
   inFolder: (check: HealthCheck) => HealthCheck,
 ): readonly HealthCheck[] {
   const listen = config.listen.value;
   const beyond = listen !== null && !isLoopback(listen.hostname);
-  // Callers of an address that stands for all come by a name.
+  // An agent that listens on every address is called by a name.
   const own = beyond && !["0.0.0.0", "::"].includes(listen.hostname) ? [listen.hostname] : [];
   return [
     inFolder(tokensCheck({

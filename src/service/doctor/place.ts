@@ -4,6 +4,7 @@ import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
 import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
+import { absent } from "../../runtime/regular_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
 const GROUP_AND_OTHERS = 0o077;
@@ -205,16 +206,15 @@ export async function closeFile(path: string): Promise<void> {
 
 /** @returns undefined when there is nothing */
 export async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
-  return await Deno.stat(path).catch(absent);
+  return await Deno.stat(path).catch(absentThere);
 }
 
 /** The same of a link itself. */
 export async function lstatOf(path: string): Promise<Deno.FileInfo | undefined> {
-  return await Deno.lstat(path).catch(absent);
+  return await Deno.lstat(path).catch(absentThere);
 }
 
-function absent(error: unknown): undefined {
-  const gone = error instanceof Deno.errors.NotFound ||
-    error instanceof Deno.errors.NotADirectory;
-  if (!gone) throw error;
+/** Nothing is there either when a folder of the path is a file. */
+function absentThere(error: unknown): undefined {
+  if (!(error instanceof Deno.errors.NotADirectory)) return absent(error);
 }

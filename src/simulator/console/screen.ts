@@ -147,7 +147,7 @@ function isLit(character: string, column: number, row: number): boolean {
 
 // How a client of RFB wants its pixels: 8, 16 or 32 bits, in true colour or through a colour map.
 
-/** @see RFC 6143, 7.4 */
+/** The pixels that a client wants. @see RFC 6143, 7.4 */
 export interface PixelFormat {
   readonly bitsPerPixel: 8 | 16 | 32;
   readonly bigEndian: boolean;

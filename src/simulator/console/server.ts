@@ -2,7 +2,7 @@
 // behind it is the engine's.
 
 import type { VncClient } from "../engine/engine.ts";
-import { sleep } from "../state.ts";
+import { sleep } from "../host_folder.ts";
 
 /** Clients at a time; further ones are closed immediately. */
 const CLIENTS_MAX = 32;
@@ -31,7 +31,7 @@ interface VncOptions {
   readonly serve: (conn: Deno.Conn, client: VncClient) => Promise<void>;
 }
 
-/** A console that listens. */
+/** A VNC server that accepts clients until it is closed. */
 export interface VncListener {
   readonly port: number;
   /** Stops accepting; open sessions stay. */
@@ -40,7 +40,7 @@ export interface VncListener {
   close(): void;
 }
 
-/** Opens a listener. */
+/** Listens on the host name and port of the options; port 0 lets the system choose. */
 export function listenVnc(options: VncOptions): VncListener {
   const listener = Deno.listen({ hostname: options.hostname, port: options.port });
   const clients = new Set<Deno.Conn>();

@@ -4,7 +4,7 @@
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
 import type { Machine } from "../machine.ts";
-import { changeHost, type State } from "../state.ts";
+import { changeHost, type State } from "../host_folder.ts";
 
 /** The hypervisor of one machine, from its start to its end. */
 export interface Engine {
@@ -30,7 +30,7 @@ export interface VncClient {
 
 /** Engines by name. */
 const ENGINES = ["fake", "qemu"] as const;
-/** One of the engines. @see docs/simulator.md, Engines */
+/** `fake` or `qemu`. @see docs/simulator.md, Engines */
 type EngineName = typeof ENGINES[number];
 
 const EMULATOR = "qemu-system-x86_64";

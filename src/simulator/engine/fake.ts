@@ -10,7 +10,7 @@ import { changeMachine, type Machine, readMachine } from "../machine.ts";
 import { handshake } from "../console/handshake.ts";
 import { RfbSession } from "../console/session.ts";
 import { Screen } from "../console/screen.ts";
-import type { State } from "../state.ts";
+import type { State } from "../host_folder.ts";
 
 /** Keys and pointer positions that are logged of one start. */
 const INPUTS_MAX = 10_000;

@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";
 import { bootOrder } from "../vmadm/boot.ts";
 import { type BootedFrom, type Machine, zonepath } from "../machine.ts";
-import { exists, type State } from "../state.ts";
+import { exists, type State } from "../host_folder.ts";
 
 /** Decides the device from the machine, the words of its start, and the files that are there. */
 export async function bootDevice(

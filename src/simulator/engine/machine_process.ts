@@ -26,7 +26,7 @@ import {
 import { announcePresence } from "./presence.ts";
 import { QemuEngine } from "./qemu.ts";
 import { listenVnc, type VncListener } from "../console/server.ts";
-import { exists, sleep, type State, writeJson } from "../state.ts";
+import { exists, sleep, type State, writeJson } from "../host_folder.ts";
 
 /** Time between two checks that the machine still exists, ms. */
 const WATCH_MS = 250;

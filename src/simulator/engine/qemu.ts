@@ -8,7 +8,7 @@ import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import type { Engine } from "./engine.ts";
 import { type BootFile, changeMachine, type Machine, readMachine, zonepath } from "../machine.ts";
 import { volumeFile, volumeOf } from "../pool.ts";
-import { sleep, type State } from "../state.ts";
+import { sleep, type State } from "../host_folder.ts";
 import { isBlind } from "./guest.ts";
 import { writeAll } from "../console/byte_reader.ts";
 
@@ -343,5 +343,5 @@ class Qmp {
 }
 
 function ended(): AgentError {
-  return new AgentError("host", "qemu: it has ended");
+  return new AgentError("host", "qemu: the process has exited");
 }

@@ -3,7 +3,7 @@
 // true upstream's host does: static files with entity tags, an HTML page for what is not there.
 
 import { basename, dirname, join } from "@std/path";
-import { messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import { type Content, digestsOf } from "./content.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles } from "./sample_file.ts";
@@ -28,7 +28,6 @@ export interface SampleUpstream {
   close(): Promise<void>;
 }
 
-/** Something with an address. */
 interface Resource {
   readonly type: string;
   /** Bytes. */
@@ -103,7 +102,12 @@ function listen(
 async function openIso(options: SampleUpstreamOptions, files: SampleFiles): Promise<Deno.FsFile> {
   const { content, digests } = files[SAMPLE_ISO];
   const path = join(options.cacheDir, ISO_NAME);
-  const { file, made } = await openKeptFile(path, content, digests.sha256, options.signal);
+  const { file, made } = await openKeptFile(path, content, digests.sha256, options.signal)
+    .catch((error) => {
+      const code = systemCode(error);
+      if (code === undefined) throw error;
+      throw new AgentError(code, `Cannot write ${path}: ${systemReason(error)}`, { cause: error });
+    });
   if (made) options.log.info("sample medium made", { path, bytes: content.size });
   return file;
 }

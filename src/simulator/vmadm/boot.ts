@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";
-import { selfCommand } from "../../program/executable.ts";
+import { selfCommand } from "../../runtime/executable.ts";
 import { spend, strikes } from "../fault.ts";
 import {
   type Boot,
@@ -16,7 +16,7 @@ import {
   zonepath,
 } from "../machine.ts";
 import { failed, firstOf, misuse, refusal, said, type ToolOutcome } from "../outcome.ts";
-import { exists, sleep, type State } from "../state.ts";
+import { exists, sleep, type State } from "../host_folder.ts";
 import { refuseDiskModel } from "./device.ts";
 
 /** Time between two checks of a machine that is starting or stopping, ms. */

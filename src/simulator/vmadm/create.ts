@@ -22,7 +22,7 @@ import { refuseNetworks } from "./nic.ts";
 import { crash, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { brandOf, judge, parsePayload, refuseBad, verdictJson, withoutUnknown } from "./payload.ts";
 import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.ts";
-import { exists, locked, sleep, type State, writeJson } from "../state.ts";
+import { exists, locked, sleep, type State, writeJson } from "../host_folder.ts";
 import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 /** A start of a machine with more memory than this may take longer, MiB. */

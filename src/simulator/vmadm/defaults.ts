@@ -15,7 +15,7 @@ import { draftNic, nicOf, nicsIn, refuseNics, refuseRoutes } from "./nic.ts";
 import { refusal } from "../outcome.ts";
 import { zoneDataset } from "../pool.ts";
 import { type Draft, isSet, MACHINE_PROPERTIES, type PropertyType } from "./property.ts";
-import { type State } from "../state.ts";
+import { type State } from "../host_folder.ts";
 
 const VNC_PASSWORD_LENGTH_MAX = 8;
 /** MiB that the tool adds to the guest's memory for its hypervisor. */

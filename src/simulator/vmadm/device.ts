@@ -6,7 +6,7 @@ import type { Brand, Machine } from "../machine.ts";
 import { refusal } from "../outcome.ts";
 import { volumeName } from "../pool.ts";
 import { isSet } from "./property.ts";
-import type { State } from "../state.ts";
+import type { State } from "../host_folder.ts";
 
 /** Disk models by brand, in the order in which the tool lists them. */
 const DISK_MODELS: Readonly<Record<Brand, readonly string[]>> = {

@@ -4,7 +4,7 @@
 import { IPV6, isIpv4 } from "../../domain/ip_address.ts";
 import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { crash, refusal } from "../outcome.ts";
-import type { State } from "../state.ts";
+import type { State } from "../host_folder.ts";
 
 const TAG = /^[A-Za-z0-9_/]+$/;
 const IPS_MAX = 20;
@@ -201,7 +201,7 @@ export function refuseNetworks({ host }: State, nics: readonly JsonObject[]): vo
     throw refusal([...new Set(unknown)].map((tag) => `Invalid nic tag "${tag}"`).join("\n"));
   }
   const low = nics.flatMap(({ mtu, mac, nic_tag }, index) =>
-    mtu !== undefined && Number(mtu) < MTU_BYTES
+    mtu !== undefined && Number(mtu) < MTU_BYTES && !host.etherstubs.includes(String(nic_tag))
       ? [
         `nic ${index} (${String(mac)}): MTU is below the supported MTU (${MTU_BYTES}) of nic tag ` +
         `"${String(nic_tag)}"`,

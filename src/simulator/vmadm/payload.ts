@@ -4,7 +4,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
 import { refusal } from "../outcome.ts";
-import type { State } from "../state.ts";
+import type { State } from "../host_folder.ts";
 import {
   DISK_PROPERTIES,
   type Draft,

@@ -3,7 +3,7 @@
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { type Machine, readMachine, readMachines } from "../machine.ts";
 import { failed, printed, printedJson, refusal, type ToolOutcome } from "../outcome.ts";
-import type { State } from "../state.ts";
+import type { State } from "../host_folder.ts";
 import { isField, valuesOf, viewOf } from "./view.ts";
 import { faultText, strikes } from "../fault.ts";
 
@@ -13,7 +13,6 @@ const LIST_FIELDS = ["uuid", "type", "ram", "state", "alias"];
 const WIDTHS: Readonly<Record<string, number>> = { uuid: 36, type: 4, ram: 8, state: 17, alias: 1 };
 const WIDTH_DEFAULT = 8;
 
-/** Arguments of `vmadm lookup`. */
 interface LookupArguments {
   readonly json: boolean;
   readonly unique: boolean;
@@ -23,7 +22,6 @@ interface LookupArguments {
   readonly filters: readonly string[];
 }
 
-/** Arguments of `vmadm list`. */
 interface ListArguments {
   readonly parsable: boolean;
   readonly noHeader: boolean;

@@ -20,7 +20,7 @@ import {
 } from "../machine.ts";
 import { failed, firstOf, refusal, said, type ToolOutcome } from "../outcome.ts";
 import { datasetsOf, destroyDatasets, zoneDataset } from "../pool.ts";
-import { locked, sleep, type State } from "../state.ts";
+import { locked, sleep, type State } from "../host_folder.ts";
 
 /** A waiting call gives up this long after the guest should have been halted, ms. */
 const GRACE_MS = 300_000;

@@ -24,7 +24,7 @@ import {
   zoneDataset,
 } from "../pool.ts";
 import { MACHINE_PROPERTIES } from "./property.ts";
-import { sleep, type State } from "../state.ts";
+import { sleep, type State } from "../host_folder.ts";
 import { MIB_PER_GIB } from "../../domain/policy.ts";
 
 const METADATA = ["customer_metadata", "internal_metadata", "tags", "routes"];

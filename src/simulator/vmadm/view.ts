@@ -3,7 +3,7 @@
 import { join } from "@std/path";
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
 import { type Machine, zonepath } from "../machine.ts";
-import { exists, type State } from "../state.ts";
+import { exists, type State } from "../host_folder.ts";
 
 const NO_METADATA = { customer_metadata: {}, internal_metadata: {}, routes: {}, tags: {} };
 

@@ -9,7 +9,7 @@ import { die, faultMs, strikes, strikesOn } from "../fault.ts";
 import { get, info, list, lookup } from "./query.ts";
 import { crash, failed, misuse, printed, refusal, type ToolOutcome } from "../outcome.ts";
 import { parsePayload } from "./payload.ts";
-import { sleep, type State } from "../state.ts";
+import { sleep, type State } from "../host_folder.ts";
 import { reboot, remove, stop } from "./stop.ts";
 import { changesIn, update } from "./update.ts";
 

@@ -16,7 +16,7 @@
 import { isAbsolute, join, resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { closing } from "../program/loop.ts";
+import { closing } from "../runtime/waiting.ts";
 
 /** Milliseconds that the host takes for its parts of the work, before `factor` is applied. */
 interface Delays {
@@ -58,10 +58,18 @@ interface Host {
   /** Where VNC listeners are; a real host has its admin network here. */
   readonly admin_ip: string;
   readonly nic_tags: readonly string[];
+  /** Those of `nic_tags` that are switches of the host without a link to the outside. */
+  readonly etherstubs: readonly string[];
+  /** Bytes that the links of `nic_tags` carry, where it is not 1500, or 9000 of an etherstub. */
+  readonly nic_mtus: Readonly<Record<string, number>>;
   readonly pool: { readonly name: string; readonly size: number };
   /** Images that are imported, with the size of their volume. */
   readonly images: readonly { readonly uuid: string; readonly size: number }[];
   readonly bhyve: boolean;
+  /** Logical processors. */
+  readonly cpus: number;
+  /** Memory. */
+  readonly ram: number;
   /** What runs the machines that start from now on (engine.ts). */
   readonly engine: "fake" | "qemu";
   /** Absolute path of the emulator that the engine qemu runs; empty when none was chosen. */
@@ -80,9 +88,13 @@ export interface State {
 const DEFAULT_HOST: Omit<Host, "uuid"> = {
   admin_ip: "127.0.0.1",
   nic_tags: ["external", "admin"],
+  etherstubs: [],
+  nic_mtus: {},
   pool: { name: "zones", size: 1024 * 1024 },
   images: [],
   bhyve: true,
+  cpus: 16,
+  ram: 64 * 1024,
   engine: "fake",
   emulator: "",
   delays: {

@@ -34,9 +34,6 @@ export interface CommandResult {
   durationMs: number;
 }
 
-/** What programs and the system print for a full pool or an exceeded quota. */
-export const NO_SPACE = /no space left|quota exceeded/i;
-
 /** Bytes of output of one program by default. */
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -200,7 +197,6 @@ function feed(
 }
 
 // Starts and kills programs of the host. Each leads its own process group, so its children end with it.
-// command.ts runs them to their end.
 //
 // To make a process group, this runtime copies the whole process first, which stops everything else for
 // milliseconds at each start. A plain start does not, so setsid(1) of util-linux, where present, makes
@@ -319,8 +315,8 @@ function notStarted(program: string, why: string, cause?: unknown): AgentError {
 /** Kills a program and its process group; a process that is gone already is no error. */
 export function killGroup(leader: Deno.ChildProcess): void {
   if (killed(() => Deno.kill(-leader.pid, "SIGKILL"))) return;
-  // There may be no group yet: then kill the program as it is about to make one, and after it what it
-  // started in that moment. By its handle, since its id may have been reused.
+  // There may be no group yet: then kill the program before it makes one, and then what it may have started
+  // in that moment. By its handle, since its id may have been reused.
   if (killed(() => leader.kill("SIGKILL"))) killed(() => Deno.kill(-leader.pid, "SIGKILL"));
 }
 

@@ -1,0 +1,175 @@
+// The networks of the managed host, which nics name by their nic_tag, and whether they carry the nics of a
+// machine. vmadm would find out too, but in the middle of a create, or at the first start of the machine.
+
+import { AgentError, type FieldError } from "../domain/error.ts";
+import { type JsonObject, objectsIn } from "../domain/json.ts";
+import { answerOf, type HostAnswer } from "./inventory.ts";
+import type { Transport } from "./transport.ts";
+
+/** Networks of one host that are listed. */
+const NETWORKS_MAX = 1000;
+/** Networks listed in an error. */
+const NAMED_MAX = 32;
+/** The kind of network, in nictagadm's words, whose nics have an mtu of {@linkcode PHYSICAL_MTU_MIN} or more. */
+const PHYSICAL = "normal";
+/** Bytes; vmadm refuses less on a physical network. @see vmadm(8), nics.*.mtu */
+const PHYSICAL_MTU_MIN = 1500;
+
+/** What nictagadm prints of one network. */
+export interface HostNetwork {
+  /** What nics call their `nic_tag`. */
+  readonly tag: string;
+  /** The link that carries it; null for one that is made when it is first used. */
+  readonly link: string | null;
+  /** `normal`, `aggr`, `etherstub` or `overlay rule`; null where nictagadm does not print it. */
+  readonly kind: string | null;
+}
+
+/**
+ * Asks nictagadm for the networks.
+ * @throws {AgentError} `aborted`
+ */
+export async function askNetworks(
+  transport: Transport,
+  signal?: AbortSignal,
+): Promise<HostAnswer<readonly HostNetwork[]>> {
+  const answer = await answerOf(transport, "nictagadm", ["list", "-p"], signal);
+  if ("unasked" in answer) return answer;
+  const networks = answer.value.split("\n").map(networkIn).filter(({ tag }) => tag !== "");
+  // A host without any network: the query went wrong.
+  if (networks.length === 0) return { unasked: "it names none" };
+  return { value: networks.slice(0, NETWORKS_MAX) };
+}
+
+/** Reads `TAG:MAC:LINK:KIND`. A colon within a value is escaped. */
+function networkIn(line: string): HostNetwork {
+  const [tag = "", , link = "-", kind = ""] = line.split(/(?<!\\):/);
+  // An etherstub is its own link.
+  const own = kind === "etherstub" ? tag : null;
+  return { tag, link: link === "-" || link === "" ? own : link, kind: kind === "" ? null : kind };
+}
+
+/** Bytes that each link carries, by its name. @throws {AgentError} `aborted` */
+async function askLinks(
+  transport: Transport,
+  signal?: AbortSignal,
+): Promise<HostAnswer<ReadonlyMap<string, number>>> {
+  const answer = await answerOf(
+    transport,
+    "dladm",
+    ["show-link", "-p", "-o", "link,mtu"],
+    signal,
+  );
+  if ("unasked" in answer) return answer;
+  const links = answer.value.split("\n").flatMap((line): [string, number][] => {
+    const [, link, mtu] = /^([^:]+):(\d{1,6})$/.exec(line) ?? [];
+    return link === undefined ? [] : [[link, Number(mtu)]];
+  });
+  return links.length === 0 ? { unasked: "it names no link" } : { value: new Map(links) };
+}
+
+/** A nic and its path in what was asked. */
+interface PlacedNic {
+  readonly nic: JsonObject;
+  /** Such as `payload.nics[0]`. */
+  readonly path: string;
+}
+
+/** The nics of a new machine. @param field name of the payload in errors */
+export function nicsOf({ nics }: JsonObject, field: string): PlacedNic[] {
+  return objectsIn(nics).map((nic, index) => ({ nic, path: `${field}.nics[${index}]` }));
+}
+
+/**
+ * Refuses nics on a network that the host lacks, or whose mtu their network does not carry.
+ * @returns a sentence for each thing that the host did not say
+ * @throws {AgentError} `invalid_argument`; `aborted`
+ */
+export async function requireNetworks(
+  transport: Transport,
+  placed: readonly PlacedNic[],
+  signal?: AbortSignal,
+): Promise<string[]> {
+  // The part behind a slash is made on first use: an overlay, as in `sdc_overlay/123`.
+  const wanted = placed.filter(({ nic: { nic_tag } }) =>
+    typeof nic_tag === "string" && !nic_tag.includes("/")
+  );
+  if (wanted.length === 0) return [];
+  const answer = await askNetworks(transport, signal);
+  if ("unasked" in answer) {
+    return [`Cannot read the networks of the host, so only vmadm checks them: ${answer.unasked}`];
+  }
+  refuseNics(wanted, answer.value);
+  return await requireCarried(transport, wanted, answer.value, signal);
+}
+
+/** Refuses what vmadm would refuse. @throws {AgentError} `invalid_argument` */
+export function refuseNics(placed: readonly PlacedNic[], networks: readonly HostNetwork[]): void {
+  const errors = placed.flatMap(({ nic: { nic_tag, mtu }, path }): FieldError[] => {
+    const network = networks.find(({ tag }) => tag === nic_tag);
+    if (network === undefined) {
+      const named = networks.slice(0, NAMED_MAX).map(({ tag }) => tag).join(", ");
+      const found = JSON.stringify(nic_tag);
+      const words = `is ${found}, and the host has no such network: it has ${named}`;
+      return [invalid(`${path}.nic_tag`, words)];
+    }
+    const isLow = network.kind === PHYSICAL && typeof mtu === "number" && mtu < PHYSICAL_MTU_MIN;
+    if (!isLow) return [];
+    const words = `is ${mtu}, expected at least ${PHYSICAL_MTU_MIN}: the network ` +
+      `${network.tag} is a physical one`;
+    return [invalid(`${path}.mtu`, words)];
+  });
+  refuseAll(errors);
+}
+
+/** Refuses an mtu above that of its link, with which the machine could not start. */
+async function requireCarried(
+  transport: Transport,
+  placed: readonly PlacedNic[],
+  networks: readonly HostNetwork[],
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  const sized = placed.flatMap(({ nic: { nic_tag, mtu }, path }) => {
+    const network = networks.find(({ tag }) => tag === nic_tag);
+    return network === undefined || typeof mtu !== "number" ? [] : [{ network, mtu, path }];
+  });
+  if (sized.length === 0) return [];
+  const answer = await askLinks(transport, signal);
+  if ("unasked" in answer) {
+    return [
+      `Cannot read the mtu of the host's links, so it is not checked: ${answer.unasked}`,
+    ];
+  }
+  const links = answer.value;
+  const unsaid: string[] = [];
+  refuseAll(sized.flatMap(({ network: { tag, link, kind }, mtu, path }) => {
+    if (kind === null && mtu < PHYSICAL_MTU_MIN) {
+      unsaid.push(
+        `The host does not say what kind of network ${tag} is, so only vmadm checks the ` +
+          `mtu ${mtu}`,
+      );
+    }
+    const most = link === null ? undefined : links.get(link);
+    if (most === undefined) {
+      unsaid.push(`The host does not say the mtu of network ${tag}, so ${mtu} is not checked`);
+      return [];
+    }
+    if (mtu <= most) return [];
+    const words = `is ${mtu}, expected at most ${most}: the link ${link} of the network ${tag} ` +
+      "carries no more";
+    return [invalid(`${path}.mtu`, words)];
+  }));
+  return unsaid;
+}
+
+function invalid(field: string, words: string): FieldError {
+  return { field, code: "Invalid", message: `${field} ${words}` };
+}
+
+function refuseAll(errors: readonly FieldError[]): void {
+  const [first] = errors;
+  if (first === undefined) return;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  const message = `Cannot accept the nics: ${first.message}${more}`;
+  throw new AgentError("invalid_argument", message, { errors });
+}
