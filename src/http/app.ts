@@ -7,14 +7,17 @@ import { AgentError } from "../domain/error.ts";
 import { openAccessLines } from "./request/access_lines.ts";
 import { admitted } from "./request/access.ts";
 import type { HttpContext, HttpEnv } from "./context.ts";
+import { callerRoutes } from "./routes/agent.ts";
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
 import { bounded } from "./request/concurrency.ts";
 import { openConsoleTickets } from "./console/tickets.ts";
 import { reworded } from "./request/compat.ts";
 import { errorResponse } from "./answer/error_response.ts";
+import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
-import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
+import { jobBulkRoutes } from "./routes/jobs/bulk.ts";
+import { jobPruneRoutes } from "./routes/jobs/prune.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";
 import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobViewRoutes } from "./routes/jobs/view.ts";
@@ -30,6 +33,9 @@ import { mediaRoutes } from "./routes/media.ts";
 import { openapiRoutes } from "./openapi/openapi.ts";
 import { remembering } from "./request/request_memory.ts";
 import { identified } from "./request/request_id.ts";
+import { openSessions } from "./request/sessions.ts";
+import { sessionRoutes } from "./routes/session.ts";
+import { asksForPage, UI_PATH, uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** Methods of routes; HEAD is answered wherever GET is. */
@@ -49,7 +55,8 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.use(remembering(context.budget));
   const access = context.access ?? OPEN_ACCESS;
   const tickets = openConsoleTickets(context.limits, access.nowMs);
-  app.use(admitted(access, tickets, context.log));
+  const sessions = openSessions(access.nowMs);
+  app.use(admitted(access, tickets, sessions, context.log));
   app.use(jsonOnly);
   app.use(strictQuery);
   const { unfinishedJobsMax } = context.limits;
@@ -59,16 +66,20 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.route("/", workflowRoutes(context));
   app.route("/", jobRoutes(context, machineJobs));
   app.route("/", jobViewRoutes(context));
+  app.route("/", eventRoutes(context));
   app.route("/", jobInfoRoutes(context));
   app.route("/", jobRetryRoutes(context, machineJobs));
   app.route("/", jobBulkRoutes(context, machineJobs));
   app.route("/", jobPruneRoutes(context));
   app.route("/", statsRoutes(context));
+  app.route("/", callerRoutes());
   app.route("/", machineRoutes(context, machineJobs, tickets));
   app.route("/", leftoverRoutes(context));
   // Before the files by digest, whose path would take the word library for one.
   app.route("/", mediaLibraryRoutes(context));
   app.route("/", mediaRoutes(context));
+  app.route("/", sessionRoutes(context, access, sessions));
+  app.route("/", uiRoutes());
   for (const routes of context.routes) app.route("/", routes);
   app.onError((error, c) => errorResponse(reworded(error, context.wording), c.get("request_id")));
   app.notFound((c) => noRoute(app, c));
@@ -76,17 +87,21 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
 }
 
 /**
- * The path as the first line of the request has it. Without a Host on the unix socket, the runtime of the binary
- * leaves out the host in the URL, and Hono would take the first part of the path for it.
+ * The path as the first line of the request has it. Without a Host on the unix socket, the runtime of the
+ * binary leaves out the host in the URL, and Hono would take the first part of the path for it.
  */
 function pathOf(request: Request): string {
   const [, scheme, path] = /^([a-z+]+:\/\/)(\/.*)$/.exec(request.url) ?? [];
   return getPath(path === undefined ? request : new Request(`${scheme}localhost${path}`));
 }
 
-/** Answers requests without a route: 405 when the path has other methods, else 404. */
+/**
+ * Answers requests without a route: 405 when the path has other methods, else 404. Browsers are sent to the
+ * console.
+ */
 function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
   const { method, path } = c.req;
+  if (asksForPage(c.req.raw, path)) return c.redirect(UI_PATH, 303);
   const allowed = allowedMethods(app, path);
   const shown = JSON.stringify(path.slice(0, PATH_CHARS_MAX));
   if (allowed.length === 0) {

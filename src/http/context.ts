@@ -9,11 +9,12 @@ import type { Wording } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Policy } from "../domain/policy.ts";
+import type { PayloadCheck } from "../machines/dry_run.ts";
 import type { MediumLookup } from "../machines/provision_job.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
-import type { Notifiers } from "../program/loop.ts";
+import type { Notifiers } from "../runtime/waiting.ts";
 import type { MediaLibrary } from "../mirror/media/library.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
@@ -68,12 +69,14 @@ export interface MachineAccess {
   readonly media: MediumLookup;
   /** Names the managed host. */
   readonly host: string;
+  /** What a dry run asks the host. */
+  readonly payloadChecks: readonly PayloadCheck[];
 }
 
 /** The reading side of vmadm: requests look at machines, only jobs change them. */
 export interface MachineReader {
   get(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<JsonObject | null>;
-  list(options?: { signal?: AbortSignal }): Promise<JsonObject[]>;
+  list(options?: { signal?: AbortSignal; detailed?: boolean }): Promise<JsonObject[]>;
   infoVnc(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncAddress | null>;
   vncConsole(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncConsole | null>;
   connectVnc(address: VncAddress, options?: { signal?: AbortSignal }): Promise<ConsoleStream>;
@@ -113,6 +116,8 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly infoEntryBytesMax: number;
   /** Info entries of one job. */
   readonly infoEntriesMax: number;
+  /** Streams of events that are open at the same time. */
+  readonly eventStreamsMax: number;
   /** Consoles that are open at the same time. */
   readonly consolesMax: number;
   /** Consoles of one machine that are open at the same time. */
@@ -137,6 +142,8 @@ export interface HttpEnv {
     secure?: boolean;
     /** Takes the connection over from HTTP; absent where nothing listens. */
     takeOver?: () => RawBytes;
+    /** Says that the caller has taken a part of an answer that has no end. */
+    moved?: () => void;
   };
   Variables: {
     request_id: string;

@@ -40,8 +40,8 @@ export function errorResponse(error: unknown, request_id: string): Response {
   const error_code = known?.code ?? "internal";
   const { status } = ERROR_CODES[error_code];
   const headers = new Headers({ "content-type": "application/json", "x-request-id": request_id });
-  if (status === 401) headers.set("www-authenticate", CHALLENGE);
-  if (status === 503 || known?.retryAfterSeconds !== undefined) {
+  if (status === ERROR_CODES.unauthorized.status) headers.set("www-authenticate", CHALLENGE);
+  if (status === ERROR_CODES.overloaded.status || known?.retryAfterSeconds !== undefined) {
     headers.set("retry-after", String(known?.retryAfterSeconds ?? RETRY_AFTER_SECONDS));
   }
   if (known?.uploadOffset !== undefined) headers.set("upload-offset", String(known.uploadOffset));

@@ -19,7 +19,7 @@ const SMALL_ANSWER_BYTES = 64 * 1024;
 /** Bytes of a piece; smaller ones are sent together. */
 const PIECE_BYTES = PART_BYTES / 2;
 /** Milliseconds in which a caller has to take a piece. */
-const STALL_MS = 30_000;
+export const STALL_MS = 30_000;
 
 /** How an answer is written. */
 export interface AnswerOptions {
@@ -222,7 +222,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
     const { stallMs, broken } = this.#options;
     this.#stalled = setTimeout(() => {
       this.#end();
-      controller.error(broken(`nothing of it was taken for ${stallMs} ms`));
+      controller.error(broken(`the caller read nothing for ${stallMs} ms`));
     }, stallMs);
   }
 

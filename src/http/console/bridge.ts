@@ -30,7 +30,6 @@ interface ConsoleEnd {
   readonly bytes_from_client: number;
 }
 
-/** Limits of a session. */
 interface SessionRules {
   /** Milliseconds without a byte in either direction. */
   readonly idleMs: number;

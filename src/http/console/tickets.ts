@@ -71,7 +71,7 @@ export function openConsoleTickets(
       return ticket;
     },
     async take(ticket, uuid) {
-      // Of a text that cannot be a ticket only the form is looked at, which is no secret.
+      // A text that cannot be a ticket is refused by its form, which is no secret.
       if (!TICKET.test(ticket)) return undefined;
       const digest = await digestOf(ticket);
       forgetEnded();
@@ -89,9 +89,8 @@ function isSame(one: KeptTicket, digest: Uint8Array, uuid: MachineUuid): boolean
 }
 
 function overloaded(uuid: MachineUuid, count: number, endMs: number): AgentError {
-  const message =
-    `Cannot make a ticket for the console of machine ${uuid}: ${count} are not used ` +
-    "yet, the most there may be";
+  const message = `Cannot make a ticket for the console of machine ${uuid}: ${count} are unused, ` +
+    "the maximum";
   return new AgentError("overloaded", message, { retryAfterSeconds: Math.ceil(endMs / 1000) });
 }
 

@@ -2,7 +2,7 @@
 // program of the host can cause.
 
 import type { Log } from "../../metrics/log.ts";
-import { pause } from "../../program/loop.ts";
+import { pause } from "../../runtime/waiting.ts";
 import { closeConnection } from "./connection_relay.ts";
 
 /** Milliseconds between two log lines about connections that fail. */

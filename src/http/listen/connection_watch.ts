@@ -54,6 +54,8 @@ export interface WatchedConnection {
   taken(): void;
   /** The caller has taken more of its answers. */
   moved(): void;
+  /** The caller has taken a part of an answer that has no end: the time for it begins again. */
+  streamed(): void;
   /** The connection is closed, or is now a WebSocket, which the console bounds. */
   closed(): void;
 }
@@ -142,6 +144,9 @@ export class WatchedConnections {
         entry.takenAtMs = entry.sinceMs;
       },
       moved: () => this.#keep(entry),
+      streamed: () => {
+        if (this.#answering.has(entry)) this.#place(entry);
+      },
       closed: () => this.#forget(entry),
     };
   }

@@ -27,6 +27,8 @@ export interface ConnectionOrigin {
   readonly secure: boolean;
   /** Takes the connection from HTTP; see RequestInfo. */
   readonly takeOver: () => RawBytes;
+  /** The caller has taken a part of an answer that has no end. */
+  readonly moved: () => void;
 }
 
 /** What answers requests: the application, and the answer when it fails. */
@@ -71,52 +73,74 @@ export function placeText(place: ListenPlace): string {
 
 /** The error for an address where listening failed; names the process that has the port. */
 export async function cannotListen(place: ListenPlace, error: unknown): Promise<AgentError> {
-  const taken = error instanceof Deno.errors.AddrInUse && place.kind === "tcp";
-  const why = taken
-    ? `${await portHolder(place.port) ?? "another process"} listens there: expected a free port; ` +
-      "--listen HOST:PORT names another"
-    : systemReason(error);
-  const message = `Cannot listen on ${placeText(place)}: ${why}`;
-  return new AgentError("conflict", message, { cause: error });
+  const message = `Cannot listen on ${placeText(place)}: ${await whyNot(place, error)}`;
+  const denied = error instanceof Deno.errors.PermissionDenied;
+  return new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
 }
 
+async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
+  if (place.kind === "socket") return systemReason(error);
+  if (error instanceof Deno.errors.AddrInUse) {
+    return `${await portHolder(place.port) ?? "another process"} listens there: expected a free ` +
+      "port; --listen HOST:PORT names another";
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return `user ${Deno.uid()} may not use port ${place.port}: expected a port from ` +
+      `${OPEN_PORT_MIN} on; --listen HOST:PORT names another`;
+  }
+  return `${
+    systemReason(error)
+  }: expected an address of this host; --listen HOST:PORT names another`;
+}
+
+/** Ports below this one are root's alone, unless the system is configured otherwise. */
+const OPEN_PORT_MIN = 1024;
 /** How the tables of the kernel write that a socket listens. @see proc_net_tcp in the kernel's docs */
 const LISTENS = "0A";
+/** Milliseconds for each of the programs that look for the holder of a port. */
+const LOOK_MS = 5_000;
+/** Most sockets that share one port are looked for. */
+const SOCKETS_MAX = 16;
 
-/** `process 4711 (nginx)`: who listens on a port, where the system lets this process see it. */
+/**
+ * `process 4711 (nginx)`: who listens on a port, where the system lets this process see it. Programs read
+ * what this one may not: the runtime keeps all of /proc from a binary that has not every permission.
+ */
 async function portHolder(port: number): Promise<string | undefined> {
   if (Deno.build.os !== "linux") return undefined;
   try {
-    const sockets = new Set<string>();
-    for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
-      for (const line of (await Deno.readTextFile(table)).split("\n")) {
-        const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/);
-        if (state !== LISTENS || Number.parseInt(local.split(":")[1] ?? "", 16) !== port) continue;
-        sockets.add(`socket:[${inode}]`);
-      }
-    }
-    for (const { name: pid } of Deno.readDirSync("/proc")) {
-      if (/^\d+$/.test(pid) && await holdsAny(pid, sockets)) {
-        const name = (await Deno.readTextFile(`/proc/${pid}/comm`)).trim();
-        return `process ${pid} (${name})`;
-      }
-    }
+    const tables = await written("/bin/cat", ["/proc/net/tcp", "/proc/net/tcp6"]);
+    const links = tables.split("\n").flatMap((line) => {
+      const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/);
+      const here = Number.parseInt(local.split(":")[1] ?? "", 16) === port;
+      return state === LISTENS && here ? [`socket:\\[${inode}\\]`] : [];
+    });
+    if (links.length === 0) return undefined;
+    const tests = links.slice(0, SOCKETS_MAX).flatMap((link) => ["-o", "-lname", link]).slice(1);
+    const depth = ["-mindepth", "3", "-maxdepth", "3"];
+    const open = ["-path", "/proc/[0-9]*/fd/*", "(", ...tests, ")"];
+    const held = await written("/usr/bin/find", ["/proc", ...depth, ...open]);
+    const [, pid] = /^\/proc\/(\d+)\//.exec(held) ?? [];
+    if (pid === undefined) return undefined;
+    const name = (await written("/bin/cat", [`/proc/${pid}/comm`])).trim();
+    return `process ${pid} (${name})`;
   } catch {
-    // It is only a help: a table that cannot be read names nobody.
+    // It is only a help: without the programs nobody is named.
+    return undefined;
   }
-  return undefined;
 }
 
-/** Whether a process has one of the sockets open; those of other users cannot be looked at. */
-async function holdsAny(pid: string, sockets: ReadonlySet<string>): Promise<boolean> {
-  try {
-    for await (const { name } of Deno.readDir(`/proc/${pid}/fd`)) {
-      if (sockets.has(await Deno.readLink(`/proc/${pid}/fd/${name}`).catch(() => ""))) return true;
-    }
-  } catch {
-    // It ended, or belongs to somebody else.
-  }
-  return false;
+/** What a program writes; it is killed when it takes too long. */
+async function written(program: string, args: string[]): Promise<string> {
+  const command = new Deno.Command(program, {
+    args,
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+    stderr: "null",
+    signal: AbortSignal.timeout(LOOK_MS),
+  });
+  return new TextDecoder().decode((await command.output()).stdout);
 }
 
 /** Waits for a promise, at most so long. */

@@ -5,6 +5,7 @@
 // Deno.serve instead.
 
 import { AgentError } from "../../domain/error.ts";
+import { otherRuntime } from "../../runtime/other_runtime.ts";
 
 /**
  * The runtimes that serve single connections. Deno 2.7 and later close a WebSocket as soon as its connection
@@ -14,7 +15,7 @@ const KEEPS_WEBSOCKETS = /^2\.6\./;
 
 /** Whether the runtime can serve single connections, WebSockets included. */
 export function servesConnections(version: string = Deno.version.deno): boolean {
-  return KEEPS_WEBSOCKETS.test(version);
+  return otherRuntime() !== undefined || KEEPS_WEBSOCKETS.test(version);
 }
 
 /** What the runtime knows of one request. */
@@ -89,12 +90,15 @@ type RuntimeServe = (
  * @throws {AgentError} `internal` on a runtime that has none
  */
 export function runtimeServe(): ServeConnection {
+  const other = otherRuntime();
+  // Its adapter is written for this type.
+  if (other !== undefined) return other.serveConnection as ServeConnection;
   const inner: unknown = Reflect.get(Deno, Reflect.get(Deno, "internal"));
   const found: unknown = typeof inner === "object" && inner !== null
     ? Reflect.get(inner, "serveHttpOnConnection")
     : undefined;
   if (typeof found !== "function") {
-    const message = `Cannot listen: Deno ${Deno.version.deno} has no way to serve one connection`;
+    const message = `Cannot listen: Deno ${Deno.version.deno} cannot serve a single connection`;
     throw new AgentError("internal", message);
   }
   // Its signature in Deno 2.6 to 2.9; tests use it.
@@ -157,7 +161,8 @@ function takeRaw(request: Request): RawBytes {
   }
   const [rid, ...others] = rawResources(core).filter((found) => !before.includes(found));
   if (rid === undefined || others.length > 0) {
-    const message = `Cannot take a connection from HTTP on Deno ${Deno.version.deno}`;
+    const message =
+      `Cannot take over a connection from HTTP: Deno ${Deno.version.deno} does not offer that`;
     throw new AgentError("internal", message, { cause: failure });
   }
   return {

@@ -16,6 +16,7 @@ import {
   type OpenListener,
   placeText,
 } from "./listener.ts";
+import { absent } from "../../runtime/regular_file.ts";
 import { errorResponse } from "../answer/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
@@ -119,8 +120,8 @@ function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions)
     ...(tls === undefined ? ["TLS"] : []),
   ];
   if (missing.length === 0) return;
-  const message = `Cannot listen on ${hostname}, which is beyond loopback, without ` +
-    missing.join(" and without ");
+  const message = `Cannot listen on ${hostname}: it is beyond loopback, where there must be ` +
+    missing.join(" and ");
   throw new AgentError("forbidden", message);
 }
 
@@ -144,8 +145,4 @@ function failed(error: unknown, log: Log): Response {
   const stack = error instanceof Error ? error.stack : undefined;
   log.error("request failed", { request_id, error: messageOf(error), stack });
   return errorResponse(error, request_id);
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

@@ -1,7 +1,7 @@
 // The certificate and key of TLS, in files as certbot writes them. They are read again to renew the
 // certificate.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 
 /** Paths of the certificate chain and its key, both PEM. */
 interface TlsFiles {
@@ -28,14 +28,16 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
   const { mode } = await Deno.stat(keyPath);
   if (((mode ?? 0) & OTHERS) !== 0) {
     const shown = ((mode ?? 0) & 0o777).toString(8).padStart(4, "0");
-    const message = `Cannot use the key ${keyPath}: its mode is ${shown}, expected 0600`;
+    const message = `Cannot use the key ${keyPath}: its mode is ${shown}, expected 0600: ` +
+      `chmod 600 ${keyPath}`;
     throw new AgentError("forbidden", message);
   }
   try {
     // Opened only to check that it can be.
     Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...identity }).close();
   } catch (error) {
-    const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}`;
+    const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}: ` +
+      "expected a certificate and its own key, both PEM";
     throw new AgentError("invalid_argument", message, { cause: error });
   }
   return identity;
@@ -47,7 +49,7 @@ async function read(path: string): Promise<string> {
     if (!(await Deno.stat(path)).isFile) throw new Error("it is not a regular file");
     return await Deno.readTextFile(path);
   } catch (error) {
-    const message = `Cannot read ${path}: ${messageOf(error)}`;
+    const message = `Cannot read ${path}: ${systemReason(error)}: expected a PEM file`;
     throw new AgentError("invalid_argument", message, { cause: error });
   }
 }

@@ -3,6 +3,7 @@
 
 import { dirname, join } from "@std/path";
 import { AgentError, systemReason } from "../../domain/error.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
 
 /** Who may open the socket besides root. */
 export interface SocketRights {
@@ -58,7 +59,7 @@ export async function bindSocket<T>(
 
 /** A link is another file too: it is not followed. */
 async function refuseTaken(path: string): Promise<void> {
-  const found = await Deno.lstat(path).catch(absent);
+  const found = await fileInfo(path);
   if (found === undefined) return;
   if (!found.isSocket) {
     throw new AgentError(
@@ -92,10 +93,7 @@ export async function groupNumber(group: string, file = GROUP_FILE): Promise<num
     const [name, , gid = ""] = line.split(":");
     if (name === group && /^\d+$/.test(gid)) return Number(gid);
   }
-  const message = `Cannot give the socket to group ${group}: ${file} does not name it`;
+  const message = `Cannot give the socket to group ${group}: ${file} does not name it: ` +
+    "expected the name or the number of a group";
   throw new AgentError("invalid_argument", message);
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }

@@ -26,7 +26,7 @@ import {
 } from "./runtime_connection.ts";
 import { servingSecured } from "./secured_connection.ts";
 import { bindSocket } from "./unix_socket.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 
 /** Turns of the event loop without a closed connection, after which the rest counts as open. */
 const SETTLED_TURNS = 5;
@@ -34,8 +34,8 @@ const SETTLED_TURNS = 5;
 const SETTLING_TURNS_MAX = 100;
 /** The answer to a connection beyond the limit. */
 const NO_ROOM = new TextEncoder().encode(
-  "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n" +
-    "connection: close\r\n\r\n",
+  `HTTP/1.1 ${ERROR_CODES.overloaded.status} Service Unavailable\r\nretry-after: 1\r\n` +
+    "content-length: 0\r\nconnection: close\r\n\r\n",
 );
 
 /** How a listener serves its connections. */
@@ -109,7 +109,12 @@ function openHandling(
       watched.requested();
       completed.then(watched.taken, watched.taken);
       try {
-        const response = await answer(request, { remote, secure, takeOver });
+        const response = await answer(request, {
+          remote,
+          secure,
+          takeOver,
+          moved: watched.streamed,
+        });
         if (response.status === SWITCHING) watched.closed();
         return response;
       } finally {

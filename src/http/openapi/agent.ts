@@ -2,17 +2,23 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { REFUSALS, refusals } from "./errors.ts";
+import { HOST } from "./host.ts";
 import {
   CONDITIONS,
   COUNT,
   emptyAnswer,
+  INSTANT,
   jsonAnswer,
+  listOf,
   objectOf,
   type OpenapiPart,
   schemaRef,
+  TEXT,
 } from "./operation.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
-import { EXECUTIONS } from "../../domain/job/state.ts";
+import { EXECUTIONS, isFinal } from "../../domain/job/state.ts";
+import { HOURLY_QUERY_FIELDS } from "../routes/metrics.ts";
+import { queryParameters } from "./requests.ts";
 
 const NONE: JsonObject = Object.fromEntries(EXECUTIONS.map((counter) => [counter, 0]));
 const STATS: JsonObject = {
@@ -21,6 +27,11 @@ const STATS: JsonObject = {
   past_hour: { ...NONE, succeeded: 1 },
   current: { ...NONE, running: 2, waiting: 1 },
 };
+
+/** How jobs end. */
+const ENDS = EXECUTIONS.filter(isFinal);
+const END_COUNTS: JsonObject = Object.fromEntries(ENDS.map((execution) => [execution, COUNT]));
+const ENDED = { ...Object.fromEntries(ENDS.map((execution) => [execution, 0])), succeeded: 12 };
 
 const SCHEMAS: JsonObject = {
   Stats: objectOf(
@@ -47,6 +58,39 @@ const SCHEMAS: JsonObject = {
   Finding: objectOf("The result of one check.", ["status", "detail"], {
     status: { enum: ["ok", "warn", "failed"] },
     detail: { type: "string", description: "For people." },
+  }),
+  HourlyStats: objectOf(
+    "How jobs ended, hour by hour, of the jobs that are kept.",
+    ["since", "until", "total", "hours"],
+    {
+      since: { ...INSTANT, description: "Beginning of the first hour." },
+      until: { ...INSTANT, description: "Now: the last hour is not over." },
+      total: objectOf("Sums of all these hours.", ENDS, END_COUNTS),
+      hours: {
+        ...listOf(
+          objectOf("Jobs that ended in one hour.", ["hour", ...ENDS], {
+            hour: { ...INSTANT, description: "Beginning of the hour, UTC." },
+            ...END_COUNTS,
+          }),
+        ),
+        description: "Oldest first. Every hour is there, with zeros where no job ended.",
+      },
+    },
+  ),
+  Whoami: objectOf("Who calls.", ["authenticated_by", "token", "scope", "request_id"], {
+    authenticated_by: {
+      type: "string",
+      enum: ["token", "loopback", "socket", "ticket"],
+      description: "Callers on loopback and on the unix socket need no token, unless the agent " +
+        "requires one.",
+    },
+    token: { type: ["string", "null"], description: "Name of the token, where one was sent." },
+    scope: {
+      type: "string",
+      enum: ["read", "admin"],
+      description: "What the caller may do: look, or everything.",
+    },
+    request_id: { ...TEXT, description: "As in the header `X-Request-Id`." },
   }),
   Ping: objectOf("The agent answers.", ["pid", "backend"], {
     pid: { type: "integer", minimum: 1, description: "The agent's process." },
@@ -82,14 +126,51 @@ const METRICS_TEXT: JsonObject = {
 export const AGENT: OpenapiPart = {
   tag: { name: "Agent", description: "The agent itself." },
   parameters: {},
-  schemas: SCHEMAS,
+  schemas: { ...SCHEMAS, ...HOST.schemas },
   paths: {
+    ...HOST.paths,
     "/stats": {
       get: {
         operationId: "stats",
         summary: "Numbers of jobs",
         responses: {
           "200": jsonAnswer("The numbers.", schemaRef("Stats"), STATS),
+          ...refusals(),
+        },
+      },
+    },
+    "/agent/v1/stats/hourly": {
+      get: {
+        operationId: "stats_hourly",
+        summary: "How jobs ended, hour by hour",
+        description: "For charts: its time and size depend on `hours` alone, however many jobs " +
+          "are kept.",
+        parameters: queryParameters(HOURLY_QUERY_FIELDS, { hours: 1 }),
+        responses: {
+          "200": jsonAnswer("The numbers.", schemaRef("HourlyStats"), {
+            since: "2026-11-20T12:00:00.000Z",
+            until: "2026-11-20T13:20:00.000Z",
+            total: ENDED,
+            hours: [
+              { hour: "2026-11-20T12:00:00.000Z", ...ENDED },
+              { hour: "2026-11-20T13:00:00.000Z", ...ENDED, succeeded: 0 },
+            ],
+          }),
+          ...refusals("409"),
+        },
+      },
+    },
+    "/agent/v1/whoami": {
+      get: {
+        operationId: "whoami",
+        summary: "Who calls: the name and scope of the token, or from where",
+        responses: {
+          "200": jsonAnswer("The caller.", schemaRef("Whoami"), {
+            authenticated_by: "token",
+            token: "console",
+            scope: "read",
+            request_id: "deploy-42",
+          }),
           ...refusals(),
         },
       },

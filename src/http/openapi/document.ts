@@ -2,9 +2,10 @@
 // each noun. Loaded at the first request for it; see openapi.ts.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { VERSION } from "../../program/version.ts";
+import { VERSION } from "../../runtime/version.ts";
 import type { HttpLimits } from "../context.ts";
 import { AGENT } from "./agent.ts";
+import { EVENTS } from "./events.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
 import { IMAGES } from "./images.ts";
@@ -15,6 +16,7 @@ import { MEDIA_FILES } from "./media.ts";
 import { MEDIA_LIBRARY } from "./media_library.ts";
 import { MIRROR } from "./mirror.ts";
 import { type AgentBounds, requestSchemas } from "./requests.ts";
+import { SESSIONS } from "./sessions.ts";
 import { WORKFLOWS } from "./workflows.ts";
 
 const rules = ({ bodyBytesMax, jsonDepthMax }: HttpLimits) =>
@@ -40,6 +42,7 @@ needed unless the agent is configured to require one. Elsewhere a bearer token i
 const PARTS: readonly OpenapiPart[] = [
   WORKFLOWS,
   JOBS,
+  EVENTS,
   MACHINES,
   INDEX,
   IMAGES,
@@ -47,6 +50,7 @@ const PARTS: readonly OpenapiPart[] = [
   MEDIA_LIBRARY,
   MIRROR,
   AGENT,
+  SESSIONS,
 ];
 
 /** Every path may be called with an id of the request, and each operation belongs to its noun. */

@@ -106,6 +106,19 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       },
     },
   },
+  "408": {
+    name: "RequestTimeout",
+    description:
+      "The bytes of an upload came too slowly; what has come is kept, and the upload can go on.",
+    examples: {
+      slow: {
+        error_code: "too_slow",
+        message:
+          "Cannot upload installer.iso: no byte came for 60 seconds; what has come is kept " +
+          "for a day",
+      },
+    },
+  },
   "409": {
     name: "Conflict",
     description:
@@ -187,7 +200,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       },
       full: {
         error_code: "overloaded",
-        message: "Cannot create a job: there are 100000 unfinished jobs, the most there may be",
+        message: "Cannot create a job: there are 100000 unfinished jobs, the maximum",
       },
     },
   },

@@ -143,7 +143,7 @@ const BUILD_LIST = schemaRef("BuildList");
 const SAMPLE = "zonewright-sample";
 const PREVIEW = "zonewright-preview";
 
-/** @see document 1, Endpoints */
+/** What the description says of the image index. @see document 1, Endpoints */
 export const INDEX: OpenapiPart = {
   tag: {
     name: "Image index",

@@ -1,4 +1,4 @@
-// The shapes of jobs and of what they report, for the description, with the job of its examples.
+// The schemas of jobs and of what they report, and the job that examples show.
 
 import { EXECUTION_WORDS } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";

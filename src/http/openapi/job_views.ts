@@ -4,7 +4,7 @@ import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
 import { LOG_LEVELS } from "../../domain/job/job.ts";
 import { WAIT_REASONS } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../routes/jobs/view.ts";
+import { COUNT_QUERY_FIELDS, LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../routes/jobs/view.ts";
 import { refusals } from "./errors.ts";
 import { JOB_REQUEST, JOB_UUID } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
@@ -65,7 +65,7 @@ const SUMMARY_FIELDS: JsonObject = {
   progress: {
     ...NULLABLE_OBJECT,
     description: "What the running task has reported last: `phase`, `done` and `total` in bytes, " +
-      "`rate` in bytes a second.",
+      "`rate` in bytes a second. Null over 4096 bytes: the log has it.",
   },
   error: { ...NULLABLE_TEXT, description: "Why the job failed, in one line." },
   target: NULLABLE_TEXT,
@@ -193,6 +193,20 @@ const LINES: JsonObject[] = [{
   fields: { phase: "chain", started_at: STARTED_AT, wait_seconds: 5 },
 }];
 
+/** A filter of jobs, key by key. */
+const COUNT_EXAMPLES: JsonObject = {
+  uuid: JOB_UUID.slice(0, 8),
+  search: "web-1",
+  since: "2025-12-31",
+  until: "2026-12-31T00:00:00Z",
+  target: JOB_REQUEST.target ?? "",
+  machine: MACHINE_UUID,
+  name: "stop-machine",
+  workflow_uuid: WORKFLOW_UUID,
+  params: JSON.stringify({ machine: MACHINE_UUID }),
+  finished_since: "2026-01-31T00:00:00Z",
+};
+
 /** What the views add to the part about jobs. */
 export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
@@ -208,6 +222,13 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
       "A job without the sources of its tasks and without secrets.",
       SUMMARY_FIELDS,
     ),
+    JobCounts: whole("Numbers of jobs that fit a filter.", {
+      counts: whole(
+        "By their states.",
+        Object.fromEntries(EXECUTIONS.map((execution) => [execution, COUNT])),
+      ),
+      whole: { type: "boolean", description: "False when there may be more." },
+    }),
     FailedAttempt: whole("An attempt of a task that failed.", ATTEMPT_FIELDS),
     LogLine: whole("A line of a job's log: it has a message, or progress.", LINE_FIELDS),
   },
@@ -220,15 +241,8 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
           "Each page looks at a bounded number of jobs: it may be short, or empty, while `next` " +
           "says that others follow.",
         parameters: queryParameters(SUMMARY_QUERY_FIELDS, {
+          ...COUNT_EXAMPLES,
           state: "failed,canceled",
-          uuid: JOB_UUID.slice(0, 8),
-          search: "web-1",
-          since: "2025-12-31",
-          until: "2026-12-31T00:00:00Z",
-          target: JOB_REQUEST.target ?? "",
-          name: "stop-machine",
-          workflow_uuid: WORKFLOW_UUID,
-          finished_since: "2026-01-31T00:00:00Z",
           limit: 20,
           cursor: "aWQgNDcxMSA",
         }),
@@ -248,6 +262,31 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         },
       },
     },
+    "/agent/v1/jobs/counts": {
+      get: {
+        operationId: "job_counts",
+        summary: "How many jobs fit a filter, by their states",
+        description:
+          "It looks at a bounded number of jobs, the newest first; without a filter, `GET /stats` has " +
+          "the numbers of all.",
+        parameters: queryParameters(COUNT_QUERY_FIELDS, COUNT_EXAMPLES),
+        responses: {
+          "200": jsonAnswer("The numbers.", schemaRef("JobCounts"), {
+            counts: {
+              queued: 0,
+              running: 1,
+              waiting: 0,
+              succeeded: 12,
+              failed: 2,
+              canceled: 0,
+              retried: 1,
+            },
+            whole: true,
+          }),
+          ...refusals("409"),
+        },
+      },
+    },
     "/agent/v1/jobs/{job_uuid}": {
       get: {
         operationId: "job_summary_get",
@@ -261,9 +300,13 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
             "The job.",
             whole("A job and its failed attempts.", {
               ...SUMMARY_FIELDS,
+              secret_params: {
+                ...listOf(TEXT),
+                description: "Names of fields that the workflow calls secret.",
+              },
               attempts: listOf(schemaRef("FailedAttempt")),
             }),
-            { ...SUMMARY, attempts: [ATTEMPT] },
+            { ...SUMMARY, secret_params: ["license_key"], attempts: [ATTEMPT] },
           ),
           ...refusals("404", "409"),
         },

@@ -33,14 +33,14 @@ import {
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
-import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
+import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/prune.ts";
 
 // The progress that is reported for a job.
 
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 const ENTRY = { task: "stop", message: "asked the guest to power off" };
 
-/** @see document 2, Job info entry */
+/** The paths of a job's info. @see document 2, Job info entry */
 const JOB_INFO_PATHS: OpenapiPart["paths"] = {
   "/jobs/{job_uuid}/info": {
     get: {
@@ -346,7 +346,7 @@ const RESUME: Record<string, JsonObject> = {
   },
 };
 
-/** @see document 2, Endpoints */
+/** What the description says of jobs. @see document 2, Endpoints */
 export const JOBS: OpenapiPart = {
   tag: {
     name: "Jobs",

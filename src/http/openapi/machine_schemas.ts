@@ -1,7 +1,8 @@
-// The shapes of machines that are shown, for the description, with the machine of its examples.
+// The schemas of machines as they are shown, and the machine that examples show.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { INSTANT, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+import { DISK_FIELDS, NIC_FIELDS } from "../../domain/machine/shown.ts";
+import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
@@ -41,6 +42,25 @@ export const LISTED_MACHINE: JsonObject = {
   zone_state: "running",
   ram: 1024,
   vcpus: 1,
+  created_at: "2026-11-20T12:00:04.000Z",
+  owner_uuid: "00000000-0000-0000-0000-000000000000",
+  disks: [{
+    path: `/dev/zvol/rdsk/zones/${MACHINE_UUID}-disk0`,
+    media: "disk",
+    model: "virtio",
+    size: 40_960,
+    boot: true,
+  }],
+  nics: [{
+    interface: "net0",
+    mac: "e2:14:1a:7b:f3:4",
+    nic_tag: "admin",
+    vlan_id: null,
+    model: "virtio",
+    gateway: "192.0.2.2",
+    primary: true,
+    ips: ["192.0.2.69/24"],
+  }],
   media: { path: "/media/installer.iso" },
   medium: "/installer.iso",
   job_uuid: MACHINE_JOB,
@@ -62,6 +82,20 @@ const FIELDS: JsonObject = {
   },
   ram: { type: ["integer", "null"], description: "MiB." },
   vcpus: { type: ["integer", "null"] },
+  created_at: {
+    ...INSTANT,
+    type: ["string", "null"],
+    description: "When vmadm made it; null while there is only a job.",
+  },
+  owner_uuid: { ...NULLABLE_UUID, description: "As vmadm has it; all zeros without an owner." },
+  disks: {
+    ...listOf(schemaRef("MachineDisk")),
+    description: "Its disks and attached media; while there is only a job, as requested.",
+  },
+  nics: {
+    ...listOf(schemaRef("MachineNic")),
+    description: "Its network interfaces; while there is only a job, as requested.",
+  },
   media: {
     anyOf: [schemaRef("Media"), { type: "null" }],
     description: "What that job installs from; null when there is no such job.",
@@ -80,6 +114,58 @@ const FIELDS: JsonObject = {
 };
 const NAMES = Object.keys(FIELDS);
 
+function orNull(fields: typeof DISK_FIELDS | typeof NIC_FIELDS): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { type, description }]) => [
+      name,
+      { type: [type, "null"], description },
+    ]),
+  );
+}
+
+const DRY_RUN_FIELDS: JsonObject = {
+  dry_run: { const: true },
+  possible: { type: "boolean", description: "Whether the request would be accepted now." },
+  uuid: { ...NULLABLE_UUID, description: "As requested; null when one would be chosen." },
+  job_uuid: {
+    ...NULLABLE_UUID,
+    description: "The job of an equal request, which would be joined.",
+  },
+  machine: {
+    type: "object",
+    description: "As vmadm would get it, with secrets masked.",
+    additionalProperties: true,
+  },
+  media: schemaRef("Media"),
+  boot: { type: "string", enum: ["cd", "disk"] },
+  medium: {
+    description: "What the medium is expected to be; null when that could not be found out.",
+    anyOf: [
+      objectOf("A medium.", ["name", "size"], {
+        name: TEXT,
+        size: { type: ["integer", "null"], description: "Bytes; null when not known." },
+      }),
+      { type: "null" },
+    ],
+  },
+  problems: {
+    type: "array",
+    description: "Every reason for which the request would be refused now.",
+    items: objectOf("A refusal.", ["error_code", "status", "message", "errors"], {
+      error_code: TEXT,
+      status: { type: "integer", description: "Of the answer to the request itself." },
+      message: TEXT,
+      errors: { type: "array", items: schemaRef("FieldError") },
+    }),
+  },
+  unchecked: {
+    type: "array",
+    description: "What the host could not be asked; only vmadm will check it.",
+    items: TEXT,
+  },
+};
+const DRY_RUN_NAMES = Object.keys(DRY_RUN_FIELDS);
+
 /** The schemas of what is shown. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: objectOf("A machine, as lists show it.", NAMES, FIELDS),
@@ -95,6 +181,15 @@ export const MACHINE_SCHEMAS: JsonObject = {
       description: "Null while the machine does not run, or has no such console.",
     },
   }),
+  MachineDisk: objectOf("A disk of a machine.", Object.keys(DISK_FIELDS), orNull(DISK_FIELDS)),
+  MachineNic: objectOf("A nic of a machine.", [...Object.keys(NIC_FIELDS), "ips"], {
+    ...orNull(NIC_FIELDS),
+    ips: {
+      ...listOf(TEXT),
+      description: "Addresses with their prefix where it is known, or `dhcp` and `addrconf`.",
+    },
+  }),
+  MachineDryRun: objectOf("What would become of a request.", DRY_RUN_NAMES, DRY_RUN_FIELDS),
   VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
     host: TEXT,
     port: { type: "integer", minimum: 1, maximum: 65_535 },

@@ -78,7 +78,6 @@ const MACHINE_DELETE: JsonObject = {
   },
 };
 
-/** Paths below a machine. */
 const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   "/agent/v1/machines/{uuid}/boot": action(
     "boot",
@@ -185,6 +184,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
 
 const EXAMPLE: JsonObject = {
   uuid: MACHINE_UUID,
+  host: "root@smartos.example.com",
   job_uuid: "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2",
   job_execution: "failure",
   claimed_at: "2026-11-20T12:00:00.000Z",
@@ -216,6 +216,10 @@ const LEFTOVER_SCHEMAS: JsonObject = {
       description: "What the latest attempt failed with; null before the first.",
     },
   }),
+  LeftoverDropped: objectOf("What the agent has forgotten.", ["dropped", "note"], {
+    dropped: schemaRef("Leftover"),
+    note: { type: "string", description: "Says that it is not tried again, for a person." },
+  }),
 };
 
 /** Paths of what is left. */
@@ -232,6 +236,25 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
       },
     },
   },
+  "/agent/v1/leftovers/{uuid}": {
+    delete: {
+      operationId: "leftover_drop",
+      summary: "Forget a leftover, so that its removal is not tried again",
+      description:
+        "For one that no attempt can remove, such as on a host that is gone. The host is " +
+        "not asked, and what it has stays. There are no options: a body other than an empty one, or " +
+        "`{}`, is refused. While the machine is of a job that has not failed, 409 names that job.",
+      parameters: BY_UUID,
+      responses: {
+        "200": jsonAnswer("What was forgotten.", schemaRef("LeftoverDropped"), {
+          dropped: EXAMPLE,
+          note: `The agent does not try again to remove machine ${MACHINE_UUID} from host ` +
+            '"root@smartos.example.com". What is left there stays.',
+        }),
+        ...refusals("404", "409", "413"),
+      },
+    },
+  },
 };
 
 const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -243,6 +266,7 @@ const REQUESTS: Record<string, JsonObject> = {
     media: { path: "/media/installer.iso" },
     boot: "cd",
   },
+  dry_run: { machine: DESCRIPTION, media: { path: "/media/installer.iso" }, dry_run: true },
   artifact: {
     machine: DESCRIPTION,
     media: { artifact: { distro: "zonewright-sample", release: "latest", format: "iso" } },
@@ -292,6 +316,23 @@ export const MACHINES: OpenapiPart = {
         parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
         responses: {
+          "200": jsonAnswer("With `dry_run`: what would be made.", schemaRef("MachineDryRun"), {
+            dry_run: true,
+            possible: false,
+            uuid: null,
+            job_uuid: null,
+            machine: DESCRIPTION,
+            media: { path: "/media/installer.iso" },
+            boot: "cd",
+            medium: null,
+            problems: [{
+              error_code: "not_found",
+              status: 404,
+              message: "Cannot find medium /media/installer.iso: it is not there",
+              errors: [],
+            }],
+            unchecked: [],
+          }),
           "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, KEPT),
           ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
         },

@@ -165,7 +165,7 @@ const UPLOAD: JsonObject = {
     ]),
     "201": jsonAnswer("It is there.", schemaRef("LibraryFile"), FILE, ["Location", ...STANDING]),
     "202": jsonAnswer("More is to come.", schemaRef("UnfinishedUpload"), UNFINISHED, STANDING),
-    ...refusals("409", "413", "415", "507"),
+    ...refusals("408", "409", "413", "415", "507"),
   },
 };
 

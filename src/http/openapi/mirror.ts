@@ -71,6 +71,16 @@ const EXAMPLES: JsonObject = {
 
 const REFERENCE: JsonObject[] = queryParameters(ARTIFACT_FIELDS, EXAMPLES, ["distro", "release"]);
 
+/** How a tree differs from its upstream, for a sync and for its preview. */
+const COMPARED: JsonObject = {
+  upstream: TEXT,
+  outcome: OUTCOME,
+  added: COUNT,
+  changed: COUNT,
+  removed: COUNT,
+  unchanged: COUNT,
+};
+
 const SCHEMAS: JsonObject = {
   IndexStatus: objectOf(
     "How fresh the mirror is.",
@@ -101,24 +111,14 @@ const SCHEMAS: JsonObject = {
   IndexSync: objectOf("What one sync did.", Object.keys(SYNC), {
     started_at: INSTANT,
     finished_at: INSTANT,
-    upstream: TEXT,
-    outcome: OUTCOME,
-    added: COUNT,
-    changed: COUNT,
-    removed: COUNT,
-    unchanged: COUNT,
+    ...COMPARED,
     problems: PROBLEMS,
     compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
     retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
   }),
   IndexPreview: objectOf("What a sync would change.", Object.keys(PREVIEW), {
     dry_run: { const: true },
-    upstream: TEXT,
-    outcome: OUTCOME,
-    added: COUNT,
-    changed: COUNT,
-    removed: COUNT,
-    unchanged: COUNT,
+    ...COMPARED,
     bytes_put: { ...COUNT, description: "Of the documents that would be written." },
     bytes_removed: { ...COUNT, description: "Of those that would be replaced or removed." },
     changes: {

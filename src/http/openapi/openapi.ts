@@ -14,7 +14,7 @@ type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
   readonly machines: Pick<HttpContext["machines"], "policy">;
 };
 
-/** @see OpenAPI Specification 3.1.0 */
+/** The routes of the description of this agent. @see OpenAPI Specification 3.1.0 */
 export function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   let shown: { bounds: string; document: Promise<ServedDocument> } | undefined;

@@ -12,9 +12,11 @@ import { mediaRequest } from "../../domain/machine/media.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { HttpLimits } from "../context.ts";
 import { syncRequest } from "../routes/index/sync.ts";
-import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";
+import { CANCELABLE, jobSelection, RETRYABLE } from "../routes/jobs/bulk.ts";
+import { pruneRequest } from "../routes/jobs/prune.ts";
 import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
+import { signInRequest } from "../routes/session.ts";
 import { ticketRequest } from "../routes/machine_console.ts";
 import { verifyRequest } from "../routes/media.ts";
 
@@ -49,6 +51,7 @@ export function requestBodies(
     ),
     MachineForce: about("How a machine is stopped.", actionOptions("stop")),
     MachineEject: about("Which media are taken out.", actionOptions("eject")),
+    SignInRequest: about("A sign-in of a browser.", signInRequest),
     ConsoleTicketRequest: about("A request for a ticket has no options.", ticketRequest),
     MediumRequest: mediaRequest("kept"),
     MediumVerification: about("A verification has no options.", verifyRequest),

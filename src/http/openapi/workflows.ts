@@ -92,11 +92,16 @@ const SCHEMAS: JsonObject = {
     { ...SHOWN, wf_uuid: { ...UUID, description: "The same as `uuid`." } },
     "open",
   ),
+  ValidWorkflow: objectOf("A workflow that would be accepted.", ["valid", "name", "tasks"], {
+    valid: { const: true },
+    name: TEXT,
+    tasks: { ...COUNT, description: "Tasks of its chain." },
+  }),
 };
 
 const BODY = jsonBody("The workflow.", schemaRef("WorkflowRequest"), { stop: REQUEST });
 
-/** @see document 2, Workflow */
+/** What the description says of workflows. @see document 2, Workflow */
 export const WORKFLOWS: OpenapiPart = {
   tag: {
     name: "Workflows",
@@ -114,6 +119,7 @@ export const WORKFLOWS: OpenapiPart = {
         summary: "Every workflow, in the order of their creation",
         parameters: queryParameters(WORKFLOW_QUERY_FIELDS, {
           name: "stop-machine",
+          uuid: WORKFLOW_UUID.slice(0, 8),
           builtin: true,
           limit: 50,
           offset: 0,
@@ -176,6 +182,23 @@ export const WORKFLOWS: OpenapiPart = {
         responses: {
           "204": emptyAnswer("The workflow is gone."),
           ...refusals("404", "409", "507"),
+        },
+      },
+    },
+    "/agent/v1/workflows/validate": {
+      post: {
+        operationId: "workflow_validate",
+        summary: "Check a workflow without keeping it",
+        description: "What `POST /workflows` would refuse is refused alike, with every incorrect " +
+          "field.",
+        requestBody: BODY,
+        responses: {
+          "200": jsonAnswer("It would be accepted.", schemaRef("ValidWorkflow"), {
+            valid: true,
+            name: "stop-machine",
+            tasks: 1,
+          }),
+          ...refusals(...BODY_REFUSALS),
         },
       },
     },

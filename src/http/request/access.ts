@@ -9,12 +9,18 @@ import type { Log } from "../../metrics/log.ts";
 import type { HttpEnv } from "../context.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
+import { asksForPage } from "../routes/ui.ts";
+import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 
-/** GETs that show a secret or open a machine's keyboard: not for the scope `read`. */
-const ADMIN_READ = /^\/agent\/v1\/machines\/[^/]+\/(?:vnc|console)$/;
+/** GETs that show a secret, open a machine's keyboard or start processes: not for the scope `read`. */
+const ADMIN_READ = /^\/agent\/v1\/(?:machines\/[^/]+\/(?:vnc|console)|doctor)$/;
 const READING = ["GET", "HEAD"];
 /** Paths of load balancers and supervisors without a token; they get one word. */
 const PROBES = ["/healthz", "/readyz"];
+/** The pages of the console, which hold no secret. */
+const PAGES = /^\/ui(?:\/|$)/;
+/** Where a browser signs in and out. */
+export const SESSION_PATH = "/agent/v1/session";
 /** Other schemes belong to something between the caller and the agent. */
 const BEARER = /^bearer(?: +(.*))?$/i;
 /** The reason for every invalid ticket; which of them is true stays private. */
@@ -31,6 +37,7 @@ export function needsAdmin(method: string, path: string, headers: Headers): bool
 export function admitted(
   access: Access,
   tickets: ConsoleTickets,
+  sessions: Sessions,
   log: Log,
 ): MiddlewareHandler<HttpEnv> {
   const logFailure = openFailureLog(access, log);
@@ -38,28 +45,30 @@ export function admitted(
     const remote = c.env?.remote;
     const shown = BEARER.exec(c.req.header("authorization")?.trim() ?? "");
     const ticket = shownTicket(c.req.raw, c.req.path);
-    if (shown === null) {
+    const session = shown === null
+      ? await sessions.of(c.req.raw, c.env?.secure ?? false)
+      : undefined;
+    if (shown !== null) {
+      const token = await tokenOf(shown[1] ?? "", await access.tokens());
+      if (token === undefined) {
+        logFailure(remote, "it is not known");
+        throw unauthorized("the bearer token is unknown or was revoked");
+      }
+      c.set("caller", { kind: "token", name: token.name, scope: token.scope });
+      refuseBeyond(token, c.req.raw, c.req.path);
+    } else if (session !== undefined && await isStillGood(callerIn(session), access)) {
+      c.set("caller", callerIn(session));
+      refuseForged(session, c.req.raw, c.req.path);
+      refuseBeyond(session.token, c.req.raw, c.req.path);
+    } else {
       const wanted = access.wantsToken(remote);
-      if (ticket === undefined && wanted && !isProbe(c.req.raw, c.req.path)) {
+      if (ticket === undefined && wanted && !isOpen(c.req.raw, c.req.path)) {
         logFailure(remote, "none was sent");
         throw unauthorized("a bearer token is required and none was sent");
       }
       // A caller with an invalid ticket is unknown, even where others are let in; so is a probe.
       if (ticket === undefined && !wanted) {
         c.set("caller", { kind: remote?.transport === "unix" ? "socket" : "loopback" });
-      }
-    } else {
-      const token = await tokenOf(shown[1] ?? "", await access.tokens());
-      if (token === undefined) {
-        logFailure(remote, "it is not known");
-        throw unauthorized("the bearer token is not known, or was revoked");
-      }
-      c.set("caller", { kind: "token", name: token.name, scope: token.scope });
-      if (token.scope === "read" && needsAdmin(c.req.method, c.req.path, c.req.raw.headers)) {
-        const message =
-          `Cannot ${c.req.method} this: the scope of token ${token.name} is "read", ` +
-          'expected "admin"';
-        throw new AgentError("forbidden", message);
       }
     }
     if (ticket !== undefined) {
@@ -74,8 +83,39 @@ export function admitted(
   };
 }
 
-function isProbe({ method, headers }: Request, path: string): boolean {
-  return PROBES.includes(path) && !needsAdmin(method, path, headers);
+/** Whether a caller without a token is answered: probes, the page of the console, and its sign-in. */
+function isOpen(request: Request, path: string): boolean {
+  const { method, headers } = request;
+  if (path === SESSION_PATH) return true;
+  const page = PAGES.test(path) || asksForPage(request, path);
+  return (page || PROBES.includes(path)) && !needsAdmin(method, path, headers);
+}
+
+function callerIn({ token }: BrowserSession): Caller {
+  return { kind: "token", ...token };
+}
+
+/** Refuses what the scope of a token does not allow. @throws {AgentError} `forbidden` */
+function refuseBeyond(
+  { name, scope }: BrowserSession["token"],
+  { method, headers }: Request,
+  path: string,
+): void {
+  if (scope !== "read" || path === SESSION_PATH || !needsAdmin(method, path, headers)) return;
+  const message = `Cannot ${method} this: the scope of token ${name} is "read", expected "admin"`;
+  throw new AgentError("forbidden", message);
+}
+
+/**
+ * Refuses a change that a session's page has not asked for. A sign-in needs a token anyway.
+ * @throws {AgentError} `forbidden`
+ */
+function refuseForged(session: BrowserSession, { method, headers }: Request, path: string): void {
+  if (READING.includes(method) || (path === SESSION_PATH && method === "POST")) return;
+  if (showsCsrf(session, headers.get(CSRF_HEADER) ?? undefined)) return;
+  const message = `Cannot ${method} this with a session: ${CSRF_HEADER} is missing or wrong, ` +
+    `expected csrf of GET ${SESSION_PATH}`;
+  throw new AgentError("forbidden", message);
 }
 
 /** Uses a ticket up. It is invalid once its maker's token is revoked. */
@@ -95,7 +135,7 @@ function unauthorized(why: string): AgentError {
 /**
  * The token of a text. Every digest is compared in constant time, which reveals nothing of any token.
  */
-async function tokenOf(text: string, tokens: readonly Token[]): Promise<Token | undefined> {
+export async function tokenOf(text: string, tokens: readonly Token[]): Promise<Token | undefined> {
   // The form of a token is no secret.
   if (!isTokenText(text)) return undefined;
   const digest = new Uint8Array(

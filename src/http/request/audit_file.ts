@@ -2,8 +2,10 @@
 // call is answered; concurrent entries share one write. The file is reopened when the configuration is
 // reloaded, so that logadm and logrotate can move it.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
-import { jsonLine, type Log } from "../../metrics/log.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
+import { jsonLine } from "../../domain/json.ts";
+import type { Log } from "../../metrics/log.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
 
 const FILE_MODE = 0o600;
 const LINE_END = 0x0a;
@@ -120,20 +122,18 @@ async function endsWithinLine(file: Deno.FsFile): Promise<boolean> {
 
 async function openAppending(path: string): Promise<Deno.FsFile> {
   try {
-    const found = await Deno.lstat(path).catch(absent);
+    const found = await fileInfo(path);
     if (found?.isFile === false) throw new Error("it is not a regular file");
     const options = { read: true, append: true, create: true, mode: FILE_MODE };
     const file = await Deno.open(path, options);
     if (((found?.mode ?? FILE_MODE) & 0o077) !== 0) await Deno.chmod(path, FILE_MODE);
     return file;
   } catch (error) {
-    const message = `Cannot write the audit file ${path}: ${messageOf(error)}`;
+    const message =
+      `Cannot write the audit file ${path}: ${systemReason(error)}: expected a file ` +
+      "that the agent may write; --audit-file names another";
     throw new AgentError("invalid_argument", message, { cause: error });
   }
-}
-
-function absent(error: unknown): undefined {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 /** The record of one call. */

@@ -1,4 +1,4 @@
-// Callers and their rights; access.ts identifies them.
+// Callers and their rights. access.ts identifies the caller of a request.
 
 import { unreachable } from "../../domain/error.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
@@ -11,7 +11,7 @@ export type Caller =
   /** With a ticket for one console, requested by that caller. */
   | { readonly kind: "ticket"; readonly maker: Caller };
 
-/** The rules of access. */
+/** When a caller must show a token, and which tokens count. */
 export interface Access {
   /** Whether a caller from there must show a token. */
   wantsToken(remote: Deno.Addr | undefined): boolean;

@@ -5,13 +5,16 @@ import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** One place of so many is reserved for requests without a body. */
+/** One place in this many is reserved for requests without a body. */
 const BODILESS_SHARE = 8;
 const BODILESS = ["GET", "HEAD"];
 
 /** The refusal of a request beyond the limit. */
 export function tooManyRequests(placesMax: number): AgentError {
-  return new AgentError("overloaded", `Cannot answer now: ${placesMax} requests are under way`);
+  return new AgentError(
+    "overloaded",
+    `Cannot accept the request: ${placesMax} requests are under way, the maximum`,
+  );
 }
 
 /** Refuses requests beyond the limit. */

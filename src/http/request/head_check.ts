@@ -1,10 +1,10 @@
 // Whether a request is accepted by what its head says: its size, and the page it was sent for. Over TCP
 // the agent serves programs, and pages that it served itself. A page of another site that reaches
-// 127.0.0.1 from an administrator's browser is recognized by what the browser says of it: the Host it
+// 127.0.0.1 from an administrator's browser is recognized by what the browser sends: the Host it
 // believes to talk to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the
 // unix socket the mode of the file decides instead.
 //
-// The application and the fast path of the index share this check; see routes/index/documents.ts.
+// The application and the fast path of the index share this check; see routes/index/fast_path.ts.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";

@@ -44,9 +44,9 @@ export function infoBody(limits: HttpLimits): BodyLimit {
 export const UPLOAD_PATH = "/agent/v1/media/library/:name";
 
 /**
- * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends
- * such a type to a foreign host only after asking, and it is never given leave (document 2, sentence
- * 6; design, part 10). Paths and methods that do not exist are left to the answer for those.
+ * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends such a
+ * type to a foreign host only after asking, and it is never given leave (document 2, sentence 6). Paths and
+ * methods that do not exist are left to the answer for those.
  */
 export const jsonOnly: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const { method } = c.req;
@@ -104,7 +104,8 @@ export async function readJson<E extends MemoryEnv>(
   { bytesMax, depthMax, secondsMax }: BodyLimit,
 ): Promise<unknown> {
   const request = c.req.raw;
-  const declared = Number(request.headers.get("content-length") ?? bytesMax);
+  const length = contentLengthOf(request.headers);
+  const declared = length ?? bytesMax;
   if (declared > bytesMax) throw tooLarge(bytesMax);
   if (request.body === null) return {};
   const reserve = reservationsOf(c, declared);
@@ -115,7 +116,13 @@ export async function readJson<E extends MemoryEnv>(
     await readBytes(request.body, { ...reading, keeps: false });
     throw error;
   });
-  const bytes = await readBytes(request.body, { ...reading, keeps: true });
+  // The runtime holds a body to the length that it declares, and gives it whole for less than as a stream. But
+  // it reads on when a body was given up for being late: what it holds then is little only of a small one.
+  const isHeld = length !== null && !request.headers.has("transfer-encoding");
+  const bytes = isHeld && declared <= SMALL_BYTES
+    ? await readDeclared(request, secondsMax)
+    : await readBytes(request.body, { ...reading, keeps: true });
+  if (bytes.length > declared) throw tooLarge(bytesMax);
   held?.resize(bytes.length);
   const measure = measureJson(bytes);
   if (measure.depth > depthMax) throw malformed(`it is nested deeper than ${depthMax} levels`);
@@ -134,7 +141,18 @@ export async function readJson<E extends MemoryEnv>(
   return value;
 }
 
-/** Reserves memory for a body of so many bytes, and for its value, beside others of its size. */
+/**
+ * Bytes of the body as the request says, null where it does not.
+ * @throws {AgentError} `malformed` for a length that was sent twice, which the runtime accepts when both agree
+ */
+export function contentLengthOf(headers: Headers): number | null {
+  const header = headers.get("content-length");
+  if (header === null || /^\d+$/.test(header)) return header === null ? null : Number(header);
+  const shown = JSON.stringify(header.slice(0, REASON_CHARS_MAX));
+  throw malformed(`Content-Length is ${shown}, expected one number`);
+}
+
+/** Reserves memory for a body of this size and for its value, in the account of its size. */
 function reservationsOf<E extends MemoryEnv>(
   c: Context<E>,
   declared: number,
@@ -149,6 +167,17 @@ function reservationsOf<E extends MemoryEnv>(
 /** Whether the body of a request is so large that its answer is better not made in memory. */
 export function isLarge({ req }: Context): boolean {
   return !(Number(req.header("content-length")) <= SMALL_BYTES);
+}
+
+/** Reads a body whose length is known and within its limit. */
+async function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(lateBody(secondsMax)), secondsMax * 1000);
+  try {
+    return await Promise.race([request.bytes().catch(brokeOff), late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 interface Reading {
@@ -172,7 +201,7 @@ async function readBytes(
   }, secondsMax * 1000);
   try {
     const bytes = await readAll(reader, bytesMax, keeps);
-    if (late) throw malformed(`it did not arrive within ${secondsMax} seconds`);
+    if (late) throw lateBody(secondsMax);
     return bytes;
   } finally {
     clearTimeout(timer);
@@ -203,13 +232,24 @@ async function readPart(
   try {
     return await reader.read();
   } catch (error) {
-    throw new AgentError("malformed", "Cannot read the body: it broke off", { cause: error });
+    return brokeOff(error);
   }
 }
 
+/** @throws {AgentError} `malformed` always */
+function brokeOff(error: unknown): never {
+  throw new AgentError("malformed", "Cannot read the body: it broke off", { cause: error });
+}
+
+function lateBody(secondsMax: number): AgentError {
+  return malformed(`it did not arrive within ${secondsMax} seconds`);
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
 function decode(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return UTF8.decode(bytes);
   } catch (error) {
     throw new AgentError("malformed", "Cannot read the body: it is not UTF-8", { cause: error });
   }

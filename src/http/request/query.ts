@@ -1,12 +1,11 @@
-// Queries, read by descriptions of their fields. A key that a query does not have is refused: a filter
-// that was silently ignored would answer more than was asked for.
+// Queries, read by descriptions of their fields. An unknown key is refused: a filter that was silently
+// ignored would answer more than the caller asked for.
 
 import type { MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { openFindings, refuseFindings } from "../../domain/description/findings.ts";
+import { accepted, openFindings, refuseFindings } from "../../domain/description/findings.ts";
 import { type Fields, object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, integer } from "../../domain/description/value.ts";
-import { AgentError } from "../../domain/error.ts";
 import type { HttpEnv } from "../context.ts";
 
 /** Characters of a key that are shown. */
@@ -27,13 +26,16 @@ export function readQuery<F extends Fields, const R extends keyof F & string = n
 
 /** Routes of the agent's own that have a query, by method and path. */
 const WITH_QUERY: ReadonlySet<string> = new Set([
+  "GET /agent/v1/events",
   "GET /agent/v1/images",
   "GET /agent/v1/index/artifacts",
   "GET /agent/v1/jobs",
+  "GET /agent/v1/jobs/counts",
   "GET /agent/v1/jobs/:job_uuid/log",
   "GET /agent/v1/machines",
   "GET /agent/v1/machines/:uuid/console",
   "GET /agent/v1/media/library",
+  "GET /agent/v1/stats/hourly",
   "PUT /agent/v1/media/library/:name",
   "DELETE /agent/v1/media/library/:name",
   "POST /agent/v1/index/sync",
@@ -65,13 +67,10 @@ export function readTexts<F extends Fields, const R extends keyof F & string = n
     }),
   );
   const findings = openFindings();
-  const read = object(fields, { required }).read(values, "", findings);
-  refuseFindings(findings, "query");
-  if (read === undefined) throw new AgentError("internal", "Cannot read the query: no reason");
-  return read;
+  return accepted(object(fields, { required }).read(values, "", findings), findings, "query");
 }
 
-/** What stands under each key of a query. @throws {AgentError} `invalid_argument` for one twice */
+/** The value of each key of a query. @throws {AgentError} `invalid_argument` for a repeated key */
 export function textsOf(url: string): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
   if (!url.includes("?")) return texts;

@@ -3,10 +3,17 @@
 // last.
 
 import { type Context, Hono } from "hono";
+import { ERROR_CODES } from "../../domain/error.ts";
+import {
+  type KeptReading,
+  keptReading,
+  type Readable,
+  type ReadingClocks,
+} from "../answer/kept_reading.ts";
 import type { HttpEnv } from "../context.ts";
 
 const READY = 200;
-const NOT_READY = 503;
+const NOT_READY = ERROR_CODES.overloaded.status;
 
 /** Neither route reads the store, so a stuck disk does not hide the agent. */
 export function healthRoutes(): Hono<HttpEnv> {
@@ -42,14 +49,7 @@ export interface ReadinessFinding {
 }
 
 /** One part that readiness depends on, and how often it may be looked at. */
-export interface ReadinessCheck {
-  /** How long a finding is valid, milliseconds. */
-  readonly keepMs: number;
-  /** How long it may take, milliseconds. */
-  readonly deadlineMs: number;
-  /** An error is a finding too. */
-  look(signal: AbortSignal): Promise<ReadinessFinding>;
-}
+export type ReadinessCheck = Readable<ReadinessFinding>;
 
 /** The findings of all checks. */
 export interface ReadinessReport {
@@ -61,14 +61,14 @@ export interface ReadinessReport {
 /** @returns runs all checks that are due */
 export function openReadiness(
   checks: Readonly<Record<string, ReadinessCheck>>,
-  monotonicMs: () => number,
+  clocks: ReadingClocks,
 ): () => Promise<ReadinessReport> {
   const kept = Object.entries(checks).map(([name, check]) =>
-    [name, cachedCheck(check, monotonicMs)] as const
+    [name, keptReading(check, clocks)] as const
   );
   return async () => {
     const found = await Promise.all(
-      kept.map(async ([name, look]) => [name, await look()] as const),
+      kept.map(async ([name, look]) => [name, findingOf(await look())] as const),
     );
     return {
       ready: found.every(([, { status }]) => status !== "failed"),
@@ -77,53 +77,6 @@ export function openReadiness(
   };
 }
 
-function cachedCheck(
-  check: ReadinessCheck,
-  monotonicMs: () => number,
-): () => Promise<ReadinessFinding> {
-  let last: { readonly atMs: number; readonly finding: ReadinessFinding } | undefined;
-  let underWay: Promise<ReadinessFinding> | undefined;
-  return () => {
-    if (underWay !== undefined) return bounded(underWay, check.deadlineMs);
-    if (last !== undefined && monotonicMs() - last.atMs < check.keepMs) {
-      return Promise.resolve(last.finding);
-    }
-    underWay = runCheck(check).then((finding) => {
-      last = { atMs: monotonicMs(), finding };
-      underWay = undefined;
-      return finding;
-    });
-    return bounded(underWay, check.deadlineMs);
-  };
-}
-
-/** Never rejects. A check that ignores its signal goes on, and no other one starts meanwhile. */
-async function runCheck({ look, deadlineMs }: ReadinessCheck): Promise<ReadinessFinding> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), deadlineMs);
-  try {
-    return await look(late.signal);
-  } catch (error) {
-    return late.signal.aborted ? noAnswer(deadlineMs) : {
-      status: "failed",
-      detail: error instanceof Error ? error.message : String(error),
-    };
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function bounded(
-  look: Promise<ReadinessFinding>,
-  deadlineMs: number,
-): Promise<ReadinessFinding> {
-  const { promise, resolve } = Promise.withResolvers<ReadinessFinding>();
-  const timer = setTimeout(() => resolve(noAnswer(deadlineMs)), deadlineMs);
-  const finding = await Promise.race([look, promise]);
-  clearTimeout(timer);
-  return finding;
-}
-
-function noAnswer(deadlineMs: number): ReadinessFinding {
-  return { status: "failed", detail: `no answer within ${deadlineMs} ms` };
+function findingOf(reading: KeptReading<ReadinessFinding>): ReadinessFinding {
+  return reading.error === null ? reading.value : { status: "failed", detail: reading.error };
 }

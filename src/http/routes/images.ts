@@ -101,7 +101,6 @@ export const IMAGE_QUERY_FIELDS = {
   ),
 };
 
-/** A parsed query. */
 interface ImageQuery {
   readonly filter: ImageFilter;
   readonly page: ImagePage;

@@ -1,6 +1,6 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. The caller names only the
 // machine; vmadm gives the address of its console for every connection. head_check.ts and access.ts have
-// judged Origin, token and ticket before.
+// checked Origin, token and ticket by then.
 
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -23,7 +23,7 @@ import { instantAfter } from "../../domain/instant.ts";
 import { machineNotFound, requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 
-/** What these routes use. */
+/** The part of the context that consoles use. */
 export type ConsoleContext = Pick<
   HttpContext,
   "machines" | "limits" | "now" | "log" | "closing" | "access"
@@ -115,7 +115,8 @@ async function connect(
   const address = await vmadm.infoVnc(uuid, { signal });
   if (address !== null) return await vmadm.connectVnc(address, { signal });
   const message =
-    `Cannot open the console of machine ${uuid}: expected a running machine with a console`;
+    `Cannot open the console of machine ${uuid}: its console does not listen, expected a running machine ` +
+    "with a console";
   throw new AgentError("conflict", message);
 }
 
@@ -184,7 +185,7 @@ function openSeats(
       if (all >= consolesMax || here >= machineConsolesMax) {
         const [count, of] = all >= consolesMax ? [all, ""] : [here, ` of machine ${uuid}`];
         const message = `Cannot open the console of machine ${uuid}: ${count} consoles${of} are ` +
-          "open, the most there may be";
+          "open, the maximum";
         throw new AgentError("overloaded", message);
       }
       all += 1;

@@ -1,13 +1,15 @@
-// /agent/v1/machines: makes, shows and changes machines. Every change is a job of a built-in workflow; answers
-// show what vmadm says, and what the machine's jobs add.
+// /agent/v1/machines: creates, shows and changes machines. Every change is a job of a built-in workflow. Answers
+// show what vmadm reports, and what the machine's jobs add.
 
 import { type Context, Hono } from "hono";
-import type { ObjectOf } from "../../domain/description/object.ts";
-import { about, anyText, text } from "../../domain/description/value.ts";
+import { object, type ObjectOf } from "../../domain/description/object.ts";
+import { about, anyText, parse, text } from "../../domain/description/value.ts";
 import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { parseMachineRequest } from "../../domain/machine/machine.ts";
+import { type MachineRequest, parseMachineBody } from "../../domain/machine/machine.ts";
+import { dryRun } from "../../machines/dry_run.ts";
+import { dropLeftover } from "../../machines/leftovers.ts";
 import {
   type MachineAction,
   machineNotFound,
@@ -18,7 +20,7 @@ import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/request_id.ts";
-import { readJson, wholeBody } from "../request/json_body.ts";
+import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import { historyOf, listAllMachines, type MachineHistory } from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
@@ -26,13 +28,13 @@ import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Leftover } from "../../store/machine_claim_store.ts";
 import type { Job } from "../../domain/job/job.ts";
+import { shownDetails } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { MASK } from "../../domain/masking.ts";
+import { MASK, maskedJson } from "../../domain/masking.ts";
 
-/** What these routes use. */
 type MachinesContext = Pick<HttpContext, "store" | "limits" | "wording" | "machines">;
 
-/** @see design, part 4, Machines */
+/** Routes of machines. @see docs/machines.md */
 export function machineRoutes(
   context: MachinesContext & ConsoleContext,
   machineJobs: MachineJobs,
@@ -55,7 +57,7 @@ export function machineRoutes(
   return app;
 }
 
-/** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
+/** The uuid in a path. @throws {AgentError} `not_found` for a text that is no uuid */
 function machineUuid(c: Context<HttpEnv>): MachineUuid {
   return parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
 }
@@ -66,10 +68,38 @@ async function postMachine(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
-  const request = parseMachineRequest(body, context.machines.policy);
-  // parseMachineRequest accepts only an object read from JSON.
+  const { request, dryRun: isDry } = parseMachineBody(body, context.machines.policy);
+  if (isDry) return await answerDryRun(c, request, context);
+  // parseMachineBody accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
   return started(c, await machineJobs.start(request, idempotency));
+}
+
+/** The answer says what would be made. Secrets of the description are not repeated. */
+async function answerDryRun(
+  c: Context<HttpEnv>,
+  request: MachineRequest,
+  { store, machines }: MachinesContext,
+): Promise<Response> {
+  const { job_uuid, medium, problems, unchecked } = await dryRun(request, { ...machines, store });
+  const { uuid = null, machine, media, boot } = request;
+  const shown: JsonObject = JSON.parse(JSON.stringify({ machine, media }));
+  return c.json({
+    dry_run: true,
+    possible: problems.length === 0,
+    uuid,
+    job_uuid,
+    ...maskedJson(shown) as JsonObject,
+    boot,
+    medium: medium === null ? null : { name: medium.name, size: medium.size },
+    problems: problems.map(({ code, status, message, errors }) => ({
+      error_code: code,
+      status,
+      message,
+      errors: errors.map((error) => ({ ...error })),
+    })),
+    unchecked: [...unchecked],
+  });
 }
 
 async function postAction(
@@ -169,16 +199,27 @@ function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
 }
 
 // /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying; this
-// list shows what is pending.
+// list shows what is pending, and an operator may drop what no attempt can remove.
 
-/** @see docs/machines.md, When the undoing fails */
+/** The body of a request to drop one: it has no options. */
+const dropRequest = object({});
+
+/** The route of leftovers. @see docs/machines.md, Leftovers */
 export function leftoverRoutes(
-  { store, wording }: Pick<HttpContext, "store" | "wording">,
+  { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/leftovers", async (c) => {
     const left = await store.machineClaims.left(PAGE_MAX);
     return c.json(left.map((leftover) => leftoverOnWire(leftover, wording)));
+  });
+  app.delete("/agent/v1/leftovers/:uuid", async (c) => {
+    const uuid = machineUuid(c);
+    parse(dropRequest, await readJson(c, smallBody(limits)), "", "request to drop a leftover");
+    const dropped = await dropLeftover(uuid, { store, log });
+    const note = `The agent does not try again to remove machine ${uuid} from host ` +
+      `${JSON.stringify(dropped.host)}. What is left there stays.`;
+    return c.json({ dropped: leftoverOnWire(dropped, wording), note });
   });
   return app;
 }
@@ -221,6 +262,7 @@ function machineOnWire(
     zone_state: machine?.zone_state ?? null,
     ram: numberIn(field("ram")),
     vcpus: numberIn(field("vcpus")),
+    ...shownDetails(field),
     media: job?.params.media ?? null,
     medium: media[0] ?? null,
     job_uuid: job?.uuid ?? null,

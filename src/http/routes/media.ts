@@ -13,7 +13,6 @@ import type { KnownFile } from "../../mirror/media/known_files.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
 
-/** What these routes use. */
 type MediaContext = Pick<
   HttpContext,
   "store" | "limits" | "now" | "newUuid" | "wake" | "mediaFiles" | "library"

@@ -1,5 +1,5 @@
 // /agent/v1/media/library: the files that machines may boot from, and the upload of more. An upload is a PUT
-// of the whole file, or of parts one after another; HEAD says where it goes on.
+// of the whole file, or of parts one after another; HEAD says where to continue.
 
 import { type Context, Hono } from "hono";
 import {
@@ -17,7 +17,7 @@ import type { LibraryFile } from "../../mirror/media/library_files.ts";
 import type { UploadRange } from "../../mirror/media/uploads.ts";
 import type { UnfinishedUpload } from "../../mirror/media/unfinished_uploads.ts";
 import type { HttpEnv } from "../context.ts";
-import { UPLOAD_PATH } from "../request/json_body.ts";
+import { contentLengthOf, UPLOAD_PATH } from "../request/json_body.ts";
 import { PASSED_OVER, readQuery } from "../request/query.ts";
 
 /** Files of one page; each is looked into. */
@@ -167,10 +167,9 @@ function rangeOf(header: string | null): UploadRange | null {
 
 /** Bytes of the body, where the request says. */
 function lengthOf(headers: Headers, range: UploadRange | null): number | null {
-  const header = headers.has("transfer-encoding") ? null : headers.get("content-length");
+  const length = headers.has("transfer-encoding") ? null : contentLengthOf(headers);
   const expected = range === null ? null : range.to + 1 - range.from;
-  if (header === null) return expected;
-  const length = Number(header);
+  if (length === null) return expected;
   if (expected === null || length === expected) return length;
   const message =
     `Cannot read Content-Range: it has ${expected} bytes, Content-Length says ${length}`;

@@ -1,17 +1,19 @@
-// /metrics, and the counting of requests: each under the pattern of the route that answered it, or `none`.
+// /metrics, and the request counters: each request counts under the pattern of its route, or under `none`.
 
-import { Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { about, integer } from "../../domain/description/value.ts";
 import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
 import type { RequestCount } from "../../metrics/meters.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
-import { EXECUTIONS } from "../../domain/job/state.ts";
+import { EXECUTIONS, type FinalExecution, isFinal } from "../../domain/job/state.ts";
 import type { JobStats } from "../../store/job_store.ts";
-import { MS_PER_SECOND } from "../../domain/instant.ts";
+import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
+import { readQuery } from "../request/query.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
-/** Index documents of the fast path; see index/documents.ts. */
+/** Index documents of the fast path; see index/fast_path.ts. */
 const FAST_PATH_ROUTE = "/v1/*";
 
 /** The metrics, read for every request. */
@@ -65,13 +67,53 @@ export function countedFastPath(
   };
 }
 
-// /stats: how many jobs are in each execution, by the age of the jobs.
+// /stats: how many jobs are in each execution, by the age of the jobs; and how they ended, hour by hour.
 
-/** @see document 2, Stats */
-export function statsRoutes({ store, now }: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
+/** The routes of the numbers of jobs. @see document 2, Stats */
+export function statsRoutes(context: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/stats", async (c) => c.json(statsOnWire(await store.jobs.stats(now()))));
+  app.get("/stats", async (c) => c.json(statsOnWire(await context.store.jobs.stats())));
+  app.get("/agent/v1/stats/hourly", (c) => getHourly(c, context));
   return app;
+}
+
+/** Hours of one chart: 31 days at most. */
+const HOURS_DEFAULT = 24;
+const HOURS_MAX = 31 * 24;
+
+/** The query of GET /agent/v1/stats/hourly. */
+export const HOURLY_QUERY_FIELDS = {
+  hours: about("Whole hours before the present one.", integer(1, HOURS_MAX), {
+    default: HOURS_DEFAULT,
+  }),
+};
+
+/** Every hour has an entry, oldest first; the last one is not over. */
+async function getHourly(
+  c: Context<HttpEnv>,
+  { store, now }: Pick<HttpContext, "store" | "now">,
+): Promise<Response> {
+  const { hours = HOURS_DEFAULT } = readQuery(c.req.url, HOURLY_QUERY_FIELDS);
+  const until = now();
+  const since = hourOf(instantAfter(until, -hours * HOUR_MS));
+  const found = new Map((await store.jobs.finished(since)).map((one) => [one.hour, one]));
+  const entries = Array.from({ length: hours + 1 }, (_, index) => {
+    const hour = instantAfter(since, index * HOUR_MS);
+    const counts = found.get(hour);
+    return { hour, ...byEnd((execution) => counts?.[execution] ?? 0) };
+  });
+  const total = byEnd((execution) => entries.reduce((sum, entry) => sum + entry[execution], 0));
+  return c.json({ since, until, total, hours: entries });
+}
+
+function hourOf(instant: Instant): Instant {
+  return `${instant.slice(0, "2026-11-20T13".length)}:00:00.000Z`;
+}
+
+/** A number for each way in which jobs end. */
+function byEnd(countOf: (execution: FinalExecution) => number): Record<FinalExecution, number> {
+  const counts = EXECUTIONS.filter(isFinal).map((execution) => [execution, countOf(execution)]);
+  return Object.fromEntries(counts) as Record<FinalExecution, number>;
 }
 
 function statsOnWire(stats: JobStats): Record<string, Record<string, number>> {

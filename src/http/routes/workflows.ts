@@ -2,6 +2,7 @@
 // workflow may be changed or deleted at any time.
 
 import { type Context, Hono } from "hono";
+import { uuidBeginning } from "../../domain/description/formats.ts";
 import { about, anyText, flag } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
 import { parsePathUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
@@ -15,14 +16,14 @@ import { listResponse, type NextPage } from "../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
 import { nameAnswer } from "../request/request_id.ts";
 import { answerText, shownTo } from "../answer/text_answer.ts";
+import { PHASES } from "../../domain/job/state.ts";
 
-/** What these routes use. */
 type WorkflowsContext = Pick<
   HttpContext,
   "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording" | "checkSources"
 >;
 
-/** @see document 2, Endpoints */
+/** The routes of workflows. @see document 2, Endpoints */
 export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/workflows", (c) => listWorkflows(c, context));
@@ -30,12 +31,17 @@ export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
   app.get("/workflows/:wf_uuid", (c) => getWorkflow(c, context));
   app.put("/workflows/:wf_uuid", (c) => replaceWorkflow(c, context));
   app.delete("/workflows/:wf_uuid", (c) => removeWorkflow(c, context));
+  app.post("/agent/v1/workflows/validate", (c) => validateWorkflow(c, context));
   return app;
 }
 
 /** The query of GET /workflows. */
 export const WORKFLOW_QUERY_FIELDS = {
   name: about("Only those of this name, built-in ones too.", anyText()),
+  uuid: about(
+    "Only those whose uuid begins with these characters, at least 4; built-in ones too.",
+    uuidBeginning,
+  ),
   builtin: about("Whether those that are part of the agent are listed too.", flag, {
     default: false,
   }),
@@ -44,14 +50,15 @@ export const WORKFLOW_QUERY_FIELDS = {
 
 /**
  * In the order of their creation; `X-Count` is the number on all pages. Built-in workflows are part of the
- * agent: a list shows them only on request, by `builtin=true` or by name.
+ * agent: a list shows them only on request, by `builtin=true`, by name or by uuid.
  */
 async function listWorkflows(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const { store } = context;
-  const { name, builtin = false, ...page } = readQuery(c.req.url, WORKFLOW_QUERY_FIELDS);
-  const withBuiltin = builtin || name !== undefined;
+  const { name, uuid, builtin = false, ...page } = readQuery(c.req.url, WORKFLOW_QUERY_FIELDS);
+  const withBuiltin = builtin || name !== undefined || uuid !== undefined;
   const filter = {
     ...(name === undefined ? {} : { name }),
+    ...(uuid === undefined ? {} : { uuid }),
     ...(withBuiltin ? {} : { builtin: false }),
   };
   c.header("x-count", String(await store.workflows.count(filter)));
@@ -77,7 +84,7 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   const workflow = await acceptedWorkflow(c, body, uuid, context);
   const { workflowsMax: max } = context.limits;
   const { uniqueNames: uniqueName } = CONVENTIONS[context.wording];
-  const outcome = await context.store.workflows.create(workflow, context.now(), {
+  const outcome = await context.store.workflows.create(workflow, {
     max,
     uniqueName,
   });
@@ -85,6 +92,13 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   c.header("location", `/workflows/${uuid}`);
   nameAnswer(c, uuid, context.wording);
   return await answerWorkflow(c, workflow, 201, context);
+}
+
+/** What POST /workflows would refuse is refused; nothing is kept. */
+async function validateWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
+  const body = await readJson(c, wholeBody(context.limits));
+  const { name, chain } = await acceptedWorkflow(c, body, context.newUuid(), context);
+  return c.json({ valid: true, name, tasks: chain.length });
 }
 
 /** A body as a workflow, after a decoder has checked its sources. */
@@ -99,12 +113,10 @@ async function acceptedWorkflow(
   return CONVENTIONS[wording].digests ? await withDigests(workflow) : workflow;
 }
 
-const CHAINS = ["chain", "onerror", "oncancel"] as const;
-
 /** With the MD5 of each chain as JSON text: `chain_md5`. Clients see by it whether a chain was changed. */
 async function withDigests(workflow: Workflow): Promise<Workflow> {
   const { createHash } = await import("node:crypto");
-  const digests = CHAINS.flatMap((name) => {
+  const digests = PHASES.flatMap((name) => {
     const tasks = workflow[name];
     if (tasks === undefined) return [];
     return [[`${name}_md5`, createHash("md5").update(JSON.stringify(tasks)).digest("hex")]];
@@ -127,7 +139,7 @@ function creationRefusal(
 ): AgentError {
   switch (outcome.kind) {
     case "full": {
-      const message = `Cannot create a workflow: there are ${max}, the most there may be`;
+      const message = `Cannot create a workflow: there are ${max}, the maximum`;
       return new AgentError("overloaded", message);
     }
     case "uuid_taken":

@@ -1,12 +1,12 @@
-// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed by itself,
-// so a refusal does not affect the others.
+// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so a
+// refusal does not affect the others.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import { mapLimited, pause } from "../../../program/loop.ts";
-import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
+import { mapLimited, pause } from "../../../runtime/waiting.ts";
+import type { JobFilter, JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext } from "./change.ts";
@@ -15,12 +15,16 @@ import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";
 import { about, integer, parse } from "../../../domain/description/value.ts";
-import type { Execution } from "../../../domain/job/state.ts";
-import { parseExecutionFilter } from "../../../domain/job/wire.ts";
+import {
+  type Execution,
+  EXECUTIONS,
+  isCancelable,
+  isHeld,
+  isRetryable,
+} from "../../../domain/job/state.ts";
+import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import { executionIn, JOB_FILTER_FIELDS, paramFilter } from "./filter.ts";
-import { instantAfter } from "../../../domain/instant.ts";
 
-/** What these routes use. */
 type BulkContext =
   & Pick<HttpContext, "closing">
   & JobChangeContext
@@ -29,12 +33,19 @@ type BulkContext =
 /** Jobs that are changed at once: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
 
-/** Executions of jobs that can be canceled, and of those that can be made again, as filters name them. */
-export const CANCELABLE: readonly string[] = ["queued", "waiting", "running"];
-/** For retries: `failed` stands there in both of its spellings. */
-export const RETRYABLE: readonly string[] = ["failed", "failure", "canceled"];
+/** Executions of jobs that can be canceled; those that run are stopped last. */
+export const CANCELABLE: readonly string[] = EXECUTIONS.filter(isCancelable)
+  .sort((one, other) => Number(isHeld(one)) - Number(isHeld(other)));
+/**
+ * Executions of jobs that are retried together, in both spellings. One that succeeded is retried only by
+ * name, and one in `retried` has its next attempt already.
+ */
+export const RETRYABLE: readonly string[] = EXECUTION_WORDS.filter((word) => {
+  const execution = parseExecutionFilter(word);
+  return isRetryable(execution, execution === "retried") && execution !== "succeeded";
+});
 
-/** How the jobs that a filter finds are chosen, changed and listed in the answer. */
+/** Which jobs a filter may find, how they are changed, and how the answer lists them. */
 interface ManyJobsChange {
   /** The jobs concerned, in the words of `filter.execution`. */
   readonly executions: readonly string[];
@@ -109,7 +120,6 @@ const JOBS_OF_A_CALL_MAX = 1000;
 /** Jobs that are read from the store at a time. */
 const JOBS_AT_A_TIME = 100;
 
-/** A parsed selection. */
 interface Selection {
   readonly filter: Omit<JobFilter, "execution">;
   readonly executions: readonly Execution[];
@@ -193,55 +203,4 @@ async function selectJobs(
     } while (page.length === JOBS_AT_A_TIME);
   }
   return { uuids: [...found], more: false };
-}
-
-// POST /agent/v1/jobs/prune: removes finished jobs by age at once, which the agent otherwise does by
-// `keep_finished`.
-
-/** Jobs that one call removes. */
-export const PRUNED_OF_A_CALL_MAX = 1000;
-/** As much as the calendar of the agent holds. Seconds. */
-const AGE_SECONDS_MAX = 100 * 365 * 86_400;
-/** Jobs removed in one write, so that no other write waits for long. */
-const BATCH = 100;
-
-/** The body of a prune. */
-export const pruneRequest = object({
-  older_than_seconds: about(
-    "Those that ended so many seconds ago or more.",
-    integer(0, AGE_SECONDS_MAX),
-  ),
-}, { required: ["older_than_seconds"] });
-
-/** What removing uses. */
-type PruneContext = Pick<HttpContext, "store" | "limits" | "now" | "log">;
-
-/** The route. */
-export function jobPruneRoutes(
-  context: PruneContext,
-): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
-  app.post("/agent/v1/jobs/prune", (c) => pruneJobs(c, context));
-  return app;
-}
-
-async function pruneJobs(
-  c: Context<HttpEnv>,
-  { store, limits, now, log }: PruneContext,
-): Promise<Response> {
-  const body = await readJson(c, smallBody(limits));
-  const { older_than_seconds } = parse(pruneRequest, body, "", "request to remove jobs");
-  const at = now();
-  // The store takes jobs before an instant; those of exactly that age go too.
-  const finished_before = instantAfter(at, 1 - older_than_seconds * 1000);
-  const retention = { finished_before, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
-  let removed = 0;
-  let batch = BATCH;
-  while (batch === BATCH && removed < PRUNED_OF_A_CALL_MAX) {
-    batch = await store.jobs.prune(retention, at);
-    removed += batch;
-    await store.jobs.pruneInfo(INFO_BATCH);
-  }
-  log.info("finished jobs removed", { jobs: removed, request_id: c.get("request_id") });
-  return c.json({ removed, more: batch === BATCH });
 }

@@ -2,12 +2,12 @@
 // hints.
 
 import type { Context } from "hono";
-import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import { accepted, openFindings } from "../../../domain/description/findings.ts";
 import type { Description } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
-import { denialOf, type JobEvent } from "../../../domain/job/state.ts";
+import { decide, type JobEvent } from "../../../domain/job/state.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
@@ -15,7 +15,7 @@ import type { Showing, StoredText } from "../../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
 
-/** What these routes use. */
+/** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
   HttpContext,
   "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
@@ -62,7 +62,7 @@ export async function cancelJob(
   context: JobChangeContext,
   showing: Showing,
 ): Promise<StoredText> {
-  const outcome = await context.store.jobs.cancel(uuid, context.now(), showing);
+  const outcome = await context.store.jobs.cancel(uuid, showing);
   const text = changedText(outcome, "cancel", uuid, context);
   canceled(uuid, context);
   return text ?? await jobText(uuid, showing, context);
@@ -70,7 +70,7 @@ export async function cancelJob(
 
 /** Cancels a job without reading it. @throws {AgentError} `not_found`, `conflict` */
 export async function cancelUnseen(uuid: JobUuid, context: JobChangeContext): Promise<void> {
-  changedText(await context.store.jobs.cancel(uuid, context.now()), "cancel", uuid, context);
+  changedText(await context.store.jobs.cancel(uuid), "cancel", uuid, context);
   canceled(uuid, context);
 }
 
@@ -91,7 +91,7 @@ export async function resumeJob(
   context: JobChangeContext,
   showing: Showing,
 ): Promise<StoredText> {
-  const outcome = await context.store.jobs.resume(uuid, resume, context.now(), showing);
+  const outcome = await context.store.jobs.resume(uuid, resume, showing);
   const text = changedText(outcome, "resume", uuid, context);
   context.changed(uuid);
   context.wake();
@@ -106,6 +106,7 @@ function changedText(
 ): StoredText | undefined {
   if (outcome.kind === "changed") return outcome.text;
   if (outcome.kind === "not_found") throw jobNotFound(uuid);
+  // Document 2 refuses a second cancel too: a canceled job is finalized.
   throw denied(verb, outcome.job, wording);
 }
 
@@ -117,8 +118,8 @@ function denied(verb: ChangeVerb, { uuid, execution }: ChangedJob, wording: Word
 }
 
 /**
- * The body of a change as its description reads it. What is wrong with it is said only of a job that could
- * be changed: of one that is missing or in another state, that comes first.
+ * The body of a change as its description reads it. A job that is missing or in the wrong state is refused
+ * for that first; only then is the body.
  * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`
  */
 export async function readChange<T>(
@@ -133,11 +134,9 @@ export async function readChange<T>(
   if (findings.list.length > 0) {
     const execution = await store.jobs.execution(uuid);
     if (execution === undefined) throw jobNotFound(uuid);
-    if (denialOf(execution, EVENT_OF[verb]) !== undefined) {
+    if (decide({ state: execution, phase: "chain" }, EVENT_OF[verb]).kind !== "move") {
       throw denied(verb, { uuid, execution }, wording);
     }
-    refuseFindings(findings, verb);
   }
-  if (read === undefined) throw new AgentError("internal", `Cannot read the ${verb}: no reason`);
-  return read;
+  return accepted(read, findings, verb);
 }

@@ -11,6 +11,7 @@ import {
   text,
   WHOLE_TEXT,
 } from "../../../domain/description/value.ts";
+import { AgentError } from "../../../domain/error.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import type { JsonObject } from "../../../domain/json.ts";
@@ -76,3 +77,10 @@ export const paramFilter: Description<JsonObject> = about(
       ),
   ),
 );
+
+/** The error for a caller who sees no params, and must not find them out by filtering. */
+export function paramsForbidden(name: string): AgentError {
+  const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
+    'expected "admin"';
+  return new AgentError("forbidden", message);
+}

@@ -14,10 +14,9 @@ import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { shownTo } from "../../answer/text_answer.ts";
 import { PAGE_FIELDS, PASSED_OVER, readQuery } from "../../request/query.ts";
 
-/** What these routes use. */
 type JobInfoContext = Pick<HttpContext, "store" | "limits" | "now" | "log" | "budget">;
 
-/** @see document 2, Job info entry */
+/** The routes of a job's info. @see document 2, Job info entry */
 export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/jobs/:job_uuid/info", (c) => listInfo(c, context));
@@ -31,7 +30,7 @@ export const INFO_QUERY_FIELDS = {
   limit: PAGE_FIELDS.limit,
 };
 
-/** Oldest first; `after` skips as many entries. */
+/** Oldest first; `after` is the number of entries to skip. */
 async function listInfo(c: Context<HttpEnv>, context: JobInfoContext): Promise<Response> {
   const { store } = context;
   const uuid = jobUuidOf(c);

@@ -36,13 +36,14 @@ import {
   JOB_FILTER_FIELDS,
   PARAM_KEYS_MAX,
   paramFilter,
+  paramsForbidden,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
-import { closing } from "../../../program/loop.ts";
+import { closing } from "../../../runtime/waiting.ts";
 import { isFinal } from "../../../domain/job/state.ts";
+import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 
-/** What these routes use. */
 type JobsContext = Pick<
   HttpContext,
   | "store"
@@ -59,7 +60,7 @@ type JobsContext = Pick<
   | "changed"
 >;
 
-/** @see document 2, Endpoints */
+/** The routes of jobs. @see document 2, Endpoints */
 export function jobRoutes(context: JobsContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/jobs", (c) => listJobs(c, context));
@@ -80,18 +81,16 @@ async function postJob(
   const request = parseJobRequest(body, context.limits);
   // parseJobRequest accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
-  const created_at = context.now();
   const { exec_after, target, locks, callback_url, params } = request;
   const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
     workflow_uuid: request.workflow_uuid,
-    exec_after: exec_after ?? created_at,
+    exec_after: exec_after ?? undefined,
     target,
     locks,
     callback_url,
     params,
     ...(idempotency === undefined ? {} : { idempotency }),
-    created_at,
   };
   const made = machineJobs.owns(request.workflow_uuid)
     ? carriedOut(await machineJobs.create(order, showingOf(c, context)), order)
@@ -144,7 +143,10 @@ function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): C
     case "no_tasks":
       throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
     case "large_workflow":
-      throw new AgentError("overloaded", `Cannot create a job: workflow ${uuid} has just changed`);
+      throw new AgentError(
+        "overloaded",
+        `Cannot create a job: workflow ${uuid} changed while it was read`,
+      );
     default:
       throw jobRefusal(outcome);
   }
@@ -190,12 +192,13 @@ async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Resp
   const isParam = (name: string) => !Object.hasOwn(JOB_QUERY_FIELDS, name) && isParamKey(name);
   const params = new Map([...texts].filter(([name]) => isParam(name)));
   const known = new Map([...texts].filter(([name]) => !isParam(name)));
-  if (params.size > 0 && !seesSecrets(c.get("caller"))) throw hiddenParams(params);
+  const [name] = params.keys();
+  if (name !== undefined && !seesSecrets(c.get("caller"))) throw paramsForbidden(name);
   const { limit, offset, ...filter } = readTexts(known, JOB_QUERY_FIELDS);
   const wanted = params.size === 0 ? {} : { params: paramsOf(params) };
   const fitting = { ...filter, ...wanted };
   const count = await context.store.jobs.count(fitting);
-  if (count === 0) await refuseMisspelt([...params.keys()], context);
+  if (count === 0) await refuseMisspelt(params, context);
   c.header("x-count", String(count));
   const showing = () => showingOf(c, context);
   const options = { ...context, shown: shownTo(c, "job") };
@@ -204,22 +207,33 @@ async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Resp
 
 /** Letters of the beginning of a filter's name that stand for it. */
 const BEGINNING_CHARS_MIN = 3;
+/** What other lists call the execution of a job. */
+const EXECUTION_NAMES = ["state", "states", "status"];
 
 /** A filter that is misspelt would be a param that no job has, and find nothing. */
-async function refuseMisspelt(names: readonly string[], { store }: JobsContext): Promise<void> {
-  const known = Object.keys(JOB_QUERY_FIELDS);
+async function refuseMisspelt(
+  params: ReadonlyMap<string, string>,
+  { store }: JobsContext,
+): Promise<void> {
   const findings = openFindings();
-  for (const name of names) {
-    const begun = name.length >= BEGINNING_CHARS_MIN
-      ? known.find((one) => one.startsWith(name.toLowerCase()))
-      : undefined;
-    const near = begun ?? nearName(name, known);
+  for (const [name, text] of params) {
+    const near = filterNear(name, text);
     if (near === undefined || await store.jobs.hasParam(name)) continue;
     const words = `is no param of the newest ${PARAM_LOOKED_AT_MAX} jobs: the nearest filter is ` +
       JSON.stringify(near);
     findings.add(name, "UnknownField", words);
   }
   refuseFindings(findings, "query");
+}
+
+function filterNear(name: string, text: string): string | undefined {
+  const known = Object.keys(JOB_QUERY_FIELDS);
+  const begun = name.length >= BEGINNING_CHARS_MIN
+    ? known.find((one) => one.startsWith(name.toLowerCase()))
+    : undefined;
+  const near = begun ?? nearName(name, known);
+  if (near !== undefined || !EXECUTION_NAMES.includes(name.toLowerCase())) return near;
+  return text === "" || EXECUTION_WORDS.includes(text) ? "execution" : undefined;
 }
 
 /** Params of a query, which stand in it by themselves: so they are named in errors. */
@@ -255,14 +269,6 @@ function jobPages(
   };
 }
 
-/** A caller who sees no params must not find them out by filtering. */
-function hiddenParams(params: ReadonlyMap<string, string>): AgentError {
-  const [name] = params.keys();
-  const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
-    'expected "admin"';
-  return new AgentError("forbidden", message);
-}
-
 // GET /jobs/:job_uuid/wait: answers with the job once it is finished or waiting, or when the time is up, so
 // that clients need not poll.
 
@@ -286,7 +292,7 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
     const uuid = jobUuidOf(c);
     const { timeout = TIMEOUT_SECONDS } = readQuery(c.req.url, WAIT_FIELDS);
     if (waiting >= context.limits.waitsMax) {
-      const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting`;
+      const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting, the maximum`;
       throw new AgentError("overloaded", message);
     }
     // From here on the request counts as waiting, not as active.

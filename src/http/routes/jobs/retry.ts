@@ -1,5 +1,5 @@
-// POST /agent/v1/jobs/:job_uuid/retry: makes a new job of a finished one. Both name each other. A job is retried
-// once: the next attempt is one of the newer job.
+// POST /agent/v1/jobs/:job_uuid/retry: makes a new job of a finished one. Each names the other. A job is
+// retried once; after that, retry the newer job.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
@@ -19,10 +19,9 @@ import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerText, shownTo } from "../../answer/text_answer.ts";
-import type { Instant } from "../../../domain/instant.ts";
-import type { Workflow } from "../../../domain/job/workflow.ts";
+import { taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
-/** What these routes use. */
+/** The part of the context that a retry uses. */
 export type RetryContext = Pick<
   HttpContext,
   "store" | "limits" | "now" | "newUuid" | "wake" | "log" | "budget" | "wording"
@@ -120,10 +119,10 @@ async function successorOf(
   from: From | undefined,
   context: RetryContext,
 ): Promise<NewJob> {
-  const { store, newUuid, now } = context;
+  const { store, newUuid } = context;
   if (from === undefined) {
     const stored = await store.workflows.get(job.workflow_uuid);
-    return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>(), now());
+    return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>());
   }
   if (job.workflow_uuid === PROVISION_MACHINE.uuid) {
     // The results of the first tasks were undone, or belong to the machine of the old job.
@@ -132,7 +131,7 @@ async function successorOf(
       "from the first task; leave `from` out";
     throw invalidArgument("from", message);
   }
-  return attemptFrom(job, from, newUuid<JobUuid>(), now());
+  return attemptFrom(job, from, newUuid<JobUuid>());
 }
 
 function refusalOf(
@@ -180,9 +179,8 @@ function wholeAttempt(
   job: Job,
   workflow: Workflow | undefined,
   uuid: JobUuid,
-  now: Instant,
 ): NewJob {
-  return { ...attemptOf(job, uuid, now), workflow: workflow ?? ownWorkflow(job) };
+  return { ...attemptOf(job, uuid), workflow: workflow ?? ownWorkflow(job) };
 }
 
 /**
@@ -190,8 +188,8 @@ function wholeAttempt(
  * `params_from` says so.
  * @throws {AgentError} `invalid_argument` naming `from`
  */
-function attemptFrom(job: Job, from: From, uuid: JobUuid, now: Instant): NewJob {
-  const attempt = attemptOf(job, uuid, now);
+function attemptFrom(job: Job, from: From, uuid: JobUuid): NewJob {
+  const attempt = attemptOf(job, uuid);
   const { next_attempt_refused: _old, ...props } = job.props;
   return {
     ...attempt,
@@ -206,14 +204,12 @@ function attemptFrom(job: Job, from: From, uuid: JobUuid, now: Instant): NewJob 
 function attemptOf(
   job: Job,
   uuid: JobUuid,
-  now: Instant,
 ): Omit<NewJob, "workflow"> & Required<Pick<NewJob, "props">> {
   const { target, requested_params, locks, callback_url, machine_uuid } = job;
   const { num_attempts, secret_params } = job.props;
   const attempts = typeof num_attempts === "number" ? num_attempts : 0;
   return {
     uuid,
-    exec_after: now,
     target,
     params: requested_params,
     locks,
@@ -224,7 +220,6 @@ function attemptOf(
       prev_attempt: job.uuid,
       ...(secret_params === undefined ? {} : { secret_params }),
     },
-    created_at: now,
   };
 }
 
@@ -238,14 +233,15 @@ function taskIndex({ uuid, chain }: Job, from: From): number {
   const shown = JSON.stringify(from);
   if (typeof from === "number") {
     if (from < chain.length) return from;
-    const message = `Cannot retry job ${uuid} from task ${shown}: it has ${chain.length} tasks`;
+    const message = `Cannot retry job ${uuid} from task ${shown}: it has ${chain.length} tasks, ` +
+      "counted from 0";
     throw invalidArgument("from", message);
   }
   const [index, ...others] = Array.from(chain.keys()).filter((at) =>
     chain[at]?.name === from || chain[at]?.uuid === from
   );
   if (index === undefined) {
-    const names = chain.map((task) => task.name ?? task.uuid).join(", ");
+    const names = chain.map(taskName).join(", ");
     const message = `Cannot retry job ${uuid} from ${shown}: expected one of its tasks, ${names}`;
     throw invalidArgument("from", message);
   }

@@ -2,7 +2,7 @@
 // holds the sources of tasks or a secret, and none grows with the number of jobs.
 
 import { type Context, Hono } from "hono";
-import { spanEnd } from "../../../domain/description/formats.ts";
+import { spanEnd, uuidBeginning, uuidOf } from "../../../domain/description/formats.ts";
 import {
   about,
   atMostChars,
@@ -11,7 +11,10 @@ import {
   text,
   wholeText,
 } from "../../../domain/description/value.ts";
-import { invalidArgument } from "../../../domain/error.ts";
+import type { MachineUuid } from "../../../domain/id.ts";
+import type { ObjectOf } from "../../../domain/description/object.ts";
+import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import { invalidArgument, messageOf } from "../../../domain/error.ts";
 import {
   attemptOnWire,
   logLineOnWire,
@@ -30,9 +33,8 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import { readQuery } from "../../request/query.ts";
 import { jobUuidOf } from "./change.ts";
-import { JOB_FILTER_FIELDS } from "./filter.ts";
+import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden } from "./filter.ts";
 
-/** What these routes use. */
 type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
 
 /** Jobs of one page. */
@@ -48,11 +50,14 @@ const SEARCH_CHARS_MAX = 200;
 /** Characters of a list of states, each of them named once. */
 const STATES_CHARS_MAX = EXECUTION_WORDS.join(",").length;
 const CURSOR_CHARS_MAX = 200;
+/** Characters of the JSON of params that jobs are filtered by. */
+const PARAMS_CHARS_MAX = 4096;
 
 /** Reading jobs: their list, one by its uuid, and its log. */
 export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/jobs", (c) => listSummaries(c, context));
+  app.get("/agent/v1/jobs/counts", (c) => countSummaries(c, context));
   // Other words in this place are calls on many jobs, which have no GET.
   app.get("/agent/v1/jobs/:job_uuid{[0-9A-Fa-f-]+}", (c) => getSummary(c, context));
   app.get("/agent/v1/jobs/:job_uuid/log", (c) => getLog(c, context));
@@ -73,19 +78,11 @@ const states = kept(
   (words): Execution[] => [...new Set(words.split(",").map(parseExecutionFilter))],
 );
 
-/** The query of the list. */
-export const SUMMARY_QUERY_FIELDS = {
-  state: about(
-    "Only jobs in one of these states, with commas between them: `queued`, `running`, `waiting`, " +
-      "`succeeded`, `failed`, `canceled`, and `retried` for those that another job replaced.",
-    states,
-  ),
+/** Which jobs are counted, key by key; a list takes the same keys. */
+export const COUNT_QUERY_FIELDS = {
   uuid: about(
     "Only jobs whose uuid begins with these characters, at least 4.",
-    kept(
-      text(/^[0-9A-Fa-f-]{4,36}$/, "4 to 36 characters of a uuid"),
-      (uuid) => uuid.toLowerCase(),
-    ),
+    uuidBeginning,
   ),
   search: about(
     "Only jobs with this text in the name of the workflow, the target, the error or the params. " +
@@ -93,11 +90,30 @@ export const SUMMARY_QUERY_FIELDS = {
     wholeText(1, SEARCH_CHARS_MAX),
   ),
   ...JOB_FILTER_FIELDS,
+  machine: about(
+    "Only jobs of this machine, which is `machine` in their summaries: those that made it or acted on it.",
+    uuidOf<MachineUuid>(),
+  ),
+  params: about(
+    "Only jobs in which each of these params is the text, or any other value of which the text is " +
+      "the JSON; as the JSON of an object. Not for a caller of scope `read`.",
+    atMostChars(PARAMS_CHARS_MAX, text(/^\{[^]*\}$/, "the JSON of an object of params")),
+  ),
   finished_since: about(
     "Only jobs that ended at this instant or after; the list is in the order of their ends then, " +
-      "unless it is of one `target`.",
+      "unless it is of one `target` or `machine`.",
     spanEnd,
   ),
+};
+
+/** The query of the list. */
+export const SUMMARY_QUERY_FIELDS = {
+  state: about(
+    "Only jobs in one of these states, with commas between them: `queued`, `running`, `waiting`, " +
+      "`succeeded`, `failed`, `canceled`, and `retried` for those that another job replaced.",
+    states,
+  ),
+  ...COUNT_QUERY_FIELDS,
   limit: about("Jobs of this page.", integer(1, JOBS_MAX), { default: JOBS_DEFAULT }),
   cursor: about(
     "Goes on with a list: `next` of the page before, with the same other keys.",
@@ -112,9 +128,8 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
     SUMMARY_QUERY_FIELDS,
   );
   const filter: SummaryFilter = {
-    ...others,
+    ...filterOf(c, others),
     ...(state === undefined ? {} : { states: state }),
-    searchesParams: seesSecrets(c.get("caller")),
   };
   const after = cursor === undefined ? undefined : placeOf(cursor);
   await c.get("memory").reserve("answers", limit * SUMMARY_HEAP_BYTES, "list jobs");
@@ -124,6 +139,42 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
     jobs: summaries.map((job) => summaryOnWire(job, view)),
     next: next === undefined ? null : cursorOf(next),
   });
+}
+
+/** The jobs of all states that fit. Of more than the agent looks at, `whole` is false. */
+async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
+  const filter = filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS));
+  const { counts, whole } = await context.store.jobs.summaryCounts(filter);
+  c.header("cache-control", "no-store");
+  return c.json({ counts: Object.fromEntries(counts), whole });
+}
+
+type CountQuery = ObjectOf<typeof COUNT_QUERY_FIELDS, never>;
+
+/** @throws {AgentError} `forbidden` when the caller is shown no params, and filters by one */
+function filterOf(c: Context<HttpEnv>, { params: json, ...others }: CountQuery): SummaryFilter {
+  const params = json === undefined ? undefined : paramsOf(json);
+  const [name] = Object.keys(params ?? {});
+  const sees = seesSecrets(c.get("caller"));
+  if (name !== undefined && !sees) throw paramsForbidden(name);
+  return { ...others, ...(params === undefined ? {} : { params }), searchesParams: sees };
+}
+
+/** @throws {AgentError} `invalid_argument` naming what is wrong in the JSON */
+function paramsOf(json: string): Readonly<Record<string, string>> {
+  const findings = openFindings();
+  const read = paramFilter.read(parsedParams(json), "params", findings);
+  refuseFindings(findings, "query");
+  // Its values are texts.
+  return (read ?? {}) as Record<string, string>;
+}
+
+function parsedParams(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    throw invalidArgument("params", `Cannot read params: it is not JSON: ${messageOf(error)}`);
+  }
 }
 
 function viewOf(c: Context<HttpEnv>, { now, machines }: JobViewContext): SummaryView {
@@ -144,7 +195,7 @@ function placeOf(cursor: string): SummaryPlace {
   const [, word, id, at = ""] = PLACE.exec(decoded(cursor)) ?? [];
   const order = SUMMARY_ORDERS.find((one) => one === word);
   if (order !== undefined) return { order, at, id: Number(id) };
-  const message = `Cannot go on with the list: cursor is ${JSON.stringify(cursor)}, expected ` +
+  const message = `Cannot continue the list: cursor is ${JSON.stringify(cursor)}, expected ` +
     "`next` of the page before";
   throw invalidArgument("cursor", message);
 }
@@ -167,6 +218,7 @@ async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise
   const secrets = new Set(job.secrets);
   return c.json({
     ...summaryOnWire(job, viewOf(c, context)),
+    secret_params: job.secrets,
     attempts: attempts.map((attempt) => attemptOnWire(attempt.phase, attempt, secrets)),
   });
 }

@@ -1,0 +1,93 @@
+// Readings of what is slow or costs others something: each is bounded in time, kept for a while, and
+// never under way twice, so that callers cannot load what they look at.
+
+import { messageOf } from "../../domain/error.ts";
+import type { Instant, Now } from "../../domain/instant.ts";
+
+/** What was read, or why it could not be. */
+export type KeptReading<T> =
+  | { readonly read_at: Instant; readonly error: null; readonly value: T }
+  | { readonly read_at: Instant; readonly error: string; readonly value: null };
+
+/** Something to read, and how often it may be. */
+export interface Readable<T> {
+  /** How long what was read is valid, milliseconds. */
+  readonly keepMs: number;
+  /** How long a failure is kept; as long as a value unless given. */
+  readonly keepFailedMs?: number;
+  /** How long it may take, milliseconds. */
+  readonly deadlineMs: number;
+  /** An error is a reading too. */
+  look(signal: AbortSignal): Promise<T>;
+}
+
+/** The clocks of readings. */
+export interface ReadingClocks {
+  readonly now: Now;
+  readonly monotonicMs: () => number;
+}
+
+/**
+ * Reads when what is kept is too old.
+ * @returns answers within the deadline and never rejects
+ */
+export function keptReading<T>(
+  readable: Readable<T>,
+  clocks: ReadingClocks,
+): () => Promise<KeptReading<T>> {
+  let last: { readonly atMs: number; readonly reading: KeptReading<T> } | undefined;
+  let underWay: Promise<KeptReading<T>> | undefined;
+  return () => {
+    if (underWay !== undefined) return bounded(underWay, readable, clocks);
+    if (last !== undefined) {
+      const { keepMs, keepFailedMs = keepMs } = readable;
+      const validMs = last.reading.error === null ? keepMs : keepFailedMs;
+      if (clocks.monotonicMs() - last.atMs < validMs) return Promise.resolve(last.reading);
+    }
+    underWay = read(readable, clocks).then((reading) => {
+      last = { atMs: clocks.monotonicMs(), reading };
+      underWay = undefined;
+      return reading;
+    });
+    return bounded(underWay, readable, clocks);
+  };
+}
+
+/** Never rejects. A reading that ignores its signal goes on, and no other starts meanwhile. */
+async function read<T>(
+  { look, deadlineMs }: Readable<T>,
+  { now }: ReadingClocks,
+): Promise<KeptReading<T>> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), deadlineMs);
+  try {
+    const value = await look(late.signal);
+    return { read_at: now(), error: null, value };
+  } catch (error) {
+    const words = late.signal.aborted ? noAnswer(deadlineMs) : messageOf(error);
+    return { read_at: now(), error: words, value: null };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function bounded<T>(
+  reading: Promise<KeptReading<T>>,
+  { deadlineMs }: Readable<T>,
+  { now }: ReadingClocks,
+): Promise<KeptReading<T>> {
+  const { promise, resolve } = Promise.withResolvers<KeptReading<T>>();
+  const timer = setTimeout(
+    () => resolve({ read_at: now(), error: noAnswer(deadlineMs), value: null }),
+    deadlineMs,
+  );
+  try {
+    return await Promise.race([reading, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function noAnswer(deadlineMs: number): string {
+  return `no answer within ${deadlineMs} ms`;
+}

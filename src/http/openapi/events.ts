@@ -1,0 +1,113 @@
+// The part of the description about the stream of events.
+
+import {
+  EVENT_KINDS,
+  EVENT_PAYLOADS,
+  PROGRESS_EVENT_MS,
+  resetPayload,
+} from "../../domain/event.ts";
+import type { Description } from "../../domain/description/value.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { EVENTS_KEPT } from "../../store/event_store.ts";
+import { EVENT_QUERY_FIELDS } from "../routes/events.ts";
+import { refusals } from "./errors.ts";
+import { JOB_UUID } from "./job_schemas.ts";
+import { MACHINE_UUID } from "./machine_schemas.ts";
+import { emptyAnswer, type OpenapiPart, schemaRef } from "./operation.ts";
+import { queryParameters } from "./requests.ts";
+
+/** The schema of a kind: `job` is `JobEvent`. */
+function schemaName(kind: string): string {
+  return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}Event`;
+}
+
+function schemas(): JsonObject {
+  const components: JsonObject = {};
+  for (const kind of EVENT_KINDS) {
+    const payload: Pick<Description<unknown>, "schema"> = EVENT_PAYLOADS[kind];
+    components[schemaName(kind)] = payload.schema(components);
+  }
+  components[schemaName("reset")] = resetPayload.schema(components);
+  return components;
+}
+
+const EXAMPLE = `retry: 1000
+id: 4711
+
+id: 4712
+event: host
+data: {"time":"2026-01-31T18:30:00.020Z","change":"draining","detail":"SIGTERM"}
+
+: heartbeat
+id: 4712
+
+`;
+
+/** `GET /agent/v1/events`. */
+export const EVENTS: OpenapiPart = {
+  tag: { name: "Events", description: "What happens, as it happens." },
+  schemas: schemas(),
+  parameters: {
+    LastEventId: {
+      name: "Last-Event-ID",
+      in: "header",
+      description:
+        "The id of the last event that the reader has seen; the stream goes on after it.",
+      schema: { type: "string" },
+      example: "0",
+    },
+  },
+  paths: {
+    "/agent/v1/events": {
+      get: {
+        operationId: "events",
+        summary: "Events as they happen",
+        description:
+          "Server-sent events. Each has an `id`, an `event` that names its kind, and `data`, a JSON " +
+          `object in one line: ${
+            EVENT_KINDS.map((kind) => `\`${kind}\` is a \`${schemaName(kind)}\``).join(", ")
+          }. Ids are numbers that rise, also across restarts. With \`Last-Event-ID\` the stream goes ` +
+          "on after that event: nothing is lost or sent twice, except events about what has been " +
+          `removed since. The last ${EVENTS_KEPT} events are kept at least; an older id is answered with ` +
+          "`event: reset`, whose data is a `ResetEvent` with the reason `old`, and one that was never " +
+          "given, such as a number yet to come or no number at all, with the reason `unknown`. Without an " +
+          "id the stream begins now. A comment every five seconds is a sign of life, and the `id` " +
+          "beside it the place to go on from. The progress of one download or upload is sent at most " +
+          `every ${
+            PROGRESS_EVENT_MS / 1000
+          } seconds. A reader for whom over 1 MiB of new events waits, ` +
+          "that takes nothing for 30 seconds, or before which old events are removed, is cut off. The " +
+          "stream ends when the agent stops, after the `host` event `draining`, and when the token is " +
+          "revoked. With scope `read` the params of jobs are masked; log lines and progress are masked " +
+          "for all, as in the log of a job.",
+        parameters: [
+          { $ref: "#/components/parameters/LastEventId" },
+          ...queryParameters(EVENT_QUERY_FIELDS, {
+            job: JOB_UUID,
+            kind: "job,log",
+            machine: MACHINE_UUID,
+            last_event_id: "0",
+          }),
+        ],
+        responses: {
+          "200": {
+            ...emptyAnswer("The stream, which ends with the agent."),
+            content: {
+              "text/event-stream": {
+                schema: {
+                  type: "string",
+                  description: "Blocks of lines; `contentSchema` is that of each `data`.",
+                  contentSchema: {
+                    anyOf: [...EVENT_KINDS, "reset"].map((kind) => schemaRef(schemaName(kind))),
+                  },
+                },
+                example: EXAMPLE,
+              },
+            },
+          },
+          ...refusals("404", "409"),
+        },
+      },
+    },
+  },
+};

@@ -1,0 +1,133 @@
+// Sessions of the web console. A browser cannot send a token with a page or a WebSocket, and a script that
+// holds one can lose it. So a caller shows its token once, and gets a cookie that scripts cannot read. The
+// session has the rights of that token and ends with it. Only digests are kept, in memory: a session does not
+// outlive the agent. A changing request must also show a text that another site cannot read.
+
+import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
+import type { Token } from "../../domain/token.ts";
+import { hostOf } from "./head_check.ts";
+
+/** Seconds after which a session ends, used or not. */
+export const SESSION_SECONDS = 43_200;
+/** Sessions at the same time; with one more, the oldest ends. */
+const SESSIONS_MAX = 1000;
+/** Random bytes in a session's id, and in the text against forged requests. */
+const SECRET_BYTES = 32;
+const SECRET = /^[A-Za-z0-9_-]{43}$/;
+/** The header in which changing requests show the session's text. */
+export const CSRF_HEADER = "x-csrf-token";
+
+/** A session that is valid now. */
+export interface BrowserSession {
+  readonly token: Pick<Token, "name" | "scope">;
+  /** What changing requests must show. */
+  readonly csrf: string;
+  /** Seconds until it ends. */
+  readonly seconds: number;
+}
+
+/** The sessions of this agent. */
+export interface Sessions {
+  /** Begins a session. @returns its id, which is shown once, and the session */
+  begin(
+    token: BrowserSession["token"],
+  ): Promise<{ readonly id: string; readonly session: BrowserSession }>;
+  /** The session of a request by its cookie; undefined without one, and for one that has ended. */
+  of(request: Request, secure: boolean): Promise<BrowserSession | undefined>;
+  /** Ends the session of a request, if it has one. */
+  end(request: Request, secure: boolean): Promise<void>;
+}
+
+interface KeptSession {
+  /** SHA-256 of its id. */
+  readonly digest: Uint8Array;
+  readonly token: BrowserSession["token"];
+  readonly csrf: string;
+  /** By a monotonic clock. */
+  readonly endMs: number;
+}
+
+/** @param nowMs a monotonic clock, milliseconds */
+export function openSessions(nowMs: () => number): Sessions {
+  // In the order in which they end.
+  let kept: readonly KeptSession[] = [];
+  const find = async (request: Request, secure: boolean) => {
+    const id = cookieOf(request, secure);
+    if (id === undefined) return undefined;
+    const digest = await digestOf(id);
+    const now = nowMs();
+    kept = kept.filter(({ endMs }) => endMs > now);
+    return kept.find((one) => timingSafeEqual(one.digest, digest));
+  };
+  const shown = ({ token, csrf, endMs }: KeptSession): BrowserSession => ({
+    token,
+    csrf,
+    seconds: Math.ceil((endMs - nowMs()) / 1000),
+  });
+  return {
+    async begin({ name, scope }) {
+      const id = secretText();
+      const endMs = nowMs() + SESSION_SECONDS * 1000;
+      const session = {
+        digest: await digestOf(id),
+        token: { name, scope },
+        csrf: secretText(),
+        endMs,
+      };
+      kept = [...kept.slice(1 - SESSIONS_MAX), session];
+      return { id, session: shown(session) };
+    },
+    async of(request, secure) {
+      const found = await find(request, secure);
+      return found === undefined ? undefined : shown(found);
+    },
+    async end(request, secure) {
+      const found = await find(request, secure);
+      kept = kept.filter((one) => one !== found);
+    },
+  };
+}
+
+/**
+ * The name of the cookie. Cookies of one host are common to its ports, so each agent behind another port has
+ * one of its own.
+ */
+function cookieName(request: Request, secure: boolean): string {
+  const port = /:(\d{1,5})$/.exec(hostOf(request, secure) ?? "")?.[1];
+  return `zonewright_session_${port ?? "default"}`;
+}
+
+/** The header that gives a browser its session, or with `null` takes it away. */
+export function sessionCookie(request: Request, secure: boolean, id: string | null): string {
+  const age = id === null ? 0 : SESSION_SECONDS;
+  const cookie = `${cookieName(request, secure)}=${id ?? ""}; Path=/; Max-Age=${age}; HttpOnly; ` +
+    "SameSite=Strict";
+  return secure ? `${cookie}; Secure` : cookie;
+}
+
+/** The id of a request's session; a text that cannot be one is refused by its form alone. */
+function cookieOf(request: Request, secure: boolean): string | undefined {
+  const cookies = request.headers.get("cookie");
+  if (cookies === null) return undefined;
+  const name = `${cookieName(request, secure)}=`;
+  const found = cookies.split(";").map((one) => one.trim()).find((one) => one.startsWith(name));
+  const id = found?.slice(name.length);
+  return id !== undefined && SECRET.test(id) ? id : undefined;
+}
+
+/** Whether a request shows the text of its session; compared in constant time. */
+export function showsCsrf(session: BrowserSession, shown: string | undefined): boolean {
+  // The form is no secret.
+  if (shown === undefined || !SECRET.test(shown)) return false;
+  const encoder = new TextEncoder();
+  return timingSafeEqual(encoder.encode(shown), encoder.encode(session.csrf));
+}
+
+function secretText(): string {
+  return crypto.getRandomValues(new Uint8Array(SECRET_BYTES))
+    .toBase64({ alphabet: "base64url", omitPadding: true });
+}
+
+async function digestOf(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+}

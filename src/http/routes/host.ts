@@ -1,0 +1,231 @@
+// GET /agent/v1/host: the agent and its host on one page, for `zonewright status` and for a console. What
+// only the host itself can say comes as readings, each with its time or the reason why there is none.
+
+import { type Context, Hono } from "hono";
+import type {
+  AgentFacts,
+  DiskRoom,
+  HostHardware,
+  HostPool,
+  MachineCounts,
+  Wall,
+} from "../../domain/host.ts";
+import {
+  HOUR_MS,
+  type Instant,
+  instantAfter,
+  MS_PER_SECOND,
+  msBetween,
+} from "../../domain/instant.ts";
+import { STATS_WINDOWS } from "../../domain/job/job.ts";
+import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
+import { summaryOnWire } from "../../domain/job/summary.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { type Policy, policyOnWire } from "../../domain/policy.ts";
+import type { KeptReading } from "../answer/kept_reading.ts";
+import type { IndexSync } from "../../store/store.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
+import { seesSecrets } from "../request/caller.ts";
+import { PAGE_MAX } from "../request/query.ts";
+import type { ReadinessReport } from "./health.ts";
+
+/** Hours of the numbers of failed jobs. */
+const DAY_HOURS = 24;
+/** Failed jobs that are named. */
+const FAILED_SHOWN = 5;
+/** Free room of the pool below which there is a warning. */
+const POOL_FREE_BYTES_FINE = 10 * 1024 ** 3;
+
+/** Where the parts of the page come from. */
+export interface HostSources extends Pick<HttpContext, "store" | "now"> {
+  readonly facts: () => Promise<AgentFacts>;
+  readonly slots: () => { readonly total: number; readonly busy: number };
+  readonly policy: Policy;
+  /** The configured index, and seconds between its syncs, 0 for none. */
+  readonly index: () => { readonly upstream: string | null; readonly interval_seconds: number };
+  /** Null without a bound. */
+  readonly cacheBytesMax: number | null;
+  /** Settings whose new value waits for a restart. */
+  readonly settingsWaiting: () => readonly string[];
+  readonly readiness: () => Promise<ReadinessReport>;
+  readonly readings: {
+    readonly system: () => Promise<KeptReading<HostHardware>>;
+    readonly pool: () => Promise<KeptReading<HostPool>>;
+    readonly networks: () => Promise<KeptReading<readonly string[]>>;
+    readonly machines: () => Promise<KeptReading<MachineCounts>>;
+    readonly walls: () => Promise<KeptReading<readonly Wall[]>>;
+    readonly disk: () => Promise<KeptReading<DiskRoom>>;
+  };
+}
+
+/** The route of the host's page. @see docs/operations.md, The host at a glance */
+export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/agent/v1/host", async (c) => {
+    c.header("cache-control", "no-store");
+    return c.json(await pageOf(c, sources));
+  });
+  return app;
+}
+
+async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<JsonObject> {
+  const { store, now, readings } = sources;
+  const at = now();
+  const [facts, readiness, system, pool, networks, machines, walls, disk] = await Promise.all([
+    sources.facts(),
+    sources.readiness(),
+    readings.system(),
+    readings.pool(),
+    readings.networks(),
+    readings.machines(),
+    readings.walls(),
+    readings.disk(),
+  ]);
+  const [jobs, sync, cacheBytes, left, measures] = await Promise.all([
+    jobsOf(c, sources, at),
+    store.index.lastSync(),
+    store.media.bytes(),
+    store.machineClaims.left(PAGE_MAX),
+    store.measures.read(),
+  ]);
+  const waiting = sources.settingsWaiting();
+  const read = { system, pool, networks, machines, walls, disk };
+  return {
+    ...facts,
+    time: at,
+    warnings: [
+      ...readinessWarnings(readiness),
+      ...readingWarnings(read),
+      ...leftoverWarnings(left.length),
+      ...settingWarnings(waiting),
+    ],
+    slots: { ...sources.slots() },
+    jobs,
+    ...wiredReadings(read),
+    brands: [...sources.policy.brands],
+    policy: policyOnWire(sources.policy),
+    index: indexOnWire(sources, sync, at),
+    cache: { bytes: cacheBytes, max_bytes: sources.cacheBytesMax },
+    store: { bytes: measures.file_bytes, free_bytes: measures.free_bytes },
+    leftovers: left.length,
+    settings_waiting: [...waiting],
+  };
+}
+
+/** The readings as they are sent. */
+type Readings = {
+  readonly [Name in keyof HostSources["readings"]]: Awaited<
+    ReturnType<HostSources["readings"][Name]>
+  >;
+};
+
+function wiredReadings(read: Readings): JsonObject {
+  // What is read consists of texts, numbers, booleans and null.
+  return JSON.parse(JSON.stringify(read)) as JsonObject;
+}
+
+/** How many jobs are unfinished and how many failed recently, with the newest failures. */
+async function jobsOf(
+  c: Context<HttpEnv>,
+  { store, now, facts }: HostSources,
+  at: Instant,
+): Promise<JsonObject> {
+  const since = instantAfter(at, -DAY_HOURS * HOUR_MS);
+  const [stats, hours, failed, { name }] = await Promise.all([
+    store.jobs.stats(),
+    store.jobs.finished(since),
+    store.jobs.summaries({ states: ["failed"], searchesParams: false }, { limit: FAILED_SHOWN }),
+    facts(),
+  ]);
+  const countOf = (execution: Execution) =>
+    STATS_WINDOWS.reduce((sum, window) => sum + stats[window][execution], 0);
+  const view = { now: now(), host: name, showsParams: seesSecrets(c.get("caller")) };
+  return {
+    ...Object.fromEntries(UNFINISHED.map((execution) => [execution, countOf(execution)])),
+    failed_24h: hours.reduce((sum, hour) => sum + hour.failed, 0),
+    last_failed: failed.summaries.map((job) => {
+      const { uuid, name, task, error, machine, finished_at } = summaryOnWire(job, view);
+      return { uuid, name, task, error, machine, finished_at } as JsonObject;
+    }),
+  };
+}
+
+function indexOnWire(
+  { index }: HostSources,
+  sync: IndexSync | undefined,
+  at: Instant,
+): JsonObject {
+  const { upstream, interval_seconds } = index();
+  const compared_at = sync?.compared_at ?? null;
+  return {
+    upstream: sync?.upstream ?? upstream,
+    interval_seconds,
+    compared_at,
+    // After the clock was set back, an age is never negative.
+    age_seconds: compared_at === null
+      ? null
+      : Math.max(Math.round(msBetween(compared_at, at) / MS_PER_SECOND), 0),
+    outcome: sync?.outcome ?? null,
+    problems: sync?.problems.length ?? 0,
+  };
+}
+
+// What an operator should know first: each warning in words, and the command that says more.
+
+function warning(code: string, message: string, hint: string): JsonObject {
+  return { code, message, hint };
+}
+
+/** Where more is said of a check of /readyz. */
+const CHECK_HINTS: Readonly<Record<string, string>> = {
+  store: "zonewright doctor --run store",
+  disk: "zonewright media list",
+  host: "zonewright doctor --run vmadm",
+  index: "zonewright image status",
+};
+
+function readinessWarnings({ checks }: ReadinessReport): JsonObject[] {
+  return Object.entries(checks)
+    .filter(([, { status }]) => status !== "ok")
+    .map(([name, { detail }]) =>
+      warning(name, `${name}: ${detail}`, CHECK_HINTS[name] ?? "zonewright doctor")
+    );
+}
+
+function readingWarnings(read: Readings): JsonObject[] {
+  const { pool, walls, machines: _, disk: __, ...others } = read;
+  const unread = Object.entries({ pool, walls, ...others })
+    .flatMap(([name, { error }]) => error === null ? [] : [[name, error] as const])
+    .map(([name, error]) =>
+      warning(`${name}_unread`, `${name} could not be read: ${error}`, "zonewright doctor")
+    );
+  const free = pool.value?.free_bytes ?? Number.POSITIVE_INFINITY;
+  const gib = (bytes: number) => Math.floor(bytes / 1024 ** 3);
+  const low = free >= POOL_FREE_BYTES_FINE ? [] : [warning(
+    "pool_low",
+    `the pool ${pool.value?.name} has ${gib(free)} GiB free, expected ${gib(POOL_FREE_BYTES_FINE)}`,
+    "zonewright machine list",
+  )];
+  const open = (walls.value ?? []).filter(({ ok }) => !ok).map(({ name }) => name);
+  const total = walls.value?.length ?? 0;
+  const openWalls = open.length === 0 ? [] : [warning(
+    "walls_open",
+    `${total - open.length} of ${total} walls around tasks stand; not: ${open.join(", ")}`,
+    "zonewright doctor --run guests",
+  )];
+  return [...unread, ...low, ...openWalls];
+}
+
+function leftoverWarnings(count: number): JsonObject[] {
+  if (count === 0) return [];
+  const message = count === 1
+    ? "1 machine of a failed job is not yet removed"
+    : `${count} machines of failed jobs are not yet removed`;
+  return [warning("leftovers", message, "zonewright api GET /agent/v1/leftovers")];
+}
+
+function settingWarnings(waiting: readonly string[]): JsonObject[] {
+  if (waiting.length === 0) return [];
+  const message = `changed settings wait for a restart: ${waiting.join(", ")}`;
+  return [warning("settings_waiting", message, "restart the agent")];
+}

@@ -1,0 +1,94 @@
+// /agent/v1/session: who the console acts for, signing in and signing out. It is open to callers without a
+// token, since they have none yet.
+
+import { type Context, Hono } from "hono";
+import { object } from "../../domain/description/object.ts";
+import { about, atMostChars, parse, wholeText } from "../../domain/description/value.ts";
+import { AgentError, unreachable } from "../../domain/error.ts";
+import { instantAfter } from "../../domain/instant.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
+import { SESSION_PATH, tokenOf } from "../request/access.ts";
+import { type Access, type Caller, callerText } from "../request/caller.ts";
+import { readJson, smallBody } from "../request/json_body.ts";
+import { type BrowserSession, sessionCookie, type Sessions } from "../request/sessions.ts";
+
+/** What these routes use. */
+type SessionContext = Pick<HttpContext, "limits" | "now">;
+
+const TOKEN_CHARS_MAX = 200;
+
+/** The body of a sign-in. */
+export const signInRequest = object({
+  token: about(
+    "A bearer token; it is not kept.",
+    atMostChars(TOKEN_CHARS_MAX, wholeText(1, TOKEN_CHARS_MAX)),
+  ),
+}, { required: ["token"] });
+
+/** Reading, beginning and ending the session of a browser. */
+export function sessionRoutes(
+  context: SessionContext,
+  access: Access,
+  sessions: Sessions,
+): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  const secure = (c: Context<HttpEnv>) => c.env?.secure ?? false;
+  app.get(SESSION_PATH, async (c) => {
+    const session = await sessions.of(c.req.raw, secure(c));
+    return answer(c, sessionOnWire(c.get("caller"), session, context));
+  });
+  app.post(SESSION_PATH, async (c) => {
+    const body = await readJson(c, smallBody(context.limits));
+    const { token: text } = parse(signInRequest, body, "", "sign-in");
+    const token = await tokenOf(text, await access.tokens());
+    if (token === undefined) {
+      throw new AgentError("forbidden", "Cannot sign in: the token is unknown or was revoked");
+    }
+    const { id, session } = await sessions.begin(token);
+    c.header("set-cookie", sessionCookie(c.req.raw, secure(c), id));
+    // From here on the call is recorded under the token.
+    c.set("caller", { kind: "token", ...session.token });
+    return answer(c, sessionOnWire(c.get("caller"), session, context));
+  });
+  app.delete(SESSION_PATH, async (c) => {
+    await sessions.end(c.req.raw, secure(c));
+    c.header("set-cookie", sessionCookie(c.req.raw, secure(c), null));
+    return c.body(null, 204);
+  });
+  return app;
+}
+
+function answer(c: Context<HttpEnv>, body: JsonObject): Response {
+  c.header("cache-control", "no-store");
+  return c.json(body);
+}
+
+function sessionOnWire(
+  caller: Caller | undefined,
+  session: BrowserSession | undefined,
+  { now }: SessionContext,
+): JsonObject {
+  const known = session !== undefined && caller?.kind === "token";
+  return {
+    caller: caller === undefined ? null : callerText(caller),
+    scope: scopeOf(caller),
+    csrf: known ? session.csrf : null,
+    expires_at: known ? instantAfter(now(), session.seconds * 1000) : null,
+  };
+}
+
+function scopeOf(caller: Caller | undefined): string | null {
+  switch (caller?.kind) {
+    case "socket":
+    case "loopback":
+      return "admin";
+    case "token":
+      return caller.scope;
+    case "ticket":
+    case undefined:
+      return null;
+    default:
+      return unreachable(caller);
+  }
+}

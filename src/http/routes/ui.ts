@@ -1,0 +1,158 @@
+// The web console: one page, its scripts and styles. They come from one file, which vendors/ui.ts packs and
+// the binary carries. Nothing here holds a secret: the page asks the agent for all that it shows, and has the
+// rights of its caller.
+
+import { type Context, Hono } from "hono";
+import { AgentError } from "../../domain/error.ts";
+import { readBeside } from "../../runtime/other_runtime.ts";
+import { preferredEncoding } from "../answer/served_document.ts";
+import type { HttpEnv } from "../context.ts";
+
+/** The console as it is packed. */
+export interface PackedUi {
+  /** Names of the files that the page loads first. */
+  readonly script: string;
+  readonly style: string;
+  /** By name; names change with the content. */
+  readonly files: Readonly<Record<string, PackedFile>>;
+}
+
+/** One file in both encodings, base64. */
+interface PackedFile {
+  readonly type: string;
+  readonly br: string;
+  readonly gzip: string;
+}
+
+/** Beside the program in the binary; from source where `make` has put it. */
+const PACKED = Deno.build.standalone ? "ui.json" : "../../../dist/ui.json";
+
+/** The path of the page; each of its views has a path below. */
+export const UI_PATH = "/ui";
+const YEAR_SECONDS = 31_536_000;
+
+/** No script or style stands in the page, and it reaches no other host. */
+const CONTENT_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+const PAGE_HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy": CONTENT_POLICY,
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+};
+
+/** The page for each of its paths, and its files. */
+export function uiRoutes(): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  let loaded: Promise<LoadedUi> | undefined;
+  const ui = () => {
+    loaded ??= loadUi();
+    // The next request tries again: from source it may be made meanwhile.
+    loaded.catch(() => loaded = undefined);
+    return loaded;
+  };
+  app.get("/ui/files/:name", async (c) => fileAnswer(c, await ui()));
+  app.get(UI_PATH, async (c) => c.html((await ui()).page, 200, pageHeaders()));
+  app.get("/ui/*", async (c) => c.html((await ui()).page, 200, pageHeaders()));
+  return app;
+}
+
+/** The console in memory. */
+interface LoadedUi {
+  readonly page: string;
+  readonly files: ReadonlyMap<string, LoadedFile>;
+}
+
+interface LoadedFile {
+  readonly type: string;
+  readonly br: Uint8Array<ArrayBuffer>;
+  readonly gzip: Uint8Array<ArrayBuffer>;
+}
+
+/** @throws {AgentError} `not_found` when the sources were not packed */
+async function loadUi(): Promise<LoadedUi> {
+  let text;
+  try {
+    text = await readBeside("ui.json", new URL(PACKED, import.meta.url));
+  } catch (cause) {
+    const message = "Cannot show the console: dist/ui.json is not there; make it with: make ui";
+    throw new AgentError("not_found", message, { cause });
+  }
+  // Written by vendors/ui.ts.
+  const packed = JSON.parse(text) as PackedUi;
+  const files = Object.entries(packed.files).map(([name, { type, br, gzip }]) =>
+    [name, { type, br: bytesOf(br), gzip: bytesOf(gzip) }] as const
+  );
+  return { page: pageText(packed), files: new Map(files) };
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.fromBase64(base64);
+}
+
+function pageText({ script, style }: PackedUi): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>zonewright</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/ui/files/${style}">
+<script type="module" src="/ui/files/${script}"></script>
+</head>
+<body><div id="app"></div><noscript>This console needs JavaScript. The same is at /openapi.json for \
+programs, and in the command zonewright.</noscript></body>
+</html>
+`;
+}
+
+/** The page is small and names files by their content, so that it is asked for each time. */
+function pageHeaders(): Record<string, string> {
+  return { ...PAGE_HEADERS, "cache-control": "no-cache" };
+}
+
+async function fileAnswer(c: Context<HttpEnv>, { files }: LoadedUi): Promise<Response> {
+  const name = c.req.param("name") ?? "";
+  const file = files.get(name);
+  if (file === undefined) {
+    const message = "Cannot find this file of the console: the agent has another version of it; " +
+      "load the page again";
+    throw new AgentError("not_found", message);
+  }
+  const encoding = preferredEncoding(c.req.header("accept-encoding") ?? null, false);
+  const headers = new Headers({
+    ...PAGE_HEADERS,
+    "cache-control": `public, max-age=${YEAR_SECONDS}, immutable, no-transform`,
+    "content-type": file.type,
+    vary: "accept-encoding",
+  });
+  if (encoding === "identity") return new Response(await unpacked(file.gzip), { headers });
+  headers.set("content-encoding", encoding);
+  return new Response(file[encoding], { headers });
+}
+
+/** Few callers ask for it: it is unpacked for each. */
+async function unpacked(gzip: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  const stream = new Blob([gzip]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return await new Response(stream).bytes();
+}
+
+/** Whether a request is a browser's for `/`: browsers name HTML among what they take, programs do not. */
+export function asksForPage({ method, headers }: Request, path: string): boolean {
+  return method === "GET" && path === "/" &&
+    (headers.get("accept")?.includes("text/html") ?? false);
+}
