@@ -7,13 +7,20 @@ import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
-import { cannot, type Flag, parseArguments, usageError } from "./command/arguments.ts";
-import { openClient } from "./client/client.ts";
+import {
+  type Arguments,
+  cannot,
+  type Flag,
+  parseArguments,
+  usageError,
+} from "./command/arguments.ts";
+import { openClient, shellQuoted } from "./client/client.ts";
 import {
   type Command,
   EXIT,
   type ExitCode,
   flagsOf,
+  FOLLOW_FLAG,
   GLOBAL_FLAGS,
   type Invocation,
   type Noun,
@@ -33,6 +40,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   media: async () => (await import("./media.ts")).MEDIA,
   image: async () => (await import("./image.ts")).IMAGE,
   status: async () => (await import("./status.ts")).STATUS,
+  ui: async () => (await import("./ui.ts")).UI,
   api: async () => (await import("./api.ts")).API,
   config: async () => (await import("./config_file.ts")).CONFIG,
   doctor: async () => (await import("./doctor.ts")).DOCTOR,
@@ -151,12 +159,13 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   const [nounName, ...rest] = asked ? args.slice(1) : args;
   if (nounName === undefined && asked) return { kind: "help", text: await overviewText() };
   if (nounName === undefined) throw usageError(`expected one of ${NOUN_NAMES.join(", ")}`);
-  if (nounName === "--version") return await findCommand(["version", ...rest]);
+  if (nounName === "--version" || nounName === "-V") return await findCommand(["version", ...rest]);
   const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
   if (load === undefined) {
     const quoted = JSON.stringify(nounName.slice(0, SHOWN_CHARS_MAX));
     if (nounName.startsWith("-")) {
-      throw usageError(`expected a command before the flag ${quoted}`);
+      const near = nearest(nounName, ["--help", "--version"]);
+      throw usageError(`expected a command before the flag ${quoted}${near}`);
     }
     throw usageError(`unknown command ${quoted}${meantNoun(nounName)}`);
   }
@@ -201,6 +210,8 @@ const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
   watch: ["tail", "status"],
   status: ["get", "list"],
   describe: ["get", "show"],
+  explain: ["why"],
+  reason: ["why"],
   info: ["get", "show", "status"],
   show: ["get", "list"],
   get: ["show", "list"],
@@ -239,6 +250,7 @@ const MEANT_NOUNS: Readonly<Record<string, string>> = {
   logs: "job tail",
   tail: "job tail",
   ps: "job list",
+  why: "job why",
   create: "machine create",
   start: "serve",
   agent: "serve",
@@ -320,7 +332,7 @@ function openCall(
       count > command.operandsMax
         ? `${
           JSON.stringify(args.operands[command.operandsMax])
-        } is one operand too many for ${usage}`
+        } is one operand too many for ${usage}${meantFile(command, args)}`
         : `an operand is missing: expected ${usage}`,
     );
   }
@@ -331,7 +343,17 @@ function openCall(
     credentials: credentialsOf(args.text("token-file"), args.text("ca"), terminal),
     printCurl: args.has("curl") ? (line) => terminal.out(`${line}\n`) : undefined,
   });
-  return { args, terminal: plain, printer: openPrinter(plain, args.has("json")), client };
+  const streams = command.streams === true || args.has(FOLLOW_FLAG.name);
+  const printer = openPrinter(plain, { json: args.has("json"), streams });
+  return { args, terminal: plain, printer, client };
+}
+
+/** A file is often typed as an operand where a flag names it. */
+function meantFile(command: Command, args: Arguments): string {
+  const operand = args.operands[command.operandsMax] ?? "";
+  const named = command.flags.find(({ short, placeholder }) => short === "f" && placeholder);
+  const isFile = named !== undefined && !args.has(named.name) && /[./]/.test(operand);
+  return isFile ? `: did you mean -f ${shellQuoted(operand)}?` : "";
 }
 
 /** Flags beat the environment. */

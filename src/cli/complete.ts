@@ -10,7 +10,7 @@ import type { Flag } from "./command/arguments.ts";
 import type { Client } from "./client/client.ts";
 import { type Command, flagsOf, type Noun } from "./command/command.ts";
 
-/** One way to go on. */
+/** One way to complete the word. */
 interface Candidate {
   readonly value: string;
   /** For shells that show it. */

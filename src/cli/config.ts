@@ -1,4 +1,5 @@
-// `zonewright config show` and `config check`: the settings that an agent started here and now would have.
+// `zonewright config show` and `config check`: the settings that an agent started here and now would have, or
+// those that the running agent has in force.
 
 import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
 import {
@@ -9,12 +10,31 @@ import {
   loadConfig,
   originText,
 } from "../config/sources.ts";
-import { type Command, EXIT, type Invocation } from "./command/command.ts";
+import { objectsIn, readObject, textIn } from "./client/api_call.ts";
+import {
+  asksRunning,
+  type Command,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  RUNNING_NOTE,
+} from "./command/command.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Flag } from "./command/arguments.ts";
 
 async function linesOf(call: Invocation): Promise<ConfigLine[]> {
   return configLines(await loadConfig(configSources(call)));
+}
+
+const ORIGIN_FLAG: Flag = { name: "origin", help: "where each value comes from" };
+
+/** One setting as `config show` prints it. */
+interface ShownLine {
+  readonly name: string;
+  readonly value: unknown;
+  /** As a flag or the file has it. */
+  readonly text: string;
+  readonly origin: string;
 }
 
 /** `zonewright config show`. */
@@ -26,30 +46,63 @@ export const SHOW: Command = {
   examples: [
     ["config show --origin", "flag, variable, file or default"],
     ["config show --config ./zonewright.toml --json", "what this file would mean"],
+    ["config show --running --origin", "what the running agent has in force"],
   ],
-  flags: [{ name: "origin", help: "where each value comes from" }, ...configFlags()],
-  shared: "output",
+  flags: [ORIGIN_FLAG, ...configFlags()],
+  notes: [RUNNING_NOTE],
+  shared: "either",
   async run(call) {
+    if (asksRunning(call, [ORIGIN_FLAG.name])) return await showRunning(call);
     const lines = await linesOf(call);
-    const origin = call.args.has("origin");
-    if (call.printer.json) {
-      call.printer.document(Object.fromEntries(lines.map(({ name, setting }) => [
+    showLines(
+      call,
+      lines.map(({ name, row, setting }) => ({
         name,
-        origin ? { value: setting.value, origin: originText(setting.origin) } : setting.value,
-      ])));
-      return EXIT.ok;
-    }
-    call.printer.table(
-      [{ head: "SETTING" }, { head: "VALUE" }, ...(origin ? [{ head: "ORIGIN" }] : [])],
-      lines.map(({ name, row, setting }) => [
-        name,
-        valueText(row, setting.value),
-        originText(setting.origin),
-      ]),
+        value: setting.value,
+        text: valueText(row, setting.value),
+        origin: originText(setting.origin),
+      })),
     );
     return EXIT.ok;
   },
 };
+
+/** Prints the settings that the running agent has in force. */
+async function showRunning(call: Invocation): Promise<ExitCode> {
+  const sent = await call.client.send({ method: "GET", path: "/agent/v1/config" });
+  if (sent.kind === "printed") return EXIT.ok;
+  const answer = readObject(sent.body, "the settings");
+  showLines(
+    call,
+    objectsIn(answer, "settings").map((setting) => ({
+      name: textIn(setting, "name") ?? "-",
+      value: setting.value ?? null,
+      text: textIn(setting, "text") ?? "-",
+      origin: textIn(setting, "source") ?? textIn(setting, "origin") ?? "-",
+    })),
+  );
+  const { waiting } = answer;
+  if (Array.isArray(waiting) && waiting.length > 0) {
+    call.printer.note(`waiting for a restart of the agent: ${waiting.join(", ")}`);
+  }
+  return EXIT.ok;
+}
+
+function showLines({ args, printer }: Invocation, lines: readonly ShownLine[]): void {
+  const origins = args.has(ORIGIN_FLAG.name);
+  if (printer.json) {
+    printer.document(
+      Object.fromEntries(
+        lines.map(({ name, value, origin }) => [name, origins ? { value, origin } : value]),
+      ),
+    );
+    return;
+  }
+  printer.table(
+    [{ head: "SETTING" }, { head: "VALUE" }, ...(origins ? [{ head: "ORIGIN" }] : [])],
+    lines.map(({ name, text, origin }) => [name, text, origin]),
+  );
+}
 
 /** `zonewright config check`. */
 export const CHECK: Command = {

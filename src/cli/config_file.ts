@@ -1,5 +1,5 @@
-// `zonewright config`, and of its verbs `init` and `set`: the configuration file, written and changed for whom it is
-// easier than an editor. Nothing is written that an agent could not read.
+// `zonewright config` and its verbs `init` and `set`, which write the configuration file without an editor.
+// Nothing is written that an agent could not read.
 
 import { dirname, resolve } from "@std/path";
 import { commentedSettings, tomlValue, withSetting } from "../config/config_text.ts";
@@ -12,7 +12,7 @@ import {
   valueText,
 } from "../config/settings.ts";
 import { type ConfigLine, configLines, originText, readConfig } from "../config/sources.ts";
-import { AgentError, messageOf, systemReason } from "../domain/error.ts";
+import { AgentError, messageOf, systemCode, systemReason } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../service/installation.ts";
 import { SERVICE_NAME } from "../service/manager.ts";
@@ -57,11 +57,11 @@ const INIT: Command = {
     }
     const path = pathOf(call, operand);
     const replaced = await exists(path);
+    if (replaced) await requireRegular(path);
     if (replaced && !args.has("force")) {
       const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
       throw new AgentError("conflict", message);
     }
-    if (replaced) await requireRegular(path);
     await write(path, () => replaceFile(path, text, CONFIG_MODE));
     if (printer.json) printer.document({ file: path, replaced });
     else printer.data(`${replaced ? "replaced" : "wrote"} ${path}`);
@@ -72,8 +72,10 @@ const INIT: Command = {
     return EXIT.ok;
   },
   hint(error) {
-    if (error.code === "conflict") return "zonewright config set  changes one setting of a file";
-    return undefined;
+    if (error.message.includes(": it exists: ")) {
+      return "zonewright config set  changes one setting of a file";
+    }
+    return "zonewright config init -  prints the text instead";
   },
 };
 
@@ -139,7 +141,7 @@ const SET: Command = {
   },
 };
 
-/** What the file meant before; nothing is said of one that could not be read. */
+/** What the file meant before; undefined when it could not be read. */
 function valueBefore(read: () => ConfigLine, row: SettingRow): string | undefined {
   try {
     return valueText(row, read().setting.value);
@@ -184,7 +186,7 @@ function rowNamed(name: string): SettingRow {
     SETTING_ROWS.find(({ key }) => key === word);
   if (row !== undefined) return row;
   const near = nearest(word, SETTING_ROWS.map(nameOf));
-  throw cannot(`find the setting ${JSON.stringify(name)}${near}`);
+  throw cannot(`find the setting ${JSON.stringify(name)}${near || ": no setting has that name"}`);
 }
 
 function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {
@@ -210,8 +212,10 @@ async function readText(path: string): Promise<string> {
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
     const why = missing ? "it does not exist" : systemReason(error);
-    const message = `Cannot change ${path}: ${why}: expected a configuration file`;
-    throw new AgentError(missing ? "not_found" : "conflict", message, { cause: error });
+    const denied = error instanceof Deno.errors.PermissionDenied;
+    const who = denied ? ` that user ${Deno.uid()} may read and write` : "";
+    const message = `Cannot change ${path}: ${why}: expected a configuration file${who}`;
+    throw new AgentError(systemCode(error) ?? "conflict", message, { cause: error });
   }
 }
 
@@ -221,9 +225,10 @@ async function write(path: string, run: () => Promise<void>): Promise<void> {
     await run();
   } catch (error) {
     if (error instanceof AgentError) throw error;
-    const denied = error instanceof Deno.errors.PermissionDenied;
-    const message = `Cannot write ${path}: ${systemReason(error)}`;
-    throw new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
+    const code = systemCode(error) ?? "conflict";
+    const who = code === "forbidden" ? `: expected a file that user ${Deno.uid()} may write` : "";
+    const message = `Cannot write ${path}: ${systemReason(error)}${who}`;
+    throw new AgentError(code, message, { cause: error });
   }
 }
 

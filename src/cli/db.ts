@@ -4,10 +4,10 @@
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
-import { backupState, inspectFile, inspectState } from "../state/state_dir.ts";
-import { restoreState } from "../state/database_restore.ts";
+import { backupState, inspectFile, inspectState } from "../state_dir/state_dir.ts";
+import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
-import { watchForDeath } from "../program/failpoint.ts";
+import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, type Flag, usageError } from "./command/arguments.ts";
 import {

@@ -1,20 +1,21 @@
 // `zonewright demo`: a development agent in a folder of its own, on which a first machine is made
-// while you watch. It is what `make run` runs: nothing of this machine is touched, and nothing is
+// while you watch, with a few more machines and jobs to look at. It is what `make run` runs: nothing of this machine is touched, and nothing is
 // left when it ends.
 
 import { join } from "@std/path";
-import { closing } from "../program/loop.ts";
+import { closing } from "../runtime/waiting.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { selfCommand } from "../program/executable.ts";
+import { selfCommand } from "../runtime/executable.ts";
 import { openLog } from "../metrics/log.ts";
 import { readObjects, textIn } from "./client/api_call.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./config.ts";
+import { openInBrowser } from "./ui.ts";
 
 /**
  * The machine of document 3, with addresses of the documentation network. Its `ip` is not the one of
@@ -95,7 +96,13 @@ async function demoIn(folder: string, call: Invocation): Promise<ExitCode> {
       terminal.err(`The agent answers at ${url}; its host is simulated.\n\n`);
       const code = await firstMachine(folder, url, call);
       if (code !== EXIT.ok) return code === EXIT.interrupted ? EXIT.interrupted : EXIT.failure;
-      terminal.err(tour(url, terminal.errIsTerminal));
+      terminal.err(
+        "\nMore machines, jobs and media to look at are made. This takes some seconds.\n",
+      );
+      if (await madeSamples(url, stop.asked)) {
+        terminal.err(tour(url, terminal.errIsTerminal));
+        await openInBrowser(`${url}/ui`, terminal);
+      }
       await stop.asked;
       return EXIT.ok;
     } finally {
@@ -133,6 +140,17 @@ async function firstMachine(folder: string, url: string, call: Invocation): Prom
   return await runSelf(["machine", "vnc", uuid, "--password", "--url", url]);
 }
 
+/** @returns whether they were made before the demonstration was asked to end */
+async function madeSamples(url: string, asked: Promise<string>): Promise<boolean> {
+  const stopping = new AbortController();
+  void asked.then(() => stopping.abort());
+  const { makeSamples } = await import("./demo_samples.ts");
+  await makeSamples(url, stopping.signal).catch((error: unknown) => {
+    if (!stopping.signal.aborted) throw error;
+  });
+  return !stopping.signal.aborted;
+}
+
 async function machinesOf(url: string): Promise<unknown> {
   return await (await fetch(`${url}/agent/v1/machines`)).json();
 }
@@ -159,7 +177,9 @@ function statusLine(url: string): string {
 /** What to look at next. */
 function tour(url: string, isTerminal: boolean): string {
   return `
-Any VNC client can open the console, with the address and the password above. Look around:
+The web console shows all of it, with the screens of the machines: ${url}/ui
+Any VNC client can open the first machine's, with the address and the password above. One job has
+failed and says what to do; another waits for somebody. Look around:
   curl ${url}/agent/v1/machines
   curl ${url}/jobs
   curl ${url}/v1/index.json

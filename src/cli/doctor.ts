@@ -1,27 +1,32 @@
 // `zonewright doctor`: looks at everything that an agent of this host needs, and names cause and fix.
-// It works on this machine, with the agent's own configuration, whether the agent runs or not.
+// It works on this machine, with the agent's own configuration, whether the agent runs or not; or it asks
+// the running agent for what its own doctor finds.
 
 import { resolve } from "@std/path";
 import { defaultConfigPath } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
-import {
-  diagnose,
-  type Diagnosis,
-  type HealthCheck,
-  type Outcome,
-} from "../service/doctor/check.ts";
+import { diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
 import { nearest } from "../domain/field_check.ts";
 import { cannot } from "./command/arguments.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
+import { objectsIn, readObject, textIn } from "./client/api_call.ts";
+import {
+  asksRunning,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+  RUNNING_NOTE,
+} from "./command/command.ts";
 import { configFlags, configSources } from "./config.ts";
-import type { Paint } from "./output/terminal.ts";
+import type { Printer } from "./output/printer.ts";
+import { printable } from "./output/terminal.ts";
+import type { JsonObject } from "../domain/json.ts";
 
-const MARKS: Readonly<Record<Outcome, string>> = {
-  ok: "ok",
-  warn: "warn",
-  fail: "FAIL",
-  skipped: "-",
-};
+/** Outcomes that are not written as they are. */
+const MARKS: ReadonlyMap<string, string> = new Map<Outcome, string>([
+  ["fail", "FAIL"],
+  ["skipped", "-"],
+]);
 
 /** Of the names of parts, such as "no new privileges". */
 const PART_WIDTH = 17;
@@ -38,6 +43,7 @@ export const DOCTOR: Noun = {
       ["doctor", "exits 1 when something is broken"],
       ["doctor --fix", "also repairs what is safe to repair"],
       ["doctor --run guests --json", "one check, for a script"],
+      ["doctor --url localhost:8780", "what the running agent's own doctor finds"],
     ],
     flags: [
       { name: "list", help: "list the checks without running them" },
@@ -45,13 +51,27 @@ export const DOCTOR: Noun = {
       { name: "fix", help: "repair rights of the agent's own folders and files" },
       ...configFlags(),
     ],
-    notes: ["It reads the state folder and calls vmadm, so run it as the agent's user."],
-    shared: "output",
+    notes: [
+      "It reads the state folder and calls vmadm, so run it as the agent's user.",
+      RUNNING_NOTE,
+    ],
+    shared: "either",
     run: examine,
   },
 };
 
+/** Milliseconds for the answer of a running agent: more than the 180 s that it gives its own doctor. */
+const RUNNING_DEADLINE_MS = 200_000;
+
+/** What is printed of a finding; the agent's own program may be a later version. */
+interface ShownFinding extends Pick<Diagnosis, "name" | "detail" | "parts"> {
+  readonly outcome: string;
+  readonly repaired: boolean;
+  readonly fix?: string | undefined;
+}
+
 async function examine(call: Invocation): Promise<ExitCode> {
+  if (asksRunning(call, ["run"])) return await examineRunning(call);
   const { args, printer, terminal } = call;
   const sources = configSources(call);
   const config = await loadConfig(sources);
@@ -60,7 +80,7 @@ async function examine(call: Invocation): Promise<ExitCode> {
   const { openExamination } = await import("../service/doctor/examination.ts");
   const examination = openExamination(config, { path, named: named !== undefined });
   try {
-    const checks = chosen(examination.checks, args.texts("run"));
+    const checks = chosenOf(examination.checks, args.texts("run"));
     if (args.has("list")) {
       if (printer.json) printer.document(checks.map(({ name, about }) => ({ name, about })));
       else printer.pairs(checks.map(({ name, about }) => [name, about]));
@@ -70,15 +90,7 @@ async function examine(call: Invocation): Promise<ExitCode> {
     const diagnoses = await diagnose(checks, {
       repair: args.has("fix"),
       onDiagnosis: (one) => {
-        if (printer.json) return;
-        printer.data(line(one, width, printer.paint));
-        for (const part of one.parts ?? []) {
-          const mark = part.ok ? "  " : printer.paint("yellow", "- ");
-          printer.data(
-            `${" ".repeat(width + 7)}${mark}${part.name.padEnd(PART_WIDTH)} ${part.detail}`,
-          );
-        }
-        if (one.fix !== undefined) printer.data(`${" ".repeat(width + 7)}fix: ${one.fix}`);
+        if (!printer.json) showFinding(printer, one, width);
       },
     });
     if (printer.json) printer.document(diagnoses);
@@ -88,8 +100,49 @@ async function examine(call: Invocation): Promise<ExitCode> {
   }
 }
 
+/** Shows what the doctor of the running agent finds; the agent keeps its findings for some seconds. */
+async function examineRunning(call: Invocation): Promise<ExitCode> {
+  const { args, client, printer } = call;
+  const path = "/agent/v1/doctor";
+  const sent = await client.send({ method: "GET", path, deadlineMs: RUNNING_DEADLINE_MS });
+  if (sent.kind === "printed") return EXIT.ok;
+  const answer = readObject(sent.body, "the findings");
+  const checks = objectsIn(answer, "checks").map((raw) => ({
+    name: textIn(raw, "name") ?? "",
+    raw,
+  }));
+  const chosen = chosenOf(checks, args.texts("run"));
+  if (printer.json) printer.document(chosen.map(({ raw }) => raw));
+  else {
+    const width = Math.max(0, ...chosen.map(({ name }) => name.length));
+    for (const { raw } of chosen) showFinding(printer, findingOf(raw), width);
+    const at = textIn(answer, "examined_at");
+    if (at !== undefined) printer.note(printable(`examined at ${at} by the running agent`));
+  }
+  return chosen.some(({ raw }) => raw.outcome === "fail") ? EXIT.failure : EXIT.ok;
+}
+
+function findingOf(raw: JsonObject): ShownFinding {
+  const text = (object: JsonObject, key: string) => printable(textIn(object, key) ?? "-");
+  return {
+    name: text(raw, "name"),
+    outcome: text(raw, "outcome"),
+    detail: text(raw, "detail"),
+    repaired: raw.repaired === true,
+    fix: raw.fix === undefined ? undefined : text(raw, "fix"),
+    parts: objectsIn(raw, "parts").map((part) => ({
+      name: text(part, "name"),
+      ok: part.ok === true,
+      detail: text(part, "detail"),
+    })),
+  };
+}
+
 /** @throws {AgentError} `invalid_argument` for a check that there is none of */
-function chosen(checks: readonly HealthCheck[], names: readonly string[]): readonly HealthCheck[] {
+function chosenOf<T extends { readonly name: string }>(
+  checks: readonly T[],
+  names: readonly string[],
+): readonly T[] {
   const known = checks.map(({ name }) => name);
   for (const name of names) {
     if (known.includes(name)) continue;
@@ -102,17 +155,18 @@ function chosen(checks: readonly HealthCheck[], names: readonly string[]): reado
   return names.length === 0 ? checks : checks.filter(({ name }) => names.includes(name));
 }
 
-function line(
-  { name, outcome, detail, repaired }: Diagnosis,
-  width: number,
-  paint: Paint,
-): string {
-  const mark = MARKS[outcome].padEnd(5);
-  const painted = outcome === "fail"
-    ? paint("red", mark)
-    : outcome === "warn"
-    ? paint("yellow", mark)
-    : mark;
+function showFinding(printer: Printer, one: ShownFinding, width: number): void {
+  const { name, outcome, detail, repaired } = one;
+  const indent = " ".repeat(width + 7);
+  const style = outcome === "fail" ? "red" : outcome === "warn" ? "yellow" : undefined;
   const done = repaired ? " (repaired)" : "";
-  return `${painted} ${name.padEnd(width)} ${detail}${done}`;
+  const text = (MARKS.get(outcome) ?? outcome).padEnd(5);
+  printer.marked({ text, style }, ` ${name.padEnd(width)} ${detail}${done}`);
+  for (const part of one.parts ?? []) {
+    const mark = part.ok
+      ? { text: `${indent}  `, style: undefined }
+      : { text: `${indent}- `, style: "yellow" } as const;
+    printer.marked(mark, `${part.name.padEnd(PART_WIDTH)} ${part.detail}`);
+  }
+  if (one.fix !== undefined) printer.data(`${indent}fix: ${one.fix}`);
 }

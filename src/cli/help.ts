@@ -1,7 +1,7 @@
 // Help texts, made from the commands themselves. Examples stand first: they are what is read.
 
 import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
-import { VERSION } from "../program/version.ts";
+import { VERSION } from "../runtime/version.ts";
 
 const PROGRAM = "zonewright";
 /** Columns of every help text: those of a terminal that nobody made wider. Command lines stay whole. */
@@ -86,7 +86,7 @@ function examples(lines: readonly (readonly [line: string, does: string])[]): st
   ]);
 }
 
-/** A text as lines of at most so many characters, broken between words; a longer word stays whole. */
+/** Wraps a text between words to lines of a given width; a longer word stays whole. */
 function wrapped(text: string, charsMax: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

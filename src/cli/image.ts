@@ -1,5 +1,6 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
+import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import {
@@ -9,10 +10,10 @@ import {
   type Invocation,
   type Noun,
 } from "./command/command.ts";
-import { indexPairs, problemLines, SYNC } from "./image_sync.ts";
+import { emptyIndexHint, indexPairs, noteEmptyIndex, problemLines, SYNC } from "./image_sync.ts";
 import { nearest } from "../domain/field_check.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
-import { limitOf } from "./job/list.ts";
+import { limitOf } from "./job/selection.ts";
 import { type Printer, sizeText } from "./output/printer.ts";
 import type { Client, Sent } from "./client/client.ts";
 import { printable } from "./output/terminal.ts";
@@ -100,6 +101,7 @@ const FIND: Command = {
   ],
   flags: [...PLACE_FLAGS, ...FILTER_FLAGS],
   shared: "agent",
+  hint: emptyIndexHint,
   run: async (call) => {
     const query = filterQuery(call.args);
     if (call.args.operands.length > 0) query.set("q", call.args.operands.join(" "));
@@ -128,7 +130,7 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<Exi
   else imageTable(printer, images);
   const more = count - images.length;
   if (more > 0) printer.note(`${more} more are not shown; see --limit`);
-  if (images.length === 0) await noteUnknownDistro(call, query);
+  if (images.length === 0 && !await noteEmptyIndex(call)) await noteUnknownDistro(call, query);
   return EXIT.ok;
 }
 
@@ -141,7 +143,7 @@ function imageTable(printer: Printer, images: readonly JsonObject[]): void {
       { head: "VARIANT", flexible: true },
       { head: "ARCH" },
       { head: "FORMAT" },
-      { head: "PACKED" },
+      { head: "PACKED", wide: true },
       { head: "SIZE", right: true },
     ],
     images.map((image) => {
@@ -202,7 +204,18 @@ function pathOf({ distro, release }: TreePlace): string {
 }
 
 async function read(client: Client, wanted: TreePlace): Promise<Sent> {
-  return await client.send({ method: "GET", path: pathOf(wanted) });
+  try {
+    return await client.send({ method: "GET", path: pathOf(wanted) });
+  } catch (error) {
+    // The agent names the document that it has not.
+    const missing = error instanceof AgentError && error.message.endsWith(": the index has none");
+    if (!missing || wanted.distro === undefined) throw error;
+    const { distro, release } = wanted;
+    const what = release === undefined
+      ? `distro ${JSON.stringify(distro)}: the index has none of that id`
+      : `release ${JSON.stringify(release)} of ${distro}: the index has none of that id or alias`;
+    throw new AgentError("not_found", `Cannot find ${what}`, { cause: error });
+  }
 }
 
 /** `zonewright image list`. */
@@ -222,6 +235,7 @@ const LIST: Command = {
   ],
   flags: FILTER_FLAGS,
   shared: "agent",
+  hint: emptyIndexHint,
   async run(call) {
     const { args, client, printer } = call;
     const wanted = placeOf(args.operands[0]);
@@ -276,7 +290,7 @@ function fileTable(printer: Printer, document: JsonObject): void {
       { head: "VARIANT", flexible: true },
       { head: "ARCH" },
       { head: "FORMAT" },
-      { head: "PACKED" },
+      { head: "PACKED", wide: true },
       { head: "SIZE", right: true },
     ],
     objectsIn(document, "builds").flatMap((build) =>
@@ -301,6 +315,7 @@ const SHOW: Command = {
   examples: [["image show omnios/latest", "addresses and digests"]],
   flags: [],
   shared: "agent",
+  hint: emptyIndexHint,
   async run({ args, client, printer }) {
     const wanted = placeOf(args.operands[0]);
     if (wanted.release === undefined) {
@@ -364,7 +379,7 @@ const STATUS: Command = {
   },
 };
 
-/** @see document 1 */
+/** The commands about the image index. @see document 1 */
 export const IMAGE: Noun = {
   kind: "verbs",
   summary: "search and sync the mirror of the image index",

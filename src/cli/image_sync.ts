@@ -2,7 +2,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { pause } from "../program/loop.ts";
+import { pause } from "../runtime/waiting.ts";
 import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import type { Client, Sent } from "./client/client.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
@@ -19,6 +19,33 @@ import {
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;
+
+/** Why an index is empty, in the agent's words, and what to do about it. */
+const EMPTY = {
+  unnamed: {
+    why: "no upstream is configured",
+    hint: "zonewright config set index URL  names its upstream: an address, or a folder",
+  },
+  unsynced: {
+    why: "the index has not been synced yet",
+    hint: "zonewright image sync --wait  fetches the index",
+  },
+} as const;
+
+/** What to do about an index that is empty, or that has no upstream. */
+export function emptyIndexHint({ message }: AgentError): string | undefined {
+  return Object.values(EMPTY).find(({ why }) => message.endsWith(`: ${why}`))?.hint;
+}
+
+/** Says what to do where nothing was found because the agent has no index. @returns whether it is so */
+export async function noteEmptyIndex({ client, printer }: Invocation): Promise<boolean> {
+  const index = readObject(await client.get("/agent/v1/index"), "the index");
+  if (numberIn(index, "documents") !== 0) return false;
+  const { why, hint } = EMPTY[textIn(index, "upstream") === undefined ? "unnamed" : "unsynced"];
+  printer.note(why);
+  printer.note(`hint: ${hint}`);
+  return true;
+}
 
 /** `zonewright image sync`. */
 export const SYNC: Command = {
@@ -37,6 +64,7 @@ export const SYNC: Command = {
     { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h" },
   ],
   shared: "agent",
+  hint: emptyIndexHint,
   async run(call) {
     const { args, client, printer } = call;
     const dryRun = args.has("dry-run");

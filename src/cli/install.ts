@@ -4,8 +4,8 @@
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
-import { selfCommand } from "../program/executable.ts";
-import { runCommand } from "../host/command.ts";
+import { selfCommand } from "../runtime/executable.ts";
+import { runCommand } from "../host/program.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";
 import {
   type Run,

@@ -1,8 +1,9 @@
 // `zonewright media`: the verified files of the agent's host.
 
+import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "./client/api_call.ts";
-import { type Arguments, type Flag, usageError } from "./command/arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
 import { typedDigest, typedMedium } from "./medium.ts";
 import {
   type Command,
@@ -25,6 +26,7 @@ import { printable } from "./output/terminal.ts";
 import { CHECK_LEVELS } from "../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../domain/machine/media.ts";
 import { UPLOAD } from "./media_upload.ts";
+import { CANDIDATES_MAX } from "./client/named.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [
   { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },
@@ -59,13 +61,17 @@ function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
   const compression = wordOf(args, "compression", MEDIA_COMPRESSIONS);
   const allowed = args.has("allow-unverified");
   if ("path" in place && (level !== undefined || allowed)) {
-    throw usageError(`${text} is a file on the agent's host: --check is for downloads`);
+    throw cannot(
+      `check ${text} by --check: it is a file on the agent's host: expected a URL or an artifact`,
+    );
   }
   if (!("url" in place) && compression !== undefined) {
-    throw usageError("--compression is for a URL: the index already names it");
+    throw cannot(`use --compression with ${text}: the index names its own: expected a URL`);
   }
   if ("url" in place && digest === undefined && !allowed) {
-    throw usageError(`${text} is a URL: expected its --sha256, or --allow-unverified`);
+    throw cannot(
+      `add ${text}: nothing vouches for it: expected its --sha256, or --allow-unverified`,
+    );
   }
   return {
     ...(place as JsonObject),
@@ -79,7 +85,7 @@ function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
 function wordOf(args: Arguments, name: string, words: readonly string[]): string | undefined {
   const word = args.text(name);
   if (word === undefined || words.includes(word)) return word;
-  throw usageError(`--${name} ${JSON.stringify(word)} is not one of ${words.join(", ")}`);
+  throw cannot(`use --${name} ${JSON.stringify(word)}: expected one of ${words.join(", ")}`);
 }
 
 const ADD: Command = {
@@ -174,8 +180,8 @@ async function list({ client, printer }: Invocation): Promise<ExitCode> {
       { head: "KIND" },
       { head: "WHERE", flexible: true },
       { head: "SHA256" },
-      { head: "CHECK" },
-      { head: "JOBS", right: true },
+      { head: "CHECK", wide: true },
+      { head: "JOBS", right: true, wide: true },
     ],
     objectsIn(library, "files").map((file) => [
       textIn(file, "name") ?? "-",
@@ -236,14 +242,33 @@ const RM: Command = {
 /** The path of a file; the first digits that a table shows are enough when they are one file's. */
 async function fullPath(client: Invocation["client"], digest: string): Promise<string> {
   const hex = digest.replace(/^sha256:/, "").toLowerCase();
-  if (hex.length === 64 || !/^[0-9a-f]{8,63}$/.test(hex)) return pathOf(digest);
+  if (hex.length === 64) return pathOf(digest);
+  if (!/^[0-9a-f]{8,63}$/.test(hex)) {
+    const expected =
+      "expected its sha256, 8 digits of it or more, or the name of an uploaded file, " +
+      "which ends in .iso, .img or .raw";
+    const message = `Cannot find medium ${JSON.stringify(digest)}: ${expected}`;
+    throw new AgentError("not_found", message);
+  }
   const files = readObjects(await client.get("/agent/v1/media"), "the media");
-  const fitting = files
-    .map((file) => textIn(file, "digest") ?? "")
-    .filter((known) => known.startsWith(`sha256:${hex}`));
+  const fitting = files.filter((file) => textIn(file, "digest")?.startsWith(`sha256:${hex}`));
   const [only, ...others] = fitting;
-  if (others.length > 0) throw usageError(`${digest} matches ${fitting.length} digests`);
-  return pathOf(only ?? digest);
+  if (others.length > 0) throw severalDigests(digest, fitting);
+  return pathOf(textIn(only ?? {}, "digest") ?? digest);
+}
+
+function severalDigests(digest: string, files: readonly JsonObject[]): AgentError {
+  const errors = files.slice(0, CANDIDATES_MAX).map((file) => ({
+    field: "digest",
+    code: "Invalid" as const,
+    message: `${textIn(file, "digest")}  ${textIn(file, "name")}, ${
+      sizeText(numberIn(file, "size"))
+    }`,
+  }));
+  const message =
+    `Cannot choose file ${JSON.stringify(digest)}: ${files.length} digests begin so: ` +
+    "expected more digits of one of them";
+  return new AgentError("invalid_argument", message, { errors });
 }
 
 function pathOf(digest: string): string {
@@ -267,7 +292,7 @@ async function begin(call: Invocation, path: string, body?: JsonValue): Promise<
   const answer = readObject(sent.body, "the job");
   if (!stays(call)) return { code: EXIT.ok, answer };
   const job_uuid = textIn(answer, "job_uuid") ?? "";
-  const followed = await follow(call, job_uuid, viewFor(call));
+  const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
   const code = followedExit(call, job_uuid, followed);
   return followed.kind === "ended" ? { code, answer, job: followed.job } : { code, answer };
 }
@@ -310,7 +335,7 @@ function mediumOf({ raw }: JobAnswer): JsonObject | undefined {
     : undefined;
 }
 
-/** @see docs/media.md */
+/** The commands about installation media. @see docs/media.md */
 export const MEDIA: Noun = {
   kind: "verbs",
   summary: "download, upload, list, verify and remove installation media",

@@ -3,10 +3,10 @@
 // next call.
 
 import { basename, resolve } from "@std/path";
-import { AgentError, systemReason } from "../domain/error.ts";
+import { AgentError, ERROR_CODES, systemCode, systemReason } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { parseMediaName } from "../domain/machine/media.ts";
-import { pause } from "../program/loop.ts";
+import { pause } from "../runtime/waiting.ts";
 import {
   answerError,
   type ApiAnswer,
@@ -76,7 +76,12 @@ async function upload(call: Invocation): Promise<ExitCode> {
   const given = typedDigest(args)?.replace("sha256:", "");
   const headers = given === undefined ? {} : digestHeader(given);
   if (client.prints({ method: "PUT", path: target + query, file: path, headers })) return EXIT.ok;
-  const sha256 = given ?? await sha256Of(path, progressOf(terminal, "reading", size));
+  const sha256 = given ??
+    await sha256Of(path, progressOf(terminal, "reading", size)).catch((error) => {
+      throw systemCode(error) === undefined
+        ? error
+        : cannot(`read ${path}: ${systemReason(error)}`);
+    });
   const file = { path, name, size, sha256 };
   const standing = await standingOf(call, target, file);
   if (standing.kind === "there" && query === "") {
@@ -129,7 +134,8 @@ async function sizeOf(path: string): Promise<number> {
     throw cannot(`read ${path}: ${systemReason(error)}`);
   }
   if (info.isFile && info.size > 0) return info.size;
-  throw cannot(`upload ${path}: it is ${info.isFile ? "empty" : "not a regular file"}`);
+  const found = info.isFile ? "empty" : "not a regular file";
+  throw cannot(`upload ${path}: it is ${found}: expected a medium`);
 }
 
 /** Where the upload of a name stands at the agent. */
@@ -222,7 +228,7 @@ async function sendFrom(
     // Another place, or an earlier request that the agent has not given up yet.
     const elsewhere = answer.headers.has("upload-offset") ||
       (isJsonObject(answer.body) && String(answer.body.message).includes("is writing it"));
-    const passing = elsewhere || answer.status === 503;
+    const passing = elsewhere || answer.status === ERROR_CODES.overloaded.status;
     return { kind: "failed", error: answerError(call, answer), passing };
   } catch (error) {
     clearProgress(terminal);

@@ -5,18 +5,13 @@ import type { RunningAgent } from "../agent/agent.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
-import {
-  type Log,
-  type LogFormat,
-  type LogOptions,
-  openLog,
-  openLogBudget,
-} from "../metrics/log.ts";
+import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
+import { openLogBudget } from "../metrics/log_budget.ts";
 import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";
 import type { Terminal } from "./output/terminal.ts";
-import { pause } from "../program/loop.ts";
+import { pause } from "../runtime/waiting.ts";
 
 /** The agent as a command. */
 export const SERVE: Noun = {
@@ -36,14 +31,23 @@ export const SERVE: Noun = {
     shared: "help",
     run: serve,
     hint(error) {
+      if (
+        error.message.includes(": its mode is ") || error.message.startsWith("Cannot serve TLS")
+      ) {
+        return "zonewright doctor --run tls  examines certificate and key";
+      }
+      if (error.message.startsWith("Cannot listen on /")) {
+        return "zonewright serve --socket PATH  listens elsewhere";
+      }
+      if (error.message.startsWith("Cannot listen")) {
+        return "zonewright status asks the agent that runs; " +
+          "zonewright serve --listen 127.0.0.1:0 takes any free port";
+      }
       if (error.code !== "conflict") return undefined;
       if (error.message.endsWith(" is using it")) {
         return "zonewright status  asks the agent that runs";
       }
-      return error.message.startsWith("Cannot listen")
-        ? "zonewright status asks the agent that runs; " +
-          "zonewright serve --listen 127.0.0.1:0 takes any free port"
-        : "zonewright doctor --run state  examines the state folder";
+      return "zonewright doctor --run state  examines the state folder";
     },
   },
 };
@@ -120,11 +124,10 @@ function reloadOnHangup(
       const agent = await started;
       const next = await loadConfig(configSources(call));
       const { applied, waiting } = await agent.reload(next);
-      const shown = logging.level === next.log_level.value ? [] : ["log_level"];
       logging.level = next.log_level.value;
       log.info("configuration read again", {
-        applied: [...applied, ...shown].join(" "),
-        restart_needed: waiting.filter((name) => name !== "log_level").join(" "),
+        applied: applied.join(" "),
+        restart_needed: waiting.join(" "),
       });
     } catch (error) {
       log.error("configuration not read again", { error });
@@ -225,6 +228,8 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   let writing: Promise<void> | undefined;
   const writeAll = async () => {
     while (waiting.length > 0) {
+      // The lines of one turn of the event loop leave together.
+      await new Promise((resolve) => setImmediate(resolve));
       const bytes = encoder.encode(waiting.join(""));
       waiting = [];
       chars = 0;

@@ -1,66 +1,92 @@
-// `zonewright status`: whether the agent is there and what it has to do, on one screen.
+// `zonewright status`: whether the agent is there, what it has to do and what needs attention, on one screen.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { addressText, numberIn, readObject, textIn } from "./client/api_call.ts";
+import { addressText, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import { EXIT, type Invocation, type Noun } from "./command/command.ts";
-import { indexPairs } from "./image_sync.ts";
+import { ageText, sizeText } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 
-const PATHS = { ping: "/ping", stats: "/stats", index: "/agent/v1/index" } as const;
+const PATH = "/agent/v1/host";
 
 /** Answers 3 when there is no agent, so that scripts can ask. */
 export const STATUS: Noun = {
   kind: "command",
   command: {
-    summary: "show whether the agent runs and what it does",
+    summary: "show whether the agent runs, what it does and what needs attention",
     operands: "",
     operandsMin: 0,
     operandsMax: 0,
     examples: [
-      ["status", "for people"],
+      ["status", "for people; warnings come first"],
       ['status --json || echo "exit $?"', "3 when there is no agent"],
     ],
     flags: [],
     shared: "agent",
     async run(call) {
-      const answers: Record<string, JsonObject> = {};
-      for (const [name, path] of Object.entries(PATHS)) {
-        const sent = await call.client.send({ method: "GET", path });
-        if (sent.kind === "answered") answers[name] = readObject(sent.body, path);
-      }
-      if (call.args.has("curl")) return EXIT.ok;
-      if (call.printer.json) call.printer.document(answers);
-      else show(call, answers);
+      const sent = await call.client.send({ method: "GET", path: PATH });
+      if (sent.kind === "printed") return EXIT.ok;
+      const host = readObject(sent.body, PATH);
+      if (call.printer.json) call.printer.document(host);
+      else show(call, host);
       return EXIT.ok;
     },
   },
 };
 
-function show(
-  { client, printer, terminal }: Invocation,
-  answers: Record<string, JsonObject>,
-): void {
-  const ping = answers.ping ?? {};
-  const jobs = total(answers.stats ?? {});
-  const words = ["queued", "running", "waiting", "failed"].map((name) =>
-    `${jobs[name] ?? 0} ${name}`
-  );
+function show({ client, printer, terminal }: Invocation, host: JsonObject): void {
+  for (const warning of objectsIn(host, "warnings")) {
+    const hint = textIn(warning, "hint") ?? "";
+    const mark = { text: "warning:", style: "yellow" } as const;
+    printer.marked(mark, ` ${textIn(warning, "message") ?? "-"}`);
+    printer.data(`         ${printable(hint)}`);
+  }
+  const slots = within(host, "slots");
+  const jobs = within(host, "jobs");
+  const index = within(host, "index");
+  const cache = within(host, "cache");
+  const disk = readIn(host, "disk");
+  const unfinished = ["queued", "running", "waiting"]
+    .map((name) => `${numberIn(jobs, name) ?? 0} ${name}`).join(", ");
+  const machines = readIn(host, "machines");
+  const age = ageText(textIn(index, "compared_at"), terminal.nowMs());
+  const max = numberIn(cache, "max_bytes");
   printer.pairs([
-    ["agent", `${addressText(client.address)}, pid ${numberIn(ping, "pid") ?? "-"}`],
-    ["store", printable(textIn(ping, "backend") ?? "-")],
-    ["jobs", words.join(", ")],
-    ...indexPairs(answers.index ?? {}, terminal.nowMs()),
+    [
+      "agent",
+      printable(
+        `${addressText(client.address)}, version ${textIn(host, "version") ?? "-"}, ` +
+          `pid ${numberIn(host, "pid") ?? "-"}`,
+      ),
+    ],
+    ["host", printable(`${textIn(host, "name") ?? "-"} (${textIn(host, "mode") ?? "-"})`)],
+    ["slots", `${numberIn(slots, "busy") ?? 0} of ${numberIn(slots, "total") ?? 0} in use`],
+    ["jobs", unfinished],
+    ["failed in 24 h", String(numberIn(jobs, "failed_24h") ?? 0)],
+    ["machines", machines === undefined ? "unknown" : String(numberIn(machines, "total") ?? 0)],
+    ["index", printable(textIn(index, "upstream") ?? "no upstream")],
+    ["index age", age],
+    [
+      "cache",
+      sizeText(numberIn(cache, "bytes")) + (max === undefined ? "" : ` of ${sizeText(max)}`),
+    ],
+    [
+      "disk",
+      disk === undefined ? "unknown" : printable(
+        `${sizeText(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
+      ),
+    ],
+    ["leftovers", String(numberIn(host, "leftovers") ?? 0)],
   ]);
 }
 
-/** The windows of the stats are disjoint, so their sum counts each job once. */
-function total(stats: JsonObject): Record<string, number> {
-  const sums: Record<string, number> = {};
-  for (const counters of Object.values(stats)) {
-    if (!isJsonObject(counters)) continue;
-    for (const name of Object.keys(counters)) {
-      sums[name] = (sums[name] ?? 0) + (numberIn(counters, name) ?? 0);
-    }
-  }
-  return sums;
+/** A member that is an object; an empty one where there is none. */
+function within(object: JsonObject, name: string): JsonObject {
+  const value = object[name];
+  return isJsonObject(value) ? value : {};
+}
+
+/** What was read of the host; undefined where it could not be. */
+function readIn(host: JsonObject, name: string): JsonObject | undefined {
+  const { value } = within(host, name);
+  return isJsonObject(value) ? value : undefined;
 }

@@ -6,9 +6,9 @@ import { sha256Hex } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
-import { type ActAs, asOwnerOf } from "../state/own_file.ts";
-import { changeTokenFile, readTokenFile, tokenFilePath } from "../state/token_file.ts";
-import { cannot, type Flag } from "./command/arguments.ts";
+import { type ActAs, asOwnerOf } from "../state_dir/own_file.ts";
+import { changeTokenFile, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
+import { cannot, type Flag, usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { configFlags, configSources } from "./config.ts";
 
@@ -28,6 +28,16 @@ async function changeTokens(
 ): Promise<void> {
   const { path, asOwner } = await tokenFileOf(call);
   await asOwner(() => changeTokenFile(path, change));
+}
+
+const NAME_FORM = "expected letters, digits, dots, dashes or underscores, at most 64";
+const SCOPE_FORM = "expected read or admin";
+
+/** @throws {AgentError} `invalid_argument` without the flag */
+function required({ args }: Invocation, flag: string, expected: string): string {
+  const text = args.text(flag);
+  if (text === undefined) throw usageError(`--${flag} is missing: ${expected}`);
+  return text;
 }
 
 const CREATE: Command = {
@@ -50,18 +60,11 @@ const CREATE: Command = {
   ],
   shared: "output",
   async run(call) {
-    const name = call.args.text("name") ?? "";
-    if (!isTokenName(name)) {
-      throw cannot(
-        "use this --name: expected letters, digits, dots, dashes or underscores, at most 64",
-      );
-    }
-    const scope = tokenScopeOf(call.args.text("scope"));
-    if (scope === undefined) {
-      throw cannot(
-        `use --scope ${JSON.stringify(call.args.text("scope"))}: expected read or admin`,
-      );
-    }
+    const name = required(call, "name", NAME_FORM);
+    if (!isTokenName(name)) throw cannot(`use --name ${JSON.stringify(name)}: ${NAME_FORM}`);
+    const typed = required(call, "scope", SCOPE_FORM);
+    const scope = tokenScopeOf(typed);
+    if (scope === undefined) throw cannot(`use --scope ${JSON.stringify(typed)}: ${SCOPE_FORM}`);
     const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
     const sha256 = await sha256Hex(new TextEncoder().encode(token));
     const created_at = systemNow();

@@ -6,8 +6,8 @@ import { loadConfig } from "../config/sources.ts";
 import { isDigestValue } from "../domain/digest.ts";
 import { AgentError, messageOf, systemReason } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
-import { runCommand } from "../host/command.ts";
-import { pause } from "../program/loop.ts";
+import { runCommand } from "../host/program.ts";
+import { pause } from "../runtime/waiting.ts";
 import { SERVICE_PATHS } from "../service/manager.ts";
 import { installedManager, upgradeService } from "../service/upgrade.ts";
 import type { AgentAddress } from "./client/api_call.ts";
@@ -150,19 +150,17 @@ async function isReady(client: Client): Promise<boolean> {
 }
 
 /**
- * Waits for the agent. One that was not ready before, for the sake of its host or its upstream, need only
+ * Waits for the agent. One that was not ready before, because of its host or its upstream, need only
  * answer.
  * @throws {AgentError} `timeout`
  */
 async function waitUntilReady(client: Client, wasReady: boolean): Promise<void> {
   const deadline = AbortSignal.timeout(READY_MS_MAX);
+  const path = wasReady ? "/readyz" : "/healthz";
   let last = "it does not answer";
   while (!deadline.aborted) {
     try {
-      const { status, text } = await client.exchange({
-        method: "GET",
-        path: wasReady ? "/readyz" : "/healthz",
-      });
+      const { status, text } = await client.exchange({ method: "GET", path });
       if (status === READY_STATUS) return;
       last = `it answers ${status} ${text.slice(0, 500)}`;
     } catch (error) {
@@ -170,5 +168,7 @@ async function waitUntilReady(client: Client, wasReady: boolean): Promise<void> 
     }
     await pause(POLL_MS, deadline);
   }
-  throw new AgentError("timeout", `${last} after ${READY_MS_MAX / 1000} s`);
+  const wanted = `expected status ${READY_STATUS} from GET ${path}`;
+  const message = `${last} after ${READY_MS_MAX / 1000} s, ${wanted}`;
+  throw new AgentError("timeout", message);
 }

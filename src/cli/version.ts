@@ -1,8 +1,9 @@
 // `zonewright version`: what this program is made of.
 
-import { SCHEMA_VERSION } from "../state/state_dir.ts";
-import { selfCommand } from "../program/executable.ts";
-import { readBuildInfo, runtimeLabel, VERSION } from "../program/version.ts";
+import { SCHEMA_VERSION } from "../state_dir/state_dir.ts";
+import { selfCommand } from "../runtime/executable.ts";
+import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 
 async function sqliteVersion(): Promise<string> {
@@ -29,16 +30,17 @@ export const VERSION_NOUN: Noun = {
     shared: "output",
     async run({ printer }) {
       const { compiled } = selfCommand();
+      const { name, version } = runtimeVersion();
       const { commit, changed, runtime } = await readBuildInfo();
       const parts = {
         version: VERSION,
         commit: commit === null ? "unknown" : changed ? `${commit} (changed)` : commit,
-        deno: Deno.version.deno,
+        [name]: version,
         v8: Deno.version.v8,
-        typescript: Deno.version.typescript,
+        ...(name === "deno" ? { typescript: Deno.version.typescript } : {}),
         sqlite: await sqliteVersion(),
         schema: SCHEMA_VERSION,
-        runtime: runtimeLabel(Deno.version.deno, runtime),
+        runtime: runtimeLabel(version, runtime),
         ...(runtime === undefined
           ? {}
           : { runtime_sha256: runtime.sha256 ?? "unknown", runtime_compared: runtime.compared }),

@@ -6,7 +6,7 @@ import { AgentError, codeOfStatus, ERROR_CODES, type FieldError } from "../../do
 /** Methods of the interface. */
 export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 
-/** One request. */
+/** One request to the agent. */
 export interface ApiCall {
   readonly method: string;
   /** Begins with a slash; the query belongs to it. */
@@ -37,7 +37,7 @@ export type AgentAddress =
   | { readonly kind: "url"; /** Without a slash at the end. */ readonly base: string }
   | { readonly kind: "socket"; readonly path: string };
 
-/** What an agent wants to know of its caller, and the caller of it. */
+/** The files by which a caller proves itself to an agent, and verifies it. */
 export interface Credentials {
   /** Absolute path of a file that holds a bearer token and nothing else. */
   readonly tokenFile?: string | undefined;
@@ -100,6 +100,9 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
 
 /** What a proxy before the agent answers to too many requests. */
 const TOO_MANY_REQUESTS = 429;
+
+/** What is said of an answer that no agent gives. */
+export const NOT_AN_AGENT = "what answers there is not zonewright";
 
 /** The error that an answer other than 2xx stands for. */
 export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {

@@ -10,6 +10,7 @@ import {
   type ApiCall,
   bodyText,
   type Credentials,
+  NOT_AN_AGENT,
   urlOf,
 } from "./api_call.ts";
 import { cannot } from "../command/arguments.ts";
@@ -70,16 +71,26 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     } catch (error) {
       if (error instanceof AgentError) throw error;
       if (call.signal?.aborted === true) {
-        throw new AgentError("aborted", `Cannot go on: ${call.method} ${call.path} was aborted`);
+        throw new AgentError(
+          "aborted",
+          `Cannot finish ${call.method} ${call.path}: the request was aborted`,
+        );
       }
-      throw unreachableError(address, deadline.aborted ? "it does not answer" : causeOf(error));
+      const why = deadline.aborted ? "it does not answer" : await causeOf(address, error);
+      throw unreachableError(address, why);
     }
   };
   const send = async (call: ApiCall): Promise<Sent> => {
     const answer = await exchange(call);
-    if (answer.status < 200 || answer.status > 299) throw answerError(call, answer);
+    if (answer.status < 200 || answer.status > 299) {
+      // An agent says in JSON what it has not; a proxy or another server says it in its own way.
+      if (answer.status === 404 && answer.body === undefined && call.method !== "HEAD") {
+        throw unreachableError(address, NOT_AN_AGENT);
+      }
+      throw answerError(call, answer);
+    }
     if (answer.text !== "" && answer.body === undefined) {
-      throw unreachableError(address, "what answers there is not zonewright");
+      throw unreachableError(address, NOT_AN_AGENT);
     }
     return { kind: "answered", body: answer.body, headers: answer.headers };
   };
@@ -128,17 +139,58 @@ function unreachableError(address: AgentAddress, why: string): AgentError {
   return new AgentError("unreachable", `Cannot reach the agent at ${addressText(address)}: ${why}`);
 }
 
+/** What the runtime says of a failed connection, and what it means. */
+const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
+  // The first bytes of plain HTTP are no record of TLS.
+  [
+    /InvalidContentType|corrupt message|wrong version number/i,
+    "it speaks http, not https: expected an address with http://",
+  ],
+  // Nor is an alert of TLS the first line of an answer.
+  [
+    /invalid HTTP version parsed/i,
+    "it speaks no http, perhaps https: expected an address with https://",
+  ],
+  [
+    /UnknownIssuer/,
+    "its certificate is signed by nobody that is trusted here: expected --ca FILE, with the " +
+    "certificate of its signer",
+  ],
+  [
+    /CaUsedAsEndEntity/,
+    "its certificate is that of a signer (CA:TRUE): expected the agent to have one of its own, " +
+    "made with CA:FALSE",
+  ],
+  [
+    /NotValidForName|not valid for name/i,
+    "its certificate names other hosts: expected an address with a name that it names",
+  ],
+  [
+    /invalid peer certificate: Expired|certificate expired/i,
+    "its certificate has expired, unless the clock here is wrong: expected a renewed one",
+  ],
+  [
+    /NotValidYet|certificate not valid yet/i,
+    "its certificate is not valid yet, unless the clock here is wrong",
+  ],
+  [/dns error|failed to lookup/i, "no address is known for that name"],
+];
+
+/** What the system says of a connection that it has not made; its own words are short enough. */
+const REFUSALS = /connection refused|no such file or directory|permission denied|timed out/i;
+
 /** The shortest words for a failed connection. */
-function causeOf(error: unknown): string {
+async function causeOf(address: AgentAddress, error: unknown): Promise<string> {
+  if (address.kind === "socket") {
+    const found = await Deno.stat(address.path).catch(() => undefined);
+    if (found?.isSocket === false) return "it is not a socket";
+  }
   const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const message = messageOf(inner);
-  // The first bytes of plain HTTP are no record of TLS.
-  if (/InvalidContentType|corrupt message|wrong version number/i.test(message)) {
-    return "it speaks http, not https: expected an address with http://";
-  }
-  const known = /(connection refused|no such file or directory|permission denied|timed out)/i
-    .exec(message);
-  return known?.[1]?.toLowerCase() ?? message;
+  const known = CAUSES.find(([said]) => said.test(message))?.[1] ??
+    REFUSALS.exec(message)?.[0].toLowerCase();
+  // Without what was asked for, which the command knows.
+  return known ?? message.replace(/^error sending request .*client error \(\w+\): /, "");
 }
 
 async function readText(response: Response): Promise<string> {
@@ -215,7 +267,10 @@ async function headersOf(
 ): Promise<Record<string, string>> {
   if (tokenFile === undefined) return {};
   const token = (await readFile(tokenFile, "--token-file")).trim();
-  if (!isTokenText(token)) throw cannot(`use --token-file ${tokenFile}: it contains no token`);
+  if (!isTokenText(token)) {
+    const expected = "expected what zonewright token create has printed, and nothing else";
+    throw cannot(`use --token-file ${tokenFile}: it contains no token: ${expected}`);
+  }
   if (
     address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
   ) {

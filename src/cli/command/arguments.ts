@@ -61,7 +61,7 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
     }
     const next = words[at + 1];
     if (inline !== undefined) add(given, flag, inline);
-    else if (next !== undefined && (next === "-" || !next.startsWith("-"))) {
+    else if (next !== undefined && (!next.startsWith("-") || /^-(?:$|\d)/.test(next))) {
       add(given, flag, next);
       at += 1;
     } else {

@@ -2,7 +2,7 @@
 // verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
-import { type Arguments, cannot, type Flag } from "./arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "./arguments.ts";
 import type { Client } from "../client/client.ts";
 import type { Printer } from "../output/printer.ts";
 import type { Terminal } from "../output/terminal.ts";
@@ -29,8 +29,13 @@ export interface Command {
   readonly flags: readonly Flag[];
   /** Paragraphs below the flags. */
   readonly notes?: readonly string[];
-  /** Which of the shared flags it takes: those that name an agent, those of output, or help. */
-  readonly shared: "agent" | "output" | "help";
+  /**
+   * Which of the shared flags it takes: those that name an agent, those of output, or help. One of `either`
+   * looks at this machine, or at a running agent when asksRunning() says so; it has a `--socket` of its own.
+   */
+  readonly shared: "agent" | "either" | "output" | "help";
+  /** Whether its JSON is one object a line, as that of every command with --follow. */
+  readonly streams?: true;
   run(call: Invocation): Promise<ExitCode>;
   /** What to do about an error that it ended with, where hintFor() knows too little. */
   hint?(error: AgentError, args: Arguments): string | undefined;
@@ -48,7 +53,10 @@ export type Noun =
 const HELP_FLAG: Flag = { name: "help", short: "h", help: "this text" };
 
 const OUTPUT_FLAGS: readonly Flag[] = [
-  { name: "json", help: "one JSON document on standard output; an error is one on standard error" },
+  {
+    name: "json",
+    help: "JSON on standard output: a document, or one a line; an error is one on standard error",
+  },
   { name: "no-color", help: "no colors; NO_COLOR does the same" },
   HELP_FLAG,
 ];
@@ -73,15 +81,60 @@ const AGENT_FLAGS: readonly Flag[] = [
 /** Flags that may also stand before the command. */
 export const GLOBAL_FLAGS: readonly Flag[] = AGENT_FLAGS.filter((flag) => flag !== HELP_FLAG);
 
-const SHARED_FLAGS = { agent: AGENT_FLAGS, output: OUTPUT_FLAGS, help: [HELP_FLAG] } as const;
+const SOCKET_FLAG = "socket";
+const RUNNING_FLAG: Flag = {
+  name: "running",
+  help: "ask the running agent; --url, --token-file, --ca and --curl do too",
+};
+const EITHER_FLAGS: readonly Flag[] = [
+  RUNNING_FLAG,
+  ...AGENT_FLAGS.filter(({ name }) => name !== SOCKET_FLAG),
+];
+
+const SHARED_FLAGS = {
+  agent: AGENT_FLAGS,
+  either: EITHER_FLAGS,
+  output: OUTPUT_FLAGS,
+  help: [HELP_FLAG],
+} as const;
+
+/** The note of a command that looks at this machine or at a running agent. */
+export const RUNNING_NOTE =
+  "Without --running or --url it looks at this machine, with the settings that an agent started here\n" +
+  "and now would have; --socket is then one of them. With --running, --socket is the socket of the agent\n" +
+  "to ask, and no other setting can be given.";
+
+/**
+ * Whether a command of `either` is to ask the running agent.
+ * @param taken its own flags that the question takes
+ * @throws {AgentError} `invalid_argument` for a flag that only this machine can answer
+ */
+export function asksRunning({ args }: Invocation, taken: readonly string[]): boolean {
+  const given = [...args.given.keys()];
+  const quiet: readonly string[] = OUTPUT_FLAGS.map(({ name }) => name);
+  const asking = EITHER_FLAGS.map(({ name }) => name).filter((name) => !quiet.includes(name));
+  const by = given.find((name) => asking.includes(name));
+  if (by === undefined) return false;
+  const fitting = [...asking, ...quiet, ...taken, SOCKET_FLAG];
+  const other = given.find((name) => !fitting.includes(name));
+  if (other === undefined) return true;
+  throw usageError(
+    `--${other} is about this machine, and --${by} asks the running agent: expected one of them`,
+  );
+}
 
 /** Every flag that a command takes. */
 export function flagsOf(command: Command): readonly Flag[] {
   return [...command.flags, ...SHARED_FLAGS[command.shared]];
 }
 
-// Asking before something is done to many things at once: on a terminal by a question, elsewhere by
-// wanting --yes, so that no script does by accident what a person would have been asked about.
+/** The flag that makes a stream of a command's output. */
+export const FOLLOW_FLAG: Flag = {
+  name: "follow",
+  help: "show steps and log until the job has ended; with --json one object a line",
+};
+
+// Asks before many things are changed at once. Without a terminal to ask on, --yes is required.
 
 /** The flag that answers the question before it is asked. */
 export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };

@@ -2,13 +2,19 @@
 // object for programs. A hint names a command that exists, and never the one that has just failed unless
 // something in it is new.
 
-import { AgentError, type ErrorCode, messageOf } from "../../domain/error.ts";
-import { withoutOrders } from "../../metrics/log.ts";
+import {
+  AgentError,
+  type ErrorCode,
+  messageOf,
+  systemCode,
+  systemWords,
+} from "../../domain/error.ts";
+import { withoutOrders } from "../../domain/json.ts";
+import { NOT_AN_AGENT } from "../client/api_call.ts";
 import { shellQuoted } from "../client/client.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
 
-/** Where a command failed. */
 interface FailedCommand {
   /** Its words, such as `job list`; empty when none was found. */
   readonly name: string;
@@ -51,9 +57,7 @@ function writeObject(terminal: Terminal, object: object): void {
 export function reportFailure(terminal: Terminal, error: unknown, failed: FailedCommand): ExitCode {
   // The reader of our output has seen enough, as `head` does.
   if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
-  const known = error instanceof AgentError
-    ? error
-    : new AgentError("internal", `Internal error: ${messageOf(error)}`, { cause: error });
+  const known = error instanceof AgentError ? error : knownError(error, failed.name);
   const hint = failed.hint ?? hintFor(known, failed.name, failed.operands);
   const exit_code = exitCodeOf(known);
   const { code, message, errors } = known;
@@ -71,6 +75,15 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   }
   terminal.err(`hint: ${printable(hint)}\n`);
   return exit_code;
+}
+
+/** What the system has refused is no defect of the program, wherever it was met. */
+function knownError(cause: unknown, name: string): AgentError {
+  const code = systemCode(cause);
+  const message = code === undefined
+    ? `Internal error: ${messageOf(cause)}`
+    : `Cannot finish ${name}: ${systemWords(cause)}`;
+  return new AgentError(code ?? "internal", message, { cause });
 }
 
 /** A command line without the program's name, and what it is good for. */
@@ -117,17 +130,15 @@ const AFTER: Readonly<Partial<Record<ErrorCode, readonly NextCommand[]>>> = {
  */
 export function hintFor(error: AgentError, name: string, operands: readonly string[] = []): string {
   switch (error.code) {
-    case "unreachable": {
-      const [, host] = /at https:\/\/(\S+): it speaks http,/.exec(error.message) ?? [];
-      if (host !== undefined) return `zonewright ${name} --url http://${host}`;
-      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
-    }
+    case "unreachable":
+      return unreachableHint(error.message, name);
     case "unauthorized":
       return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
         "zonewright token create --name NAME makes one";
     case "malformed":
-    case "invalid_argument":
       return helpOf(name);
+    case "invalid_argument":
+      return firstOther(name, listsOfMeant(error)) ?? helpOf(name);
     case "overloaded": {
       const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
       return `try again in ${
@@ -135,6 +146,10 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       } s; zonewright ${command} shows what it does`;
     }
     case "forbidden":
+      if (error.message.includes(": the scope of token ")) {
+        return "zonewright token create --name NAME --scope admin  makes one that may";
+      }
+      if (isOfFiles(name)) return helpOf(name);
       return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []) ??
         helpOf(name);
     case "not_found":
@@ -161,8 +176,37 @@ function isLocal(name: string): boolean {
   return /^(?:serve|doctor|db (?:backup|restore|check)|token .*)$/.test(name);
 }
 
+/** Whether a command has to do with files of the caller or of the system, and with no agent. */
+function isOfFiles(name: string): boolean {
+  return /^(?:config .*|install|uninstall|upgrade|media upload|workflow (?:types|try|validate))$/
+    .test(name);
+}
+
+/** What mends a connection that was not made; the message is one of client.ts. */
+function unreachableHint(message: string, name: string): string {
+  const [, scheme = "", host = "", why = ""] = /at (https?):\/\/(\S+): (.*)$/.exec(message) ?? [];
+  if (scheme === "https" && why.startsWith("it speaks http,")) {
+    return `zonewright ${name} --url http://${host}`;
+  }
+  if (scheme === "http" && why.startsWith("it speaks no http")) {
+    return `zonewright ${name} --url https://${host}`;
+  }
+  if (why.includes("expected --ca FILE")) {
+    return `zonewright ${name} --url https://${host} --ca FILE`;
+  }
+  if (why.startsWith("its certificate ")) return "zonewright doctor --run tls  examines it there";
+  if (message.endsWith(NOT_AN_AGENT)) return helpOf(name);
+  return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
+}
+
 function helpOf(name: string): string {
   return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
+}
+
+/** What lists the things that a word may mean, where it means several. */
+function listsOfMeant({ message, errors: [first] }: AgentError): NextCommand[] {
+  const list = message.startsWith("Cannot choose ") ? LISTED_BY[first?.field ?? ""] : undefined;
+  return list === undefined ? [] : [list];
 }
 
 /** What shows the things that a command is about. */

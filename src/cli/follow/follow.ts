@@ -1,40 +1,41 @@
-// Follows one job to its end: asks for the job and its info, and shows what is new. It is
-// shown by one of the two views in views.ts, or not at all while a command only waits. A job goes on when nobody
-// watches it.
+// Follows one job to its end: shows the lines of its log as its events bring them, and asks for the job at
+// each of its changes. It is shown by one of the views in views.ts, or not at all while a command only waits.
+// A job goes on when nobody watches it.
 
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
-import { pause } from "../../program/loop.ts";
-import { readObjects } from "../client/api_call.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { pause } from "../../runtime/waiting.ts";
+import { AWAY_MS_MAX } from "../client/events.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
-import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
 import { reportOutcome } from "../command/failure.ts";
-import { type FollowView, openLiveView, openPlainView } from "./views.ts";
+import { followNews, type JobNews } from "./news.ts";
+import { type FollowView, openJsonView, openLiveView, openPlainView } from "./views.ts";
 import {
   endOf,
   failedStep,
-  type InfoEntry,
+  hasEnded,
   type JobAnswer,
   type JobEnd,
-  readInfo,
   readJob,
+  readLine,
+  readSecrets,
 } from "../job/answer.ts";
 import { canMove } from "../output/terminal.ts";
 
 /** Flags of every command that can follow a job. */
 export const FOLLOW_FLAGS: readonly Flag[] = [
-  { name: "follow", help: "show the steps until the job has ended" },
+  FOLLOW_FLAG,
   { name: "wait", help: "wait silently until the job has ended" },
   { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h; exits 124" },
 ];
 
-const POLL_MS_MIN = 100;
-const POLL_MS_MAX = 1000;
-/** How long an agent may be away while it is followed: a restart, not a removal. */
-const AWAY_MS_MAX = 60_000;
-/** Entries of a job's info that are read at once; a job may have a hundred thousand. */
-const NEWS_MAX = 1000;
+/** Milliseconds in which changes gather before the job is looked at again. */
+const GATHER_MS = 100;
+/** Milliseconds until a look that failed is repeated. */
+const RETRY_LOOK_MS = 1000;
 
 /** Why following stopped. After `timeout` and `interrupted` the job goes on. */
 type Followed =
@@ -58,16 +59,18 @@ export function stays(call: Invocation): boolean {
   return call.args.has("follow") || call.args.has("wait");
 }
 
-/** The view that flags and terminal ask for. */
-export function viewFor(call: Invocation): FollowView {
-  if (!call.args.has("follow")) return silentView(call);
-  return canMove(call.terminal)
-    ? openLiveView(call.terminal)
-    : openPlainView((line) => call.terminal.err(`${line}\n`));
+/** The view of a job that flags and terminal ask for. */
+export function viewFor(call: Invocation, job_uuid: string): FollowView {
+  const { args, printer, terminal } = call;
+  if (!args.has(FOLLOW_FLAG.name)) return silentView(call);
+  if (printer.json) return openJsonView(job_uuid, printer.line);
+  return canMove(terminal)
+    ? openLiveView(terminal, { times: true })
+    : openPlainView((line) => terminal.err(`${line}\n`), { times: true });
 }
 
-function silentView(call: Invocation): FollowView {
-  return { update: () => {}, note: (line) => call.printer.note(line), close: () => {} };
+function silentView({ printer }: Invocation): FollowView {
+  return { showsLog: false, update: () => {}, note: (line) => printer.note(line), close: () => {} };
 }
 
 /** Follows a job with the view, the deadline and the Ctrl-C of this call. */
@@ -103,50 +106,82 @@ async function watch(
   view: FollowView,
   { signal, nowMs, timeoutMs }: WatchOptions,
 ): Promise<Followed> {
+  const over = new AbortController();
+  const stop = () => over.abort();
+  signal.addEventListener("abort", stop, { once: true });
+  const news = followNews(client, job_uuid, {
+    withLog: view.showsLog,
+    signal: over.signal,
+    nowMs,
+    note: (line) => view.note(line),
+  });
   const startMs = nowMs();
   let answeredMs = startMs;
-  let seen = 0;
-  let away = false;
-  // Ends with the job, the deadline, Ctrl-C, or an agent that stays away.
-  for (let pollMs = POLL_MS_MIN;; pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX)) {
-    try {
-      // The job is read after its info, so that no message comes before the step it follows.
-      const news = await readNews(client, job_uuid, seen, signal);
-      const job = readJob(await client.get(`/jobs/${job_uuid}`, signal));
-      const ended = endOf(job) !== undefined;
-      const last = ended ? await readNews(client, job_uuid, seen + news.length, signal) : [];
-      view.update(job, [...news, ...last], nowMs());
-      seen += news.length + last.length;
-      answeredMs = nowMs();
-      away = false;
-      const more = (ended ? last : news).length === NEWS_MAX;
-      if (ended && !more) return { kind: "ended", job };
-      if (more && (timeoutMs === undefined || nowMs() < startMs + timeoutMs)) continue;
-    } catch (error) {
+  const look = lookOf(client, job_uuid, view, news);
+  try {
+    // Ends with the job, the deadline, Ctrl-C, or an agent that stays away.
+    for (;;) {
+      const leftMs = timeoutMs === undefined ? Infinity : startMs + timeoutMs - nowMs();
+      if (leftMs <= 0) return { kind: "timeout" };
+      await news.next(leftMs);
       if (signal.aborted) return { kind: "interrupted" };
-      const passing = error instanceof AgentError &&
-        (error.code === "unreachable" || error.code === "overloaded");
-      if (!passing || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
-      if (pollMs === POLL_MS_MAX && !away) {
-        away = true;
-        view.note("the agent does not answer; trying again");
+      try {
+        const { job, more } = await look(nowMs(), signal);
+        answeredMs = nowMs();
+        if (more) news.again();
+        else if (endOf(job) !== undefined) return { kind: "ended", job };
+        else await pause(GATHER_MS, signal);
+      } catch (error) {
+        if (signal.aborted) return { kind: "interrupted" };
+        const passing = error instanceof AgentError &&
+          (error.code === "unreachable" || error.code === "overloaded");
+        if (!passing || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
+        await pause(RETRY_LOOK_MS, signal);
+        news.readAgain();
       }
     }
-    const leftMs = timeoutMs === undefined ? pollMs : startMs + timeoutMs - nowMs();
-    if (leftMs <= 0) return { kind: "timeout" };
-    await pause(Math.min(pollMs, leftMs), signal);
-    if (signal.aborted) return { kind: "interrupted" };
+  } finally {
+    signal.removeEventListener("abort", stop);
+    over.abort();
+    await news.ended;
   }
 }
 
-async function readNews(
+/** Shows the next lines and the job. @returns the job, and whether there are more lines */
+function lookOf(
   client: Client,
   job_uuid: string,
-  after: number,
-  signal: AbortSignal,
-): Promise<InfoEntry[]> {
-  const info = await client.get(`/jobs/${job_uuid}/info?after=${after}&limit=${NEWS_MAX}`, signal);
-  return readObjects(info, "the info").map(readInfo);
+  view: FollowView,
+  news: JobNews,
+): (nowMs: number, signal: AbortSignal) => Promise<{ job: JobAnswer; more: boolean }> {
+  let secrets: ReadonlySet<string> | undefined;
+  let job: JobAnswer | undefined;
+  let held: JsonObject | undefined;
+  return async (nowMs, signal) => {
+    secrets ??= await readSecrets(client, job_uuid, signal);
+    if (news.jobChanged() || job === undefined) {
+      job = readJob(await client.get(`/jobs/${job_uuid}`, signal), secrets);
+      // Whatever a step has said comes before its end: it is in the log by now.
+      news.readLog();
+    }
+    const lines = await news.lines(signal);
+    const ahead = firstAhead(job, lines);
+    // A line that anybody may have written for a later task is held once.
+    const holds = ahead !== undefined && ahead.sequence !== held?.sequence;
+    held = ahead;
+    const shown = holds ? lines.slice(0, lines.indexOf(ahead)) : lines;
+    const more = news.shown(shown) || holds;
+    view.update(job, shown.map(readLine), nowMs, more);
+    if (holds) news.readAgain();
+    return { job, more };
+  };
+}
+
+/** The first line of a task that has not begun, as far as the job is known: it comes after a step's end. */
+function firstAhead({ steps }: JobAnswer, lines: readonly JsonObject[]): JsonObject | undefined {
+  const present = steps.findIndex((step) => !hasEnded(step));
+  if (present < 0) return undefined;
+  return lines.find(({ task }) => steps.findIndex(({ name }) => name === task) > present);
 }
 
 /**
@@ -196,7 +231,7 @@ function endedExit({ terminal, printer }: Invocation, job: JobAnswer, end: JobEn
       const step = failedStep(job);
       const why = step === undefined ? "" : ` in ${step.name}: ${step.error}`;
       const message = `Job ${job.uuid} failed${why}`;
-      const hints = [`zonewright job get ${job.uuid} --json`, again];
+      const hints = [`zonewright job why ${job.uuid}  shows its attempts and log`, again];
       return reportOutcome(terminal, "job_failed", { message, hints, json });
     }
   }

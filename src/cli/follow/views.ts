@@ -1,5 +1,5 @@
-// The two views of a followed job. The plain one is for logs: one line per step when it has ended, one per
-// message, and one per quarter of what is copied. The live one is for terminals.
+// The views of a followed job. The plain one is for logs: one line per step when it has ended, one per
+// message, and one per quarter of what is copied. The one of JSON is for programs, the live one for terminals.
 
 import {
   hasEnded,
@@ -8,7 +8,8 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { cut, durationText, sizeText } from "../output/printer.ts";
+import { cut, durationText, momentText, sizeText } from "../output/printer.ts";
+import { textIn } from "../client/api_call.ts";
 import {
   bar,
   BAR_CHARS,
@@ -22,50 +23,132 @@ import {
 
 const PROGRESS_PERCENT = 25;
 
-/** Opens the view that prints lines; one about capability calls only when they are asked for. */
+/** How lines are printed. */
+interface PlainOptions {
+  /** Whether those about capability calls are printed too. */
+  readonly calls?: boolean;
+  /** Whether each begins with its time. */
+  readonly times?: boolean;
+  /** Takes what is about the watching itself, where it does not belong among the lines. */
+  readonly note?: (line: string) => void;
+}
+
+/** Opens the view that prints lines. */
 export function openPlainView(
   write: (line: string) => void,
-  { calls = false }: { readonly calls?: boolean } = {},
+  { calls = false, times = false, note = write }: PlainOptions = {},
 ): FollowView {
-  let endedSteps = 0;
+  const steps = new EndedSteps();
   let state = "";
-  let progressKey = "";
-  let quarter = 0;
-  const printProgress = (progress: StepProgress) => {
-    const key = `${progress.task}\n${progress.phase}`;
-    if (key !== progressKey) {
-      progressKey = key;
-      quarter = 0;
-    }
-    if (progress.total === undefined || progress.total <= 0) return;
-    const percent = Math.floor((100 * progress.done) / progress.total);
-    const reached = Math.floor(percent / PROGRESS_PERCENT);
-    if (reached <= quarter) return;
-    quarter = reached;
-    write(printable(`${progress.task}: ${progressText(progress)} (${percent} %)`));
-  };
-  const printEnded = (steps: readonly Step[]) => {
-    const ended = steps.filter(hasEnded);
-    for (const step of ended.slice(endedSteps)) write(printable(stepText(step)));
-    endedSteps = Math.max(endedSteps, ended.length);
+  const quarters = new Quarters();
+  const say = (instant: string | undefined, text: string, nowMs: number) =>
+    write(printable(times ? `${momentText(instant, nowMs)} ${text}` : text));
+  const printEnded = (ended: readonly Step[], nowMs: number) => {
+    for (const step of ended) say(step.finished_at, stepText(step), nowMs);
   };
   return {
-    update(job, news) {
-      const text = stateText(job);
-      if (text !== state && text !== "") write(text);
-      state = text;
+    showsLog: true,
+    update(job, news, nowMs, more = false) {
       for (const entry of news) {
-        if (entry.kind === "call" && !calls) continue;
+        if (entry.kind === "failure" || (entry.kind === "call" && !calls)) continue;
         const task = entry.kind === "progress" ? entry.progress.task : entry.task;
-        const at = job.steps.findIndex((step) => step.name === task);
-        // Steps that ended before this message are printed before it.
-        if (at > endedSteps) printEnded(job.steps.slice(0, at));
-        if (entry.kind === "progress") printProgress(entry.progress);
-        else write(printable(messageText(entry.task, entry.text)));
+        printEnded(steps.before(job, task), nowMs);
+        const said = entry.kind === "progress"
+          ? quarters.textOf(entry.progress)
+          : messageText(entry.task, entry.text);
+        if (said !== undefined) say(timeOf(entry), said, nowMs);
       }
-      printEnded(job.steps);
+      if (more) return;
+      printEnded(steps.all(job), nowMs);
+      const text = stateText(job);
+      if (text !== state && text !== "") say(new Date(nowMs).toISOString(), text, nowMs);
+      state = text;
     },
-    note: write,
+    note,
+    close: () => {},
+  };
+}
+
+/** The steps of a job that have ended, each of them shown once. */
+class EndedSteps {
+  #shown = 0;
+
+  /** Those that ended before the task began: they are shown before what it says. */
+  before({ steps }: JobAnswer, task: string | undefined): readonly Step[] {
+    const at = steps.findIndex((step) => step.name === task);
+    return at > this.#shown ? this.#next(steps.slice(0, at)) : [];
+  }
+
+  all({ steps }: JobAnswer): readonly Step[] {
+    return this.#next(steps);
+  }
+
+  /** Whether none was shown yet. */
+  get none(): boolean {
+    return this.#shown === 0;
+  }
+
+  #next(steps: readonly Step[]): readonly Step[] {
+    const ended = steps.filter(hasEnded);
+    const next = ended.slice(this.#shown);
+    this.#shown += next.length;
+    return next;
+  }
+}
+
+function timeOf({ line }: InfoEntry): string | undefined {
+  return line === undefined ? undefined : textIn(line, "time");
+}
+
+/** Says of what is copied only each further quarter. */
+class Quarters {
+  #key = "";
+  #reached = 0;
+
+  /** `place: copy 26 MiB / 100 MiB (26 %)`; undefined for what is in the quarter before. */
+  textOf(progress: StepProgress): string | undefined {
+    const { task, phase, done, total } = progress;
+    const key = `${task}\n${phase}`;
+    if (key !== this.#key) this.#reached = 0;
+    this.#key = key;
+    if (total === undefined || total <= 0) return undefined;
+    const percent = Math.floor((100 * done) / total);
+    const reached = Math.floor(percent / PROGRESS_PERCENT);
+    if (reached <= this.#reached) return undefined;
+    this.#reached = reached;
+    return messageText(task, `${progressText(progress)} (${percent} %)`);
+  }
+}
+
+/**
+ * Opens the view for programs: one JSON object a line.
+ * @param write takes a line without its end
+ */
+export function openJsonView(job_uuid: string, write: (line: object) => void): FollowView {
+  const steps = new EndedSteps();
+  let shown = "";
+  const writeEnded = (ended: readonly Step[]) => {
+    for (const { name, state, seconds, finished_at, error } of ended) {
+      const known = { time: finished_at ?? null, task: name, state, duration: seconds ?? null };
+      write({ kind: "task", job_uuid, ...known, error: error ?? null });
+    }
+  };
+  return {
+    showsLog: true,
+    update(job, news, _nowMs, more = false) {
+      for (const { line } of news) {
+        if (line === undefined) continue;
+        writeEnded(steps.before(job, textIn(line, "task")));
+        write({ kind: "log", job_uuid, ...line });
+      }
+      if (more) return;
+      writeEnded(steps.all(job));
+      const { execution: state, reason = null, next_run_at = null } = job;
+      const text = JSON.stringify({ kind: "job", job_uuid, state, reason, next_run_at });
+      if (text !== shown) write(JSON.parse(text));
+      shown = text;
+    },
+    note: (message) => write({ kind: "note", job_uuid, message }),
     close: () => {},
   };
 }
@@ -85,8 +168,13 @@ function stepText(step: Step): string {
 
 /** Shows a job while it runs. */
 export interface FollowView {
-  /** What the job looks like now, and the info that came since the last call. */
-  update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number): void;
+  /** Whether it shows the lines of the log. */
+  readonly showsLog: boolean;
+  /**
+   * What the job looks like now, and the lines that came since the last call.
+   * @param more whether other lines follow that the steps of the job have written
+   */
+  update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number, more?: boolean): void;
   /** One line about the watching itself. */
   note(line: string): void;
   /** Leaves the terminal as it was found. */
@@ -123,12 +211,17 @@ interface Motion {
   samples: { readonly atMs: number; readonly progress: StepProgress }[];
 }
 
-/** Opens the view that moves; it draws by a timer until it is closed. */
-export function openLiveView(terminal: Terminal): FollowView {
+/**
+ * Opens the view that moves; it draws by a timer until it is closed.
+ * @param times whether the lines of the log begin with their time
+ */
+export function openLiveView(
+  terminal: Terminal,
+  { times = false }: { readonly times?: boolean } = {},
+): FollowView {
   const paint = paintFor(terminal, "err");
   const motion: Motion = { step: undefined, state: "starting", samples: [] };
-  const messages = new Map<string, string>();
-  let printed = 0;
+  const steps = new EndedSteps();
   let frame = 0;
   const width = () => (terminal.columns() ?? COLUMNS_DEFAULT) - 1;
   const keep = (line: string) => terminal.err(`${CLEAR_LINE}${line}\n`);
@@ -140,17 +233,25 @@ export function openLiveView(terminal: Terminal): FollowView {
     frame += 1;
     draw();
   }, FRAME_MS);
+  const keepEnded = (job: JobAnswer, ended: readonly Step[]) => {
+    const nameWidth = nameWidthOf(job);
+    for (const step of ended) keep(endedLine(step, { nameWidth, width: width(), paint }));
+  };
   return {
-    update(job, news, nowMs) {
-      for (const entry of news) take(entry, messages, motion, nowMs, keep);
-      const ended = job.steps.filter(hasEnded);
-      const nameWidth = nameWidthOf(job);
-      for (const step of ended.slice(printed)) {
-        keep(endedLine(step, messages.get(step.name) ?? "", { nameWidth, width: width(), paint }));
+    showsLog: true,
+    update(job, news, nowMs, more = false) {
+      for (const entry of news) {
+        if (entry.kind === "progress") takeProgress(entry.progress, motion, nowMs);
+        // Calls are detail that `job tail` shows.
+        if (entry.kind !== "message") continue;
+        keepEnded(job, steps.before(job, entry.task));
+        const time = times ? `${paint("dim", momentText(timeOf(entry), nowMs))} ` : "";
+        keep(`  ${time}${printable(messageText(entry.task, entry.text))}`);
       }
-      printed = Math.max(printed, ended.length);
+      if (more) return;
+      keepEnded(job, steps.all(job));
       motion.step = job.steps.find((step) => step.state === "running");
-      motion.state = stateText(job) || (printed === 0 ? "starting" : "ending");
+      motion.state = stateText(job) || (steps.none ? "starting" : "ending");
       draw();
     },
     note: keep,
@@ -161,21 +262,7 @@ export function openLiveView(terminal: Terminal): FollowView {
   };
 }
 
-function take(
-  entry: InfoEntry,
-  messages: Map<string, string>,
-  motion: Motion,
-  nowMs: number,
-  keep: (line: string) => void,
-): void {
-  if (entry.kind === "message") {
-    if (entry.task === undefined) keep(`  ${printable(entry.text)}`);
-    else messages.set(entry.task, entry.text);
-    return;
-  }
-  // Calls are for those who look closer, with `job tail`.
-  if (entry.kind === "call") return;
-  const { progress } = entry;
+function takeProgress(progress: StepProgress, motion: Motion, nowMs: number): void {
   const before = motion.samples.at(-1)?.progress;
   const same = before?.task === progress.task && before.phase === progress.phase;
   const recent = same ? motion.samples.filter((one) => nowMs - one.atMs <= RATE_WINDOW_MS) : [];
@@ -186,16 +273,15 @@ function nameWidthOf(job: JobAnswer): number {
   return Math.max(NAME_CHARS_MIN, ...job.steps.map((step) => [...step.name].length));
 }
 
-/** `✓ preflight        memory, nic_tag admin, brand kvm          0.4 s` */
+/** `✗ boot             no such device                            0.4 s` */
 function endedLine(
   step: Step,
-  message: string,
   { nameWidth, width, paint }: { nameWidth: number; width: number; paint: Paint },
 ): string {
   const took = step.seconds === undefined ? "" : durationText(step.seconds);
   const name = printable(step.name).padEnd(nameWidth);
   const room = Math.max(0, width - 2 - nameWidth - 2 - 2 - took.length);
-  const detail = cut(printable(step.error ?? message), room);
+  const detail = cut(printable(step.error ?? ""), room);
   const sign = step.error === undefined ? paint("green", "✓") : paint("red", "✗");
   return `${sign} ${name}  ${paint("dim", detail.padEnd(room))}  ${took}`;
 }

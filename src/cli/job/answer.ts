@@ -1,11 +1,15 @@
 // A job as the agent answers it, and what a person wants to know of it: its steps with their state,
 // how it ended, and where the running step is.
 
+import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { EXECUTION_WORDS, parseExecutionFilter } from "../../domain/job/wire.ts";
+import { maskedJson } from "../../domain/masking.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import type { Client } from "../client/client.ts";
 import { durationText } from "../output/printer.ts";
-import type { Invocation } from "../command/command.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
+import { type Phase, PHASES } from "../../domain/job/state.ts";
 
 /** What the command line reads of a job. @see document 2, Job */
 export interface JobAnswer {
@@ -17,7 +21,7 @@ export interface JobAnswer {
   /** When a scheduled job becomes due. */
   readonly next_run_at: string | undefined;
   readonly steps: readonly Step[];
-  /** Everything the agent sent. */
+  /** Everything the agent sent, with secrets masked. */
   readonly raw: JsonObject;
 }
 
@@ -35,19 +39,25 @@ export interface Step {
   readonly state: StepState;
   /** Of a step that ended. */
   readonly seconds: number | undefined;
+  /** When it ended. */
+  readonly finished_at: string | undefined;
   /** Text of what a failed step failed with. */
   readonly error: string | undefined;
+  /** What a step that is done ended with, a text or JSON; undefined for the common `OK` and nothing. */
+  readonly result: string | undefined;
 }
 
 /** How a job ended, or that it has not. */
 export type JobEnd = "success" | "failure" | "canceled" | "retried" | undefined;
 
-const PHASES = ["chain", "onerror", "oncancel"] as const;
-
-/** @throws {AgentError} `internal` when it is no job */
-export function readJob(body: unknown): JobAnswer {
-  const raw = readObject(body, "the job");
-  const execution = textIn(raw, "execution") ?? "";
+/**
+ * A job for people and for --json.
+ * @param secrets names of its secrets, besides those that are masked everywhere
+ * @throws {AgentError} `internal` when it is no job
+ */
+export function readJob(body: unknown, secrets: ReadonlySet<string> = new Set()): JobAnswer {
+  const raw = maskedJson(readObject(body, "the job"), secrets) as JsonObject;
+  const execution = executionWord(textIn(raw, "execution") ?? "");
   return {
     uuid: textIn(raw, "uuid") ?? "",
     name: textIn(raw, "name") ?? "",
@@ -59,13 +69,44 @@ export function readJob(body: unknown): JobAnswer {
   };
 }
 
-/** Both wordings of document 2 and of node-workflow are understood. */
+/** Names of fields that the workflow of a job calls secret. @param summary as the agent sends it */
+export function secretsIn({ secret_params: names }: JsonObject): ReadonlySet<string> {
+  return new Set(Array.isArray(names) ? names.filter((name) => typeof name === "string") : []);
+}
+
+/** Reads them of one job. @throws {AgentError} `not_found` */
+export async function readSecrets(
+  client: Client,
+  uuid: string,
+  signal?: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  return secretsIn(readObject(await client.get(`/agent/v1/jobs/${uuid}`, signal), "the job"));
+}
+
+/**
+ * The document of a job that was just changed, with its secrets masked.
+ * @throws {AgentError} that names the job, since the change is made
+ */
+export async function changedDocument(client: Client, job: JobAnswer): Promise<JsonObject> {
+  try {
+    return readJob(job.raw, await readSecrets(client, job.uuid)).raw;
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const message = `Cannot show job ${job.uuid}, which is ${job.execution}: ${error.message}`;
+    throw new AgentError(error.code, message, { cause: error });
+  }
+}
+
+/** The word of filters and lists for an execution in either wording; another word stays. */
+export function executionWord(word: string): string {
+  return EXECUTION_WORDS.includes(word) ? parseExecutionFilter(word) : word;
+}
+
+/** How a job ended; undefined while it has not. */
 export function endOf(job: JobAnswer): JobEnd {
   switch (job.execution) {
-    case "success":
     case "succeeded":
       return "success";
-    case "failure":
     case "failed":
       return "failure";
     case "canceled":
@@ -91,7 +132,7 @@ export function failedStep(job: JobAnswer): Step | undefined {
   return job.steps.find((step) => step.state === "failed");
 }
 
-function stepsOf(raw: JsonObject, phase: typeof PHASES[number], execution: string): Step[] {
+function stepsOf(raw: JsonObject, phase: Phase, execution: string): Step[] {
   const tasks = objectsIn(raw, phase);
   const results = objectsIn(raw, `${phase}_results`);
   const ended = results.map((result, index) => {
@@ -106,7 +147,9 @@ function stepsOf(raw: JsonObject, phase: typeof PHASES[number], execution: strin
     name: nameOf(task),
     state: index === 0 && runs ? "running" : "pending",
     seconds: undefined,
+    finished_at: undefined,
     error: undefined,
+    result: undefined,
   }));
   // What a fallback chain would do is no step of a job before it does it.
   return [...ended, ...(phase === "chain" || runs ? open : [])];
@@ -118,8 +161,15 @@ function endedStep(result: JsonObject, task: JsonObject | undefined, waits: bool
     name: textIn(result, "name") ?? nameOf(task ?? {}),
     state: error !== undefined ? "failed" : waits ? "waiting" : "done",
     seconds: secondsBetween(textIn(result, "started_at"), textIn(result, "finished_at")),
+    finished_at: textIn(result, "finished_at"),
     error,
+    result: error === undefined ? resultText(result.result) : undefined,
   };
+}
+
+function resultText(result: JsonValue | undefined): string | undefined {
+  if (result === undefined || result === null || result === "" || result === "OK") return undefined;
+  return typeof result === "string" ? result : JSON.stringify(result);
 }
 
 function nameOf(task: JsonObject): string {
@@ -149,12 +199,20 @@ export interface StepProgress {
   readonly total: number | undefined;
 }
 
-/** One member of a job's info as the command line reads it. */
+/** One member of a job's info, or one line of its log, as the command line reads it. */
 export type InfoEntry =
-  | { readonly kind: "progress"; readonly progress: StepProgress }
-  | { readonly kind: "message"; readonly task: string | undefined; readonly text: string }
-  /** What the agent recorded about the capability calls of a task. */
-  | { readonly kind: "call"; readonly task: string; readonly text: string };
+  & {
+    /** The line of the log; a member of the info has none. */
+    readonly line?: JsonObject;
+  }
+  & (
+    | { readonly kind: "progress"; readonly progress: StepProgress }
+    | { readonly kind: "message"; readonly task: string | undefined; readonly text: string }
+    /** What the agent recorded about the capability calls of a task. */
+    | { readonly kind: "call"; readonly task: string; readonly text: string }
+    /** The attempt with which a task has failed for good, as its step says too. */
+    | { readonly kind: "failure" }
+  );
 
 /** Reads one member of a job's info; what is not known is shown as JSON. */
 export function readInfo(entry: JsonObject): InfoEntry {
@@ -169,6 +227,33 @@ export function readInfo(entry: JsonObject): InfoEntry {
   if (calls !== undefined) return { kind: "call", task: task ?? "", text: calls };
   if (typeof message === "string") return { kind: "message", task, text: message };
   return { kind: "message", task: undefined, text: JSON.stringify(entry) };
+}
+
+/** Reads one line of a job's log. @see GET /agent/v1/jobs/:uuid/log */
+export function readLine(line: JsonObject): InfoEntry {
+  const { fields, level } = line;
+  const task = textIn(line, "task");
+  const said = textIn(line, "message");
+  if (said === undefined) {
+    const progress = line.progress ?? null;
+    return { line, ...readInfo({ ...(task === undefined ? {} : { task }), progress }) };
+  }
+  if (!isJsonObject(fields)) return { line, kind: "message", task, text: levelText(level) + said };
+  const calls = callsText(fields);
+  if (calls !== undefined) return { line, kind: "call", task: task ?? "", text: calls };
+  // Of a failed attempt, the message says it all.
+  if (Object.hasOwn(fields, "wait_seconds")) {
+    if (fields.wait_seconds === null) return { line, kind: "failure" };
+    return { line, kind: "message", task, text: levelText(level) + said };
+  }
+  // An entry without a message is called by the names that it has.
+  const named = Object.keys(fields).join(", ") === said;
+  const text = named ? JSON.stringify(fields) : `${said} ${JSON.stringify(fields)}`;
+  return { line, kind: "message", task, text: levelText(level) + text };
+}
+
+function levelText(level: JsonValue | undefined): string {
+  return typeof level !== "string" || level === "info" ? "" : `${level}: `;
 }
 
 // The agent's record of the capability calls of a task, as lines for people.
@@ -212,11 +297,4 @@ function took(of: JsonObject): string {
 
 function word(value: JsonValue): string {
   return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-// Paths of the HTTP interface that are made of what somebody typed.
-
-/** `/jobs/` and the first operand; a text that is no uuid stays one segment and is not found. */
-export function jobPath(call: Invocation): string {
-  return `/jobs/${encodeURIComponent(call.args.operands[0] ?? "")}`;
 }

@@ -1,6 +1,6 @@
 // `zonewright job cancel` and `job resume`: the changes that a caller may make to an unfinished job.
 
-import { type Execution, EXECUTIONS, isFinal } from "../../domain/job/state.ts";
+import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { type ApiCall, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
@@ -13,7 +13,8 @@ import {
   type Invocation,
   YES_FLAG,
 } from "../command/command.ts";
-import { jobPath, readJob } from "./answer.ts";
+import { changedDocument, readJob } from "./answer.ts";
+import { isMeant, jobNamed, jobPath } from "../client/named.ts";
 import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import {
@@ -25,7 +26,7 @@ import {
   limitOf,
   noteUnknownWorkflow,
   queryOf,
-} from "./list.ts";
+} from "./selection.ts";
 import { FOLLOW_FLAGS, timeoutMsOf } from "../follow/follow.ts";
 import { showNewJob } from "./run.ts";
 
@@ -79,7 +80,7 @@ function isBulk({ args }: Invocation): boolean {
 /** Changes every job that fits the flags. */
 async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCode> {
   const { args, client, printer, terminal } = call;
-  const filter = filterOf(call);
+  const filter = await filterOf(call, change.verb);
   const limit = limitOf(args);
   checkExecution(filter, change);
   if (args.has("curl")) {
@@ -270,7 +271,8 @@ const RETRY_JOBS: JobsChange = {
 async function retryJob(call: Invocation): Promise<ExitCode> {
   const from = call.args.text("from");
   const body = from === undefined ? {} : { from: /^\d{1,9}$/.test(from) ? Number(from) : from };
-  const path = `/agent/v1/jobs/${encodeURIComponent(call.args.operands[0] ?? "")}/retry`;
+  const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+  const path = `/agent/v1/jobs/${uuid}/retry`;
   const sent = await call.client.send({ method: "POST", path, body });
   return sent.kind === "printed" ? EXIT.ok : await showNewJob(call, readJob(sent.body));
 }
@@ -289,12 +291,15 @@ export const CANCEL: Command = {
   flags: BULK_FLAGS,
   notes: [
     "Given filters instead of a JOB, the command cancels every matching unfinished job. On a terminal it\n" +
-    "shows the count and asks; in scripts, pass --yes.",
+    "shows the count and asks; in scripts, pass --yes. It also asks when fewer than 8 characters of a\n" +
+    "uuid name the JOB, which --yes does not accept.",
   ],
   shared: "agent",
   async run(call) {
     if (isBulk(call)) return await changeJobs(call, CANCEL_JOBS);
-    return await change(call, "cancel", {});
+    const job = await jobNamed(call, call.args.operands[0] ?? "");
+    if (!await isMeant(call, "job", "cancel", job)) return EXIT.failure;
+    return await change(call, `/jobs/${job.uuid}/cancel`, {});
   },
   hint(error, { operands: [uuid] }) {
     if (error.code !== "conflict" || uuid === undefined) return undefined;
@@ -305,7 +310,7 @@ export const CANCEL: Command = {
 const CANCEL_JOBS: JobsChange = {
   verb: "cancel",
   done: "canceled",
-  touches: EXECUTIONS.filter((execution) => !isFinal(execution)),
+  touches: UNFINISHED,
   line: (changed) => `${textIn(changed, "uuid") ?? ""} canceled`,
 };
 
@@ -325,7 +330,7 @@ export const RESUME: Command = {
     { name: "error", placeholder: "TEXT", help: "fail the job with this error" },
   ],
   shared: "agent",
-  run(call) {
+  async run(call) {
     const { args } = call;
     if (args.has("result") && args.has("result-json")) {
       throw usageError("--result and --result-json are both given: expected one of them");
@@ -333,7 +338,7 @@ export const RESUME: Command = {
     const result = args.text("result");
     const json = args.text("result-json");
     const error = args.text("error");
-    return change(call, "resume", {
+    return await change(call, `${await jobPath(call)}/resume`, {
       ...(result === undefined ? {} : { result }),
       ...(json === undefined ? {} : { result: parseJsonText(json, "--result-json") }),
       ...(error === undefined ? {} : { error }),
@@ -341,11 +346,11 @@ export const RESUME: Command = {
   },
 };
 
-async function change(call: Invocation, verb: string, body: JsonObject): Promise<ExitCode> {
-  const sent = await call.client.send({ method: "POST", path: `${jobPath(call)}/${verb}`, body });
+async function change(call: Invocation, path: string, body: JsonObject): Promise<ExitCode> {
+  const sent = await call.client.send({ method: "POST", path, body });
   if (sent.kind === "printed") return EXIT.ok;
   const job = readJob(sent.body);
-  if (call.printer.json) call.printer.document(job.raw);
+  if (call.printer.json) call.printer.document(await changedDocument(call.client, job));
   else call.printer.data(`${job.uuid} ${job.execution}`);
   return EXIT.ok;
 }

@@ -2,16 +2,18 @@
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
-import { elapsedSeconds, type JobAnswer, jobPath, readJob } from "./answer.ts";
+import { elapsedSeconds, type JobAnswer, readJob } from "./answer.ts";
+import { jobNamed, jobPath } from "../client/named.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";
+import { failurePairs, type JobWhy, readWhy, WHY } from "./why.ts";
 import { ageText, aheadText, type Column, durationText } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { follow, followedExit, viewFor } from "../follow/follow.ts";
-import { openPlainView } from "../follow/views.ts";
+import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 // `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
@@ -31,11 +33,12 @@ const INFO: Command = {
   async run(call) {
     const { client, printer } = call;
     const all: JsonObject[] = [];
+    const job = await jobPath(call);
     let after = 0;
     let count = 0;
     do {
       const query = new URLSearchParams({ after: String(after), limit: String(ENTRIES_MAX) });
-      const path = `${jobPath(call)}/info${call.args.has("curl") ? "" : `?${query}`}`;
+      const path = `${job}/info${call.args.has("curl") ? "" : `?${query}`}`;
       const sent = await client.send({ method: "GET", path });
       if (sent.kind === "printed") return EXIT.ok;
       const entries = readObjects(sent.body, "the info");
@@ -114,10 +117,11 @@ const WAIT: Command = {
   flags: [TIMEOUT_FLAG],
   shared: "agent",
   async run(call) {
-    const [uuid = ""] = call.args.operands;
-    const sent = await call.client.send({ method: "GET", path: jobPath(call) });
+    const path = await jobPath(call);
+    const sent = await call.client.send({ method: "GET", path });
     if (sent.kind === "printed") return EXIT.ok;
-    const followed = await follow(call, readJob(sent.body).uuid, viewFor(call));
+    const { uuid } = readJob(sent.body);
+    const followed = await follow(call, uuid, viewFor(call, uuid));
     if (followed.kind === "ended") {
       if (call.printer.json) call.printer.document(followed.job.raw);
       else call.printer.data(followed.job.execution);
@@ -125,6 +129,13 @@ const WAIT: Command = {
     return followedExit(call, uuid, followed);
   },
 };
+
+/** What `--json` prints of a job that is followed. */
+const STREAM_NOTE =
+  "With --json each line is an object with its kind: log, a line of the log, with sequence, time, task,\n" +
+  "attempt, level and message or progress; task, a task that has ended; job, a new state; note, about\n" +
+  "the watching. The last one is of kind end: its result is the job, of --follow what --wait prints. An\n" +
+  "error is one object on standard error.";
 
 /** `zonewright job tail`. */
 const TAIL: Command = {
@@ -134,34 +145,48 @@ const TAIL: Command = {
   operandsMax: 1,
   examples: [['job tail "$JOB"', "steps, messages, progress and calls; ends with the job"]],
   flags: [TIMEOUT_FLAG],
+  notes: [STREAM_NOTE],
   shared: "agent",
+  streams: true,
   async run(call) {
-    const [uuid = ""] = call.args.operands;
-    const path = `${jobPath(call)}/info`;
-    const sent = await call.client.send({ method: "GET", path });
+    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const sent = await call.client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}/log` });
     if (sent.kind === "printed") return EXIT.ok;
-    // What a job says is the data here; with --json, standard output is for the job itself.
     const { printer } = call;
-    const write = (line: string) => printer.json ? printer.note(line) : printer.data(line);
-    const view = openPlainView(write, { calls: true });
-    const followed = await follow(call, uuid.toLowerCase(), view);
+    // What a job says is the data here.
+    const view = printer.json
+      ? openJsonView(uuid, printer.line)
+      : openPlainView(printer.data, { calls: true, times: true, note: printer.note });
+    const followed = await follow(call, uuid, view);
     if (followed.kind === "ended" && printer.json) printer.document(followed.job.raw);
     return followedExit(call, uuid, followed);
   },
 };
 
 const GET: Command = {
-  summary: "show one job with its steps",
+  summary: "show one job with its steps, their results, and why it failed",
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
-  examples: [["job get 6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11", "state, steps and params"]],
-  flags: [],
+  examples: [
+    ["job get 6c1e8f0a", "state, steps, results and params"],
+    ["job get 6c1e8f0a --full", "the whole document: task sources, secrets for admins"],
+  ],
+  flags: [{ name: "full", help: "the whole document, with nothing masked, as JSON" }],
   shared: "agent",
   async run(call) {
-    const sent = await call.client.send({ method: "GET", path: jobPath(call) });
+    const { args, client, printer } = call;
+    const { uuid } = await jobNamed(call, args.operands[0] ?? "");
+    const sent = await client.send({ method: "GET", path: `/jobs/${uuid}` });
     if (sent.kind === "printed") return EXIT.ok;
-    showJob(call, sent.body);
+    if (args.has("full")) {
+      printer.document(sent.body);
+      return EXIT.ok;
+    }
+    const why = await readWhy(call, uuid);
+    const job = readJob(sent.body, why.secrets);
+    if (printer.json) printer.document(job.raw);
+    else showJob(call, job, why);
     return EXIT.ok;
   },
 };
@@ -173,10 +198,8 @@ const SHOW: Command = {
   examples: [['job show "$JOB"', "why it does not run yet, and when it does"]],
 };
 
-/** A job for people, or as the document. */
-function showJob({ printer, terminal }: Invocation, body: unknown): void {
-  const job = readJob(body);
-  if (printer.json) return printer.document(job.raw);
+/** A job for people. */
+function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy): void {
   const nowMs = terminal.nowMs();
   const word = (key: string): [string, string][] => {
     const text = textIn(job.raw, key);
@@ -191,6 +214,7 @@ function showJob({ printer, terminal }: Invocation, body: unknown): void {
     ["workflow", `${printable(job.name)} (${textIn(job.raw, "workflow_uuid") ?? "-"})`],
     ["state", job.execution],
     ...waitPairs(job, nowMs),
+    ...failurePairs(why),
     ...word("target"),
     ...word("locks"),
     ...word("callback_url"),
@@ -208,15 +232,17 @@ function showJob({ printer, terminal }: Invocation, body: unknown): void {
       { head: "STEP", flexible: true },
       { head: "STATE" },
       { head: "TIME", right: true },
-      { head: "ERROR", flexible: true },
+      { head: "RESULT OR ERROR", flexible: true },
     ],
     job.steps.map((step) => [
       step.name,
       step.state,
       step.seconds === undefined ? "-" : durationText(step.seconds),
-      step.error ?? "",
+      step.error ?? step.result ?? "",
     ]),
   );
+  if (why.hints.length > 0) printer.data("");
+  for (const [line, does] of why.hints) printer.data(`next: zonewright ${line}  ${does}`);
 }
 
 type Pairs = readonly (readonly [string, string])[];
@@ -262,7 +288,7 @@ function elapsedPairs(job: JobAnswer): Pairs {
   return seconds === undefined ? [] : [["elapsed", durationText(seconds)]];
 }
 
-/** @see document 2 */
+/** The commands about jobs. @see document 2 */
 export const JOB: Noun = {
   kind: "verbs",
   summary: "run workflows and manage their jobs",
@@ -271,6 +297,7 @@ export const JOB: Noun = {
     list: LIST,
     get: GET,
     show: SHOW,
+    why: WHY,
     wait: WAIT,
     tail: TAIL,
     cancel: CANCEL,

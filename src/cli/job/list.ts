@@ -1,157 +1,75 @@
-// `zonewright job list`.
+// `zonewright job list`: summaries of jobs as a table whose columns may be chosen.
 
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { readObjects, textIn } from "../client/api_call.ts";
-import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
-import { type Command, EXIT, type Invocation } from "../command/command.ts";
-import { PAST_FORMS, typedPast } from "../command/typed_time.ts";
-import { ageText, aheadText, parseJsonText } from "../output/printer.ts";
-import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { type Arguments, cannot } from "../command/arguments.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { AgentError } from "../../domain/error.ts";
+import { followChanges } from "../follow/news.ts";
+import { pause } from "../../runtime/waiting.ts";
+import { ageText, aheadText, type Column, durationText, timeOfDay } from "../output/printer.ts";
+import { canMove, stateStyle } from "../output/terminal.ts";
+import { machineNamed, shortUuids } from "../client/named.ts";
+import { FILTER_FLAGS, filterOf, limitOf, noteUnknownWorkflow, summaryQuery } from "./selection.ts";
 
-// Which jobs are meant, as flags say it. `job list` makes a query of it, and the changes of many jobs
-// send it as it is.
+const LIST_LIMIT = 100;
+/** Jobs of one request; the agent answers no more. */
+const PAGE_MAX = 200;
+/** Requests of one list: a text that is rare among a million jobs takes some fifty. */
+const PAGES_MAX = 100;
 
-/** A job must fit every key that is there; the words are those of the HTTP interface. */
-export interface JobSelection {
-  readonly execution?: string;
-  readonly workflow_uuid?: string;
-  /** Name of the job's workflow. */
-  readonly name?: string;
-  readonly target?: string;
-  readonly since?: string;
-  readonly until?: string;
-  readonly params?: Readonly<Record<string, string>>;
+/** What a cell is made of. */
+interface Row {
+  readonly job: JsonObject;
+  readonly uuid: string;
+  readonly nowMs: number;
 }
 
-/** The flags that make a filter. */
-export const FILTER_FLAGS: readonly Flag[] = [
-  {
-    name: "execution",
-    also: "state",
-    placeholder: "STATE",
-    words: ["queued", "running", "waiting", "succeeded", "failed", "canceled"],
-    help: "only queued, running, waiting, succeeded, failed or canceled; also --state",
-  },
-  { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },
-  { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
-  {
-    name: "since",
-    placeholder: "TIME",
-    help: `only jobs created since ${PAST_FORMS}`,
-  },
-  { name: "until", placeholder: "TIME", help: `only jobs created before ${PAST_FORMS}` },
-  {
-    name: "param",
-    short: "p",
-    placeholder: "K=V",
-    many: true,
-    help: "only jobs with this parameter (repeatable)",
-  },
-];
+/** One column that may be chosen. */
+interface JobColumn extends Column {
+  cell(row: Row): string;
+}
 
-/** The filter of a command line. @throws {AgentError} `invalid_argument` */
-export function filterOf({ args, terminal }: Invocation): JobSelection {
-  const execution = args.text("execution");
-  const workflow = args.text("workflow");
-  const target = args.text("target");
-  const since = instantOf(args, "since", terminal.nowMs());
-  const until = instantOf(args, "until", terminal.nowMs());
-  const params = Object.entries(readParams(args.texts("param"))).map(([name, value]) =>
-    [name, typeof value === "string" ? value : JSON.stringify(value)] as const
-  );
-  return {
-    ...(execution === undefined ? {} : { execution }),
-    ...(workflow === undefined ? {} : workflowFilter(workflow)),
-    ...(target === undefined ? {} : { target }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-    ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }),
+function text(key: string): (row: Row) => string {
+  return ({ job }) => textIn(job, key) ?? "-";
+}
+
+function inner(key: string, name: string): (row: Row) => string {
+  return ({ job }) => {
+    const object = job[key];
+    return (isJsonObject(object) ? textIn(object, name) : undefined) ?? "-";
   };
 }
 
-/** Jobs keep the name of their workflow, so that those of a deleted one are found by it too. */
-function workflowFilter(word: string): JobSelection {
-  const folded = word.toLowerCase();
-  return isUuid(folded) ? { workflow_uuid: folded } : { name: word };
-}
-
-function instantOf(args: Arguments, flag: string, nowMs: number): string | undefined {
-  const text = args.text(flag);
-  return text === undefined ? undefined : typedPast(text, `--${flag}`, nowMs);
-}
-
-/** Keys of the list that mean something else than a param of that name. */
-const LIST_KEYS: readonly string[] = [
-  "execution",
-  "limit",
-  "offset",
-  "since",
-  "until",
-  "target",
-  "name",
-  "workflow_uuid",
-];
-
-/** Names of params by which the list of jobs cannot filter, since its own keys have these names. */
-export function hiddenParams({ params = {} }: JobSelection): string[] {
-  return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
-}
-
-/** The query of GET /jobs; params that it cannot tell are left out, see hiddenParams(). */
-export function queryOf({ params = {}, ...filter }: JobSelection): URLSearchParams {
-  const listed = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
-  return new URLSearchParams({ ...Object.fromEntries(listed), ...filter });
-}
-
-/** A filter as a person reads it: `execution failed, param vm_uuid=…`. */
-export function filterText({ params = {}, ...filter }: JobSelection): string {
-  return [
-    ...Object.entries(filter).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
-    ...Object.entries(params).map(([name, value]) => `param ${name}=${JSON.stringify(value)}`),
-  ].join(", ");
-}
-
-/** Where no job matches: says so when it is because no workflow has the name that was typed. */
-export async function noteUnknownWorkflow(call: Invocation, { name }: JobSelection): Promise<void> {
-  if (name === undefined) return;
-  const all = readObjects(await call.client.get("/workflows?builtin=true"), "the workflows");
-  const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
-  if (names.includes(name)) return;
-  call.printer.note(`no workflow has the name ${JSON.stringify(name)}${nearest(name, names)}`);
-}
-
-/** An integer that a flag names. @throws {AgentError} `invalid_argument` */
-export function limitOf(args: Arguments): number | undefined {
-  const text = args.text("limit");
-  if (text === undefined) return undefined;
-  if (!/^[1-9]\d{0,8}$/.test(text)) {
-    throw cannot(`use --limit ${JSON.stringify(text)}: expected a number such as 100`);
-  }
-  return Number(text);
-}
-
-// Params of jobs as they are typed: `k=v` is a text, `k:=v` is JSON.
-
-/**
- * The params that several `--param` name.
- * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice
- */
-export function readParams(texts: readonly string[]): Record<string, JsonValue> {
-  const params = new Map<string, JsonValue>();
-  for (const text of texts) {
-    const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
-    const [, name = "", sign, value = ""] = match ?? [];
-    if (match === null) {
-      throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
-    }
-    if (params.has(name)) throw usageError(`--param ${name} is given twice`);
-    params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
-  }
-  return Object.fromEntries(params);
-}
-
-const LIST_LIMIT = 100;
+const COLUMNS: Readonly<Record<string, JobColumn>> = {
+  uuid: { head: "UUID", cell: ({ uuid }) => uuid },
+  state: { head: "STATE", styleOf: stateStyle, cell: text("state") },
+  name: { head: "NAME", flexible: true, cell: text("name") },
+  task: { head: "TASK OR ERROR", flexible: true, cell: ({ job, nowMs }) => doingText(job, nowMs) },
+  duration: {
+    head: "DURATION",
+    right: true,
+    cell: ({ job }) => {
+      const seconds = numberIn(job, "duration");
+      return seconds === undefined ? "-" : durationText(seconds);
+    },
+  },
+  age: {
+    head: "AGE",
+    right: true,
+    cell: ({ job, nowMs }) => ageText(textIn(job, "created_at"), nowMs),
+  },
+  target: { head: "TARGET", flexible: true, cell: text("target") },
+  machine: { head: "MACHINE", flexible: true, cell: inner("machine", "alias") },
+  error: { head: "ERROR", flexible: true, cell: text("error") },
+  host: { head: "HOST", flexible: true, cell: text("host") },
+  created: { head: "CREATED", cell: text("created_at") },
+  started: { head: "STARTED", cell: text("started_at") },
+  ended: { head: "ENDED", cell: text("finished_at") },
+  workflow: { head: "WORKFLOW", cell: text("workflow_uuid") },
+};
+const COLUMNS_SHOWN = ["uuid", "state", "name", "task", "duration", "age"];
 
 /** `zonewright job list`. */
 export const LIST: Command = {
@@ -160,69 +78,259 @@ export const LIST: Command = {
   operandsMin: 0,
   operandsMax: 0,
   examples: [
-    ["job list", "the newest jobs"],
-    [
-      "job list --execution failed --since 1d --json",
-      "failures of the last day, for scripts",
-    ],
-    ['job list --param vm_uuid="$UUID" --limit 5', "the last five about one machine"],
+    ["job list --failed --today", "what failed today, and why"],
+    ["job list --execution running,waiting", "what is running now, and on which step"],
+    ['job list --search "no space" --since 7d', "with this text in name, target, params or error"],
+    ["job list --failed --since 1d --json", "failures of the last day, for scripts"],
+    ["job list --state running,waiting --watch", "the same, as it changes"],
+    ["job list --machine web-1 --limit 5", "the last five about one machine"],
   ],
   flags: [
     ...FILTER_FLAGS,
+    {
+      name: "search",
+      placeholder: "TEXT",
+      help: "only jobs with this text in name, target, params or error",
+    },
+    {
+      name: "machine",
+      placeholder: "MACHINE",
+      help: "only jobs that made this machine or acted on it: alias or uuid",
+    },
+    {
+      name: "columns",
+      placeholder: "NAME,...",
+      help: `of ${Object.keys(COLUMNS).join(", ")} [${COLUMNS_SHOWN.join(",")}]`,
+    },
     { name: "limit", placeholder: "N", help: `at most this many [${LIST_LIMIT}]` },
+    { name: "watch", help: "show every change until Ctrl-C; with --json one job a line" },
   ],
   notes: [
-    "WAITS says why a job does not run: slot (all are in use), resume (a task waits for an answer), or\n" +
-    "the time until it is due.",
+    "--execution takes several states with commas between them. A uuid is shown by its beginning, which\n" +
+    "every command takes, from 4 characters on; with --json it is whole.",
   ],
   shared: "agent",
   async run(call) {
-    const { args, client, printer, terminal } = call;
-    const filter = filterOf(call);
-    const [hidden] = hiddenParams(filter);
-    if (hidden !== undefined) {
-      throw cannot(
-        `filter by --param ${hidden}: ${JSON.stringify(hidden)} is a key of the list itself`,
-      );
-    }
-    const query = queryOf(filter);
-    query.set("limit", String(limitOf(args) ?? LIST_LIMIT));
-    const sent = await client.send({ method: "GET", path: `/jobs?${query}` });
-    if (sent.kind === "printed") return EXIT.ok;
-    const jobs = readObjects(sent.body, "the jobs");
+    const { args, printer, terminal } = call;
+    const columns = columnsOf(args);
+    const filter = await filterOf(call);
+    const limit = limitOf(args) ?? LIST_LIMIT;
+    const machine = args.text("machine");
+    const of = machine === undefined ? undefined : (await machineNamed(call, machine)).uuid;
+    const read = () => {
+      const query = summaryQuery(filter);
+      if (of !== undefined) query.set("machine", of);
+      return readSummaries(call, query, limit);
+    };
+    if (args.has("watch") && !args.has("curl")) return await watchList(call, columns, read);
+    const found = await read();
+    if (found === undefined) return EXIT.ok;
+    const { jobs, more } = found;
     if (printer.json) printer.document(jobs);
-    else showTable(call, jobs, terminal.nowMs());
-    const more = Number(sent.headers.get("x-count")) - jobs.length;
-    if (more > 0) printer.note(`${more} older jobs are not shown; see --limit`);
+    else showTable(call, columns, jobs, terminal.nowMs());
+    if (more === "shown") printer.note("older jobs are not shown; see --limit");
+    if (more === "looked") {
+      printer.note("older jobs were not searched: shorten the search by --since");
+    }
     if (jobs.length === 0) await noteUnknownWorkflow(call, filter);
     return EXIT.ok;
   },
 };
 
-function showTable({ printer }: Invocation, jobs: readonly JsonObject[], nowMs: number): void {
+/** @throws {AgentError} `invalid_argument` for a column that there is not */
+function columnsOf(args: Arguments): readonly JobColumn[] {
+  const names = args.text("columns")?.split(",") ?? COLUMNS_SHOWN;
+  return names.map((name) => {
+    const column = Object.hasOwn(COLUMNS, name) ? COLUMNS[name] : undefined;
+    if (column !== undefined) return column;
+    const known = Object.keys(COLUMNS);
+    throw cannot(
+      `show the column ${JSON.stringify(name)}${nearest(name, known)}: expected some of ` +
+        known.join(","),
+    );
+  });
+}
+
+interface FoundJobs {
+  readonly jobs: readonly JsonObject[];
+  /** What ended the list before its end: the limit of what is shown, or of what is looked at. */
+  readonly more: "none" | "shown" | "looked";
+}
+
+/** Reads pages until there are enough. @returns undefined with --curl */
+async function readSummaries(
+  { args, client }: Invocation,
+  query: URLSearchParams,
+  limit: number,
+): Promise<FoundJobs | undefined> {
+  const search = args.text("search");
+  if (search !== undefined) query.set("search", search);
+  const jobs: JsonObject[] = [];
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    query.set("limit", String(Math.min(limit - jobs.length, PAGE_MAX)));
+    const sent = await client.send({ method: "GET", path: `/agent/v1/jobs?${query}` });
+    if (sent.kind === "printed") return undefined;
+    const page = readObject(sent.body, "the jobs");
+    jobs.push(...objectsIn(page, "jobs"));
+    const next = textIn(page, "next");
+    if (next === undefined) return { jobs, more: "none" };
+    if (jobs.length >= limit) return { jobs, more: "shown" };
+    query.set("cursor", next);
+  }
+  return { jobs, more: "looked" };
+}
+
+function showTable(
+  { printer }: Invocation,
+  columns: readonly JobColumn[],
+  jobs: readonly JsonObject[],
+  nowMs: number,
+): void {
+  const uuids = shortUuids(jobs.map((job) => textIn(job, "uuid") ?? ""));
   printer.table(
-    [
-      { head: "UUID" },
-      { head: "NAME", flexible: true },
-      { head: "STATE" },
-      { head: "WAITS" },
-      { head: "TARGET", flexible: true },
-      { head: "AGE", right: true },
-    ],
-    jobs.map((job) => [
-      textIn(job, "uuid") ?? "",
-      textIn(job, "name") ?? "",
-      textIn(job, "execution") ?? "",
-      waitWord(job, nowMs),
-      textIn(job, "target") ?? "-",
-      ageText(textIn(job, "created_at"), nowMs),
-    ]),
+    columns,
+    jobs.map((job, at) => columns.map(({ cell }) => cell({ job, uuid: uuids[at] ?? "", nowMs }))),
   );
 }
 
-/** What a job waits for in one word; a reason that is not known is shown as it came. */
-function waitWord(job: JsonObject, nowMs: number): string {
-  const next_run_at = textIn(job, "next_run_at");
-  if (next_run_at !== undefined) return `in ${aheadText(next_run_at, nowMs)}`;
-  return textIn(job, "reason")?.replace("waiting_for_", "") ?? "-";
+/** Milliseconds in which changes gather before the list is read again. */
+const GATHER_MS = 1000;
+/** Milliseconds after which it is read again without any. */
+const READ_AGAIN_MS = 60_000;
+const CLEAR_SCREEN = "\x1b[H\x1b[2J";
+
+/** Shows the list as it changes: the whole of it on a terminal, elsewhere a line for each change. */
+async function watchList(
+  call: Invocation,
+  columns: readonly JobColumn[],
+  read: () => Promise<FoundJobs | undefined>,
+): Promise<ExitCode> {
+  const { client, printer, terminal } = call;
+  const show = changeView(call, columns);
+  // An agent that is not there at all is not waited for.
+  show((await read())?.jobs ?? []);
+  const stop = new AbortController();
+  const { signal } = stop;
+  const takeBack = terminal.onInterrupt(() => stop.abort());
+  const changes = followChanges(client, { kind: "job" }, {
+    signal,
+    nowMs: terminal.nowMs,
+    note: (line) => printer.note(line),
+  });
+  try {
+    // Ends with Ctrl-C, or with an agent that stays away.
+    for (;;) {
+      await changes.next(READ_AGAIN_MS);
+      if (signal.aborted) return EXIT.interrupted;
+      const jobs = await readOrAgain(read, changes);
+      if (jobs !== undefined) show(jobs);
+      await pause(GATHER_MS, signal);
+    }
+  } finally {
+    takeBack();
+    stop.abort();
+    await changes.ended;
+  }
+}
+
+/** What shows a list that was read again. */
+function changeView(
+  call: Invocation,
+  columns: readonly JobColumn[],
+): (jobs: readonly JsonObject[]) => void {
+  const { printer, terminal } = call;
+  if (canMove(terminal) && terminal.outIsTerminal && !printer.json) {
+    return (jobs) => {
+      terminal.out(CLEAR_SCREEN);
+      showTable(call, columns, jobs, terminal.nowMs());
+    };
+  }
+  let shown: ReadonlyMap<string, string> = new Map();
+  return (jobs) => {
+    const now = new Map(jobs.map((job) => [textIn(job, "uuid") ?? "", changeKey(job)]));
+    const changed = jobs.filter((job) => {
+      const uuid = textIn(job, "uuid") ?? "";
+      return shown.get(uuid) !== now.get(uuid);
+    });
+    // Oldest first, as a log.
+    for (const job of changed.toReversed()) showChange(call, job);
+    shown = now;
+  };
+}
+
+/** @returns undefined while the agent is away, which its events find out */
+async function readOrAgain(
+  read: () => Promise<FoundJobs | undefined>,
+  changes: { again(): void },
+): Promise<readonly JsonObject[] | undefined> {
+  try {
+    return (await read())?.jobs;
+  } catch (error) {
+    const passing = error instanceof AgentError &&
+      (error.code === "unreachable" || error.code === "overloaded");
+    if (!passing) throw error;
+    changes.again();
+    return undefined;
+  }
+}
+
+/** What makes a job worth another line; its duration grows by itself. */
+function changeKey({ state, reason, task, progress, error }: JsonObject): string {
+  return JSON.stringify([state, reason, task, progress, error]);
+}
+
+/** `18:30:02 6c1e8f0a running hello copy 40 %`; with --json the job on one line. */
+function showChange({ printer, terminal }: Invocation, job: JsonObject): void {
+  if (printer.json) {
+    printer.line(job);
+    return;
+  }
+  const nowMs = terminal.nowMs();
+  const [uuid = ""] = shortUuids([textIn(job, "uuid") ?? ""]);
+  const words = ["state", "name"].map((key) => textIn(job, key) ?? "-");
+  const at = timeOfDay(new Date(nowMs).toISOString());
+  printer.data([at, uuid, ...words, doingText(job, nowMs)].join(" "));
+}
+
+/** What a job does, waits for or failed with, in a few words. */
+export function doingText(job: JsonObject, nowMs: number): string {
+  const task = isJsonObject(job.task) ? job.task : undefined;
+  const name = task === undefined ? undefined : textIn(task, "name");
+  const error = textIn(job, "error");
+  if (error !== undefined) return name === undefined ? error : `${name}: ${error}`;
+  const waits = waitText(job, nowMs);
+  if (name === undefined) return waits ?? "-";
+  const attempt = task === undefined ? undefined : numberIn(task, "attempt");
+  const words = [name, percentText(job.progress)].filter((word) => word !== undefined).join(" ");
+  const again = attempt === undefined || attempt < 2 ? undefined : `attempt ${attempt}`;
+  return [words, again, waits].filter((part) => part !== undefined).join(", ");
+}
+
+function percentText(progress: unknown): string | undefined {
+  if (!isJsonObject(progress)) return undefined;
+  const done = numberIn(progress, "done");
+  const total = numberIn(progress, "total");
+  if (done === undefined || total === undefined || total <= 0) return undefined;
+  return `${Math.floor((100 * done) / total)} %`;
+}
+
+/** Why a job does not run at present; a reason that is not known is shown as it came. */
+function waitText(job: JsonObject, nowMs: number): string | undefined {
+  const reason = textIn(job, "reason");
+  const next = textIn(job, "next_run_at") ??
+    (isJsonObject(job.task) ? textIn(job.task, "next_retry_at") : undefined);
+  switch (reason) {
+    case "scheduled":
+      return next === undefined ? "is scheduled" : `starts in ${aheadText(next, nowMs)}`;
+    case "waiting_for_retry":
+      return next === undefined ? "waits" : `again in ${aheadText(next, nowMs)}`;
+    case "waiting_for_slot":
+      return "waits for a slot";
+    case "waiting_for_resume":
+      return "waits for job resume";
+    case "undoing":
+      return "is being undone";
+    default:
+      return reason;
+  }
 }

@@ -13,8 +13,8 @@ import {
   timeoutMsOf,
   viewFor,
 } from "../follow/follow.ts";
-import { elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
-import { readParams } from "./list.ts";
+import { changedDocument, elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
+import { readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
 
@@ -69,7 +69,7 @@ export const RUN: Command = {
     timeoutMsOf(call);
     const fields = requestFields(call);
     const headers = idempotencyHeaders(args);
-    const workflow = await workflowToRun(client, args.operands[0] ?? "");
+    const workflow = await workflowToRun(call, args.operands[0] ?? "");
     const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
     if (sent.kind === "printed") return EXIT.ok;
@@ -123,12 +123,12 @@ const RESERVED = {
 export async function showNewJob(call: Invocation, job: JobAnswer): Promise<ExitCode> {
   const { printer } = call;
   if (!stays(call)) {
-    if (printer.json) printer.document(job.raw);
+    if (printer.json) printer.document(await changedDocument(call.client, job));
     else printer.data(job.uuid);
     printer.next(`job tail ${job.uuid}`, "watch it");
     return EXIT.ok;
   }
-  const followed = await follow(call, job.uuid, viewFor(call));
+  const followed = await follow(call, job.uuid, viewFor(call, job.uuid));
   if (followed.kind === "ended") showEnd(call, followed.job);
   else if (!printer.json) printer.data(job.uuid);
   return followedExit(call, job.uuid, followed);
@@ -145,5 +145,8 @@ function showEnd({ printer }: Invocation, job: JobAnswer): void {
       ? []
       : [["task", step.name] as const, ["error", step.error ?? ""] as const]),
     ["elapsed", seconds === undefined ? "-" : durationText(seconds)],
+    ...job.steps.flatMap(({ name, result }) =>
+      result === undefined ? [] : [[`result of ${name}`, result] as const]
+    ),
   ]);
 }

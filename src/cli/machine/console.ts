@@ -5,20 +5,42 @@
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/api_call.ts";
+import { machineNamed, machinePath } from "../client/named.ts";
 import { cannot, usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
+/** VNC viewers that take `HOST::PORT`. */
+const VIEWERS = ["vncviewer", "xtigervncviewer", "xvncviewer"];
+const ANY_LOOPBACK_PORT: Listen = { hostname: "127.0.0.1", port: 0 };
+
+/** The path of a viewer, where one is installed and has a display to open on. */
+async function viewerOf(env: Readonly<Record<string, string>>): Promise<string | undefined> {
+  if (!env.DISPLAY && !env.WAYLAND_DISPLAY) return undefined;
+  for (const folder of (env.PATH ?? "").split(":")) {
+    if (!folder.startsWith("/")) continue;
+    for (const name of VIEWERS) {
+      const path = `${folder}/${name}`;
+      try {
+        if ((await Deno.stat(path)).isFile) return path;
+      } catch {
+        // Not there, or not readable: the next one.
+      }
+    }
+  }
+  return undefined;
+}
+
 /** `zonewright machine console`. */
 export const CONSOLE: Command = {
-  summary: "print the WebSocket address of a console, or relay VNC viewers to it",
+  summary: "open the console in a VNC viewer, or print how to reach it",
   operands: "MACHINE",
   operandsMin: 1,
   operandsMax: 1,
   examples: [
     ['machine console "$UUID" --listen 127.0.0.1:5901', "then: vncviewer 127.0.0.1:5901"],
-    ['machine console "$UUID"', "ws://..., for WebSocket clients"],
+    ['machine console "$UUID"', "opens a viewer; without one or in a pipe, prints ws://..."],
     ['machine console "$UUID" --ticket', "for a browser: works once, within seconds"],
   ],
   flags: [{
@@ -29,18 +51,29 @@ export const CONSOLE: Command = {
     name: "ticket",
     help: "print an address that works once, without a token",
   }],
-  notes: ["The password that a viewer asks for: zonewright machine vnc MACHINE --password"],
+  notes: [
+    `On a terminal with a display it opens the first that is installed of ${VIEWERS.join(", ")}.`,
+    "The password that a viewer asks for: zonewright machine vnc MACHINE --password",
+  ],
   shared: "agent",
   async run(call) {
     const listen = listenOf(call);
-    const path = `${machinePath(call.args.operands[0] ?? "")}/console`;
+    const path = `${await machinePath(call)}/console`;
     if (call.args.has("ticket")) return await printTicket(call, path);
     const sent = await call.client.send({ method: "GET", path });
     if (sent.kind === "printed") return EXIT.ok;
     const console = readObject(sent.body, "the console");
     if (listen !== undefined) return await relay(call, path, listen);
-    if (call.printer.json) call.printer.document(console);
-    else call.printer.data(webSocketUrl(call, path) ?? textIn(console, "url") ?? "");
+    const { printer, terminal } = call;
+    if (printer.json) {
+      printer.document(console);
+      return EXIT.ok;
+    }
+    const viewer = terminal.outIsTerminal ? await viewerOf(terminal.env) : undefined;
+    if (viewer !== undefined) return await relay(call, path, ANY_LOOPBACK_PORT, viewer);
+    printer.data(webSocketUrl(call, path) ?? textIn(console, "url") ?? "");
+    const [machine = ""] = call.args.operands;
+    printer.next(`machine console ${machine} --listen 127.0.0.1:5901`, "vncviewer 127.0.0.1::5901");
     return EXIT.ok;
   },
 };
@@ -48,7 +81,9 @@ export const CONSOLE: Command = {
 /** Asks for a ticket, and prints the address with it: all that a browser's viewer needs. */
 async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.ok> {
   const { args, client, printer } = call;
-  if (args.has("listen")) throw usageError("--ticket and --listen exclude each other");
+  if (args.has("listen")) {
+    throw usageError("--ticket and --listen are both given: expected one of them");
+  }
   if (client.address.kind === "socket") {
     throw cannot(
       "use --ticket over a unix socket: it is for browsers: expected the agent's --url",
@@ -97,6 +132,7 @@ async function relay(
   call: Invocation,
   path: string,
   listen: Listen,
+  viewer?: string,
 ): Promise<typeof EXIT.ok> {
   const { client, printer, terminal } = call;
   const connected = await client.connected();
@@ -114,11 +150,24 @@ async function relay(
     if (printer.json) printer.document({ host: listen.hostname, port: opened.port });
     else printer.data(place);
     printer.note(`VNC viewers can connect to ${place}; stop with Ctrl-C`);
+    if (viewer !== undefined) {
+      const address = `${listen.hostname}::${opened.port}`;
+      await view(viewer, address, stop.signal).finally(() => stop.abort());
+    }
     await opened.done;
     return EXIT.ok;
   } finally {
     takeBack();
   }
+}
+
+/** Runs a viewer until it is closed, or ends it. @throws {AgentError} `internal` when it fails */
+async function view(program: string, address: string, signal: AbortSignal): Promise<void> {
+  const command = new Deno.Command(program, { args: [address], stdin: "null", signal });
+  const { code, success } = await command.spawn().status;
+  if (success || signal.aborted) return;
+  const message = `Cannot show ${address} with ${program}: it ended with code ${code}`;
+  throw new AgentError("internal", message);
 }
 
 function listenAt({ hostname, port }: Listen): Deno.TcpListener {
@@ -276,11 +325,6 @@ export function vncText(vnc: Vnc): string {
   return vncAddress(vnc) + display;
 }
 
-/** `/agent/v1/machines/` and a uuid that somebody typed. */
-export function machinePath(uuid: string): string {
-  return `/agent/v1/machines/${encodeURIComponent(uuid)}`;
-}
-
 /** `zonewright machine vnc`. */
 export const VNC: Command = {
   summary: "print the VNC address of a running machine, or its password",
@@ -293,9 +337,10 @@ export const VNC: Command = {
   ],
   flags: [{ name: "password", help: "the password of the console instead of its address" }],
   shared: "agent",
-  async run({ args, client, printer }) {
-    const [uuid = ""] = args.operands;
-    const sent = await client.send({ method: "GET", path: `${machinePath(uuid)}/vnc` });
+  async run(call) {
+    const { args, client, printer } = call;
+    const { uuid } = await machineNamed(call, args.operands[0] ?? "");
+    const sent = await client.send({ method: "GET", path: `/agent/v1/machines/${uuid}/vnc` });
     if (sent.kind === "printed") return EXIT.ok;
     const info = readObject(sent.body, "the console");
     const vnc = vncOf(info);

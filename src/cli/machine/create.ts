@@ -2,7 +2,8 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { readObject, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { printable } from "../output/terminal.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
   follow,
@@ -27,7 +28,7 @@ import {
 } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
-import { readJsonFile } from "../output/printer.ts";
+import { readJsonFile, sizeText } from "../output/printer.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 
 /** The flags that name a medium; exactly one of them is given. */
@@ -178,7 +179,9 @@ function refuseTwice(request: JsonObject, args: Arguments, where: string): void 
   for (const [key, flags] of said) {
     const flag = flags.find((name) => args.has(name));
     if (flag !== undefined && Object.hasOwn(request, key)) {
-      throw usageError(`--${flag} and ${JSON.stringify(key)} in ${where} are both given`);
+      throw usageError(
+        `--${flag} and ${JSON.stringify(key)} in ${where} are both given: expected one`,
+      );
     }
   }
 }
@@ -204,6 +207,7 @@ export const CREATE: Command = {
     ["machine create -f - --artifact omnios/latest --wait --json", "an image of the index"],
     ["machine create -f request.json --follow", "a whole request, as the HTTP API takes it"],
     ["machine create -f vm.json --iso a.iso --idempotency-key $ORDER", "safe to repeat"],
+    ["machine create -f vm.json --iso a.iso --dry-run", "all checks, and nothing is made"],
   ],
   flags: [
     {
@@ -225,6 +229,10 @@ export const CREATE: Command = {
       help: "the machine's uuid; makes the call safe to repeat",
     },
     IDEMPOTENCY_FLAG,
+    {
+      name: "dry-run",
+      help: "make every check that can be made now, and nothing else; exits 1 if it is refused",
+    },
     ...FOLLOW_FLAGS,
   ],
   notes: [
@@ -242,8 +250,11 @@ export const CREATE: Command = {
     const body = await machineRequestOf(call);
     const headers = idempotencyHeaders(call.args);
     const path = "/agent/v1/machines";
-    const sent = await call.client.send({ method: "POST", path, body, headers });
+    const isDry = call.args.has("dry-run");
+    const request = isDry ? { ...body, dry_run: true } : body;
+    const sent = await call.client.send({ method: "POST", path, body: request, headers });
     if (sent.kind === "printed") return EXIT.ok;
+    if (isDry) return showDryRun(call, readObject(sent.body, "the dry run"));
     const started = readObject(sent.body, "the machine");
     const uuid = textIn(started, "uuid") ?? "";
     const job_uuid = textIn(started, "job_uuid") ?? "";
@@ -253,12 +264,12 @@ export const CREATE: Command = {
     }
     if (!stays(call)) {
       if (printer.json) printer.document(started);
-      else printer.pairs([["machine", uuid], ["job", job_uuid]]);
+      else printer.pairs([["machine", uuid], ["job", job_uuid], consoleLine(uuid)]);
       printer.next(`job tail ${job_uuid}`, "watch it");
       return EXIT.ok;
     }
     if (call.args.has("follow")) printer.note(`machine ${uuid}, job ${job_uuid}`);
-    const followed = await follow(call, job_uuid, viewFor(call));
+    const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
     const code = followedExit(call, job_uuid, followed);
     if (code === EXIT.ok) return await showMachine(call, uuid);
     if (followed.kind === "ended" && printer.json) {
@@ -268,11 +279,46 @@ export const CREATE: Command = {
   },
 };
 
+/** What would be made, and every reason why it would not. */
+function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
+  const possible = checked.possible === true;
+  const code = possible ? EXIT.ok : EXIT.failure;
+  if (printer.json) {
+    printer.document(checked);
+    return code;
+  }
+  const medium = isJsonObject(checked.medium) ? checked.medium : {};
+  const machine = isJsonObject(checked.machine) ? checked.machine : {};
+  const size = numberIn(medium, "size");
+  printer.pairs([
+    ["machine", printable(textIn(machine, "alias") ?? textIn(checked, "uuid") ?? "unnamed")],
+    ["brand", printable(textIn(machine, "brand") ?? "-")],
+    ["ram", `${numberIn(machine, "ram") ?? "-"} MiB`],
+    ["medium", printable(textIn(medium, "name") ?? "unknown")],
+    ["size", sizeText(size)],
+    ["boot", printable(textIn(checked, "boot") ?? "-")],
+    ["result", possible ? "would be made; nothing was made" : "would be refused"],
+  ]);
+  for (const problem of objectsIn(checked, "problems")) {
+    printer.data(printable(`problem: ${textIn(problem, "message") ?? ""}`));
+  }
+  const { unchecked } = checked;
+  for (const words of Array.isArray(unchecked) ? unchecked : []) {
+    printer.note(printable(String(words)));
+  }
+  return code;
+}
+
 /** How a job ended that has not made its machine; `error` is null when no task of it failed. */
 function endOfJob(job: JobAnswer): JsonObject {
   const step = failedStep(job);
   const error = step === undefined ? null : { task: step.name, message: step.error ?? "" };
-  return { execution: job.execution, error };
+  return { execution: textIn(job.raw, "execution") ?? "", error };
+}
+
+/** How to see the console of a machine, once it runs. */
+function consoleLine(uuid: string): readonly [string, string] {
+  return ["see it", `zonewright machine console ${uuid}`];
 }
 
 async function showMachine({ client, printer }: Invocation, uuid: string): Promise<ExitCode> {
@@ -285,6 +331,7 @@ async function showMachine({ client, printer }: Invocation, uuid: string): Promi
   printer.pairs([
     ["machine", uuid],
     ["vnc", vnc === undefined ? "unknown" : vncText(vnc)],
+    ...(vnc === undefined ? [] : [consoleLine(uuid)]),
   ]);
   if (vnc !== undefined) {
     printer.next(`machine vnc ${uuid} --password`, "what a VNC viewer asks for");

@@ -1,6 +1,6 @@
 // `zonewright machine`: the machines of the host.
 
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
@@ -14,9 +14,19 @@ import {
   type Noun,
   YES_FLAG,
 } from "../command/command.ts";
-import { CONSOLE, machinePath, VNC, vncOf, vncText } from "./console.ts";
+import {
+  announceNamed,
+  machineNamed,
+  machinePath,
+  type NamedThing,
+  shortUuids,
+} from "../client/named.ts";
+import { CONSOLE, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
-import { printable } from "../output/terminal.ts";
+import { LEFTOVERS } from "./leftovers.ts";
+import { executionWord } from "../job/answer.ts";
+import { ageText, sizeText } from "../output/printer.ts";
+import { printable, stateStyle } from "../output/terminal.ts";
 import {
   follow,
   FOLLOW_FLAGS,
@@ -41,7 +51,7 @@ interface Action {
   /** What is printed once it is done. */
   readonly done: string;
   /** What a person is asked before; nothing when nobody is asked. */
-  readonly deed?: (uuid: string) => string;
+  readonly deed?: (machine: NamedThing) => string;
 }
 
 const FORCE: Flag = { name: "force", help: "at once, without asking the guest" };
@@ -70,13 +80,16 @@ function actionCommand(action: Action): Command {
 async function act(call: Invocation, action: Action): Promise<ExitCode> {
   timeoutMsOf(call);
   const { args, client, printer } = call;
-  const [uuid = ""] = args.operands;
-  const asks = action.deed !== undefined && !args.has("curl");
-  if (asks && !await confirmed(call, action.deed(uuid))) {
-    printer.note("nothing changed");
-    return EXIT.failure;
+  const machine = await machineNamed(call, args.operands[0] ?? "");
+  const { uuid } = machine;
+  if (action.deed !== undefined && !args.has("curl")) {
+    announceNamed(call, "machine", "delete", machine);
+    if (!await confirmed(call, action.deed(machine))) {
+      printer.note("nothing changed");
+      return EXIT.failure;
+    }
   }
-  const sent = await client.send(action.request(call, machinePath(uuid)));
+  const sent = await client.send(action.request(call, `/agent/v1/machines/${uuid}`));
   if (sent.kind === "printed") return EXIT.ok;
   const started = readObject(sent.body, "the job");
   const job_uuid = textIn(started, "job_uuid") ?? "";
@@ -86,10 +99,11 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
     printer.next(`job tail ${job_uuid}`, "watch it");
     return EXIT.ok;
   }
-  const followed = await follow(call, job_uuid, viewFor(call));
+  const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
   const code = followedExit(call, job_uuid, followed);
   if (printer.json && followed.kind === "ended") {
-    printer.document({ ...started, execution: followed.job.execution });
+    const execution = textIn(followed.job.raw, "execution") ?? "";
+    printer.document({ ...started, execution });
   } else if (code === EXIT.ok) printer.data(`${uuid} ${action.done}`);
   return code;
 }
@@ -189,49 +203,13 @@ const DELETE = actionCommand({
   flags: [YES_FLAG],
   request: (_, path) => ({ method: "DELETE", path }),
   done: "deleted",
-  deed: (uuid) => `delete machine ${uuid} with everything on its disks`,
+  deed: ({ uuid, about }) =>
+    `delete machine ${uuid}${
+      about === undefined ? "" : ` (${about})`
+    } with everything on its disks`,
 });
 
-// `zonewright machine leftovers`: what failed jobs have left on the host.
-
-const LEFTOVERS: Command = {
-  summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
-  examples: [
-    ["machine leftovers", "usually nothing"],
-    ["machine leftovers --json", "with the error of the latest attempt"],
-  ],
-  flags: [],
-  shared: "agent",
-  async run({ client, printer }) {
-    const sent = await client.send({ method: "GET", path: "/agent/v1/leftovers" });
-    if (sent.kind === "printed") return EXIT.ok;
-    const left = readObjects(sent.body, "what is left");
-    if (printer.json) {
-      printer.document(left);
-      return EXIT.ok;
-    }
-    printer.table(
-      [
-        { head: "MACHINE" },
-        { head: "JOB" },
-        { head: "TRIES", right: true },
-        { head: "NEXT TRY" },
-        { head: "ERROR", flexible: true },
-      ],
-      left.map((leftover) => [
-        textIn(leftover, "uuid") ?? "",
-        textIn(leftover, "job_uuid") ?? "",
-        String(numberIn(leftover, "tries") ?? 0),
-        textIn(leftover, "next_try_at") ?? "-",
-        textIn(leftover, "error") ?? "-",
-      ]),
-    );
-    return EXIT.ok;
-  },
-};
+const BYTES_PER_MIB = 1024 ** 2;
 
 /** Flags of `machine list` that are keys of the query, under the same names. */
 const FILTERS: readonly Flag[] = [
@@ -252,12 +230,12 @@ const LIST: Command = {
   operandsMin: 0,
   operandsMax: 0,
   examples: [
-    ["machine list", "with their brand and state"],
+    ["machine list", "with their state, disks and addresses"],
     ["machine list --state running --json", "running ones, for scripts"],
   ],
   flags: FILTERS,
   shared: "agent",
-  async run({ args, client, printer }) {
+  async run({ args, client, printer, terminal }) {
     const query = new URLSearchParams(
       FILTERS.flatMap(({ name }) => {
         const value = args.text(name);
@@ -270,22 +248,30 @@ const LIST: Command = {
     const machines = readObjects(sent.body, "the machines");
     if (printer.json) printer.document(machines);
     else {
+      const uuids = shortUuids(machines.map((machine) => textIn(machine, "uuid") ?? ""));
       printer.table(
         [
           { head: "UUID" },
           { head: "ALIAS", flexible: true },
-          { head: "BRAND" },
-          { head: "STATE" },
+          { head: "BRAND", wide: true },
+          { head: "STATE", styleOf: stateStyle },
           { head: "RAM MIB", right: true },
-          { head: "JOB" },
+          { head: "DISKS", right: true, wide: true },
+          // Part of an address is none.
+          { head: "ADDRESS" },
+          { head: "AGE", right: true, wide: true },
+          { head: "JOB", wide: true },
         ],
-        machines.map((machine) => [
-          textIn(machine, "uuid") ?? "",
+        machines.map((machine, at) => [
+          uuids[at] ?? "",
           textIn(machine, "alias") ?? "-",
           textIn(machine, "brand") ?? "-",
           textIn(machine, "state") ?? "-",
           String(numberIn(machine, "ram") ?? "-"),
-          textIn(machine, "job_execution") ?? "-",
+          disksText(machine),
+          addressText(machine),
+          ageText(textIn(machine, "created_at"), terminal.nowMs()),
+          executionWord(textIn(machine, "job_execution") ?? "-"),
         ]),
       );
     }
@@ -293,16 +279,43 @@ const LIST: Command = {
   },
 };
 
+/** The room of its disks together, and how many they are when there are several: `50 GiB (2)`. */
+function disksText({ disks }: JsonObject): string {
+  const sizes = objectsIn(disks).flatMap((disk) =>
+    textIn(disk, "media") === "cdrom" ? [] : [numberIn(disk, "size") ?? 0]
+  );
+  if (sizes.length === 0) return "-";
+  const text = sizeText(sizes.reduce((sum, size) => sum + size, 0) * BYTES_PER_MIB);
+  return sizes.length === 1 ? text : `${text} (${sizes.length})`;
+}
+
+/** The first address of the primary nic, and how many more the machine has: `192.0.2.69 +1`. */
+function addressText({ nics }: JsonObject): string {
+  const primaryFirst = objectsIn(nics).toSorted((one, other) =>
+    Number(other.primary === true) - Number(one.primary === true)
+  );
+  const [first, ...more] = addressesOf(primaryFirst);
+  if (first === undefined) return "-";
+  return more.length === 0 ? first : `${first} +${more.length}`;
+}
+
+/** Without their prefixes. */
+function addressesOf(nics: readonly JsonObject[]): string[] {
+  return nics.flatMap(({ ips }) => Array.isArray(ips) ? ips : [])
+    .flatMap((address) => typeof address === "string" ? [address.replace(/\/\d+$/, "")] : []);
+}
+
 const GET: Command = {
   summary: "show one machine with its console and its job",
   operands: "MACHINE",
   operandsMin: 1,
   operandsMax: 1,
-  examples: [['machine get "$UUID"', "state, VNC address, medium, job"]],
+  examples: [['machine get "$UUID"', "state, disks, addresses, console, medium, job"]],
   flags: [],
   shared: "agent",
-  async run({ args, client, printer }) {
-    const sent = await client.send({ method: "GET", path: machinePath(args.operands[0] ?? "") });
+  async run(call) {
+    const { client, printer } = call;
+    const sent = await client.send({ method: "GET", path: await machinePath(call) });
     if (sent.kind === "printed") return EXIT.ok;
     const machine = readObject(sent.body, "the machine");
     if (printer.json) {
@@ -316,6 +329,9 @@ const GET: Command = {
       word("alias"),
       word("brand"),
       word("state"),
+      ["disks", disksText(machine)],
+      ["addresses", printable(addressesOf(objectsIn(machine.nics)).join(", ") || "-")],
+      ["created", textIn(machine, "created_at") ?? "-"],
       ["vnc", vnc === undefined ? "-" : vncText(vnc)],
       ["console", textIn(machine, "console") ?? "-"],
       ["media", mediaText(machine)],
@@ -331,7 +347,7 @@ function mediaText({ media }: JsonObject): string {
   return printable(textIn(media, "path") ?? textIn(media, "url") ?? JSON.stringify(media));
 }
 
-/** @see document 3 */
+/** The commands about machines. @see document 3 */
 export const MACHINE: Noun = {
   kind: "verbs",
   summary: "create, boot, stop and delete machines",

@@ -2,23 +2,38 @@
 // error. With --json standard output holds one JSON document and nothing else. Whatever a line was
 // made of, it is made printable here: what an agent answers may be meant for the terminal.
 
-import { jsonLines } from "../../metrics/log.ts";
-import { canMove, type Paint, paintFor, printable, type Terminal } from "./terminal.ts";
+import {
+  isJsonObject,
+  jsonLines,
+  type JsonObject,
+  type JsonValue,
+  withoutOrders,
+} from "../../domain/json.ts";
+import { canMove, type Paint, paintFor, printable, type Style, type Terminal } from "./terminal.ts";
 import { resolve } from "@std/path";
+import { DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { cannot } from "../command/arguments.ts";
 import { format as formatBytes } from "@std/fmt/bytes";
+
+/** A word or a sign at the head of a line; it is the program's own. */
+interface Mark {
+  readonly text: string;
+  /** Undefined for one that is not to stand out. */
+  readonly style: Style | undefined;
+}
 
 /** Writes what a command found, as text or as one JSON document. */
 export interface Printer {
   /** Whether to print a JSON document instead of text. */
   readonly json: boolean;
-  /** Styles for standard output. */
-  readonly paint: Paint;
+  /** Prints one JSON object of a stream, on one line. */
+  line(value: object): void;
   /** One line of data. */
   data(line: string): void;
-  /** The JSON document. */
+  /** The same, with a mark before it. */
+  marked(mark: Mark, line: string): void;
+  /** The JSON document; of a stream its last line, as `result` of the kind `end`. */
   document(value: unknown): void;
   table(columns: readonly Column[], rows: readonly (readonly string[])[]): void;
   /** Names and values below each other. */
@@ -31,20 +46,35 @@ export interface Printer {
   next(command: string, does: string): void;
 }
 
+/** How a command prints. */
+interface PrinterOptions {
+  /** JSON instead of text. */
+  readonly json: boolean;
+  /** Whether its JSON is a stream: one object a line. */
+  readonly streams: boolean;
+}
+
 /** Opens the printer of one command. */
-export function openPrinter(terminal: Terminal, json: boolean): Printer {
-  const data = (line: string) => terminal.out(`${printable(line)}\n`);
+export function openPrinter(terminal: Terminal, { json, streams }: PrinterOptions): Printer {
+  const line = (value: object) => terminal.out(`${withoutOrders(JSON.stringify(value))}\n`);
   const paint = paintFor(terminal, "out");
+  const data = (line: string) => terminal.out(`${printable(line)}\n`);
   return {
     json,
-    paint,
     data,
-    document: (value) => terminal.out(`${jsonLines(value)}\n`),
+    marked({ text, style }, line) {
+      terminal.out(`${style === undefined ? text : paint(style, text)}${printable(line)}\n`);
+    },
+    line,
+    document(value) {
+      if (streams) line({ kind: "end", result: value });
+      else terminal.out(`${jsonLines(value)}\n`);
+    },
     table(columns, rows) {
       const width = terminal.outIsTerminal ? terminal.columns() : undefined;
-      const [head, ...lines] = tableLines(columns, rows, width);
+      const [head, ...lines] = tableLines(columns, rows, width, paint);
       terminal.out(`${paint("bold", head ?? "")}\n`);
-      lines.forEach(data);
+      for (const line of lines) terminal.out(`${line}\n`);
     },
     pairs(pairs) {
       const width = Math.max(...pairs.map(([name]) => name.length));
@@ -118,46 +148,79 @@ export interface Column {
   /** May be cut when the window is too narrow. */
   readonly flexible?: true;
   readonly right?: true;
+  /** Left out of a window that is narrower than WIDE_COLUMNS. */
+  readonly wide?: true;
+  /** The style of a cell on a terminal. */
+  readonly styleOf?: (cell: string) => Style | undefined;
 }
 
 const GAP = "  ";
 const FLEXIBLE_CHARS_MIN = 8;
+/** Characters of a word that is not cut where another column can give way. */
+const WHOLE_CHARS_MAX = 24;
+/** Columns of a window from which a table shows everything. */
+const WIDE_COLUMNS = 100;
 
 /**
  * The lines of a table. Cells are made printable; the last column is not padded.
  * @param columnsMax width of the window, or undefined when nothing is to be cut
+ * @param paint puts cells in the style of their column
  */
 export function tableLines(
-  columns: readonly Column[],
+  all: readonly Column[],
   rows: readonly (readonly string[])[],
   columnsMax: number | undefined,
+  paint: Paint = (_, text) => text,
 ): string[] {
-  const cells = rows.map((row) => columns.map((_, index) => printable(row[index] ?? "")));
+  const isShown = ({ wide }: Column) => wide !== true || (columnsMax ?? Infinity) >= WIDE_COLUMNS;
+  const columns = all.filter(isShown);
+  const cells = rows.map((row) =>
+    all.flatMap((column, index) => isShown(column) ? [printable(row[index] ?? "")] : [])
+  );
   const widths = columns.map((column, index) =>
     Math.max(lengthOf(column.head), ...cells.map((row) => lengthOf(row[index] ?? "")))
   );
-  if (columnsMax !== undefined) narrow(columns, widths, columnsMax);
-  const line = (row: readonly string[]) =>
+  if (columnsMax !== undefined) {
+    const whole = columns.map((_, index) =>
+      Math.max(...cells.map((row) => lengthOfHead(row[index] ?? "")), FLEXIBLE_CHARS_MIN)
+    );
+    // Words are cut only where nothing else gives way.
+    narrow(columns, widths, columnsMax, whole.map((chars) => Math.min(chars, WHOLE_CHARS_MAX)));
+    narrow(columns, widths, columnsMax, whole.map(() => FLEXIBLE_CHARS_MIN));
+  }
+  const line = (row: readonly string[], painted: boolean) =>
     columns.map((column, index) => {
       const width = widths[index] ?? 0;
-      const cell = cut(row[index] ?? "", width);
+      const cell = cutAtWord(row[index] ?? "", width);
       const padding = " ".repeat(width - lengthOf(cell));
-      return column.right === true ? padding + cell : cell + padding;
+      const style = painted ? column.styleOf?.(row[index] ?? "") : undefined;
+      const shown = style === undefined ? cell : paint(style, cell);
+      return column.right === true ? padding + shown : shown + padding;
     }).join(GAP).trimEnd();
-  return [line(columns.map((column) => column.head)), ...cells.map(line)];
+  return [
+    line(columns.map((column) => column.head), false),
+    ...cells.map((row) => line(row, true)),
+  ];
 }
 
-/** Takes width from the widest flexible column, again and again, until the line fits. */
-function narrow(columns: readonly Column[], widths: number[], columnsMax: number): void {
+/**
+ * Takes width from the widest flexible column, again and again, until the line fits or each of them has
+ * its least width.
+ */
+function narrow(
+  columns: readonly Column[],
+  widths: number[],
+  columnsMax: number,
+  least: readonly number[],
+): void {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
   while (total() > columnsMax) {
     let widest = -1;
     for (const [index, column] of columns.entries()) {
       const width = widths[index] ?? 0;
-      if (column.flexible !== true || width <= FLEXIBLE_CHARS_MIN) continue;
+      if (column.flexible !== true || width <= (least[index] ?? 0)) continue;
       if (widest < 0 || width > (widths[widest] ?? 0)) widest = index;
     }
-    // Nothing left to cut: the line is wider than the window, and whole.
     if (widest < 0) return;
     widths[widest] = (widths[widest] ?? 0) - 1;
   }
@@ -174,10 +237,31 @@ export function cut(text: string, width: number): string {
   return width <= 0 ? "" : `${letters.slice(0, width - 1).join("")}…`;
 }
 
+/** Where a text may be cut: behind a space, or behind a sign between the parts of a name or path. */
+const WORD_END = /[\s/:,;_-](?=[^\s/:,;_-]*$)/u;
+
+/** Characters of a text that is cut behind its first word; all of a single word. */
+function lengthOfHead(text: string): number {
+  const end = /[\s/:,;_-]/u.exec(text)?.index;
+  if (end === undefined || end === text.length - 1) return lengthOf(text);
+  return Math.min(lengthOf(text.slice(0, end + 1)) + 1, lengthOf(text));
+}
+
+/** The same, cut between words; within one only where it alone is wider. */
+function cutAtWord(text: string, width: number): string {
+  const letters = [...text];
+  if (letters.length <= width || width <= 1) return cut(text, width);
+  const start = letters.slice(0, width - 1).join("");
+  // What follows begins a word of its own.
+  if (/\s/u.test(letters[width - 1] ?? "")) return `${start.trimEnd()}…`;
+  const end = WORD_END.exec(start)?.index;
+  return end === undefined || end === 0 ? `${start}…` : `${start.slice(0, end + 1).trimEnd()}…`;
+}
+
 const AGE_STEPS = [
-  { unit: "d", seconds: 86_400 },
-  { unit: "h", seconds: 3600 },
-  { unit: "m", seconds: 60 },
+  { unit: "d", seconds: DAY_SECONDS },
+  { unit: "h", seconds: HOUR_SECONDS },
+  { unit: "m", seconds: MINUTE_SECONDS },
 ] as const;
 
 /** How long ago an instant was: `12 s`, `5 m`, `3 h`, `9 d`; `-` when there is none. */
@@ -212,4 +296,21 @@ export function sizeText(bytes: number | null | undefined): string {
   const digits = bytes < 1024 ** 3 ? 0 : 1;
   // The prefix of 1024 is Ki; the library writes it like that of 1000.
   return formatBytes(bytes, { binary: true, maximumFractionDigits: digits }).replace("kiB", "KiB");
+}
+
+/** `18:30:02` of the caller's day, with its date in front where it is not today. */
+export function momentText(instant: string | undefined, nowMs: number): string {
+  const date = new Date(instant ?? "");
+  if (date.toDateString() === new Date(nowMs).toDateString()) return timeOfDay(instant);
+  if (Number.isNaN(date.getTime())) return "-";
+  const parts = [date.getFullYear(), date.getMonth() + 1, date.getDate()];
+  return `${parts.map((part) => String(part).padStart(2, "0")).join("-")} ${timeOfDay(instant)}`;
+}
+
+/** `18:30:02` of the caller's day. */
+export function timeOfDay(instant: string | undefined): string {
+  const date = new Date(instant ?? "");
+  if (Number.isNaN(date.getTime())) return "-";
+  const parts = [date.getHours(), date.getMinutes(), date.getSeconds()];
+  return parts.map((part) => String(part).padStart(2, "0")).join(":");
 }

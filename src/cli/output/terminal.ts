@@ -125,13 +125,43 @@ export function canMove(terminal: Terminal): boolean {
   return terminal.errIsTerminal && terminal.env.TERM !== "dumb";
 }
 
-const STYLES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33" } as const;
+const STYLES = {
+  bold: "1",
+  dim: "2",
+  red: "31",
+  green: "32",
+  yellow: "33",
+  cyan: "36",
+} as const;
 /** A style by its name, as ECMA-48 numbers it. */
-type Style = keyof typeof STYLES;
+export type Style = keyof typeof STYLES;
 /** Puts a text in a style, or leaves it alone. */
 export type Paint = (style: Style, text: string) => string;
 
-/** @see https://no-color.org */
+/** The style of a state, in lists of jobs and of machines. */
+export function stateStyle(state: string): Style | undefined {
+  switch (state) {
+    case "failed":
+      return "red";
+    case "running":
+    case "succeeded":
+      return "green";
+    case "queued":
+    case "waiting":
+      return "yellow";
+    case "canceled":
+    case "retried":
+    case "stopped":
+      return "dim";
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * How texts for a stream are coloured; plain ones without a terminal, or with NO_COLOR.
+ * @see https://no-color.org
+ */
 export function paintFor(terminal: Terminal, stream: "out" | "err"): Paint {
   const { env } = terminal;
   const shown = stream === "out" ? terminal.outIsTerminal : terminal.errIsTerminal;

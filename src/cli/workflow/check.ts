@@ -10,6 +10,7 @@ import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job
 import { type Expression, type Node, parse, type Pattern } from "acorn";
 import { DAY_SECONDS, HOUR_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
 import { linesOfSource } from "../../domain/job/import_word.ts";
+import { PHASES } from "../../domain/job/state.ts";
 
 /** Something wrong with a workflow, or likely to be. */
 export interface WorkflowFinding {
@@ -247,14 +248,12 @@ interface LikelyMistake {
   readonly place?: SourcePlace;
 }
 
-/** Chains of a workflow, and their other spelling. */
-const LISTS = ["chain", "onerror", "oncancel"] as const;
-
 /** Every likely mistake in the body of a workflow, whether or not the rest is right. */
 export function mistakesOf(body: JsonObject): LikelyMistake[] {
   return [
     ...timeoutMistakes(body, "timeout"),
-    ...LISTS.flatMap((list) => listMistakes(list, body[list] ?? body[`${list}[]`])),
+    // Each list has another spelling.
+    ...PHASES.flatMap((list) => listMistakes(list, body[list] ?? body[`${list}[]`])),
   ];
 }
 
@@ -298,7 +297,7 @@ function taskMistakes(task: JsonObject, field: string): LikelyMistake[] {
   ];
 }
 
-/** Thousands of seconds that are no round time to people are most often milliseconds. */
+/** Thousands of seconds that are no whole number of hours or days are most often milliseconds. */
 function timeoutMistakes({ timeout }: JsonObject, field: string): LikelyMistake[] {
   if (typeof timeout !== "number" || timeout < MS_PER_SECOND) return [];
   const roundSeconds = timeout % (timeout < 2 * DAY_SECONDS ? HOUR_SECONDS : DAY_SECONDS) === 0;

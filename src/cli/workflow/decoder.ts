@@ -3,7 +3,7 @@
 
 import { openDecoders } from "../../decoder/pool.ts";
 import { openSourceChecks } from "../../decoder/source_checks.ts";
-import { selfCommand } from "../../program/executable.ts";
+import { selfCommand } from "../../runtime/executable.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { type CheckedWorkflow, checkWorkflow } from "./check.ts";
 

@@ -10,7 +10,8 @@ import type { JsonObject } from "../../domain/json.ts";
 import { nearest } from "../../domain/field_check.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
-import { type Command, EXIT } from "../command/command.ts";
+import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";
+import { type Command, EXIT, type Invocation } from "../command/command.ts";
 
 /** Files that one command reads. */
 const FILES_MAX = 1000;
@@ -71,59 +72,38 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
 
 // A workflow may be named by its uuid or by its name; the HTTP interface knows uuids.
 
+/** The uuid of a workflow. @throws {AgentError} as workflowNamed() */
+export async function workflowUuid(call: Invocation, nameOrUuid: string): Promise<string> {
+  return (await workflowNamed(call, nameOrUuid)).uuid;
+}
+
 /**
- * The uuid of a workflow.
- * @throws {AgentError} `not_found`; `conflict` when several have that name
+ * The workflow that a word names: its uuid, its name or the beginning of its uuid.
+ * @throws {AgentError} `not_found`; `invalid_argument` for several
  */
-export async function workflowUuid(client: Client, nameOrUuid: string): Promise<string> {
-  const folded = nameOrUuid.toLowerCase();
-  if (isUuid(folded)) return folded;
-  const found = await workflowsNamed(client, nameOrUuid);
-  if (found.length > 1) throw severalOfOneName("choose", nameOrUuid, found);
-  return uuidOf(found[0]) ?? await refuseUnknown(client, nameOrUuid);
+export async function workflowNamed(call: Invocation, word: string): Promise<NamedThing> {
+  return await workflowKnown(call, word) ?? await refuseUnknown(call.client, word);
 }
 
 /**
  * The uuid of the workflow that a job is to run: of several of that name the newest, where they do the
  * same.
- * @throws {AgentError} `not_found`; `conflict` when several of that name differ
+ * @throws {AgentError} `not_found`; `invalid_argument` when several of that name differ
  */
-export async function workflowToRun(client: Client, nameOrUuid: string): Promise<string> {
+export async function workflowToRun(call: Invocation, nameOrUuid: string): Promise<string> {
   const folded = nameOrUuid.toLowerCase();
   if (isUuid(folded)) return folded;
-  const found = await workflowsNamed(client, nameOrUuid);
-  if (new Set(found.map(withoutUuids)).size > 1) {
-    throw severalOfOneName("choose", nameOrUuid, found);
+  const found = await workflowsNamed(call.client, nameOrUuid);
+  const newest = found.at(-1);
+  if (newest === undefined || new Set(found.map(withoutUuids)).size > 1) {
+    return await workflowUuid(call, nameOrUuid);
   }
-  return uuidOf(found.at(-1)) ?? await refuseUnknown(client, nameOrUuid);
-}
-
-/** The workflows of a name in the order of their creation, built-in ones too. */
-export async function workflowsNamed(client: Client, name: string): Promise<JsonObject[]> {
-  const query = new URLSearchParams({ name });
-  return readObjects(await client.get(`/workflows?${query}`), "the workflows");
-}
-
-function uuidOf(workflow: JsonObject | undefined): string | undefined {
-  return workflow === undefined ? undefined : textIn(workflow, "uuid");
+  return textIn(newest, "uuid") ?? "";
 }
 
 /** What a workflow does, as text: uuids are given to it and to its tasks by the agent. */
 function withoutUuids(workflow: JsonObject): string {
   return JSON.stringify(workflow, (key, value) => key === "uuid" ? undefined : value);
-}
-
-/** The error where a name does not say which workflow is meant. @param verb what was attempted */
-export function severalOfOneName(
-  verb: string,
-  name: string,
-  found: readonly JsonObject[],
-): AgentError {
-  const uuids = found.map((workflow) => uuidOf(workflow)).join(", ");
-  const message =
-    `Cannot ${verb} workflow ${JSON.stringify(name)}: ${found.length} have that name: ` +
-    `expected one of the uuids ${uuids}`;
-  return new AgentError("conflict", message);
 }
 
 async function refuseUnknown(client: Client, name: string): Promise<never> {

@@ -21,6 +21,7 @@ import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../command/command.ts";
 import { durationText, type Printer } from "../output/printer.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
+import { type Phase, PHASES } from "../../domain/job/state.ts";
 
 /** Longest wait between two looks: what a task says shows no later. */
 const LOOK_MS = 100;
@@ -34,7 +35,6 @@ export type TrialEnd =
   }
   & { readonly kind: "ended" | "waiting" | "timeout" | "interrupted" };
 
-/** What bounds the watching. */
 interface TrialWatch {
   /** Given to one wait of the job after another. */
   readonly resumes: readonly Resume[];
@@ -81,7 +81,7 @@ export async function watchTrial(
   }
 }
 
-/** Milliseconds after which it is said what ends a task that still runs. */
+/** Milliseconds after which a running task is shown with what will end it. */
 const LONG_MS = 10_000;
 
 /** Says once of each task that runs long, as one that never calls back does, what will end it. */
@@ -131,8 +131,6 @@ function entryOf(entry: JsonObject): InfoEntry {
 
 // The outcome of a trial: the results of its tasks, the machines of the simulated host, the exit code.
 
-const PHASES = ["chain", "onerror", "oncancel"] as const;
-
 /** Prints it, as text or as one JSON document. */
 export function showTrial(printer: Printer, end: TrialEnd): void {
   const { kind, job, info, machines } = end;
@@ -163,7 +161,7 @@ export function showTrial(printer: Printer, end: TrialEnd): void {
 }
 
 /** One row for each task that has ended. */
-function resultRows({ raw }: JobAnswer, phase: typeof PHASES[number]): string[][] {
+function resultRows({ raw }: JobAnswer, phase: Phase): string[][] {
   return objectsIn(raw, `${phase}_results`).map((entry) => {
     const { error = "", result = null } = entry;
     const word = SIGNALS.find((one) => one === error);

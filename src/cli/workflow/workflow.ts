@@ -9,10 +9,12 @@ import {
   type ExitCode,
   type Invocation,
   type Noun,
+  YES_FLAG,
 } from "../command/command.ts";
+import { isMeant, shortUuids } from "../client/named.ts";
 import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
 import { canMove, printable, type Terminal } from "../output/terminal.ts";
-import { fileFlag, readWorkflowFiles, TYPES, workflowUuid } from "./file.ts";
+import { fileFlag, readWorkflowFiles, TYPES, workflowNamed, workflowUuid } from "./file.ts";
 import { APPLY, CREATE, UPDATE } from "./write.ts";
 import { findingLines, VALIDATE } from "./validate.ts";
 import { resolve } from "@std/path";
@@ -22,10 +24,10 @@ import type { Workflow } from "../../domain/job/workflow.ts";
 import { openLog } from "../../metrics/log.ts";
 import { timeoutMsOf } from "../follow/follow.ts";
 import { type FollowView, openLiveView, openPlainView } from "../follow/views.ts";
-import type { InfoEntry } from "../job/answer.ts";
-import { readParams } from "../job/list.ts";
+import { readParams } from "../job/selection.ts";
 import { configFlags, configSources } from "../config.ts";
 import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
+import { PHASES } from "../../domain/job/state.ts";
 
 const LIST: Command = {
   summary: "list workflows",
@@ -42,6 +44,7 @@ const LIST: Command = {
     const workflows = readObjects(sent.body, "the workflows");
     if (printer.json) printer.document(workflows);
     else {
+      const uuids = shortUuids(workflows.map((workflow) => textIn(workflow, "uuid") ?? ""));
       printer.table(
         [
           { head: "UUID" },
@@ -50,8 +53,8 @@ const LIST: Command = {
           { head: "ON ERROR", right: true },
           { head: "TIMEOUT", right: true },
         ],
-        workflows.map((workflow) => [
-          textIn(workflow, "uuid") ?? "",
+        workflows.map((workflow, at) => [
+          uuids[at] ?? "",
           textIn(workflow, "name") ?? "",
           String(objectsIn(workflow, "chain").length),
           String(objectsIn(workflow, "onerror").length),
@@ -79,8 +82,9 @@ const GET: Command = {
   ]],
   flags: [],
   shared: "agent",
-  async run({ args, client, printer }) {
-    const uuid = await workflowUuid(client, args.operands[0] ?? "");
+  async run(call) {
+    const { args, client, printer } = call;
+    const uuid = await workflowUuid(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/workflows/${uuid}` });
     if (sent.kind === "printed") return EXIT.ok;
     const workflow = readObject(sent.body, "the workflow");
@@ -93,7 +97,7 @@ const GET: Command = {
       ["name", printable(textIn(workflow, "name") ?? "")],
       ["timeout", timeoutText(workflow)],
     ]);
-    const rows = (["chain", "onerror", "oncancel"] as const).flatMap((phase) =>
+    const rows = PHASES.flatMap((phase) =>
       objectsIn(workflow, phase).map((task) => [
         phase,
         textIn(task, "name") ?? textIn(task, "uuid") ?? "",
@@ -124,10 +128,17 @@ const DELETE: Command = {
   operandsMin: 1,
   operandsMax: 1,
   examples: [["workflow delete hello", "by name or uuid"]],
-  flags: [],
+  flags: [YES_FLAG],
+  notes: [
+    "It asks only when fewer than 8 characters of a uuid name the workflow, which --yes does not\n" +
+    "accept.",
+  ],
   shared: "agent",
-  async run({ args, client, printer }) {
-    const uuid = await workflowUuid(client, args.operands[0] ?? "");
+  async run(call) {
+    const { args, client, printer } = call;
+    const workflow = await workflowNamed(call, args.operands[0] ?? "");
+    const { uuid } = workflow;
+    if (!await isMeant(call, "workflow", "delete", workflow)) return EXIT.failure;
     const sent = await client.send({ method: "DELETE", path: `/workflows/${uuid}` });
     if (sent.kind === "printed") return EXIT.ok;
     if (printer.json) printer.document({ uuid, deleted: true });
@@ -266,20 +277,10 @@ async function paramsOf({ args, terminal }: Invocation): Promise<JsonObject> {
   ]);
 }
 
-/** The views of a followed job, of which the moving one keeps every message too. */
 function viewOf(terminal: Terminal): FollowView {
-  if (!canMove(terminal)) return openPlainView((line) => terminal.err(`${line}\n`));
-  const live = openLiveView(terminal);
-  return {
-    ...live,
-    update: (job, news, nowMs) => live.update(job, news.map(withoutTask), nowMs),
-  };
-}
-
-/** As a message of the job, which the moving view keeps; of a task it would show only the last. */
-function withoutTask(entry: InfoEntry): InfoEntry {
-  if (entry.kind !== "message" || entry.task === undefined) return entry;
-  return { kind: "message", task: undefined, text: `${entry.task}: ${entry.text}` };
+  return canMove(terminal)
+    ? openLiveView(terminal)
+    : openPlainView((line) => terminal.err(`${line}\n`));
 }
 
 const STOP_SIGNALS = ["SIGTERM", "SIGHUP"] as const;
@@ -299,7 +300,7 @@ function listenForStop(terminal: Terminal): { readonly signal: AbortSignal; clos
   };
 }
 
-/** @see document 2 */
+/** The commands about workflows. @see document 2 */
 export const WORKFLOW: Noun = {
   kind: "verbs",
   summary: "manage workflows, the chains of tasks that jobs run",

@@ -5,7 +5,9 @@ import { readObject, textIn } from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { readJsonFile } from "../output/printer.ts";
-import { fileFlag, severalOfOneName, workflowsNamed, workflowUuid } from "./file.ts";
+import { fileFlag, workflowUuid } from "./file.ts";
+import { workflowsNamed } from "../client/named.ts";
+import { AgentError } from "../../domain/error.ts";
 
 async function fileOf(call: Invocation): Promise<JsonObject> {
   const file = call.args.text("file");
@@ -61,7 +63,7 @@ export const APPLY: Command = {
     const name = textIn(body, "name");
     // Without a name the agent says what is missing.
     const found = name === undefined ? [] : await workflowsNamed(client, name);
-    if (name !== undefined && found.length > 1) throw severalOfOneName("replace", name, found);
+    if (name !== undefined && found.length > 1) throw severalOfName(name, found);
     const uuid = found.map((workflow) => textIn(workflow, "uuid")).at(0);
     const sent = await client.send(
       uuid === undefined
@@ -78,6 +80,15 @@ export const APPLY: Command = {
   },
 };
 
+/** The error where a name does not say which workflow is to be replaced. */
+function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
+  const uuids = found.map((workflow) => textIn(workflow, "uuid")).join(", ");
+  const message =
+    `Cannot replace workflow ${JSON.stringify(name)}: ${found.length} have that name: ` +
+    `expected one of the uuids ${uuids}`;
+  return new AgentError("conflict", message);
+}
+
 /** `zonewright workflow update`. */
 export const UPDATE: Command = {
   summary: "replace a workflow; existing jobs keep their chain",
@@ -89,7 +100,7 @@ export const UPDATE: Command = {
   shared: "agent",
   async run(call) {
     const body = await fileOf(call);
-    const uuid = await workflowUuid(call.client, call.args.operands[0] ?? "");
+    const uuid = await workflowUuid(call, call.args.operands[0] ?? "");
     const sent = await call.client.send({ method: "PUT", path: `/workflows/${uuid}`, body });
     return sent.kind === "printed" ? EXIT.ok : written(call, sent.body);
   },

@@ -1,0 +1,203 @@
+// The command line's way to the events of an agent. A connection that breaks off, as it does when the agent is
+// restarted, is made again from the last event that was read, so that none is lost or read twice.
+
+import { EVENT_KINDS, EVENT_PAYLOADS, resetPayload } from "../../domain/event.ts";
+import { type Description, parse } from "../../domain/description/value.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { pause } from "../../runtime/waiting.ts";
+import { answerError, urlOf } from "./api_call.ts";
+import type { Client } from "./client.ts";
+
+/** Milliseconds until a connection is tried again. */
+const AGAIN_MS = 500;
+/**
+ * Milliseconds without a byte after which a connection counts as broken. The agent sends something every five
+ * seconds.
+ */
+const SILENT_MS_MAX = 20_000;
+/** How long an agent may be away while it is followed: a restart, not a removal. */
+export const AWAY_MS_MAX = 60_000;
+/** Characters of one block, whatever an agent sends. */
+const BLOCK_CHARS_MAX = 16 * 1_048_576;
+
+/** An event as it was sent. */
+interface AgentEvent {
+  readonly id: string;
+  /** One of EVENT_KINDS, `reset`, or what a later version sends. */
+  readonly kind: string;
+  readonly data: JsonObject;
+}
+
+/** How events are read. */
+export interface EventOptions {
+  /** Ends the stream. */
+  readonly signal: AbortSignal;
+  readonly nowMs: () => number;
+  /**
+   * Called at every connection: what happens from then on is read. `resumed`: what happened since the last one
+   * is read too.
+   */
+  readonly begun?: (resumed: boolean) => void;
+  /** Called once for each time that the agent is away. */
+  readonly away?: () => void;
+}
+
+/**
+ * Reads events from now on, until the signal fires.
+ * @param query the filters of `GET /agent/v1/events`
+ * @throws {AgentError} of the agent's refusal; `unreachable` when it is away for a minute
+ */
+export async function* events(
+  client: Client,
+  query: Readonly<Record<string, string>>,
+  { signal, nowMs, begun, away }: EventOptions,
+): AsyncGenerator<AgentEvent, void> {
+  let id: string | undefined;
+  let aliveMs = nowMs();
+  let isAway = false;
+  // Ends with the signal, a refusal, or an agent that stays away.
+  while (!signal.aborted) {
+    let broken: unknown;
+    const resumed = id !== undefined;
+    try {
+      for await (const block of connect(client, query, id, signal)) {
+        aliveMs = nowMs();
+        isAway = false;
+        if (block.first) begun?.(resumed);
+        id = block.id ?? id;
+        if (block.data !== undefined) yield { id: id ?? "", ...eventOf(block.kind, block.data) };
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const passing = !(error instanceof AgentError) ||
+        error.code === "unreachable" || error.code === "overloaded";
+      if (!passing) throw error;
+      broken = error;
+    }
+    if (nowMs() - aliveMs > AWAY_MS_MAX) {
+      const why = broken === undefined ? "each stream ended at once" : messageOf(broken);
+      const message = `Cannot follow the events of the agent: ${why}`;
+      throw new AgentError("unreachable", message, { cause: broken });
+    }
+    if (broken !== undefined && !isAway) away?.();
+    isAway ||= broken !== undefined;
+    await pause(AGAIN_MS, signal);
+  }
+}
+
+/** @throws {AgentError} `internal` for a payload that is not of its kind */
+function eventOf(kind: string, text: string): Pick<AgentEvent, "kind" | "data"> {
+  const data = parsed(text);
+  if (!isJsonObject(data)) {
+    throw new AgentError("internal", `Cannot read an event of kind ${kind}: expected an object`);
+  }
+  const known = EVENT_KINDS.find((one) => one === kind);
+  const description: Description<unknown> | undefined = known !== undefined
+    // What a payload may be is of no matter here, only that it is so.
+    ? EVENT_PAYLOADS[known] as Description<unknown>
+    : kind === "reset"
+    ? resetPayload
+    : undefined;
+  if (description !== undefined) parse(description, data, "", `event of kind ${kind}`);
+  return { kind, data };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // It is refused with other texts that are no object.
+    return undefined;
+  }
+}
+
+/** A block of the stream. */
+interface EventBlock {
+  /** Whether it is the first one of its connection. */
+  readonly first: boolean;
+  readonly id: string | undefined;
+  readonly kind: string;
+  readonly data: string | undefined;
+}
+
+async function* connect(
+  client: Client,
+  query: Readonly<Record<string, string>>,
+  id: string | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<EventBlock, void> {
+  const silent = new AbortController();
+  let timer = setTimeout(() => silent.abort(), SILENT_MS_MAX);
+  try {
+    const aborted = AbortSignal.any([signal, silent.signal]);
+    const response = await open(client, query, id, aborted);
+    let rest = "";
+    let first = true;
+    for await (const part of (response.body ?? emptyBody()).pipeThrough(new TextDecoderStream())) {
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(), SILENT_MS_MAX);
+      const blocks = (rest + part).split("\n\n");
+      rest = blocks.pop() ?? "";
+      if (rest.length > BLOCK_CHARS_MAX) {
+        throw new AgentError(
+          "too_large",
+          `Cannot read an event: over ${BLOCK_CHARS_MAX} characters`,
+        );
+      }
+      for (const block of blocks) {
+        yield { first, ...fieldsOf(block) };
+        first = false;
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+    // What is left of an answer that is read no further.
+    silent.abort();
+  }
+}
+
+/** @throws {AgentError} of a refusal; `internal` for an answer that is no stream */
+async function open(
+  client: Client,
+  query: Readonly<Record<string, string>>,
+  id: string | undefined,
+  signal: AbortSignal,
+): Promise<Response> {
+  const call = { method: "GET", path: `/agent/v1/events?${new URLSearchParams(query)}` };
+  const { headers, http } = await client.connected();
+  const response = await fetch(urlOf(client.address, call.path), {
+    redirect: "manual",
+    signal,
+    headers: {
+      accept: "text/event-stream, application/json",
+      ...headers,
+      ...(id === undefined ? {} : { "last-event-id": id }),
+    },
+    ...(http === undefined ? {} : { client: http }),
+  });
+  const { status } = response;
+  if (status !== 200) {
+    const text = await response.text();
+    throw answerError(call, { status, headers: response.headers, text, body: parsed(text) });
+  }
+  const type = response.headers.get("content-type");
+  if (type === "text/event-stream") return response;
+  await response.body?.cancel();
+  const message = `Cannot read the events of the agent: it sends ${JSON.stringify(type)}, ` +
+    "expected text/event-stream";
+  throw new AgentError("internal", message);
+}
+
+function emptyBody(): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new Blob().stream();
+}
+
+function fieldsOf(block: string): Omit<EventBlock, "first"> {
+  const fields = new Map<string, string>();
+  for (const line of block.split("\n")) {
+    const [, name, value = ""] = /^([a-z]+): ?(.*)$/.exec(line) ?? [];
+    if (name !== undefined) fields.set(name, value);
+  }
+  return { id: fields.get("id"), kind: fields.get("event") ?? "", data: fields.get("data") };
+}

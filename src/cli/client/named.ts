@@ -1,0 +1,246 @@
+// What is named on the command line: a whole uuid, the beginning of one, or a name. The agent looks for
+// uuids by their beginning through an index, so that no list is read for it.
+
+import { UUID_BEGINNING_CHARS_MIN } from "../../domain/description/formats.ts";
+import { AgentError } from "../../domain/error.ts";
+import { isUuid } from "../../domain/id.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { cannot } from "../command/arguments.ts";
+import { confirmed, type Invocation, YES_FLAG } from "../command/command.ts";
+import { ageText } from "../output/printer.ts";
+import { numberIn, objectsIn, readObject, readObjects, textIn } from "./api_call.ts";
+import type { Client } from "./client.ts";
+
+/** Characters of a uuid in a list, where they are unique in it. */
+const SHOWN_CHARS = 8;
+/** Characters of a uuid that is deleted or canceled without a question. */
+const SURE_CHARS_MIN = 8;
+/** Characters of a whole uuid. */
+const UUID_CHARS = 36;
+/** Things that an ambiguous beginning is answered with. */
+export const CANDIDATES_MAX = 10;
+
+/** The beginnings of uuids that are unique among them: all of one length, 8 or more. */
+export function shortUuids(uuids: readonly string[]): string[] {
+  const different = new Set(uuids).size;
+  for (let chars = SHOWN_CHARS;; chars++) {
+    const short = uuids.map((uuid) => uuid.slice(0, chars));
+    if (new Set(short).size === different) return short;
+  }
+}
+
+/** What a word on the command line stands for. */
+export interface NamedThing {
+  readonly uuid: string;
+  /** As it was typed. */
+  readonly word: string;
+  /** Name, state and age; undefined for a whole uuid, for which nothing was asked. */
+  readonly about: string | undefined;
+  /** Whether the word was the beginning of the uuid. */
+  readonly shortened: boolean;
+}
+
+type NounOfThings = "job" | "leftover" | "machine" | "workflow";
+
+/** What a whole uuid stands for, whether there is such a thing or not; undefined for another word. */
+function wholeUuid(word: string): NamedThing | undefined {
+  const uuid = word.toLowerCase();
+  return isUuid(uuid) ? { uuid, word, about: undefined, shortened: false } : undefined;
+}
+
+/** The job that a word names. @throws {AgentError} `not_found`; `invalid_argument` for several */
+export async function jobNamed(call: Invocation, word: string): Promise<NamedThing> {
+  const whole = wholeUuid(word);
+  if (whole !== undefined) return whole;
+  const folded = word.toLowerCase();
+  if (!isBeginning(folded)) throw unknown("job", word);
+  const query = new URLSearchParams({ uuid: folded, limit: String(CANDIDATES_MAX) });
+  const page = readObject(await call.client.get(`/agent/v1/jobs?${query}`), "the jobs");
+  return onlyOne(call, "job", word, objectsIn(page, "jobs"));
+}
+
+/** `/jobs/` and the job that the first operand names. @throws {AgentError} as jobNamed() */
+export async function jobPath(call: Invocation): Promise<string> {
+  const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+  return `/jobs/${uuid}`;
+}
+
+/** `/agent/v1/machines/` and the machine that the first operand names. @throws as machineNamed() */
+export async function machinePath(call: Invocation): Promise<string> {
+  const { uuid } = await machineNamed(call, call.args.operands[0] ?? "");
+  return `/agent/v1/machines/${uuid}`;
+}
+
+/**
+ * The machine that a word names: its uuid, its alias or the beginning of its uuid.
+ * @throws {AgentError} as jobNamed()
+ */
+export async function machineNamed(call: Invocation, word: string): Promise<NamedThing> {
+  const whole = wholeUuid(word);
+  if (whole !== undefined) return whole;
+  const folded = word.toLowerCase();
+  const machines = readObjects(await call.client.get("/agent/v1/machines"), "the machines");
+  const named = machines.filter((machine) => textIn(machine, "alias") === word);
+  if (named.length > 0) return onlyOne(call, "machine", word, named, "alias");
+  const begun = isBeginning(folded)
+    ? machines.filter((machine) => textIn(machine, "uuid")?.startsWith(folded))
+    : [];
+  return onlyOne(call, "machine", word, begun);
+}
+
+/** The leftover that a word names: the uuid of its machine. @throws {AgentError} as jobNamed() */
+export async function leftoverNamed(call: Invocation, word: string): Promise<NamedThing> {
+  const whole = wholeUuid(word);
+  if (whole !== undefined) return whole;
+  const folded = word.toLowerCase();
+  if (!isBeginning(folded)) throw unknown("leftover", word);
+  const left = readObjects(await call.client.get("/agent/v1/leftovers"), "what is left");
+  const begun = left.filter((leftover) => textIn(leftover, "uuid")?.startsWith(folded));
+  return onlyOne(call, "leftover", word, begun);
+}
+
+/**
+ * The workflow that a word names: its uuid, its name or the beginning of its uuid.
+ * @returns undefined when there is none
+ * @throws {AgentError} `invalid_argument` for several
+ */
+export async function workflowKnown(
+  call: Invocation,
+  word: string,
+): Promise<NamedThing | undefined> {
+  const whole = wholeUuid(word);
+  if (whole !== undefined) return whole;
+  const named = await workflowsNamed(call.client, word);
+  if (named.length > 0) return onlyOne(call, "workflow", word, named, "name");
+  return await begunWorkflow(call, word);
+}
+
+/**
+ * The workflow whose uuid begins so, where no workflow has that name.
+ * @returns undefined when there is none, or for another word
+ * @throws {AgentError} `invalid_argument` for several
+ */
+export async function workflowBegun(
+  call: Invocation,
+  word: string,
+): Promise<NamedThing | undefined> {
+  if (!isBeginning(word.toLowerCase())) return undefined;
+  if ((await workflowsNamed(call.client, word)).length > 0) return undefined;
+  return await begunWorkflow(call, word);
+}
+
+/** The workflows of a name in the order of their creation, built-in ones too. */
+export async function workflowsNamed(client: Client, name: string): Promise<JsonObject[]> {
+  const query = new URLSearchParams({ name });
+  return readObjects(await client.get(`/workflows?${query}`), "the workflows");
+}
+
+async function begunWorkflow(
+  call: Invocation,
+  word: string,
+): Promise<NamedThing | undefined> {
+  const folded = word.toLowerCase();
+  if (!isBeginning(folded)) return undefined;
+  const query = new URLSearchParams({ uuid: folded, limit: String(CANDIDATES_MAX) });
+  const found = readObjects(await call.client.get(`/workflows?${query}`), "the workflows");
+  return found.length === 0 ? undefined : onlyOne(call, "workflow", word, found);
+}
+
+function isBeginning(word: string): boolean {
+  const { length } = word;
+  return length >= UUID_BEGINNING_CHARS_MIN && length < UUID_CHARS && /^[0-9a-f-]+$/.test(word);
+}
+
+function unknown(kind: NounOfThings, word: string): AgentError {
+  const known = kind === "machine" ? "an alias, a uuid" : "a uuid";
+  const message = `Cannot find ${kind} ${JSON.stringify(word)}: expected ${known} or its first ` +
+    `${UUID_BEGINNING_CHARS_MIN} characters or more`;
+  return new AgentError("not_found", message);
+}
+
+/** @throws {AgentError} `not_found`; `invalid_argument` naming the candidates */
+function onlyOne(
+  { terminal }: Invocation,
+  kind: NounOfThings,
+  word: string,
+  found: readonly JsonObject[],
+  by: "alias" | "name" | "uuid" = "uuid",
+): NamedThing {
+  const [one] = found;
+  if (one === undefined) throw unknown(kind, word);
+  const nowMs = terminal.nowMs();
+  if (found.length === 1) {
+    const uuid = textIn(one, "uuid") ?? "";
+    return { uuid, word, about: aboutThing(one, nowMs), shortened: by === "uuid" };
+  }
+  const shown = found.slice(0, CANDIDATES_MAX);
+  const uuids = shortUuids(shown.map((thing) => textIn(thing, "uuid") ?? ""));
+  const errors = shown.map((thing, at) => ({
+    field: kind,
+    code: "Invalid" as const,
+    message: `${uuids[at]}  ${aboutThing(thing, nowMs)}`,
+  }));
+  const many = found.length < CANDIDATES_MAX ? `${found.length}` : `${CANDIDATES_MAX} or more`;
+  const have = by === "uuid" ? `${many} uuids begin so` : `${many} have that ${by}`;
+  const message = `Cannot choose ${kind} ${JSON.stringify(word)}: ${have}: expected ` +
+    (by === "uuid" ? "more characters of one of them" : "one of their uuids");
+  throw new AgentError("invalid_argument", message, { errors });
+}
+
+/** `hello, failed, 2 h old`. */
+function aboutThing(thing: JsonObject, nowMs: number): string {
+  const created = textIn(thing, "created_at") ?? textIn(thing, "claimed_at");
+  const tries = numberIn(thing, "tries");
+  const tasks = Array.isArray(thing.chain) ? thing.chain.length : undefined;
+  return [
+    textIn(thing, "name") ?? textIn(thing, "alias"),
+    textIn(thing, "state"),
+    tries === undefined ? undefined : counted(tries, "try", "tries"),
+    tasks === undefined ? undefined : counted(tasks, "task", "tasks"),
+    textIn(thing, "host"),
+    created === undefined ? undefined : `${ageText(created, nowMs)} old`,
+  ].filter((word) => word !== undefined).join(", ");
+}
+
+function counted(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/**
+ * Prints what is meant, where a name or a part of a uuid says it, before something that cannot be taken
+ * back.
+ * @param deed such as `cancel`
+ * @returns whether so few characters name it that a person is to be asked
+ * @throws {AgentError} `invalid_argument` for so few with --yes
+ */
+export function announceNamed(
+  { args, printer }: Invocation,
+  kind: NounOfThings,
+  deed: string,
+  { uuid, word, about, shortened }: NamedThing,
+): boolean {
+  if (about === undefined) return false;
+  const what = `${kind} ${uuid} (${about})`;
+  if (!shortened || word.length >= SURE_CHARS_MIN) {
+    if (!printer.json) printer.note(what);
+    return false;
+  }
+  if (!args.has(YES_FLAG.name)) return true;
+  throw cannot(
+    `${deed} ${what} by ${JSON.stringify(word)} with --yes: expected ${SURE_CHARS_MIN} ` +
+      "characters of its uuid or more",
+  );
+}
+
+/** Whether to cancel or delete what was named. @throws {AgentError} as announceNamed() */
+export async function isMeant(
+  call: Invocation,
+  kind: NounOfThings,
+  deed: string,
+  thing: NamedThing,
+): Promise<boolean> {
+  if (call.args.has("curl") || !announceNamed(call, kind, deed, thing)) return true;
+  if (await confirmed(call, `${deed} ${kind} ${thing.uuid} (${thing.about})`)) return true;
+  call.printer.note("nothing changed");
+  return false;
+}

@@ -1,0 +1,168 @@
+// What is new of jobs: their changes as events tell of them, and the lines of one job's log in their order,
+// none twice and none left out. Lines come with the events; those from before the events, and those that no
+// event has brought, are read from the log behind the last line that was shown.
+
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { Notifier } from "../../runtime/waiting.ts";
+import { numberIn, objectsIn, readObject } from "../client/api_call.ts";
+import type { Client } from "../client/client.ts";
+import { type EventOptions, events } from "../client/events.ts";
+
+/** Lines of a log that are read at once; a job may have a hundred thousand. */
+const PAGE_LINES = 1000;
+/** Lines of events that wait to be shown; beyond it they are read from the log when it is their turn. */
+const WAITING_MAX = 1000;
+
+/** Changes of jobs, as events report them. */
+interface JobChanges {
+  /** Waits for the next change, up to a time. @throws the reason why no more will come */
+  next(ms: number): Promise<void>;
+  /** Lets the next wait end at once. */
+  again(): void;
+  /** Settles when the events are read no more. */
+  readonly ended: Promise<void>;
+}
+
+/** How changes are followed. */
+interface ChangeOptions extends Pick<EventOptions, "signal" | "nowMs"> {
+  readonly note: (line: string) => void;
+  /** Takes each event before the wait for it ends; `reset` where some are missing. */
+  readonly took?: (kind: string, data: JsonObject) => void;
+  /** Called where events may be missing: at a connection that resumes no other. */
+  readonly missing?: () => void;
+}
+
+/**
+ * Reads the events of jobs, until the signal fires.
+ * @param query the filters of `GET /agent/v1/events`
+ */
+export function followChanges(
+  client: Client,
+  query: Readonly<Record<string, string>>,
+  { note, took = () => {}, missing = () => {}, ...options }: ChangeOptions,
+): JobChanges {
+  const changed = new Notifier();
+  let failure: { readonly error: unknown } | undefined;
+  const read = async () => {
+    const reading = events(client, query, {
+      ...options,
+      // What happened before the connection is looked at once.
+      begun: (resumed) => {
+        if (!resumed) missing();
+        changed.notify();
+      },
+      away: () => note("the agent does not answer; trying again"),
+    });
+    try {
+      for await (const { kind, data } of reading) {
+        took(kind, data);
+        changed.notify();
+      }
+    } catch (error) {
+      failure = { error };
+      changed.notify();
+    }
+  };
+  return {
+    async next(ms) {
+      await changed.wait(ms, options.signal);
+      if (failure !== undefined) throw failure.error;
+    },
+    again: () => changed.notify(),
+    ended: read(),
+  };
+}
+
+/** News of one job: that it may have changed, and what its log says. */
+export interface JobNews extends JobChanges {
+  /** The next lines of the log, oldest first; the same again until they were shown. */
+  lines(signal: AbortSignal): Promise<readonly JsonObject[]>;
+  /** Lines up to the last of these are not wanted again. @returns whether others are there */
+  shown(lines: readonly JsonObject[]): boolean;
+  /** Whether the job may be another one since the last question. */
+  jobChanged(): boolean;
+  /** Reads the next lines from the log itself, behind the last one that was shown. */
+  readLog(): void;
+  /** Reads once more whatever may be missing: the log, and the job. */
+  readAgain(): void;
+}
+
+/**
+ * Follows one job, until the signal fires.
+ * @param withLog whether the lines of its log are wanted
+ */
+export function followNews(
+  client: Client,
+  job_uuid: string,
+  { withLog, ...options }: ChangeOptions & { readonly withLog: boolean },
+): JobNews {
+  let seen = 0;
+  /** Lines of events, in their order, each of them behind the last one that was shown. */
+  let waiting: JsonObject[] = [];
+  // What was before the events is in the log.
+  let gap = withLog;
+  let jobChanged = true;
+  const took = (kind: string, data: JsonObject) => {
+    if (kind === "log" && withLog) {
+      if (!isJsonObject(data.line) || waiting.length >= WAITING_MAX) gap = true;
+      else waiting.push(data.line);
+    }
+    if (kind !== "log") jobChanged = true;
+    if (kind === "reset") gap = withLog;
+  };
+  const query = { job: job_uuid, kind: withLog ? "job,log" : "job" };
+  const missing = () => {
+    gap = withLog;
+    jobChanged = true;
+  };
+  const changes = followChanges(client, query, { ...options, took, missing });
+  return {
+    ...changes,
+    async lines(signal) {
+      if (gap) {
+        // They are in the log by now, behind what is missing.
+        waiting = [];
+        gap = false;
+        try {
+          const page = await readPage(client, job_uuid, seen, signal);
+          if (page.more === true) gap = true;
+          return objectsIn(page, "lines");
+        } catch (error) {
+          gap = true;
+          throw error;
+        }
+      }
+      return waiting.filter((line) => sequenceOf(line) > seen);
+    },
+    shown(lines) {
+      seen = Math.max(seen, ...lines.slice(-1).map(sequenceOf));
+      waiting = waiting.filter((line) => sequenceOf(line) > seen);
+      return gap || waiting.length > 0;
+    },
+    jobChanged() {
+      const changed = jobChanged;
+      jobChanged = false;
+      return changed;
+    },
+    readLog: () => gap = withLog,
+    readAgain() {
+      missing();
+      changes.again();
+    },
+  };
+}
+
+/** The next page of a log, behind a line. */
+async function readPage(
+  client: Client,
+  job_uuid: string,
+  after: number,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const path = `/agent/v1/jobs/${job_uuid}/log?after=${after}&last=${PAGE_LINES}`;
+  return readObject(await client.get(path, signal), "the log");
+}
+
+function sequenceOf(line: JsonObject): number {
+  return numberIn(line, "sequence") ?? 0;
+}

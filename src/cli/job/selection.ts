@@ -1,0 +1,195 @@
+// Which jobs are meant, as flags say it. `job list` makes a query of it, and the changes of many jobs
+// send it as it is.
+
+import type { JsonValue } from "../../domain/json.ts";
+import { readObjects, textIn } from "../client/api_call.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import { announceNamed, workflowBegun } from "../client/named.ts";
+import type { Invocation } from "../command/command.ts";
+import { PAST_FORMS, typedPast } from "../command/typed_time.ts";
+import { parseJsonText } from "../output/printer.ts";
+import { parseExecutionFilter } from "../../domain/job/wire.ts";
+import { isUuid } from "../../domain/id.ts";
+import { nearest } from "../../domain/field_check.ts";
+
+/** A job must fit every key that is there; the words are those of the HTTP interface. */
+export interface JobSelection {
+  readonly execution?: string;
+  readonly workflow_uuid?: string;
+  /** Name of the job's workflow. */
+  readonly name?: string;
+  readonly target?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly params?: Readonly<Record<string, string>>;
+}
+
+/** The flags that make a filter. */
+export const FILTER_FLAGS: readonly Flag[] = [
+  {
+    name: "execution",
+    also: "state",
+    placeholder: "STATE",
+    words: ["queued", "running", "waiting", "succeeded", "failed", "canceled"],
+    help: "only queued, running, waiting, succeeded, failed or canceled; also --state",
+  },
+  { name: "failed", help: "the same as --execution failed" },
+  { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },
+  { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
+  {
+    name: "since",
+    placeholder: "TIME",
+    help: `only jobs created since ${PAST_FORMS}`,
+  },
+  { name: "today", help: "the same as --since today: from midnight in your time zone" },
+  { name: "until", placeholder: "TIME", help: `only jobs created before ${PAST_FORMS}` },
+  {
+    name: "param",
+    short: "p",
+    placeholder: "K=V",
+    many: true,
+    help: "only jobs with this parameter (repeatable)",
+  },
+];
+
+/**
+ * The filter of a command line.
+ * @param deed what is to be done to the jobs, such as `cancel`; nothing where they are only shown
+ * @throws {AgentError} `invalid_argument`
+ */
+export async function filterOf(call: Invocation, deed?: string): Promise<JobSelection> {
+  const { args, terminal } = call;
+  refuseBoth(args, "failed", "execution");
+  refuseBoth(args, "today", "since");
+  const execution = args.has("failed") ? "failed" : args.text("execution");
+  const workflow = args.text("workflow");
+  const target = args.text("target");
+  const since = args.has("today")
+    ? typedPast("today", "--today", terminal.nowMs())
+    : instantOf(args, "since", terminal.nowMs());
+  const until = instantOf(args, "until", terminal.nowMs());
+  if (since !== undefined && until !== undefined && since >= until) {
+    const found = `--since is ${since} and --until is ${until}`;
+    throw cannot(`choose jobs: ${found}: expected --until to be the later one`);
+  }
+  const params = Object.entries(readParams(args.texts("param"))).map(([name, value]) =>
+    [name, typeof value === "string" ? value : JSON.stringify(value)] as const
+  );
+  return {
+    ...(execution === undefined ? {} : { execution }),
+    ...(workflow === undefined ? {} : await workflowFilter(call, workflow, deed)),
+    ...(target === undefined ? {} : { target }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+    ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }),
+  };
+}
+
+/** @throws {AgentError} `invalid_argument` for a switch beside the flag that says the same */
+function refuseBoth(args: Arguments, flag: string, other: string): void {
+  if (args.has(flag) && args.has(other)) {
+    throw usageError(`--${flag} and --${other} are both given: expected one of them`);
+  }
+}
+
+/** Jobs keep the name of their workflow, so that those of a deleted one are found by it too. */
+async function workflowFilter(
+  call: Invocation,
+  word: string,
+  deed: string | undefined,
+): Promise<JobSelection> {
+  const folded = word.toLowerCase();
+  if (isUuid(folded)) return { workflow_uuid: folded };
+  const begun = await workflowBegun(call, word);
+  if (begun === undefined) return { name: word };
+  if (deed !== undefined) announceNamed(call, "workflow", `${deed} jobs of`, begun);
+  return { workflow_uuid: begun.uuid };
+}
+
+function instantOf(args: Arguments, flag: string, nowMs: number): string | undefined {
+  const text = args.text(flag);
+  return text === undefined ? undefined : typedPast(text, `--${flag}`, nowMs);
+}
+
+/** Keys of the list that mean something else than a param of that name. */
+const LIST_KEYS: readonly string[] = [
+  "execution",
+  "limit",
+  "offset",
+  "since",
+  "until",
+  "target",
+  "name",
+  "workflow_uuid",
+];
+
+/** Names of params by which the list of jobs cannot filter, since its own keys have these names. */
+export function hiddenParams({ params = {} }: JobSelection): string[] {
+  return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
+}
+
+/** The query of GET /jobs; params that it cannot tell are left out, see hiddenParams(). */
+export function queryOf({ params = {}, ...filter }: JobSelection): URLSearchParams {
+  const listed = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
+  return new URLSearchParams({ ...Object.fromEntries(listed), ...filter });
+}
+
+/**
+ * The query of GET /agent/v1/jobs, which takes several executions with commas between them.
+ * @throws {AgentError} `invalid_argument` for a word that is none
+ */
+export function summaryQuery({ params, execution, ...filter }: JobSelection): URLSearchParams {
+  const states = execution?.split(",").map(parseExecutionFilter);
+  return new URLSearchParams({
+    ...filter,
+    ...(states === undefined ? {} : { state: states.join(",") }),
+    ...(params === undefined ? {} : { params: JSON.stringify(params) }),
+  });
+}
+
+/** A filter as a person reads it: `execution failed, param vm_uuid=…`. */
+export function filterText({ params = {}, ...filter }: JobSelection): string {
+  return [
+    ...Object.entries(filter).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
+    ...Object.entries(params).map(([name, value]) => `param ${name}=${JSON.stringify(value)}`),
+  ].join(", ");
+}
+
+/** Where no job matches: says so when it is because no workflow has the name that was typed. */
+export async function noteUnknownWorkflow(call: Invocation, { name }: JobSelection): Promise<void> {
+  if (name === undefined) return;
+  const all = readObjects(await call.client.get("/workflows?builtin=true"), "the workflows");
+  const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
+  if (names.includes(name)) return;
+  call.printer.note(`no workflow has the name ${JSON.stringify(name)}${nearest(name, names)}`);
+}
+
+/** An integer that a flag names. @throws {AgentError} `invalid_argument` */
+export function limitOf(args: Arguments): number | undefined {
+  const text = args.text("limit");
+  if (text === undefined) return undefined;
+  if (!/^[1-9]\d{0,8}$/.test(text)) {
+    throw cannot(`use --limit ${JSON.stringify(text)}: expected a number from 1 on, such as 100`);
+  }
+  return Number(text);
+}
+
+// Params of jobs as they are typed: `k=v` is a text, `k:=v` is JSON.
+
+/**
+ * The params that several `--param` name.
+ * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice
+ */
+export function readParams(texts: readonly string[]): Record<string, JsonValue> {
+  const params = new Map<string, JsonValue>();
+  for (const text of texts) {
+    const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
+    const [, name = "", sign, value = ""] = match ?? [];
+    if (match === null) {
+      throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
+    }
+    if (params.has(name)) throw usageError(`--param ${name} is given twice`);
+    params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
+  }
+  return Object.fromEntries(params);
+}

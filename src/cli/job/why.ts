@@ -1,0 +1,168 @@
+// `zonewright job why`: the failed task, each of its attempts, the last lines of its log, and what to type
+// next. Of a job that has not failed: what it does or waits for.
+
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { jobNamed } from "../client/named.ts";
+import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import { ageText, durationText, timeOfDay } from "../output/printer.ts";
+import { printable } from "../output/terminal.ts";
+import { secretsIn } from "./answer.ts";
+import { doingText } from "./list.ts";
+
+/** Lines of a log that are read, and of them those that are shown. */
+const LINES_READ = 200;
+const LINES_SHOWN = 10;
+
+/** A command line without the program's name, and what it is good for. */
+type Next = readonly [command: string, does: string];
+
+/** What is known of the end of a job, or of what it does. */
+export interface JobWhy {
+  /** The summary with the failed attempts, as the agent sent it. */
+  readonly summary: JsonObject;
+  /** Names of fields that its workflow calls secret. */
+  readonly secrets: ReadonlySet<string>;
+  /** What to type next. */
+  readonly hints: readonly Next[];
+}
+
+/** Reads the summary of a job. @throws {AgentError} `not_found` */
+export async function readWhy({ client }: Invocation, uuid: string): Promise<JobWhy> {
+  return whyOf(readObject(await client.get(`/agent/v1/jobs/${uuid}`), "the job"));
+}
+
+function whyOf(summary: JsonObject): JobWhy {
+  return { summary, secrets: secretsIn(summary), hints: hintsOf(summary) };
+}
+
+/** Task and error of a failed job; nothing of another one. */
+export function failurePairs({ summary }: JobWhy): readonly (readonly [string, string])[] {
+  const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
+  const error = textIn(summary, "error");
+  return [
+    ...(error === undefined || task === undefined ? [] : [["task", printable(task)] as const]),
+    ...(error === undefined ? [] : [["error", printable(error)] as const]),
+  ];
+}
+
+function hintsOf(summary: JsonObject): Next[] {
+  const uuid = textIn(summary, "uuid") ?? "";
+  const next = textIn(summary, "next_attempt");
+  switch (textIn(summary, "state")) {
+    case "failed": {
+      if (next !== undefined) return [[`job why ${next}`, "the job that repeats it"]];
+      const task = isJsonObject(summary.task) ? summary.task : {};
+      const index = numberIn(task, "index") ?? 0;
+      const again: Next = [`job retry ${uuid} --follow`, "creates it again and watches it"];
+      if (index === 0 || textIn(task, "phase") !== "chain") return [again];
+      const from: Next = [`job retry ${uuid} --from ${index} --follow`, "goes on at this task"];
+      return [from, again];
+    }
+    case "canceled":
+      return [[`job retry ${uuid}`, "creates it again"]];
+    case "waiting":
+      return [[`job resume ${uuid} --result OK`, "goes on"], [`job cancel ${uuid}`, "ends it"]];
+    case "queued":
+      return [["status", "shows the slots"], [`job cancel ${uuid}`, "ends it"]];
+    case "running":
+      return [[`job tail ${uuid}`, "watches it"], [`job cancel ${uuid}`, "ends it"]];
+    default:
+      return [];
+  }
+}
+
+/** `zonewright job why`. */
+export const WHY: Command = {
+  summary: "say why a job failed, or what it waits for, and what to type next",
+  operands: "JOB",
+  operandsMin: 1,
+  operandsMax: 1,
+  examples: [["job why 6c1e8f0a", "failed task, attempts, the last lines of its log"]],
+  flags: [],
+  shared: "agent",
+  async run(call) {
+    const { client, printer } = call;
+    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const sent = await client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const why = whyOf(readObject(sent.body, "the job"));
+    const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_READ}`;
+    const lines = linesOf(why, objectsIn(readObject(await client.get(path), "the log"), "lines"));
+    if (printer.json) {
+      const hints = why.hints.map(([command, does]) => ({
+        command: `zonewright ${command}`,
+        does,
+      }));
+      printer.document({ ...why.summary, lines, next_commands: hints });
+    } else showWhy(call, why, lines);
+    return EXIT.ok;
+  },
+};
+
+/** The last lines of the task that failed, or of the job where that one wrote none. */
+function linesOf({ summary }: JobWhy, lines: readonly JsonObject[]): readonly JsonObject[] {
+  const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
+  const said = lines.filter((line) => textIn(line, "message") !== undefined && !isAttempt(line));
+  const own = said.filter((line) => textIn(line, "task") === task);
+  return (own.length > 0 ? own : said).slice(-LINES_SHOWN);
+}
+
+/** Attempts have a table of their own. */
+function isAttempt({ fields }: JsonObject): boolean {
+  return isJsonObject(fields) && Object.hasOwn(fields, "wait_seconds");
+}
+
+function showWhy(
+  { printer, terminal }: Invocation,
+  why: JobWhy,
+  lines: readonly JsonObject[],
+): void {
+  const { summary } = why;
+  const nowMs = terminal.nowMs();
+  const failed = failurePairs(why);
+  const duration = numberIn(summary, "duration");
+  printer.pairs([
+    ["job", textIn(summary, "uuid") ?? ""],
+    ["workflow", printable(textIn(summary, "name") ?? "-")],
+    ["state", textIn(summary, "state") ?? "-"],
+    ...(failed.length > 0 ? failed : [["task", printable(doingText(summary, nowMs))] as const]),
+    ["created", `${ageText(textIn(summary, "created_at"), nowMs)} ago`],
+    ...(duration === undefined ? [] : [["duration", durationText(duration)] as const]),
+  ]);
+  const attempts = objectsIn(summary, "attempts");
+  if (attempts.length > 0) {
+    printer.data("");
+    printer.table(
+      [
+        { head: "TASK" },
+        { head: "ATTEMPT", right: true },
+        { head: "TIME", right: true },
+        { head: "ERROR", flexible: true },
+      ],
+      attempts.map((attempt) => [
+        textIn(attempt, "task") ?? "-",
+        String(numberIn(attempt, "attempt") ?? "-") +
+        (attempt.fallback === true ? " fallback" : ""),
+        tookText(attempt),
+        textIn(attempt, "message") ?? "-",
+      ]),
+    );
+  }
+  if (lines.length > 0) {
+    printer.data("");
+    for (const line of lines) {
+      const { level } = line;
+      const word = level === "info" || typeof level !== "string" ? "" : ` ${level}:`;
+      printer.data(`${timeOfDay(textIn(line, "time"))}${word} ${textIn(line, "message")}`);
+    }
+  }
+  if (why.hints.length > 0) printer.data("");
+  for (const [command, does] of why.hints) printer.data(`next: zonewright ${command}  ${does}`);
+}
+
+function tookText(attempt: JsonObject): string {
+  const from = Date.parse(textIn(attempt, "started_at") ?? "");
+  const to = Date.parse(textIn(attempt, "finished_at") ?? "");
+  return Number.isNaN(to - from) ? "-" : durationText((to - from) / 1000);
+}

@@ -1,0 +1,99 @@
+// `zonewright machine leftovers`: what failed jobs have left on the host, and dropping what nothing can remove.
+
+import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import { announceNamed, leftoverNamed, type NamedThing, shortUuids } from "../client/named.ts";
+import { cannot } from "../command/arguments.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  YES_FLAG,
+} from "../command/command.ts";
+import { aheadText } from "../output/printer.ts";
+
+/** `zonewright machine leftovers`. */
+export const LEFTOVERS: Command = {
+  summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
+  operands: "",
+  operandsMin: 0,
+  operandsMax: 0,
+  examples: [
+    ["machine leftovers", "usually nothing"],
+    ["machine leftovers --json", "with the error of the latest attempt"],
+    ['machine leftovers --drop "$UUID" --yes', "on a host that is gone"],
+  ],
+  flags: [
+    {
+      name: "drop",
+      placeholder: "MACHINE",
+      help: "forget this one: the agent does not try again, and what the host has stays",
+    },
+    YES_FLAG,
+  ],
+  shared: "agent",
+  async run(call) {
+    const { args, client, printer, terminal } = call;
+    const word = args.text("drop");
+    if (word !== undefined) return await drop(call, word);
+    if (args.has(YES_FLAG.name)) throw cannot("use --yes alone: expected --drop MACHINE with it");
+    const sent = await client.send({ method: "GET", path: "/agent/v1/leftovers" });
+    if (sent.kind === "printed") return EXIT.ok;
+    const left = readObjects(sent.body, "what is left");
+    if (printer.json) {
+      printer.document(left);
+      return EXIT.ok;
+    }
+    const machines = shortUuids(left.map((leftover) => textIn(leftover, "uuid") ?? ""));
+    const jobs = shortUuids(left.map((leftover) => textIn(leftover, "job_uuid") ?? ""));
+    printer.table(
+      [
+        { head: "MACHINE" },
+        { head: "JOB" },
+        { head: "HOST", flexible: true },
+        { head: "TRIES", right: true },
+        { head: "NEXT TRY" },
+        { head: "ERROR", flexible: true },
+      ],
+      left.map((leftover, at) => [
+        machines[at] ?? "",
+        jobs[at] ?? "",
+        textIn(leftover, "host") ?? "-",
+        String(numberIn(leftover, "tries") ?? 0),
+        nextTryText(textIn(leftover, "next_try_at"), terminal.nowMs()),
+        textIn(leftover, "error") ?? "-",
+      ]),
+    );
+    return EXIT.ok;
+  },
+};
+
+async function drop(call: Invocation, word: string): Promise<ExitCode> {
+  const { args, client, printer } = call;
+  const leftover = await leftoverNamed(call, word);
+  const { uuid } = leftover;
+  if (!args.has("curl")) {
+    announceNamed(call, "leftover", "drop", leftover);
+    if (!await confirmed(call, dropText(leftover))) {
+      printer.note("nothing changed");
+      return EXIT.failure;
+    }
+  }
+  const sent = await client.send({ method: "DELETE", path: `/agent/v1/leftovers/${uuid}` });
+  if (sent.kind === "printed") return EXIT.ok;
+  const answer = readObject(sent.body, "what was dropped");
+  if (printer.json) printer.document(answer);
+  else printer.note(textIn(answer, "note") ?? `dropped leftover ${uuid}`);
+  return EXIT.ok;
+}
+
+function dropText({ uuid, about }: NamedThing): string {
+  return `forget leftover ${uuid}${
+    about === undefined ? "" : ` (${about})`
+  }, which stays on its host`;
+}
+
+function nextTryText(instant: string | undefined, nowMs: number): string {
+  return instant === undefined ? "-" : `in ${aheadText(instant, nowMs)}`;
+}

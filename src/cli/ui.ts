@@ -1,0 +1,89 @@
+// `zonewright ui`: the address of the web console, and a browser that opens it, where there is one.
+
+import { addressText } from "./client/api_call.ts";
+import { cannot } from "./command/arguments.ts";
+import { EXIT, type Noun } from "./command/command.ts";
+import { pause } from "../runtime/waiting.ts";
+import type { Terminal } from "./output/terminal.ts";
+
+/** The page below the agent's address. */
+const PATH = "/ui";
+/** The program of the desktop that opens an address with what its user prefers. */
+const OPENER = "xdg-open";
+/** Variables of which a display sets one. */
+const DISPLAYS = ["WAYLAND_DISPLAY", "DISPLAY"] as const;
+/** Milliseconds in which an opener that fails has said so; one that goes on is the browser itself. */
+const OPENER_MS = 1_500;
+
+/** Answers 3 when there is no agent, so that no address is printed that leads nowhere. */
+export const UI: Noun = {
+  kind: "command",
+  command: {
+    summary: "open the web console, or print its address",
+    operands: "",
+    operandsMin: 0,
+    operandsMax: 0,
+    examples: [
+      ["ui", "print the address; at a terminal with a display, open it too"],
+      ["ui --print", "open nothing"],
+      ["ui --url https://gz-7.example.com:8780", "of another agent"],
+    ],
+    flags: [{ name: "print", help: "print the address only" }],
+    notes: [
+      "A browser is opened by xdg-open, where a display and that program are there.",
+      "Where the agent requires a token, the console asks for one: zonewright token create. A token of " +
+      "scope read shows everything and changes nothing.",
+    ],
+    shared: "agent",
+    async run({ args, client, printer, terminal }) {
+      const { address } = client;
+      if (address.kind !== "url") {
+        throw cannot(
+          `open ${addressText(address)} in a browser: it is a unix socket, expected an address`,
+        );
+      }
+      // Without a token it answers too: the page asks for one.
+      await client.send({ method: "GET", path: "/agent/v1/session" });
+      if (args.has("curl")) return EXIT.ok;
+      const url = address.base + PATH;
+      if (printer.json) printer.document({ url });
+      else terminal.out(`${url}\n`);
+      if (!args.has("print") && !printer.json) await openInBrowser(url, terminal);
+      return EXIT.ok;
+    },
+  },
+};
+
+/**
+ * Opens an address in the browser of a person who sits at the display; in a script, without a display or
+ * without the program for it nothing happens.
+ * @returns whether a browser was asked to open it
+ */
+export async function openInBrowser(url: string, terminal: Terminal): Promise<boolean> {
+  const { env, errIsTerminal, outIsTerminal } = terminal;
+  const displays = DISPLAYS.some((name) => (env[name] ?? "") !== "");
+  if (!displays || !errIsTerminal || !outIsTerminal) return false;
+  const child = startOpener(url, env);
+  if (child === undefined) return false;
+  // A browser that it started itself outlives this program.
+  child.unref();
+  const waiting = new AbortController();
+  const opened = await Promise.race([
+    child.status.then(({ success }) => success),
+    pause(OPENER_MS, waiting.signal).then(() => true),
+  ]);
+  waiting.abort();
+  return opened;
+}
+
+function startOpener(url: string, env: Terminal["env"]): Deno.ChildProcess | undefined {
+  const streams = { stdin: "null", stdout: "null", stderr: "null" } as const;
+  for (const folder of (env.PATH ?? "").split(":").filter((one) => one.startsWith("/"))) {
+    try {
+      return new Deno.Command(`${folder}/${OPENER}`, { args: [url], ...streams }).spawn();
+    } catch {
+      // It is not there, or may not be run: the next folder has it, or none.
+    }
+  }
+  return undefined;
+}
