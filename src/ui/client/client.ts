@@ -1,0 +1,148 @@
+// Requests to the agent. The console sends what any other caller can send: nothing here has a right of its
+// own.
+
+import { signal } from "@preact/signals";
+import type { Answers, Schemas } from "./schema.ts";
+
+/** Who the console acts for; undefined until the agent has said so. */
+export const session = signal<Schemas["Session"] | undefined>(undefined);
+
+/** A call as it is sent, and as it is shown to be copied. */
+export interface Call {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** With its query. */
+  readonly path: string;
+  readonly body?: unknown;
+  /** Besides those that every call has. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What the agent refused, in its words. */
+class CallError extends Error {
+  /** 0 when the agent was not reached. */
+  readonly status: number;
+  /** Each incorrect field, with its path in the body. */
+  readonly errors: readonly Schemas["FieldError"][];
+
+  constructor(message: string, status: number, errors: readonly Schemas["FieldError"][] = []) {
+    super(message);
+    this.status = status;
+    this.errors = errors;
+  }
+}
+
+/** Reads an answer that the description names. @throws {CallError} */
+export async function read<K extends keyof Answers & `GET ${string}`>(
+  _operation: K,
+  path: string,
+  signal?: AbortSignal,
+): Promise<Answers[K]> {
+  // The agent's description says that this is its answer; a test compares both.
+  return await send({ method: "GET", path }, signal) as Answers[K];
+}
+
+/** Sends a call. @returns its JSON, or undefined when there is no body @throws {CallError} */
+export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
+  const headers = new Headers({ accept: "application/json", ...call.headers });
+  if (call.method !== "GET") {
+    for (const [name, value] of forgeryHeaders()) headers.set(name, value);
+  }
+  const withBody = call.method === "POST" || call.method === "PUT";
+  if (withBody) headers.set("content-type", "application/json");
+  let response;
+  try {
+    response = await fetch(call.path, {
+      method: call.method,
+      headers,
+      credentials: "same-origin",
+      ...(withBody ? { body: JSON.stringify(call.body ?? {}) } : {}),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new CallError("The agent does not answer", 0);
+  }
+  if (response.status === 204) return undefined;
+  const body: unknown = await response.json().catch(() => undefined);
+  if (response.ok) return body;
+  // A session that has ended: the sign-in is shown, and the page after it.
+  if (response.status === 401) session.value = SIGNED_OUT;
+  throw refusal(response.status, body);
+}
+
+/** Nobody, where a token is required. */
+const SIGNED_OUT: Schemas["Session"] = {
+  caller: null,
+  scope: null,
+  csrf: null,
+  expires_at: null,
+};
+
+/** What a change by a session has to show: its page has asked for it. */
+export function forgeryHeaders(): readonly (readonly [string, string])[] {
+  const csrf = session.value?.csrf ?? null;
+  return csrf === null ? [] : [["x-csrf-token", csrf]];
+}
+
+/** What an answer says that is no success. */
+export function refusal(status: number, body: unknown): CallError {
+  const { message, errors } = (body ?? {}) as { message?: unknown; errors?: unknown };
+  return new CallError(
+    typeof message === "string" ? message : `The agent answered with status ${status}`,
+    status,
+    Array.isArray(errors) ? errors : [],
+  );
+}
+
+/** What went wrong, for people. */
+export function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The status of a refusal: 0 when the agent was not reached, undefined for any other failure. */
+export function statusOf(error: unknown): number | undefined {
+  return error instanceof CallError ? error.status : undefined;
+}
+
+/** The incorrect fields that a refusal names. */
+export function fieldErrorsOf(error: unknown): readonly Schemas["FieldError"][] {
+  return error instanceof CallError ? error.errors : [];
+}
+
+/** The status of what is not there. */
+export const NOT_FOUND = 404;
+
+/** Waits, or until a signal. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener("abort", () => {
+    clearTimeout(timer);
+    resolve();
+  }, { once: true });
+  return promise;
+}
+
+/** Whether the console may change anything. */
+export function mayChange(): boolean {
+  return session.value?.scope === "admin";
+}
+
+/** Asks the agent who the console acts for. @throws {CallError} when it does not answer */
+export async function loadSession(): Promise<void> {
+  session.value = await read("GET /agent/v1/session", "/agent/v1/session");
+}
+
+/** @throws {CallError} `forbidden` for a token that is not known */
+export async function signIn(token: string): Promise<void> {
+  const call: Call = { method: "POST", path: "/agent/v1/session", body: { token } };
+  session.value = await send(call) as Answers["POST /agent/v1/session"];
+}
+
+/** Ends the session; the page of sign-in follows where a token is required. */
+export async function signOut(): Promise<void> {
+  await send({ method: "DELETE", path: "/agent/v1/session" });
+  // What was typed may hold secrets, and the next one here is somebody else.
+  sessionStorage.clear();
+  await loadSession();
+}

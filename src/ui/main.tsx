@@ -1,0 +1,14 @@
+// The web console: it asks who it acts for, then shows the page of the address bar.
+
+import { render } from "preact";
+import { loadSession } from "./client/client.ts";
+import { startRouting } from "./browser/route.ts";
+import { App } from "./page/app.tsx";
+
+const root = document.getElementById("app");
+if (root !== null) {
+  startRouting();
+  render(<App />, root);
+  // Without an answer the page says so, and tries again when it is asked to.
+  loadSession().catch(() => {});
+}

@@ -1,0 +1,124 @@
+// What stands around every page: the ways to the others, who is signed in, and whether the page is live.
+
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { loadSession, mayChange, session, signOut } from "../client/client.ts";
+import { connection } from "../client/events.ts";
+import { Button } from "../part/controls.tsx";
+import { Empty } from "../part/message.tsx";
+import { announced, nameTab } from "../browser/tab.ts";
+import { addressOf, place } from "../browser/route.ts";
+import { pageOf, PAGES } from "./pages.tsx";
+import { SignIn } from "./sign_in.tsx";
+
+/** The console. */
+export function App(): JSX.Element {
+  const who = session.value;
+  if (who === undefined) return <Opening />;
+  if (who.scope === null) return <SignIn />;
+  return (
+    <div class="shell">
+      <a class="skip" href="#page">Skip to the page</a>
+      <Navigation />
+      <main id="page" tabIndex={-1}>
+        <Page />
+      </main>
+      <div class="sr-only" role="status" aria-live="polite">{announced}</div>
+    </div>
+  );
+}
+
+function Page(): JSX.Element {
+  const { path } = place.value;
+  const found = pageOf(path);
+  if (found === undefined) return <Missing path={path} />;
+  // Another job is another page, which begins from nothing.
+  return <found.page.Page key={path} params={found.params} />;
+}
+
+function Missing({ path }: { path: string }): JSX.Element {
+  useEffect(() => nameTab("Not found"), []);
+  return (
+    <Empty title={`There is no page ${addressOf(path)}`}>
+      <p>
+        <a href="/ui">Go to the overview</a>
+      </p>
+    </Empty>
+  );
+}
+
+/** Until the agent has said who asks. */
+function Opening(): JSX.Element {
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (session.value === undefined) loadSession().catch(() => {});
+    }, RETRY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return <p class="opening" role="status">Connecting to the agent</p>;
+}
+
+const RETRY_MS = 2_000;
+
+function Navigation(): JSX.Element {
+  const { path } = place.value;
+  const pages = useRef<HTMLElement>(null);
+  // On a narrow window the menu is wider than its place.
+  useEffect(() => {
+    const current = pages.current?.querySelector("[aria-current]");
+    current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [path]);
+  return (
+    <header class="side">
+      <a class="brand" href="/ui">
+        <Mark />zonewright
+      </a>
+      <nav aria-label="Pages" ref={pages}>
+        {PAGES.filter(({ inMenu, changes }) => inMenu && (!changes || mayChange())).map((page) => (
+          <a
+            key={page.path}
+            href={addressOf(page.path)}
+            class="nav-link"
+            aria-current={isWithin(path, page.path) ? "page" : undefined}
+          >
+            {page.title}
+          </a>
+        ))}
+      </nav>
+      <div class="side-end">
+        <Connection />
+        <Who />
+      </div>
+    </header>
+  );
+}
+
+function isWithin(path: string, page: string): boolean {
+  return page === "/" ? path === "/" : path === page || path.startsWith(`${page}/`);
+}
+
+function Mark(): JSX.Element {
+  return (
+    <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true" class="mark">
+      <rect width="32" height="32" rx="7" />
+      <path d="M9 9h14L9 23h14" />
+    </svg>
+  );
+}
+
+/** The colour is beside a word, for those who do not see it. */
+function Connection(): JSX.Element {
+  const state = connection.value;
+  return <p class={`connection connection-${state}`} role="status">{state}</p>;
+}
+
+function Who(): JSX.Element {
+  const { caller = null, scope = null, csrf = null } = session.value ?? {};
+  const name = caller?.replace(/^token:/, "") ?? "";
+  return (
+    <div class="who">
+      <span title={`Scope: ${scope}`}>{scope === "read" ? `${name}, read only` : name}</span>
+      {csrf !== null && <Button kind="quiet" onClick={() => void signOut()}>Sign out</Button>}
+    </div>
+  );
+}

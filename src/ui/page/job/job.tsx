@@ -1,0 +1,198 @@
+// One job: first why it failed or why it waits, then when each task ran, then its log and what it holds.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { Tabs } from "../../part/controls.tsx";
+import { Banner } from "../../part/message.tsx";
+import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import type { PageProps } from "../../browser/route.ts";
+import { Actions } from "./actions.tsx";
+import { Notify } from "./notify.tsx";
+import { Reason } from "./reason.tsx";
+import { type JobView, type OpenJobView, openJobView } from "./job_view.ts";
+import { Log, progressText } from "./log.tsx";
+import { Json, Source } from "./source.tsx";
+import { Timeline } from "./task_lines.tsx";
+
+/** All that there is to see of a job, as it happens. */
+export function JobPage({ params: { uuid = "" } }: PageProps): JSX.Element {
+  const view = useMemo(() => openJobView(uuid), [uuid]);
+  useEffect(() => () => view.close(), [view]);
+  const job = view.summary.value;
+  useEffect(() => {
+    if (job !== undefined) nameTab(`${job.state}: ${job.name}`, job.state);
+  }, [job?.state, job?.name]);
+  if (job === undefined) return <NoJob view={view} />;
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/ui/jobs">Jobs</a>
+      </p>
+      <Head job={job} />
+      {view.removed.value && <Banner kind="warn" title="This job was removed" />}
+      {view.error.value !== undefined && <Banner kind="bad" title={view.error.value} />}
+      <Reason job={job} />
+      <Facts job={job} />
+      {view.whole.value !== undefined && (
+        <Timeline
+          job={job}
+          whole={view.whole.value}
+          nowMs={job.finished_at === null ? clock.value : 0}
+        />
+      )}
+      <Parts view={view} job={job} />
+    </>
+  );
+}
+
+function NoJob({ view }: { view: OpenJobView }): JSX.Element {
+  const error = view.error.value;
+  if (error === undefined) return <p class="muted loading" role="status">Loading</p>;
+  return (
+    <>
+      <h1>Job</h1>
+      <Banner kind="bad" title={error}>
+        <a href="/ui/jobs">Show all jobs</a>
+      </Banner>
+    </>
+  );
+}
+
+function Head({ job }: { job: JobView }): JSX.Element {
+  return (
+    <div class="page-head">
+      <h1>
+        {job.name} <Badge state={job.state} reason={job.reason} />
+      </h1>
+      <div class="actions">
+        <Notify job={job} />
+        <Actions job={job} />
+      </div>
+    </div>
+  );
+}
+
+function Facts({ job }: { job: JobView }): JSX.Element {
+  const { progress } = job;
+  const seconds = durationOf(job);
+  return (
+    <dl class="facts">
+      <div>
+        <dt>Job</dt>
+        <dd>
+          <Uuid uuid={job.uuid} of="this job" />
+        </dd>
+      </div>
+      <div>
+        <dt>Created</dt>
+        <dd>
+          <Time at={job.created_at} />
+        </dd>
+      </div>
+      {seconds !== null && (
+        <div>
+          <dt>Duration</dt>
+          <dd class="number">{spanText(seconds)}</dd>
+        </div>
+      )}
+      <div>
+        <dt>Tasks</dt>
+        <dd class="number">{job.tasks_done} of {job.tasks_total}</dd>
+      </div>
+      {job.target !== null && (
+        <div>
+          <dt>Target</dt>
+          <dd class="wrap">
+            {job.machine === null
+              ? job.target
+              : <a href={`/ui/machines/${job.machine.uuid}`}>{job.machine.alias ?? job.target}</a>}
+          </dd>
+        </div>
+      )}
+      {progress !== null && job.state === "running" && (
+        <div>
+          <dt>{progressText(progress)}</dt>
+          <dd>
+            <Progress
+              done={Number(progress.done ?? 0)}
+              total={typeof progress.total === "number" ? progress.total : undefined}
+              label={progressText(progress)}
+            />
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+const PARTS = [
+  { key: "log", title: "Log" },
+  { key: "result", title: "Results" },
+  { key: "params", title: "Params" },
+  { key: "source", title: "Source" },
+  { key: "json", title: "JSON" },
+] as const;
+
+function Parts({ view, job }: { view: OpenJobView; job: JobView }): JSX.Element {
+  const part = useSignal<string>("log");
+  return (
+    <section class="parts" aria-label="Parts of the job">
+      <Tabs
+        tabs={PARTS}
+        current={part.value}
+        label="Part"
+        controls="part"
+        onChange={(key) => part.value = key}
+      />
+      <div id="part" role="tabpanel" aria-label={part.value}>
+        {part.value === "log"
+          ? <Log view={view} />
+          : <Part name={part.value} view={view} job={job} />}
+      </div>
+    </section>
+  );
+}
+
+function Part(
+  { name, view, job }: { name: string; view: OpenJobView; job: JobView },
+): JSX.Element {
+  const whole = view.whole.value;
+  if (whole === undefined) return <p class="muted">Loading</p>;
+  switch (name) {
+    case "params":
+      return job.params === null
+        ? <p class="muted">They are {job.params_bytes} bytes: see JSON.</p>
+        : <Json value={job.params} label="Params, secrets masked" />;
+    case "source":
+      return <Source text={whole.chain.map(sourceOf).join("\n\n")} label="Source of the tasks" />;
+    case "json":
+      return (
+        <>
+          <p class="muted">
+            As <code>GET /jobs/{job.uuid}</code>{" "}
+            answers: to an administrator it shows params as they are.
+          </p>
+          <Json value={whole} label="The job as JSON" />
+        </>
+      );
+    default:
+      return (
+        <Json
+          value={Object.fromEntries(
+            whole.chain_results.map(({ name: task, result, error }) => [task, error || result]),
+          )}
+          label="Results of the tasks"
+        />
+      );
+  }
+}
+
+function sourceOf(
+  { name, uuid, body, fallback }: { name?: string; uuid: string; body: string; fallback?: string },
+): string {
+  const head = `// ${name ?? uuid}\n`;
+  return head + body +
+    (fallback === undefined ? "" : `\n\n// fallback of ${name ?? uuid}\n${fallback}`);
+}

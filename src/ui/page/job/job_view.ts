@@ -1,0 +1,124 @@
+// One job as its page shows it: what the agent says of it, read at the start and kept up to date by events.
+
+import { signal } from "@preact/signals";
+import { read, wordsOf } from "../../client/client.ts";
+import { follow } from "../../client/events.ts";
+import type { Answers, Schemas } from "../../client/schema.ts";
+
+/** The summary of a job with its failed attempts. */
+export type JobView = Answers["GET /agent/v1/jobs/{job_uuid}"];
+/** The whole job, with the sources and results of its tasks. */
+export type WholeJob = Schemas["Job"];
+/** What a task has logged, or what became of an attempt. */
+export type LogLine = Schemas["LogLine"];
+
+/** Lines that are read at a time. */
+const LINES_PER_PAGE = 200;
+/** Lines that the page holds; of a longer log the newest. */
+const LINES_MAX = 2_000;
+/** Milliseconds in which changes are collected before the job is read again. */
+const READ_DELAY_MS = 150;
+
+/** The log as far as it was read, oldest line first. */
+interface LogPart {
+  readonly lines: readonly LogLine[];
+  /** Whether there are earlier lines. */
+  readonly before: number | null;
+}
+
+/** The job of a page. */
+export function openJobView(uuid: string) {
+  const summary = signal<JobView | undefined>(undefined);
+  const whole = signal<WholeJob | undefined>(undefined);
+  const error = signal<string | undefined>(undefined);
+  const removed = signal(false);
+  const closing = new AbortController();
+  let timer: number | undefined;
+
+  const guarded = async (work: () => Promise<void>) => {
+    try {
+      await work();
+      error.value = undefined;
+    } catch (failure) {
+      if (!closing.signal.aborted) error.value = wordsOf(failure);
+    }
+  };
+  const readJob = async () => {
+    timer = undefined;
+    // Side by side: the page is drawn once.
+    const [view, job] = await Promise.all([
+      read("GET /agent/v1/jobs/{job_uuid}", `/agent/v1/jobs/${uuid}`, closing.signal),
+      read("GET /jobs/{job_uuid}", `/jobs/${uuid}`, closing.signal),
+    ]);
+    summary.value = view;
+    whole.value = job;
+  };
+  const log = openLogPart(uuid, closing.signal);
+  const stop = follow(`job=${uuid}&kind=job,log`, {
+    load: () => {
+      log.part.value = undefined;
+      void guarded(readJob);
+      void guarded(() => log.read());
+    },
+    job: ({ job }) => {
+      if (job === null) {
+        removed.value = true;
+        return;
+      }
+      if (summary.value !== undefined) summary.value = { ...summary.value, ...job };
+      timer ??= setTimeout(() => void guarded(readJob), READ_DELAY_MS);
+    },
+    // One that is too large for an event comes with the page.
+    log: ({ line }) => line === null ? void guarded(() => log.read()) : log.add(line),
+  });
+  return {
+    summary,
+    whole,
+    log: log.part,
+    error,
+    removed,
+    /** Reads the lines before those that are shown. */
+    earlier: () => void guarded(() => log.read(log.part.value?.before ?? undefined)),
+    close: () => {
+      stop();
+      clearTimeout(timer);
+      closing.abort();
+    },
+  };
+}
+
+/** The log of a job. */
+function openLogPart(uuid: string, closing: AbortSignal) {
+  const part = signal<LogPart | undefined>(undefined);
+  /** Lines that came while a page is read: it may have been made before them. */
+  let early: readonly LogLine[] = [];
+  return {
+    part,
+    /** Reads the newest lines, or those before a `sequence`. */
+    async read(before?: number) {
+      const earlier = before === undefined ? "" : `&before=${before}`;
+      const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_PER_PAGE}${earlier}`;
+      const page = await read("GET /agent/v1/jobs/{job_uuid}/log", path, closing);
+      const lines = joined(joined(page.lines, part.value?.lines ?? []), early);
+      early = [];
+      part.value = { lines, before: page.before };
+    },
+    /** Adds a line, once a page was read. */
+    add(line: LogLine) {
+      if (part.value === undefined) early = joined(early, [line]);
+      else part.value = { ...part.value, lines: joined(part.value.lines, [line]) };
+    },
+  };
+}
+
+/** What openJobView() returns. @see openJobView */
+export type OpenJobView = ReturnType<typeof openJobView>;
+
+/** Lines in their order, each once. */
+function joined(lines: readonly LogLine[], more: readonly LogLine[]): readonly LogLine[] {
+  const last = lines.at(-1)?.sequence ?? -1;
+  const first = more[0]?.sequence ?? Infinity;
+  if (last < first) return [...lines, ...more].slice(-LINES_MAX);
+  const known = new Map([...lines, ...more].map((line) => [line.sequence, line]));
+  return [...known.values()].sort((a, b) => a.sequence - b.sequence).slice(-LINES_MAX);
+}

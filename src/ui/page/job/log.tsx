@@ -1,0 +1,113 @@
+// The log of a job as it is written: with times, narrowed by a text or a level, and followed to its end.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Button } from "../../part/controls.tsx";
+import { timeOfDay } from "../../part/shown.tsx";
+import { exactText } from "../../part/shown.tsx";
+import type { LogLine, OpenJobView } from "./job_view.ts";
+
+const LEVELS = ["debug", "info", "warn", "error"] as const;
+/** Pixels from the end at which the reader is taken to follow. */
+const NEAR_END_PX = 40;
+
+/** The log; new lines come into view while `Follow` is on. */
+export function Log({ view }: { view: OpenJobView }): JSX.Element {
+  const text = useSignal("");
+  const level = useSignal<typeof LEVELS[number]>("debug");
+  const follows = useSignal(true);
+  const box = useRef<HTMLDivElement>(null);
+  const part = view.log.value;
+  const lines = (part?.lines ?? []).filter((line) =>
+    LEVELS.indexOf(line.level) >= LEVELS.indexOf(level.value) && hasText(line, text.value)
+  );
+  const last = lines.at(-1)?.sequence;
+  useEffect(() => {
+    if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [last, follows.value]);
+  const scrolled = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }: Scroll) => {
+    follows.value = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+  };
+  return (
+    <>
+      <form class="filter" onSubmit={(event) => event.preventDefault()}>
+        <label class="filter-search">
+          <span class="sr-only">Filter the log</span>
+          <input
+            type="search"
+            placeholder="Filter"
+            value={text}
+            onInput={(event) => text.value = event.currentTarget.value}
+          />
+        </label>
+        <label>
+          <span>Level</span>
+          <select
+            value={level}
+            onChange={(event) => level.value = LEVELS[event.currentTarget.selectedIndex] ?? "debug"}
+          >
+            {LEVELS.map((one) => <option key={one} value={one}>{one}</option>)}
+          </select>
+        </label>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={follows.value}
+            onChange={(event) => follows.value = event.currentTarget.checked}
+          />
+          <span>Follow</span>
+        </label>
+      </form>
+      <div class="log" role="log" aria-label="Log" tabIndex={0} ref={box} onScroll={scrolled}>
+        {part !== undefined && part.before !== null && (
+          <Button kind="quiet" onClick={view.earlier}>Show earlier lines</Button>
+        )}
+        {lines.map((line) => <Line key={line.sequence} line={line} />)}
+        {part !== undefined && lines.length === 0 && (
+          <p class="muted">{part.lines.length === 0 ? "Nothing was logged yet" : "No line fits"}</p>
+        )}
+      </div>
+    </>
+  );
+}
+
+type Scroll = Event & { readonly currentTarget: HTMLElement };
+
+function hasText(line: LogLine, text: string): boolean {
+  if (text === "") return true;
+  const { message, task, fields, progress } = line;
+  const all = [message, task, fields, progress].map((one) =>
+    typeof one === "string" ? one : one === null ? "" : JSON.stringify(one)
+  );
+  return all.join(" ").toLowerCase().includes(text.toLowerCase());
+}
+
+function Line({ line }: { line: LogLine }): JSX.Element {
+  const { time, level, task, message, progress, fields } = line;
+  // The timeline has what else an attempt that failed holds.
+  const rest = fields === null || "wait_seconds" in fields ? "" : JSON.stringify(fields);
+  return (
+    <div class={`log-line log-${level}`}>
+      <time dateTime={time} title={exactText(time)}>{timeOfDay(time)}</time>
+      <span class="log-level">{level}</span>
+      <span class="log-task">{task}</span>
+      <span class="log-text">
+        {message ?? progressText(progress)} {rest !== "" && <span class="muted">{rest}</span>}
+      </span>
+    </div>
+  );
+}
+
+/** Progress as a text: `copy 412 of 631 MB`. */
+export function progressText(progress: Readonly<Record<string, unknown>> | null): string {
+  if (progress === null) return "";
+  const { phase, done, total } = progress;
+  const of = typeof total === "number" ? ` of ${megabytes(total)}` : "";
+  const bytes = typeof done === "number" ? `${megabytes(done)}${of}` : "";
+  return [typeof phase === "string" ? phase : "progress", bytes].join(" ").trim();
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(bytes < 10_000_000 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,99 @@
+// The banner of a job: why it failed, or why it does not run, and what comes next.
+
+import type { JSX } from "preact";
+import { cliOf } from "../../client/curl.ts";
+import { Command } from "../../part/controls.tsx";
+import { Banner, type BannerKind } from "../../part/message.tsx";
+import { exactText, shortUuid, Time } from "../../part/shown.tsx";
+import type { JobView } from "./job_view.ts";
+
+/** The banner; nothing for a job that runs or has succeeded. */
+export function Reason({ job }: { job: JobView }): JSX.Element | null {
+  const said = reasonOf(job);
+  if (said === undefined) return <Others job={job} />;
+  return (
+    <>
+      <Banner kind={said.kind} title={said.title}>{said.text}</Banner>
+      <Others job={job} />
+    </>
+  );
+}
+
+interface Said {
+  readonly kind: BannerKind;
+  readonly title: string;
+  readonly text: JSX.Element | string;
+}
+
+function reasonOf(job: JobView): Said | undefined {
+  const task = job.task?.name;
+  if (job.state === "failed") {
+    return { kind: "bad", title: job.error ?? "The job failed", text: failedText(job) };
+  }
+  switch (job.reason) {
+    case "scheduled":
+      return { kind: "info", title: "Scheduled", text: nextText("It starts", job.next_run_at) };
+    case "waiting_for_slot":
+      return {
+        kind: "info",
+        title: "Waiting for a slot",
+        text: "It starts when a job that runs now has ended.",
+      };
+    case "waiting_for_resume":
+      return { kind: "warn", title: `${task ?? "A task"} waits for resume`, text: resumeText(job) };
+    case "waiting_for_retry":
+      return {
+        kind: "warn",
+        title: job.attempts.at(-1)?.message ?? `${task} failed`,
+        text: nextText("The next attempt starts", job.task?.next_retry_at ?? null),
+      };
+    case "undoing":
+      return { kind: "info", title: "Canceled", text: "Its oncancel chain undoes what it did." };
+    default:
+      return undefined;
+  }
+}
+
+function failedText({ task, attempts }: JobView): string {
+  if (task === null) return "";
+  const tried = attempts.filter(({ index, phase }) => index === task.index && phase === task.phase);
+  const times = tried.length > 1 ? `, after ${tried.length} attempts` : "";
+  return `Failed in ${task.name}${times}.`;
+}
+
+function nextText(what: string, at: string | null): JSX.Element | string {
+  if (at === null) return "";
+  return (
+    <>
+      {what} <Time at={at} />, at {exactText(at)}.
+    </>
+  );
+}
+
+function resumeText({ uuid }: JobView): JSX.Element {
+  return (
+    <>
+      <p>Something outside has to say how it ended. From a terminal:</p>
+      <Command text={cliOf(["job", "resume", uuid, "--result", "OK"])} label="as CLI" />
+    </>
+  );
+}
+
+/** The jobs that this one repeats, and that repeat it. */
+function Others({ job: { prev_attempt, next_attempt } }: { job: JobView }): JSX.Element | null {
+  if (prev_attempt === null && next_attempt === null) return null;
+  return (
+    <p class="muted">
+      {prev_attempt !== null && (
+        <>
+          Repeats <a href={`/ui/jobs/${prev_attempt}`}>{shortUuid(prev_attempt)}</a>.
+        </>
+      )}
+      {next_attempt !== null && (
+        <>
+          Repeated by <a href={`/ui/jobs/${next_attempt}`}>{shortUuid(next_attempt)}</a>.
+        </>
+      )}
+    </p>
+  );
+}

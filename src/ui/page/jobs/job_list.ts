@@ -1,0 +1,234 @@
+// The jobs of a filter: pages as far as they were asked for, and what happens to them.
+
+import { signal } from "@preact/signals";
+import { read, wordsOf } from "../../client/client.ts";
+import { type EventHandlers, follow, type JobEvent } from "../../client/events.ts";
+import type { Answers, Schemas } from "../../client/schema.ts";
+
+/** A job as lists show it. */
+export type JobSummary = Schemas["JobSummary"];
+
+/** The states that a list is chosen by, in the order of its tabs. */
+export const STATES = ["queued", "running", "waiting", "succeeded", "failed", "canceled"] as const;
+
+/** The keys of the address that filter jobs; each is one of the API's. */
+export const FILTER_KEYS = ["state", "search", "name", "since", "until", "target"] as const;
+
+const JOBS_PER_PAGE = 100;
+/** As many as the agent sends at once. */
+const JOBS_PER_PAGE_MAX = 200;
+/** Milliseconds in which changes are collected before the counts are read again. */
+const COUNT_DELAY_MS = 1_000;
+
+/** Events of which a page of a list wants to know besides those of jobs. */
+interface OtherHandlers extends Pick<EventHandlers, "machine" | "index" | "host"> {
+  /** Reads everything. */
+  readonly load?: () => void;
+  /** After any event of a job. */
+  readonly job?: () => void;
+}
+
+/** The list of one filter. @param others share its stream: a browser has few connections */
+export function openJobList(
+  query: URLSearchParams,
+  { load: loadOthers, job: jobToo, ...others }: OtherHandlers = {},
+) {
+  const counts = signal<StateCounts | undefined>(undefined);
+  const closing = new AbortController();
+  const { rows, status, error, load } = openRows(query, closing.signal);
+  const count = openCounts(counts, query, closing.signal);
+  const stop = follow(`kind=${["job", ...Object.keys(others)].join(",")}`, {
+    ...others,
+    load: () => {
+      void load(true);
+      count();
+      loadOthers?.();
+    },
+    job: (event) => {
+      jobToo?.();
+      rows.value = applied(rows.value, event, query, status.value === "whole");
+      count();
+    },
+  });
+  const shown = { rows, status, error, counts };
+  return {
+    ...shown,
+    /** Reads the next page, unless one is on its way. */
+    more: () => {
+      if (status.value === "more") void load(false);
+    },
+    close: () => {
+      stop();
+      closing.abort();
+    },
+  };
+}
+
+/** The rows of a list, as far as they were read. */
+function openRows(query: URLSearchParams, closing: AbortSignal) {
+  const rows = signal<readonly JobSummary[]>([]);
+  const status = signal<"loading" | "more" | "whole">("loading");
+  const error = signal<string | undefined>(undefined);
+  let next: string | null = null;
+  let loads = 0;
+
+  /** @param again whether to begin with the first page, for as many rows as there are */
+  const load = async (again: boolean) => {
+    loads += 1;
+    const mine = loads;
+    if (!again) status.value = "loading";
+    const wanted = again ? Math.max(rows.value.length, JOBS_PER_PAGE) : rows.value.length + 1;
+    let found = again ? [] : rows.value;
+    let cursor = again ? null : next;
+    try {
+      do {
+        const { jobs, next: after } = await readPage(query, cursor, closing);
+        if (mine !== loads) return;
+        found = joined(found, jobs);
+        cursor = after;
+        // A page may be short while others follow.
+      } while (found.length < wanted && cursor !== null);
+      rows.value = found;
+      next = cursor;
+      error.value = undefined;
+    } catch (failure) {
+      if (closing.aborted || mine !== loads) return;
+      error.value = wordsOf(failure);
+    }
+    status.value = next === null ? "whole" : "more";
+  };
+  return { rows, status, error, load };
+}
+
+async function readPage(
+  query: URLSearchParams,
+  cursor: string | null,
+  signal: AbortSignal,
+  limit = JOBS_PER_PAGE,
+) {
+  const asked = new URLSearchParams(query);
+  asked.set("limit", String(limit));
+  if (cursor !== null) asked.set("cursor", cursor);
+  return await read("GET /agent/v1/jobs", `/agent/v1/jobs?${asked}`, signal);
+}
+
+/** What openJobList() returns. @see openJobList */
+export type JobList = ReturnType<typeof openJobList>;
+
+/** Rows and those of the next page, which may repeat some when jobs were made meanwhile. */
+function joined(
+  rows: readonly JobSummary[],
+  more: readonly JobSummary[],
+): readonly JobSummary[] {
+  const known = new Set(rows.map(({ uuid }) => uuid));
+  return [...rows, ...more.filter(({ uuid }) => !known.has(uuid))];
+}
+
+/** The rows after an event: one changed, went, or came; newest first. */
+function applied(
+  rows: readonly JobSummary[],
+  { job_uuid, job }: JobEvent,
+  query: URLSearchParams,
+  whole: boolean,
+): readonly JobSummary[] {
+  const at = rows.findIndex(({ uuid }) => uuid === job_uuid);
+  if (job === null || !fits(job, query)) return at === -1 ? rows : rows.toSpliced(at, 1);
+  if (at !== -1) return rows.with(at, job);
+  const place = rows.findIndex(({ created_at }) => created_at <= job.created_at);
+  // Older than what has been read: it comes with its page.
+  if (place === -1) return whole || rows.length === 0 ? [...rows, job] : rows;
+  return rows.toSpliced(place, 0, job);
+}
+
+/** Whether a job belongs to a list, by the same rules as the agent's. */
+function fits(job: JobSummary, query: URLSearchParams): boolean {
+  const state = query.get("state");
+  if (state !== null && !state.split(",").includes(job.state)) return false;
+  for (const key of ["name", "target"] as const) {
+    const wanted = query.get(key);
+    if (wanted !== null && job[key] !== wanted) return false;
+  }
+  const since = query.get("since");
+  if (since !== null && Date.parse(job.created_at) < Date.parse(since)) return false;
+  const until = query.get("until");
+  if (until !== null && Date.parse(job.created_at) >= Date.parse(until)) return false;
+  const search = query.get("search")?.toLowerCase();
+  if (search === undefined) return true;
+  const texts = [job.name, job.target, job.error, job.params && JSON.stringify(job.params)];
+  return texts.some((text) => text?.toLowerCase().includes(search) ?? false);
+}
+
+/** Numbers of jobs by state. */
+interface StateCounts {
+  readonly of: Readonly<Record<string, number>>;
+  /** Whether all jobs were looked at; else there may be more. */
+  readonly whole: boolean;
+}
+
+/** @returns reads the numbers of jobs by state soon, once for many changes */
+function openCounts(
+  counts: { value: StateCounts | undefined },
+  query: URLSearchParams,
+  closing: AbortSignal,
+): () => void {
+  let timer: number | undefined;
+  const narrowed = new URLSearchParams(query);
+  narrowed.delete("state");
+  const count = async () => {
+    timer = undefined;
+    const read = narrowed.size === 0 ? countAll(closing) : countFitting(narrowed, closing);
+    // The rows say why, if the agent does not answer.
+    const found = await read.catch(() => undefined);
+    if (found !== undefined) counts.value = found;
+  };
+  closing.addEventListener("abort", () => clearTimeout(timer));
+  return () => {
+    if (counts.value === undefined && timer === undefined) void count();
+    timer ??= setTimeout(() => void count(), COUNT_DELAY_MS);
+  };
+}
+
+async function countAll(closing: AbortSignal): Promise<StateCounts> {
+  const stats = await read("GET /stats", "/stats", closing);
+  // The windows do not overlap.
+  const windows = Object.values(stats);
+  const sum = (state: typeof STATES[number]) =>
+    windows.reduce((total, window) => total + window[state], 0);
+  return { of: Object.fromEntries(STATES.map((state) => [state, sum(state)])), whole: true };
+}
+
+async function countFitting(query: URLSearchParams, closing: AbortSignal): Promise<StateCounts> {
+  const path = `/agent/v1/jobs/counts?${query}`;
+  const { counts, whole } = await read("GET /agent/v1/jobs/counts", path, closing);
+  return { of: counts, whole };
+}
+
+/** Jobs of which all that fit can be selected. */
+const FITTING_MAX = 10_000;
+
+/**
+ * Every job of a filter, read to its end.
+ * @param onRead called with the number that was read so far
+ * @returns the newest, where there are more than so many
+ * @throws {CallError}
+ */
+export async function readFitting(
+  query: URLSearchParams,
+  onRead: (jobs: number) => void,
+): Promise<readonly JobSummary[]> {
+  const closing = new AbortController();
+  let found: readonly JobSummary[] = [];
+  let cursor: string | null = null;
+  do {
+    const { jobs, next }: Answers["GET /agent/v1/jobs"] = await readPage(
+      query,
+      cursor,
+      closing.signal,
+      JOBS_PER_PAGE_MAX,
+    );
+    found = joined(found, jobs);
+    cursor = next;
+    onRead(found.length);
+  } while (cursor !== null && found.length < FITTING_MAX);
+  return found.slice(0, FITTING_MAX);
+}

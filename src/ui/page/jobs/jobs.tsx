@@ -1,0 +1,297 @@
+// The list of jobs. Its filter is in the address, so that a link holds it.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { mayChange } from "../../client/client.ts";
+import { Button, Tabs } from "../../part/controls.tsx";
+import { Banner, Empty } from "../../part/message.tsx";
+import { Rows } from "../../part/rows.tsx";
+import { Badge, clock, durationOf, REASONS, spanText, Time, Uuid } from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import { place, setQuery } from "../../browser/route.ts";
+import { Selection } from "./selection.tsx";
+import { FILTER_KEYS, type JobList, type JobSummary, openJobList, STATES } from "./job_list.ts";
+
+/** The list of jobs. @see openJobList */
+export function JobsPage(): JSX.Element {
+  useEffect(() => nameTab("Jobs"), []);
+  const filter = filterOf(place.value.query);
+  const list = useMemo(() => openJobList(filter), [filter.toString()]);
+  useEffect(() => () => list.close(), [list]);
+  const selected = useSignal<ReadonlyMap<string, JobSummary>>(new Map());
+  return (
+    <>
+      <h1>Jobs</h1>
+      <StateTabs list={list} />
+      <Filter />
+      {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
+      <div id="jobs" role="tabpanel" aria-label="Jobs of this state">
+        <JobRows list={list} selected={selected} />
+      </div>
+      {mayChange() && (
+        <Selection
+          jobs={[...selected.value.values()]}
+          filter={filter}
+          onSelect={(jobs) => selected.value = byUuid(jobs)}
+        />
+      )}
+    </>
+  );
+}
+
+/** The keys of an address that filter jobs. */
+function filterOf(query: URLSearchParams): URLSearchParams {
+  const filter = new URLSearchParams();
+  for (const key of FILTER_KEYS) {
+    const value = query.get(key);
+    if (value !== null && value !== "") filter.set(key, value);
+  }
+  return filter;
+}
+
+function StateTabs({ list }: { list: JobList }): JSX.Element {
+  const counts = list.counts.value;
+  const tabs = [
+    { key: "", title: "All" },
+    ...STATES.map((state) => ({
+      key: state,
+      title: titleOf(state),
+      count: counts?.of[state],
+      more: counts?.whole === false,
+    })),
+  ];
+  return (
+    <Tabs
+      tabs={tabs}
+      current={place.value.query.get("state") ?? ""}
+      label="State"
+      controls="jobs"
+      onChange={(state) => setQuery({ state })}
+    />
+  );
+}
+
+function titleOf(state: string): string {
+  return state.charAt(0).toUpperCase() + state.slice(1);
+}
+
+/** Spans that the list can be narrowed to, in milliseconds. */
+const SPANS = [
+  { title: "any time", ms: null },
+  { title: "the last hour", ms: 3_600_000 },
+  { title: "the last 24 hours", ms: 86_400_000 },
+  { title: "the last 7 days", ms: 604_800_000 },
+] as const;
+/** Milliseconds after the last key at which a search begins. */
+const TYPING_MS = 200;
+
+function Filter(): JSX.Element {
+  const { query } = place.value;
+  const narrowed = FILTER_KEYS.some((key) => key !== "state" && query.has(key));
+  return (
+    <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
+      <label class="filter-search">
+        <span class="sr-only">Search</span>
+        <FilterText name="search" type="search" placeholder="Search name, target, error, params" />
+      </label>
+      <label>
+        <span>Workflow</span>
+        <FilterText name="name" type="text" placeholder="any" />
+      </label>
+      <label>
+        <span>Created</span>
+        <TimeSelect />
+      </label>
+      {narrowed && (
+        <Button
+          kind="quiet"
+          onClick={() =>
+            setQuery({ search: null, name: null, since: null, until: null, target: null })}
+        >
+          Clear
+        </Button>
+      )}
+    </form>
+  );
+}
+
+/** A text of the filter. What is typed stands until the address has it, whatever is drawn meanwhile. */
+function FilterText(
+  { name, type, placeholder }: { name: string; type: "search" | "text"; placeholder: string },
+): JSX.Element {
+  const current = place.value.query.get(name) ?? "";
+  const text = useSignal(current);
+  const timer = useRef<number | undefined>(undefined);
+  useEffect(() => {
+    if (text.value.trim() !== current) text.value = current;
+  }, [current]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const typed = (event: Event & { currentTarget: HTMLInputElement }) => {
+    text.value = event.currentTarget.value;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setQuery({ [name]: text.value.trim() }), TYPING_MS);
+  };
+  const shared = { placeholder, value: text.value, onInput: typed };
+  return type === "search"
+    ? <input type="search" {...shared} />
+    : <input type="text" {...shared} />;
+}
+
+function TimeSelect(): JSX.Element {
+  const since = place.value.query.get("since");
+  return (
+    <select
+      value={since === null ? "" : "set"}
+      onChange={(event) => {
+        const { value } = event.currentTarget;
+        if (value === "set") return;
+        // To the minute, so that the address stays short.
+        const at = value === "" ? null : new Date(clock.value - Number(value)).toISOString();
+        setQuery({ since: at === null ? null : `${at.slice(0, 16)}Z`, until: null });
+      }}
+    >
+      {SPANS.map(({ title, ms }) => <option key={title} value={ms ?? ""}>{title}</option>)}
+      {since !== null && <option value="set">since {since.replace("T", " ")}</option>}
+    </select>
+  );
+}
+
+const COLUMNS = [
+  { key: "state", title: "State" },
+  { key: "name", title: "Workflow" },
+  { key: "step", title: "Step or error" },
+  { key: "target", title: "Target" },
+  { key: "duration", title: "Duration" },
+  { key: "created", title: "Created" },
+] as const;
+
+/** The jobs that are selected, by their uuids, as they were last seen. */
+type Selected = { value: ReadonlyMap<string, JobSummary> };
+
+function byUuid(jobs: readonly JobSummary[]): ReadonlyMap<string, JobSummary> {
+  return new Map(jobs.map((job) => [job.uuid, job]));
+}
+
+interface JobRowsProps {
+  readonly list: JobList;
+  readonly selected: Selected;
+}
+
+function JobRows({ list, selected }: JobRowsProps): JSX.Element {
+  const rows = list.rows.value;
+  // What can be done with a job is said of it as it is now.
+  useEffect(() => {
+    const known = rows.filter(({ uuid }) => selected.value.has(uuid));
+    if (known.length > 0) selected.value = new Map([...selected.value, ...byUuid(known)]);
+  }, [rows]);
+  if (rows.length === 0) return <NoJobs list={list} />;
+  const selects = mayChange();
+  const all = rows.every(({ uuid }) => selected.value.has(uuid));
+  const box = {
+    key: "select",
+    title: (
+      <input
+        type="checkbox"
+        aria-label={`Select the ${rows.length} jobs that are shown`}
+        checked={all}
+        onChange={() => selected.value = byUuid(all ? [] : rows)}
+      />
+    ),
+  };
+  return (
+    <>
+      <Rows
+        label="Jobs"
+        name={selects ? "jobs-table jobs-table-select" : "jobs-table"}
+        columns={selects ? [box, ...COLUMNS] : COLUMNS}
+        rows={rows}
+        keyOf={({ uuid }) => uuid}
+        cellsOf={(job) => ({
+          select: <SelectJob job={job} selected={selected} />,
+          ...cellsOf(job),
+        })}
+        onEnd={list.more}
+      />
+      <p class="rows-end" role="status">
+        {list.status.value === "whole"
+          ? `${rows.length.toLocaleString("en")} ${rows.length === 1 ? "job" : "jobs"}`
+          : "Loading more"}
+      </p>
+    </>
+  );
+}
+
+function SelectJob(
+  { job, selected }: { job: JobSummary; selected: Selected },
+): JSX.Element {
+  const { uuid, name } = job;
+  const toggle = () => {
+    const next = new Map(selected.value);
+    if (!next.delete(uuid)) next.set(uuid, job);
+    selected.value = next;
+  };
+  return (
+    <input
+      type="checkbox"
+      aria-label={`Select ${name} ${uuid.slice(0, 8)}`}
+      checked={selected.value.has(uuid)}
+      onChange={toggle}
+    />
+  );
+}
+
+function cellsOf(job: JobSummary): Record<string, JSX.Element> {
+  return {
+    state: <Badge state={job.state} reason={job.reason} />,
+    name: (
+      <>
+        <a class="job-link" href={`/ui/jobs/${job.uuid}`}>{job.name}</a>
+        <Uuid uuid={job.uuid} of={`this ${job.name}`} />
+      </>
+    ),
+    step: <Step job={job} />,
+    target: (
+      <span class="muted" title={job.target ?? undefined}>{job.machine?.alias ?? job.target}</span>
+    ),
+    duration: <Duration job={job} />,
+    created: <Time at={job.created_at} />,
+  };
+}
+
+function Duration({ job }: { job: JobSummary }): JSX.Element {
+  const seconds = durationOf(job);
+  return <span class="number">{seconds === null ? "" : spanText(seconds)}</span>;
+}
+
+/** What a job does, waits for, or failed with. */
+function Step({ job }: { job: JobSummary }): JSX.Element {
+  if (job.error !== null) return <span class="step-error" title={job.error}>{job.error}</span>;
+  const reason = job.reason === null ? undefined : REASONS[job.reason];
+  if (job.task === null) return <span class="muted">{reason}</span>;
+  const place = `${Math.min(job.tasks_done + 1, job.tasks_total)}/${job.tasks_total}`;
+  return (
+    <span>
+      <span class="number muted">{place}</span> {job.task.name}
+      {reason !== undefined && <span class="muted">, {reason}</span>}
+    </span>
+  );
+}
+
+function NoJobs({ list }: { list: JobList }): JSX.Element {
+  if (list.status.value === "loading") return <p class="muted loading" role="status">Loading</p>;
+  if (place.value.query.size > 0) {
+    return (
+      <Empty title="No job fits this filter">
+        <p>
+          <a href="/ui/jobs">Show all jobs</a>
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="There are no jobs yet" command="zonewright job run WORKFLOW --follow">
+      <p class="muted">A job runs the tasks of a workflow. Start one from a terminal:</p>
+    </Empty>
+  );
+}

@@ -1,0 +1,266 @@
+// The library: the files that machines may boot from, and those on their way into it.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { mayChange } from "../../client/client.ts";
+import { cliOf } from "../../client/curl.ts";
+import { Button, Copy } from "../../part/controls.tsx";
+import { Banner, Empty } from "../../part/message.tsx";
+import { Rows } from "../../part/rows.tsx";
+import { Badge, bytesText, clock, DIGEST_CHARS, Progress, shortUuid } from "../../part/shown.tsx";
+import { UploadBox, UploadCommands, UploadLines } from "../../part/upload.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import { place, setQuery } from "../../browser/route.ts";
+import { isUnderWay, type LibraryFile, uploads } from "../../client/uploads.ts";
+import { type FileAction, FileActions, FileDialog } from "./actions.tsx";
+import { ARRIVING, type MediaLibrary, type OpenLibrary, openLibrary } from "./library_list.ts";
+
+/** @see openLibrary */
+export function LibraryPage(): JSX.Element {
+  useEffect(() => nameTab("Library"), []);
+  const list = useMemo(openLibrary, []);
+  useEffect(() => () => list.close(), [list]);
+  const arrived = uploads.value.filter((upload) => !isUnderWay(upload)).length;
+  // An upload whose bytes are known by another name is no event.
+  useEffect(() => {
+    if (arrived > 0) list.again();
+  }, [arrived]);
+  const library = list.library.value;
+  return (
+    <>
+      <h1>Library</h1>
+      {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
+      {library !== undefined && <Problems library={library} />}
+      {library !== undefined && mayChange() && (
+        <div class="upload-part">
+          <UploadBox files={library.files} many />
+          <UploadCommands />
+        </div>
+      )}
+      <UploadLines />
+      <Arrivals list={list} />
+      <Checks list={list} />
+      {library === undefined
+        ? list.error.value === undefined && <p class="muted loading" role="status">Loading</p>
+        : <Files list={list} library={library} />}
+    </>
+  );
+}
+
+function Problems({ library: { folders, truncated } }: { library: MediaLibrary }): JSX.Element {
+  return (
+    <>
+      {folders.map(({ path, problem }) =>
+        problem !== null && (
+          <Banner key={path} kind="warn" title={`The folder ${path} is left out: ${problem}`} />
+        )
+      )}
+      {truncated && <Banner kind="warn" title="There are more files than are listed" />}
+    </>
+  );
+}
+
+/** Milliseconds after which an arrival that nobody spoke of is taken for ended. */
+const ARRIVAL_MS_MAX = 30_000;
+
+/** What comes by downloads, and by uploads of others. */
+function Arrivals({ list }: { list: OpenLibrary }): JSX.Element | null {
+  const own = new Set(uploads.value.filter(isUnderWay).map(({ name }) => name));
+  const shown = list.arrivals.value.filter(({ name, seenMs }) =>
+    !own.has(name) && clock.value - seenMs < ARRIVAL_MS_MAX
+  );
+  if (shown.length === 0) return null;
+  return (
+    <section class="upload-lines" aria-label="Files on their way">
+      <ul>
+        {shown.map(({ name, change, done, size }) => (
+          <li key={name} class="upload-line">
+            <span class="upload-name" title={name}>{name}</span>
+            <Progress done={done} total={size ?? undefined} label={`${ARRIVING[change]} ${name}`} />
+            <span class="upload-text number">
+              {ARRIVING[change]}: {bytesText(done)}
+              {size === null ? "" : ` of ${bytesText(size)}`}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The files that are hashed, or were since the page was opened. */
+function Checks({ list }: { list: OpenLibrary }): JSX.Element | null {
+  const checks = list.checks.value;
+  if (checks.length === 0) return null;
+  return (
+    <section class="upload-lines" aria-label="Verified files">
+      <ul>
+        {checks.map(({ name, job_uuid, state, error }) => (
+          <li key={job_uuid} class="upload-line">
+            <span class="upload-name" title={name}>{name}</span>
+            <Badge state={state} />
+            <span class={error === null ? "upload-text" : "upload-text step-error wrap"}>
+              {error ?? (state === "succeeded" ? "Read again and verified" : "It is read")}
+            </span>
+            <a href={`/ui/jobs/${job_uuid}`}>Job</a>
+            <Button
+              kind="quiet"
+              label={`Hide the line of ${name}`}
+              onClick={() => list.dismiss(job_uuid)}
+            >
+              Hide
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Files({ list, library }: { list: OpenLibrary; library: MediaLibrary }): JSX.Element {
+  const asked = useSignal<{ file: LibraryFile; action: FileAction } | undefined>(undefined);
+  const search = place.value.query.get("search") ?? "";
+  if (library.files.length === 0) return <NoFiles />;
+  const text = search.trim().toLowerCase();
+  const rows = library.files.filter((file) => hasText(file, text));
+  return (
+    <>
+      <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="filter-search">
+          <span class="sr-only">Search</span>
+          <input
+            type="search"
+            placeholder="Search name, kind, digest, folder"
+            value={search}
+            onInput={(event) => setQuery({ search: event.currentTarget.value })}
+          />
+        </label>
+        {search !== "" && (
+          <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
+        )}
+        <CacheRoom library={library} />
+      </form>
+      {rows.length === 0
+        ? (
+          <Empty title="No file fits this search">
+            <p>
+              <a href="/ui/library">Show all files</a>
+            </p>
+          </Empty>
+        )
+        : (
+          <Rows
+            label="Files"
+            name={mayChange() ? "library-table library-table-actions" : "library-table"}
+            columns={mayChange() ? COLUMNS : COLUMNS.filter(({ key }) => key !== "actions")}
+            rows={rows}
+            keyOf={({ place, path }) => `${place} ${path}`}
+            cellsOf={(file) => cellsOf(file, (action) => asked.value = { file, action })}
+            onEnd={() => {}}
+          />
+        )}
+      <p class="rows-end" role="status">
+        {rows.length.toLocaleString("en")} {rows.length === 1 ? "file" : "files"},{" "}
+        {bytesText(rows.reduce((sum, { size }) => sum + size, 0))}
+      </p>
+      {asked.value !== undefined && (
+        <FileDialog
+          key={`${asked.value.action} ${asked.value.file.path}`}
+          {...asked.value}
+          list={list}
+          onClose={() => asked.value = undefined}
+        />
+      )}
+    </>
+  );
+}
+
+function NoFiles(): JSX.Element {
+  return (
+    <Empty
+      title="The library has no files"
+      command={cliOf(["media", "upload", "installer.iso"])}
+    >
+      <p class="muted">
+        {mayChange() ? "Drop one above, or upload it from a terminal:" : "From a terminal:"}
+      </p>
+    </Empty>
+  );
+}
+
+function CacheRoom({ library: { cache } }: { library: MediaLibrary }): JSX.Element {
+  const { bytes, bytes_max } = cache;
+  const text = `Cache: ${bytesText(bytes)}${
+    bytes_max === null ? "" : ` of ${bytesText(bytes_max)}`
+  }`;
+  return (
+    <div class="cache-room muted">
+      <span class="number">{text}</span>
+      {bytes_max !== null && <Progress done={bytes} total={bytes_max} label={text} />}
+    </div>
+  );
+}
+
+function hasText({ name, kind, digest, path }: LibraryFile, text: string): boolean {
+  return [name, kind, digest, path].some((one) => one?.toLowerCase().includes(text) ?? false);
+}
+
+const COLUMNS = [
+  { key: "file", title: "File" },
+  { key: "size", title: "Size" },
+  { key: "kind", title: "Kind" },
+  { key: "digest", title: "Digest" },
+  { key: "where", title: "Where, used by" },
+  { key: "actions", title: <span class="sr-only">Actions</span> },
+] as const;
+
+function cellsOf(
+  file: LibraryFile,
+  onAsk: (action: FileAction) => void,
+): Record<string, JSX.Element | string | null> {
+  const { name, size, digest, used_by, path } = file;
+  return {
+    file: <strong title={name}>{name}</strong>,
+    size: <span class="number" title={`${size.toLocaleString("en")} bytes`}>{bytesText(size)}
+    </span>,
+    kind: <Kind file={file} />,
+    digest: digest === null
+      ? <span class="muted">not computed</span>
+      : (
+        <Copy text={digest} label={`digest of ${name}`}>
+          <code>{digest.replace("sha256:", "").slice(0, DIGEST_CHARS)}</code>
+        </Copy>
+      ),
+    where: (
+      <span class="muted" title={path}>
+        {used_by.length > 0 && (
+          <>
+            used by {used_by.map((uuid) => (
+              <a key={uuid} href={`/ui/jobs/${uuid}`}>
+                <code>{shortUuid(uuid)}</code>
+              </a>
+            ))},{" "}
+          </>
+        )}
+        {whereText(file)}
+      </span>
+    ),
+    actions: <FileActions file={file} onAsk={onAsk} />,
+  };
+}
+
+function Kind({ file: { kind, problem, boot_record } }: { file: LibraryFile }): JSX.Element {
+  const text = kind === "iso" ? "ISO" : kind;
+  if (problem !== null) {
+    return <span class="kind-problem" title={problem}>{text}: no machine boots it</span>;
+  }
+  return boot_record === false
+    ? <span class="kind-problem" title="It has no El Torito boot record">{text}, may not boot</span>
+    : <span>{text}</span>;
+}
+
+function whereText({ place, folder }: LibraryFile): string {
+  if (place === "cache") return "cache";
+  return place === "upload" ? "uploads" : folder ?? "";
+}

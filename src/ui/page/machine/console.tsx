@@ -1,0 +1,200 @@
+// The screen of a machine, with what is beside it: how it is, the keys that a browser keeps for itself, its size.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { mayChange } from "../../client/client.ts";
+import { cliOf } from "../../client/curl.ts";
+import { Button } from "../../part/controls.tsx";
+import { machineStateText } from "../../part/machine_badge.tsx";
+import { Empty } from "../../part/message.tsx";
+import { nameOf } from "./actions.tsx";
+import { openConnection, type ScreenConnection, type ScreenState } from "./connection.ts";
+import type { MachineView } from "./machine_view.ts";
+
+interface ConsoleProps {
+  readonly machine: MachineView;
+  /** Reads the machine again. @returns whether its console listens */
+  readonly look: () => Promise<boolean>;
+}
+
+/** Milliseconds until a machine that has just begun to run is asked again where its console listens. */
+const LISTEN_MS = 2_000;
+
+/** The screen, or in words why there is none. */
+export function Console({ machine, look }: ConsoleProps): JSX.Element {
+  const { state, vnc } = machine;
+  useEffect(() => {
+    if (state !== "running" || vnc !== null) return;
+    const timer = setTimeout(look, LISTEN_MS);
+    return () => clearTimeout(timer);
+  }, [machine]);
+  return (
+    <section class="console-part" aria-label="Console">
+      <h2>Console</h2>
+      {!mayChange()
+        ? <p class="muted">A token of scope read has no screen: it would be a keyboard.</p>
+        : vnc === null
+        ? <NoScreen machine={machine} />
+        : <Screen machine={machine} look={look} />}
+    </section>
+  );
+}
+
+function NoScreen({ machine }: { machine: MachineView }): JSX.Element {
+  const { state, uuid } = machine;
+  const name = nameOf(machine);
+  if (state === "stopped") {
+    return (
+      <Empty title={`${name} is off`} command={cliOf(["machine", "boot", uuid])}>
+        <p class="muted">Its screen opens here by itself when it runs. Boot it above, or:</p>
+      </Empty>
+    );
+  }
+  const title = state === "running"
+    ? `${name} runs, but its console does not listen yet`
+    : `${name} is ${machineStateText(state)}`;
+  return (
+    <Empty title={title}>
+      <p class="muted">The screen opens here by itself.</p>
+    </Empty>
+  );
+}
+
+function Screen({ machine, look }: ConsoleProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  const opened = useSignal<ScreenConnection | undefined>(undefined);
+  useEffect(() => {
+    if (box.current === null) return;
+    const connection = openConnection(machine.uuid, box.current, look);
+    opened.value = connection;
+    return () => connection.close();
+  }, [machine.uuid]);
+  const connection = opened.value;
+  const state = connection?.state.value ?? { kind: "connecting" };
+  const leave = useLeave(box, frame, connection);
+  return (
+    <div class="screen-frame" ref={frame}>
+      <Bar connection={connection} state={state} frame={frame} />
+      <div
+        class={`screen screen-${state.kind}`}
+        ref={box}
+        onKeyDownCapture={leave.onKeyDown}
+        onKeyUpCapture={leave.onKeyUp}
+      />
+    </div>
+  );
+}
+
+interface BarProps {
+  readonly connection: ScreenConnection | undefined;
+  readonly state: ScreenState;
+  readonly frame: { readonly current: HTMLElement | null };
+}
+
+function Bar({ connection, state, frame }: BarProps): JSX.Element {
+  const off = state.kind !== "connected";
+  return (
+    <div class="screen-bar">
+      <p class={`screen-state screen-state-${state.kind}`} role="status">{wordsFor(state)}</p>
+      <Button
+        kind="primary"
+        disabled={off}
+        label="Type into the machine; Ctrl+Alt+Shift+L gives the keyboard back"
+        onClick={() => connection?.focus()}
+      >
+        Type
+      </Button>
+      <KeyMenu connection={connection} disabled={off} />
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={connection?.fitted.value ?? true}
+          onChange={(event) => connection?.scale(event.currentTarget.checked)}
+        />
+        <span>Fit</span>
+      </label>
+      <Button
+        onClick={() => {
+          const done = document.fullscreenElement === null
+            ? frame.current?.requestFullscreen()
+            : document.exitFullscreen();
+          // A browser may refuse it: then the page stays as it is.
+          done?.then(() => connection?.focus(), () => {});
+        }}
+      >
+        Full screen
+      </Button>
+    </div>
+  );
+}
+
+function wordsFor(state: ScreenState): string {
+  if (state.kind === "lost") return `${state.why}. Connecting again`;
+  return state.kind === "connected" ? "Connected" : "Connecting";
+}
+
+/** Keys that the browser or its system takes for itself. */
+function KeyMenu(
+  { connection, disabled }: { connection: ScreenConnection | undefined; disabled: boolean },
+): JSX.Element {
+  const menu = useRef<HTMLDetailsElement>(null);
+  return (
+    <details
+      class="menu"
+      ref={menu}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || menu.current?.open !== true) return;
+        menu.current.open = false;
+        menu.current.querySelector("summary")?.focus();
+      }}
+    >
+      <summary class="button button-plain">Keys</summary>
+      <div class="menu-list">
+        <Button
+          kind="quiet"
+          disabled={disabled}
+          onClick={() => {
+            connection?.sendCtrlAltDel();
+            menu.current?.removeAttribute("open");
+            connection?.focus();
+          }}
+        >
+          Send Ctrl-Alt-Del
+        </Button>
+      </div>
+    </details>
+  );
+}
+
+/**
+ * Ctrl+Alt+Shift+L gives the keyboard back to the page, once the keys are up: the machine has seen
+ * those that were pressed before.
+ */
+function useLeave(
+  box: { readonly current: HTMLElement | null },
+  frame: { readonly current: HTMLElement | null },
+  connection: ScreenConnection | undefined,
+) {
+  const leaving = useRef(false);
+  return {
+    onKeyDown: (event: KeyboardEvent) => {
+      const { ctrlKey, altKey, shiftKey, code } = event;
+      if (!ctrlKey || !altKey || !shiftKey || code !== "KeyL") return;
+      event.preventDefault();
+      event.stopPropagation();
+      leaving.current = true;
+    },
+    onKeyUp: ({ ctrlKey, altKey, shiftKey }: KeyboardEvent) => {
+      if (!leaving.current || ctrlKey || altKey || shiftKey) return;
+      leaving.current = false;
+      // After the viewer has sent the last key.
+      setTimeout(() => {
+        connection?.blur();
+        if (box.current?.contains(document.activeElement)) return;
+        frame.current?.querySelector<HTMLElement>(".button")?.focus();
+      });
+    },
+  };
+}

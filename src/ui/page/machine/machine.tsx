@@ -1,0 +1,144 @@
+// One machine: what it is and what is at work on it, its screen, and the jobs about it.
+
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import type { Schemas } from "../../client/schema.ts";
+import { Disks, Nics, sizeText } from "../../part/device.tsx";
+import { JobLines } from "../../part/job_lines.tsx";
+import { MachineBadge } from "../../part/machine_badge.tsx";
+import { Banner } from "../../part/message.tsx";
+import { REASONS, Time, Uuid } from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import type { PageProps } from "../../browser/route.ts";
+import { Actions, nameOf } from "./actions.tsx";
+import { Console } from "./console.tsx";
+import { currentJob, type MachineView, openMachineView, targetOf } from "./machine_view.ts";
+
+/** All that there is to see of a machine, as it happens. */
+export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
+  const view = useMemo(() => openMachineView(uuid), [uuid]);
+  useEffect(() => () => view.close(), [view]);
+  const machine = view.machine.value;
+  const error = view.error.value;
+  const jobs = view.jobs.value;
+  useEffect(
+    () => nameTab(machine === undefined ? "Machine" : `${machine.state}: ${nameOf(machine)}`),
+    [machine?.state, machine?.alias],
+  );
+  const job = currentJob(jobs);
+  const gone = view.deleted.value || (machine?.state === "absent" && job === undefined);
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/ui/machines">Machines</a>
+      </p>
+      {machine === undefined ? <h1>Machine</h1> : (
+        <div class="page-head">
+          <h1>
+            {nameOf(machine)} <MachineBadge state={gone ? "gone" : machine.state} />
+          </h1>
+          {!gone && <Actions machine={machine} busy={job !== undefined} />}
+        </div>
+      )}
+      {error !== undefined && <Banner kind="bad" title={error} />}
+      {error === undefined && machine === undefined && (
+        <p class="muted loading" role="status">Loading</p>
+      )}
+      {gone && <Banner kind="warn" title="The host has no such machine any more" />}
+      {job !== undefined && <AtWork job={job} />}
+      {machine !== undefined && <Facts machine={machine} />}
+      {machine !== undefined && !gone && <Console machine={machine} look={view.again} />}
+      {machine !== undefined && <Devices machine={machine} />}
+      {jobs !== undefined && jobs.length > 0 && <Jobs uuid={uuid} jobs={jobs} />}
+    </>
+  );
+}
+
+/** The job that holds the machine; no other action is taken until it has ended. */
+function AtWork({ job }: { job: Schemas["JobSummary"] }): JSX.Element {
+  const step = job.task?.name ?? REASONS[job.reason ?? ""] ?? "not started";
+  return (
+    <Banner
+      kind="info"
+      title={`${job.name}: ${step}, ${job.tasks_done} of ${job.tasks_total} tasks`}
+    >
+      <a href={`/ui/jobs/${job.uuid}`}>Watch the job</a>
+    </Banner>
+  );
+}
+
+function Facts({ machine }: { machine: MachineView }): JSX.Element {
+  const { uuid, brand, ram, vcpus, medium, media, created_at } = machine;
+  return (
+    <dl class="facts">
+      <div>
+        <dt>Machine</dt>
+        <dd>
+          <Uuid uuid={uuid} of="this machine" />
+        </dd>
+      </div>
+      <div>
+        <dt>Brand</dt>
+        <dd>{brand ?? "not known"}</dd>
+      </div>
+      <div>
+        <dt>Size</dt>
+        <dd class="number">
+          {ram === null ? "?" : sizeText(ram)}, {vcpus ?? "?"} {vcpus === 1 ? "vcpu" : "vcpus"}
+        </dd>
+      </div>
+      {created_at !== null && (
+        <div>
+          <dt>Created</dt>
+          <dd>
+            <Time at={created_at} />
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Medium in its zone</dt>
+        <dd class="wrap">{medium ?? "none"}</dd>
+      </div>
+      {media !== null && (
+        <div>
+          <dt>Made from</dt>
+          <dd class="wrap">{mediaText(media)}</dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+function Devices({ machine: { disks, nics } }: { machine: MachineView }): JSX.Element {
+  return (
+    <div class="device-parts">
+      <section class="card" aria-label="Disks">
+        <h2>Disks</h2>
+        <Disks disks={disks} />
+      </section>
+      <section class="card" aria-label="Nics">
+        <h2>Nics</h2>
+        <Nics nics={nics} />
+      </section>
+    </div>
+  );
+}
+
+function mediaText(media: Schemas["Media"]): string {
+  if ("artifact" in media) return Object.values(media.artifact).join(" ");
+  return "url" in media ? media.url : String(media.path);
+}
+
+function Jobs(
+  { uuid, jobs }: { uuid: string; jobs: readonly Schemas["JobSummary"][] },
+): JSX.Element {
+  return (
+    <section class="machine-jobs" aria-label="Jobs about it">
+      <h2>Newest jobs about it</h2>
+      <JobLines jobs={jobs} />
+      <p>
+        <a href={`/ui/jobs?target=${targetOf(uuid)}`}>All jobs about it</a>
+      </p>
+    </section>
+  );
+}

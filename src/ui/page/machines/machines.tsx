@@ -1,0 +1,171 @@
+// The list of machines. Its filter is in the address, so that a link holds it.
+
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { mayChange } from "../../client/client.ts";
+import { cliOf, CREATE_WORDS } from "../../client/curl.ts";
+import { Button, Tabs } from "../../part/controls.tsx";
+import { addressesText, sizeText } from "../../part/device.tsx";
+import { MachineBadge, machineStateText } from "../../part/machine_badge.tsx";
+import { Banner, Empty } from "../../part/message.tsx";
+import { Rows } from "../../part/rows.tsx";
+import { Time, Uuid } from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import { place, setQuery } from "../../browser/route.ts";
+import { hasText, type ListedMachine, openMachineList } from "./machine_list.ts";
+
+/** @see openMachineList */
+export function MachinesPage(): JSX.Element {
+  useEffect(() => nameTab("Machines"), []);
+  const list = useMemo(openMachineList, []);
+  useEffect(() => () => list.close(), [list]);
+  const machines = list.machines.value;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Machines</h1>
+        {mayChange() && <a class="button button-primary" href="/ui/new">New machine</a>}
+      </div>
+      {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
+      {machines === undefined
+        ? list.error.value === undefined && <p class="muted loading" role="status">Loading</p>
+        : machines.length === 0
+        ? <NoMachines />
+        : <Machines machines={machines} />}
+    </>
+  );
+}
+
+function NoMachines(): JSX.Element {
+  return (
+    <Empty
+      title="This host has no machines"
+      command={cliOf(CREATE_WORDS)}
+    >
+      {mayChange() && (
+        <p>
+          <a href="/ui/new">Make the first one</a>
+        </p>
+      )}
+      <p class="muted">From a description and an ISO, in a terminal:</p>
+    </Empty>
+  );
+}
+
+function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Element {
+  const { query } = place.value;
+  const search = query.get("search") ?? "";
+  const state = query.get("state") ?? "";
+  const found = machines.filter((machine) => hasText(machine, search.trim().toLowerCase()));
+  const rows = state === "" ? found : found.filter((machine) => machine.state === state);
+  return (
+    <>
+      <StateTabs machines={found} state={state} />
+      <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="filter-search">
+          <span class="sr-only">Search</span>
+          <input
+            type="search"
+            placeholder="Search name, uuid, address"
+            value={search}
+            onInput={(event) => setQuery({ search: event.currentTarget.value })}
+          />
+        </label>
+        {search !== "" && (
+          <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
+        )}
+      </form>
+      <div id="machines" role="tabpanel" aria-label="Machines of this state">
+        {rows.length === 0
+          ? (
+            <Empty title="No machine fits this filter">
+              <p>
+                <a href="/ui/machines">Show all machines</a>
+              </p>
+            </Empty>
+          )
+          : <MachineRows rows={rows} />}
+      </div>
+    </>
+  );
+}
+
+function StateTabs(
+  { machines, state }: { machines: readonly ListedMachine[]; state: string },
+): JSX.Element {
+  // A link may name a state that no machine is in any more.
+  const states = new Set(["running", "stopped", ...machines.map((machine) => machine.state)]);
+  if (state !== "") states.add(state);
+  const tabs = [...states].map((key) => {
+    const text = machineStateText(key);
+    const title = text.charAt(0).toUpperCase() + text.slice(1);
+    return { key, title, count: machines.filter((machine) => machine.state === key).length };
+  });
+  return (
+    <Tabs
+      tabs={[{ key: "", title: "All", count: machines.length }, ...tabs]}
+      current={state}
+      label="State"
+      controls="machines"
+      onChange={(key) => setQuery({ state: key })}
+    />
+  );
+}
+
+const COLUMNS = [
+  { key: "state", title: "State" },
+  { key: "name", title: "Machine" },
+  { key: "address", title: "Address" },
+  { key: "brand", title: "Brand" },
+  { key: "ram", title: "Memory" },
+  { key: "disk", title: "Disks" },
+  { key: "medium", title: "Medium" },
+  { key: "created", title: "Created" },
+] as const;
+
+function MachineRows({ rows }: { rows: readonly ListedMachine[] }): JSX.Element {
+  return (
+    <>
+      <Rows
+        label="Machines"
+        name="machines-table"
+        columns={COLUMNS}
+        rows={rows}
+        keyOf={({ uuid }) => uuid}
+        cellsOf={cellsOf}
+        onEnd={() => {}}
+      />
+      <p class="rows-end" role="status">
+        {rows.length.toLocaleString("en")} {rows.length === 1 ? "machine" : "machines"}
+      </p>
+    </>
+  );
+}
+
+function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | null> {
+  const { uuid, alias, brand, ram, vcpus, medium, state, disks, nics, created_at } = machine;
+  const total = disks.reduce(
+    (sum, { size, media }) => sum + (media === "cdrom" ? 0 : size ?? 0),
+    0,
+  );
+  const addresses = addressesText(nics);
+  return {
+    state: <MachineBadge state={state} />,
+    name: (
+      <>
+        <a class="job-link" href={`/ui/machines/${uuid}`}>{alias ?? "without a name"}</a>
+        <Uuid uuid={uuid} of={alias ?? "this machine"} />
+      </>
+    ),
+    address: <span class="number" title={addresses}>{addresses}</span>,
+    brand: <span class="muted">{brand}</span>,
+    ram: (
+      <span class="number" title={`${vcpus ?? "?"} vcpus`}>
+        {ram === null ? "" : sizeText(ram)}
+      </span>
+    ),
+    disk: <span class="number">{total === 0 ? "" : sizeText(total)}</span>,
+    medium: <span class="muted" title={medium ?? undefined}>{medium}</span>,
+    created: created_at === null ? null : <Time at={created_at} />,
+  };
+}

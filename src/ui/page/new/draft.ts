@@ -1,0 +1,140 @@
+// The request for a machine while it is written: one JSON value, which the form and the text show and change. What
+// the form does not know stays as it is.
+
+import { type Signal, signal } from "@preact/signals";
+import { type JsonObject, readText, type TextProblem } from "./json_text.ts";
+
+/** Where a value is in the request: names, and places in lists. */
+export type Path = readonly (string | number)[];
+
+/** A request that is written. */
+export interface Draft {
+  /** As it is in the text. */
+  readonly text: Signal<string>;
+  /** The last one that could be read. */
+  readonly request: Signal<JsonObject>;
+  /** Why the text cannot be read, and the form waits. */
+  readonly problem: Signal<Pick<TextProblem, "message"> & Partial<TextProblem> | undefined>;
+  /** Takes a text as it is typed. */
+  edit(text: string): void;
+  /** Puts a value into the request; undefined takes it away. */
+  set(path: Path, value: unknown): void;
+  /** The text of the last request that could be read. */
+  restore(): void;
+}
+
+/** Where a draft is kept while other pages are shown. */
+const KEPT = "new machine";
+
+/** The draft that was left, if there is one. */
+export function keptDraft(): Draft | undefined {
+  const text = sessionStorage.getItem(KEPT);
+  return text === null ? undefined : openDraft(text);
+}
+
+/** Forgets the draft: the machine is there. */
+export function forgetDraft(): void {
+  sessionStorage.removeItem(KEPT);
+}
+
+/** A draft of a text. */
+export function openDraft(first: string): Draft {
+  const text = signal("");
+  const request = signal<JsonObject>({});
+  const problem: Draft["problem"] = signal(undefined);
+  const draft: Draft = {
+    text,
+    request,
+    problem,
+    edit(typed) {
+      text.value = typed;
+      sessionStorage.setItem(KEPT, typed);
+      const read = readText(typed);
+      if (read.kind === "broken") {
+        problem.value = read.problem;
+        return;
+      }
+      const message = shapeProblem(read.value);
+      problem.value = message === undefined ? undefined : { message };
+      // The shape was just looked at.
+      if (message === undefined) request.value = read.value as JsonObject;
+    },
+    set(path, value) {
+      draft.edit(textOf(withValue(request.value, path, value)));
+    },
+    restore: () => draft.edit(textOf(request.value)),
+  };
+  draft.edit(first);
+  return draft;
+}
+
+/** A request as it is shown. */
+export function textOf(request: unknown): string {
+  return JSON.stringify(request, null, 2);
+}
+
+/** What the form cannot show, in words. */
+function shapeProblem(value: unknown): string | undefined {
+  if (!isObject(value)) return 'Expected an object: {"machine": …, "media": …}';
+  const { machine, media } = value;
+  if (!isObject(machine)) {
+    return "brand" in value
+      ? 'This is a description: put it under "machine", beside "media"'
+      : 'Expected an object under "machine"';
+  }
+  for (const name of ["disks", "nics"] as const) {
+    const list = machine[name];
+    if (list !== undefined && !(Array.isArray(list) && list.every(isObject))) {
+      return `Expected a list of objects under "machine.${name}"`;
+    }
+  }
+  return media === undefined || isObject(media) ? undefined : 'Expected an object under "media"';
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The value at a place; undefined when there is none. */
+export function valueAt(value: unknown, path: Path): unknown {
+  let found = value;
+  for (const step of path) {
+    if (Array.isArray(found)) found = found[Number(step)];
+    else found = isObject(found) && Object.hasOwn(found, step) ? found[step] : undefined;
+  }
+  return found;
+}
+
+/** The objects of a list of the request. */
+export function objectsAt(value: unknown, path: Path): readonly JsonObject[] {
+  const found = valueAt(value, path);
+  return Array.isArray(found) ? found.filter(isObject) : [];
+}
+
+/** A value as a field shows it. */
+export function fieldText(value: unknown): string {
+  return value === undefined || value === null ? "" : String(value);
+}
+
+/** A copy in which one place is changed; order and everything else stay. */
+function withValue(value: unknown, path: Path, next: unknown): unknown {
+  const [step, ...rest] = path;
+  if (step === undefined) return next;
+  if (typeof step === "number") {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [];
+    const inner = withValue(list[step], rest, next);
+    return inner === undefined ? list.toSpliced(step, 1) : list.toSpliced(step, 1, inner);
+  }
+  const fields = isObject(value) ? value : {};
+  const inner = withValue(fields[step], rest, next);
+  if (inner !== undefined) return { ...fields, [step]: inner };
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => name !== step));
+}
+
+/** The path of a field as the agent names it: `machine.disks[0].size`. */
+export function pathText(path: Path): string {
+  return path.map((step, at) =>
+    typeof step === "number" ? `[${step}]` : at === 0 ? step : `.${step}`
+  )
+    .join("");
+}

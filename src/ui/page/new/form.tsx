@@ -1,0 +1,112 @@
+// The form of a request: what most machines need. The rest is in the JSON beside it.
+
+import type { JSX } from "preact";
+import type { Bounds } from "./bounds.ts";
+import { DiskFields, hintOf, NicFields } from "./devices.tsx";
+import { valueAt } from "./draft.ts";
+import { ChoiceField, type FormContext, NumberField, TextField } from "./field.tsx";
+import { MediumFields } from "./medium.tsx";
+import { objectsAt } from "./draft.ts";
+import type { JsonObject } from "./json_text.ts";
+
+interface RequestFormProps {
+  readonly form: FormContext;
+  readonly bounds: Bounds;
+  readonly brand: string;
+}
+
+/** All parts of the form. */
+export function RequestForm({ form, bounds, brand }: RequestFormProps): JSX.Element {
+  return (
+    <>
+      <MachineFields form={form} bounds={bounds} brand={brand} />
+      <MediumFields form={form} />
+      <DiskFields form={form} bounds={bounds} brand={brand} />
+      <NicFields form={form} bounds={bounds} brand={brand} />
+    </>
+  );
+}
+
+/** Properties of the form that only one brand has, with what they are called. */
+const OWN: Readonly<Record<string, { readonly label: string; readonly none: string }>> = {
+  cpu_type: { label: "CPU type", none: "qemu64" },
+  bootrom: { label: "Boot ROM", none: "bios" },
+};
+
+function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
+  const { draft } = form;
+  const ram = valueAt(draft.request.value, ["machine", "ram"]);
+  const vcpus = bounds.of(brand, "vcpus");
+  return (
+    <fieldset>
+      <legend>Machine</legend>
+      <div class="field-grid">
+        <TextField form={form} path={["machine", "alias"]} label="Name" placeholder="web1" />
+        <ChoiceField
+          form={form}
+          path={["machine", "brand"]}
+          label="Brand"
+          words={bounds.brands}
+          onChange={(next) => draft.set(["machine"], ofBrand(draft.request.value, bounds, next))}
+        />
+        <NumberField
+          form={form}
+          path={["machine", "vcpus"]}
+          label="Virtual CPUs"
+          bound={vcpus}
+          {...(vcpus.max === undefined ? {} : { hint: `at most ${vcpus.max}` })}
+        />
+        <NumberField
+          form={form}
+          path={["machine", "ram"]}
+          label="Memory, MiB"
+          bound={bounds.of(brand, "ram")}
+          step={1}
+          hint={hintOf(ram)}
+        />
+        {Object.entries(OWN).map(([name, { label, none }]) => {
+          const { words } = bounds.of(brand, name);
+          return words !== undefined && (
+            <ChoiceField
+              key={name}
+              form={form}
+              path={["machine", name]}
+              label={label}
+              words={words}
+              none={`${none}, the default`}
+            />
+          );
+        })}
+        <NumberField
+          form={form}
+          path={["machine", "quota"]}
+          label="Zone quota, GiB"
+          bound={bounds.of(brand, "quota")}
+          hint="without the disks; none for the default"
+        />
+      </div>
+    </fieldset>
+  );
+}
+
+/** The description for another brand: models and properties that it does not have are changed or left out. */
+function ofBrand(request: JsonObject, bounds: Bounds, brand: string): JsonObject {
+  const [machine = {}] = objectsAt([valueAt(request, ["machine"])], []);
+  const kept = Object.fromEntries(
+    Object.entries(machine).filter(([name]) =>
+      !(name in OWN) || bounds.of(brand, name).words !== undefined
+    ),
+  );
+  const fitted = (list: "disks" | "nics") => {
+    const words = bounds.of(brand, `${list}.model`).words ?? [];
+    return objectsAt(machine, [list]).map((device) =>
+      words.includes(String(device.model)) ? device : { ...device, model: words[0] ?? device.model }
+    );
+  };
+  return {
+    ...kept,
+    brand,
+    ...("disks" in machine ? { disks: fitted("disks") } : {}),
+    ...("nics" in machine ? { nics: fitted("nics") } : {}),
+  };
+}

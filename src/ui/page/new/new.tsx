@@ -1,0 +1,275 @@
+// A new machine: a form beside the JSON that it makes, a dry run, the order, and its job until the machine runs.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { mayChange, wordsOf } from "../../client/client.ts";
+import { cliOf, CREATE_WORDS, curlOf } from "../../client/curl.ts";
+import { Button, Command } from "../../part/controls.tsx";
+import { Banner, Empty } from "../../part/message.tsx";
+import { bytesText } from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import { go, place } from "../../browser/route.ts";
+import { type Bounds, firstRequest, readBounds } from "./bounds.ts";
+import { brandOf } from "./devices.tsx";
+import {
+  type Draft,
+  fieldText,
+  forgetDraft,
+  keptDraft,
+  openDraft,
+  textOf,
+  valueAt,
+} from "./draft.ts";
+import { Editor, EDITOR_ID } from "./editor.tsx";
+import { idOf } from "./field.tsx";
+import { RequestForm } from "./form.tsx";
+import type { JsonObject } from "./json_text.ts";
+import { Making } from "./making.tsx";
+import { isBusy, openOrder, type Order, type Refusal } from "./order.ts";
+
+/** The form, or the job of the order that the address names. */
+export function NewMachinePage(): JSX.Element {
+  const { query } = place.value;
+  const job_uuid = query.get("job");
+  const machine_uuid = query.get("machine");
+  if (job_uuid !== null && machine_uuid !== null) {
+    return <Making key={job_uuid} job_uuid={job_uuid} machine_uuid={machine_uuid} />;
+  }
+  return mayChange() ? <NewMachine /> : <ReadOnly />;
+}
+
+function ReadOnly(): JSX.Element {
+  useEffect(() => nameTab("New machine"), []);
+  return (
+    <>
+      <h1>New machine</h1>
+      <Empty
+        title="This token may only read"
+        command={cliOf(CREATE_WORDS)}
+      >
+        <p class="muted">Sign in with a token of scope admin, or use one in a terminal:</p>
+      </Empty>
+    </>
+  );
+}
+
+/** The keys of the address that name an image of the index. */
+const ARTIFACT_KEYS = ["distro", "release", "build", "variant", "arch", "format"] as const;
+
+/** The medium of a link such as `?path=debian-13.iso` or `?distro=debian&release=13`. */
+function linkedMedium(query: URLSearchParams): JsonObject | undefined {
+  const path = query.get("path");
+  if (path !== null) return { path };
+  const named = ARTIFACT_KEYS.flatMap((key) => {
+    const value = query.get(key);
+    return value === null ? [] : [[key, value] as const];
+  });
+  return named.length === 0 ? undefined : { artifact: Object.fromEntries(named) };
+}
+
+function NewMachine(): JSX.Element {
+  useEffect(() => nameTab("New machine"), []);
+  const bounds = useSignal<Bounds | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  const again = useSignal(0);
+  useEffect(() => {
+    const closing = new AbortController();
+    error.value = undefined;
+    readBounds(closing.signal).then(
+      (found) => bounds.value = found,
+      (failure) => {
+        if (!closing.signal.aborted) error.value = wordsOf(failure);
+      },
+    );
+    return () => closing.abort();
+  }, [again.value]);
+  const draft = useSignal<Draft | undefined>(undefined);
+  useEffect(() => {
+    if (bounds.value === undefined) return;
+    const media = linkedMedium(place.value.query);
+    const kept = keptDraft();
+    if (kept !== undefined && media !== undefined) kept.set(["media"], media);
+    draft.value = kept ?? openDraft(textOf(firstRequest(bounds.value, media)));
+    // A reload keeps what was chosen since.
+    if (media !== undefined) go("/new", "replace");
+  }, [bounds.value]);
+  if (error.value !== undefined) {
+    return (
+      <>
+        <h1>New machine</h1>
+        <Banner kind="bad" title={error.value}>
+          <Button onClick={() => again.value += 1}>Try again</Button>
+        </Banner>
+      </>
+    );
+  }
+  if (bounds.value === undefined || draft.value === undefined) {
+    return <p class="muted loading" role="status">Loading</p>;
+  }
+  const { value: found } = bounds;
+  const clear = () => {
+    forgetDraft();
+    draft.value = openDraft(textOf(firstRequest(found, undefined)));
+  };
+  return <Request bounds={found} draft={draft.value} onClear={clear} />;
+}
+
+interface RequestProps {
+  readonly bounds: Bounds;
+  readonly draft: Draft;
+  readonly onClear: () => void;
+}
+
+function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
+  const order = useMemo(() => openOrder(draft), [draft]);
+  useEffect(() => {
+    const stop = draft.text.subscribe(() => order.changed());
+    return () => {
+      stop();
+      order.close();
+    };
+  }, [order]);
+  const state = order.state.value;
+  useEffect(() => {
+    if (state.kind !== "made") return;
+    const query = new URLSearchParams({ machine: state.uuid, job: state.job_uuid });
+    go(`/new?${query}`, "replace");
+  }, [state.kind]);
+  const busy = isBusy(state);
+  return (
+    <>
+      <div class="page-head request-head">
+        <h1>New machine</h1>
+        <Button kind="quiet" disabled={busy} onClick={onClear}>Begin again</Button>
+      </div>
+      <div class="request">
+        <form
+          class="request-form"
+          aria-label="Request"
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            // A dialog of the form has a form of its own.
+            if (event.target === event.currentTarget) void order.check();
+          }}
+        >
+          <fieldset class="request-fields" disabled={busy || draft.problem.value !== undefined}>
+            <RequestForm
+              form={{ draft, errors: order.errors.value }}
+              bounds={bounds}
+              brand={brandOf(draft.request.value)}
+            />
+          </fieldset>
+          {draft.problem.value === undefined && <Outcome order={order} />}
+          <OrderBar order={order} draft={draft} />
+        </form>
+        <div class="request-side">
+          <Editor draft={draft} disabled={busy} />
+          <Commands order={order} draft={draft} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+/** What came of the dry run, or of the order. */
+function Outcome({ order }: { order: Order }): JSX.Element | null {
+  const state = order.state.value;
+  if (state.kind === "refused") return <Refusals refusals={state.refusals} />;
+  if (state.kind === "sending" && state.cuts > 0) {
+    return (
+      <Banner kind="warn" title="The agent does not answer">
+        It is asked again until it does. The key of the order makes one machine of all tries.
+      </Banner>
+    );
+  }
+  if (state.kind !== "possible") return null;
+  const { medium, unchecked } = state;
+  const size = medium?.size ?? null;
+  return (
+    <Banner kind="good" title="The request would be accepted; nothing was made">
+      {medium !== null && (
+        <p>
+          It boots {medium.name}
+          {size === null ? "" : `, ${bytesText(size)}`}.
+        </p>
+      )}
+      {unchecked.map((words) => <p key={words}>{words}</p>)}
+    </Banner>
+  );
+}
+
+function Refusals({ refusals }: { refusals: readonly Refusal[] }): JSX.Element {
+  const show = (field: string) => {
+    const found = document.getElementById(idOf(field)) ?? document.getElementById(EDITOR_ID);
+    found?.focus();
+    found?.scrollIntoView({ block: "center" });
+  };
+  return (
+    <Banner kind="bad" title="The request is refused">
+      <ul class="refusals">
+        {refusals.map(({ field, message }) => (
+          <li key={message} class="wrap">
+            {message}
+            {field !== undefined && (
+              <>
+                {" "}
+                <Button kind="quiet" label={`Show ${field}`} onClick={() => show(field)}>
+                  Show
+                </Button>
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Banner>
+  );
+}
+
+function OrderBar({ order, draft }: { order: Order; draft: Draft }): JSX.Element {
+  const state = order.state.value;
+  const stuck = isBusy(state) || draft.problem.value !== undefined;
+  const name = fieldText(valueAt(draft.request.value, ["machine", "alias"]));
+  return (
+    <div class="order-bar">
+      <span class="muted" role="status">{barText(state, draft)}</span>
+      <Button type="submit" disabled={stuck || state.kind === "checking"}>
+        Check
+      </Button>
+      <Button kind="primary" disabled={stuck} onClick={() => void order.create()}>
+        Create {name === "" ? "the machine" : name}
+      </Button>
+    </div>
+  );
+}
+
+function barText(state: Order["state"]["value"], draft: Draft): string {
+  if (draft.problem.value !== undefined) return "The JSON cannot be read";
+  switch (state.kind) {
+    case "checking":
+      return "Checking";
+    case "sending":
+      return "Sending the order";
+    case "refused":
+      return state.refusals.length === 1 ? "1 problem" : `${state.refusals.length} problems`;
+    case "possible":
+      return "Would be accepted";
+    case "writing":
+    case "made":
+      return "";
+  }
+}
+
+/** The order as commands. */
+function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element {
+  const call = order.callOf();
+  const cli = cliOf(["machine", "create", "-f", "-", "--follow"]);
+  return (
+    <details class="terminal">
+      <summary>The same from a terminal</summary>
+      <Command text={`${cli} <<'JSON'\n${textOf(draft.request.value)}\nJSON`} label="as CLI" />
+      <Command text={curlOf(call)} label="as curl" />
+    </details>
+  );
+}

@@ -1,0 +1,111 @@
+// What the host has and how much of it is used.
+
+import type { ComponentChildren, JSX } from "preact";
+import { bytesText, isThere, Progress, Time } from "../../part/shown.tsx";
+import type { HostPage } from "./host_view.ts";
+
+/** Slots, machines, room and the age of the index; what could not be read says why. */
+export function HostFacts({ host }: { host: HostPage }): JSX.Element {
+  const { slots, machines, pool, cache, disk, store } = host;
+  return (
+    <ul class="cards host-facts">
+      <Fact title="Slots" value={`${slots.busy} of ${slots.total} busy`}>
+        <Progress done={slots.busy} total={Math.max(1, slots.total)} label="Slots that are busy" />
+      </Fact>
+      <Fact title="Machines" value={machinesText(machines.value)} error={machines.error}>
+        <a href="/ui/machines">All machines</a>
+      </Fact>
+      <Fact
+        title={pool.value === null ? "Pool" : `Pool ${pool.value.name}`}
+        value={pool.value && `${bytesText(pool.value.free_bytes)} free`}
+        error={pool.error}
+      >
+        {pool.value !== null && (
+          <Progress
+            done={pool.value.used_bytes}
+            total={pool.value.used_bytes + pool.value.free_bytes}
+            label="Used of the pool"
+          />
+        )}
+      </Fact>
+      <Fact
+        title="Cache of media"
+        value={bytesText(cache.bytes) +
+          (cache.max_bytes === null ? "" : ` of ${bytesText(cache.max_bytes)}`)}
+      >
+        {cache.max_bytes !== null && (
+          <Progress done={cache.bytes} total={cache.max_bytes} label="Used of the cache" />
+        )}
+      </Fact>
+      <Fact
+        title="Disk of the agent"
+        value={isThere(disk.value?.free_bytes) ? `${bytesText(disk.value.free_bytes)} free` : null}
+        error={disk.error}
+      >
+        <span class="muted">{disk.value?.folder}, database {bytesText(store.bytes)}</span>
+      </Fact>
+      <IndexFact index={host.index} />
+      <Walls walls={host.walls} />
+    </ul>
+  );
+}
+
+interface FactProps {
+  readonly title: string;
+  readonly value: ComponentChildren;
+  readonly error?: string | null;
+  readonly children?: ComponentChildren;
+}
+
+function Fact({ title, value, error = null, children }: FactProps): JSX.Element {
+  return (
+    <li class="card fact">
+      <h3>{title}</h3>
+      {error === null
+        ? <p class="fact-value">{value ?? "not known"}</p>
+        : <p class="step-error">{error}</p>}
+      {children}
+    </li>
+  );
+}
+
+function machinesText(machines: HostPage["machines"]["value"]): string | null {
+  if (machines === null) return null;
+  if (machines.total === 0) return "none";
+  const words = Object.entries(machines.by_state).map(([state, count]) => `${count} ${state}`);
+  return words.join(", ");
+}
+
+function IndexFact({ index }: { index: HostPage["index"] }): JSX.Element {
+  const { upstream, compared_at, outcome, problems } = index;
+  const value = compared_at === null
+    ? upstream === null ? "no upstream" : "not synced yet"
+    : <Time at={compared_at} />;
+  const words = outcome === "partial"
+    ? `${problems} ${problems === 1 ? "problem" : "problems"}`
+    : outcome === "failed"
+    ? "the last sync failed"
+    : "in step with its upstream";
+  return (
+    <Fact title="Image index" value={value}>
+      <span class={outcome === "complete" || outcome === null ? "muted" : "step-error"}>
+        {outcome === null ? null : words} <a href="/ui/images">Images</a>
+      </span>
+    </Fact>
+  );
+}
+
+function Walls({ walls: { value, error } }: { walls: HostPage["walls"] }): JSX.Element {
+  const open = (value ?? []).filter(({ ok }) => !ok);
+  const total = value?.length ?? 0;
+  return (
+    <Fact
+      title="Walls around tasks"
+      value={value &&
+        (open.length === 0 ? `all ${total} stand` : `${total - open.length} of ${total} stand`)}
+      error={error}
+    >
+      <a href="/ui/system">System</a>
+    </Fact>
+  );
+}

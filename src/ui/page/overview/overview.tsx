@@ -1,0 +1,239 @@
+// The first page: the host and what is wrong with it, how many jobs there are in each state, those that run or
+// wait with their steps, and those that failed.
+
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { cliOf } from "../../client/curl.ts";
+import { Copy } from "../../part/controls.tsx";
+import { sizeText } from "../../part/device.tsx";
+import { Banner, Empty } from "../../part/message.tsx";
+import {
+  Badge,
+  durationOf,
+  isThere,
+  Progress,
+  REASONS,
+  spanText,
+  Time,
+} from "../../part/shown.tsx";
+import { nameTab } from "../../browser/tab.ts";
+import { type JobList, type JobSummary, openJobList, STATES } from "../jobs/job_list.ts";
+import { HostFacts } from "./host_facts.tsx";
+import { type HostPage, modeText, openHostView } from "./host_view.ts";
+import { Sparkline } from "./hours.tsx";
+
+/** Jobs that have not ended, as the API filters them. */
+const UNFINISHED = new URLSearchParams({ state: "running,waiting,queued" });
+
+/** The host, and what it does now. */
+export function OverviewPage(): JSX.Element {
+  useEffect(() => nameTab("Overview"), []);
+  const view = useMemo(openHostView, []);
+  const list = useMemo(() => {
+    const { soon } = view;
+    return openJobList(UNFINISHED, {
+      load: view.load,
+      job: soon,
+      machine: soon,
+      index: soon,
+      host: soon,
+    });
+  }, []);
+  useEffect(() => () => {
+    list.close();
+    view.close();
+  }, []);
+  const host = view.host.value;
+  const error = list.error.value ?? view.error.value;
+  return (
+    <>
+      <Head host={host} />
+      {error !== undefined && <Banner kind="bad" title={error} />}
+      {host?.warnings.map((warning) => <Warning key={warning.code} warning={warning} />)}
+      <StateTiles list={list} />
+      <div class="overview">
+        <section aria-labelledby="now-title">
+          <h2 id="now-title">Running and waiting now</h2>
+          <Now list={list} />
+        </section>
+        <section aria-labelledby="failed-title">
+          <h2 id="failed-title">Failed in the last 24 hours</h2>
+          {view.failed.value !== undefined && (
+            <Failed jobs={view.failed.value} hours={view.hours.value ?? []} />
+          )}
+          <h2>Jobs by the hour</h2>
+          {view.hours.value !== undefined && <Sparkline hours={view.hours.value} />}
+        </section>
+      </div>
+      <section class="overview-host" aria-labelledby="host-title">
+        <h2 id="host-title">Host</h2>
+        {host === undefined
+          ? <p class="muted" role="status">Asking the host</p>
+          : <HostFacts host={host} />}
+      </section>
+    </>
+  );
+}
+
+/** The colours of the ways to a host. */
+const MODE_STATES: Readonly<Record<HostPage["mode"], string>> = {
+  simulated: "waiting",
+  ssh: "running",
+  local: "succeeded",
+};
+
+function Head({ host }: { host: HostPage | undefined }): JSX.Element {
+  if (host === undefined) return <h1>Overview</h1>;
+  const { mode, name, system: { value: system } } = host;
+  const facts = [
+    system?.platform === name ? null : system?.platform,
+    isThere(system?.cpus) ? `${system.cpus} cpus` : null,
+    isThere(system?.ram_mib) ? sizeText(system.ram_mib) : null,
+  ].filter(isThere);
+  return (
+    <div>
+      <h1>
+        {system?.hostname ?? name}{" "}
+        <span class={`badge state-${MODE_STATES[mode]}`}>{modeText(host)}</span>
+      </h1>
+      <p class="muted">
+        {facts.join(", ")}
+        {facts.length > 0 && " · "}zonewright {host.version}, started <Time at={host.started_at} />
+      </p>
+    </div>
+  );
+}
+
+/** Warnings of what keeps jobs from running; others can wait. */
+const GRAVE: readonly string[] = ["store", "disk", "host", "pool_low"];
+
+function Warning({ warning }: { warning: HostPage["warnings"][number] }): JSX.Element {
+  const { code, message, hint } = warning;
+  const [program, ...words] = hint.split(" ");
+  const command = program === "zonewright" ? cliOf(words) : undefined;
+  return (
+    <Banner
+      kind={GRAVE.includes(code) ? "bad" : "warn"}
+      title={message.charAt(0).toUpperCase() + message.slice(1)}
+    >
+      {command === undefined ? <p>{hint.charAt(0).toUpperCase() + hint.slice(1)}.</p> : (
+        <p>
+          See{" "}
+          <Copy text={command} label="command">
+            <code>{command}</code>
+          </Copy>
+        </p>
+      )}
+    </Banner>
+  );
+}
+
+function StateTiles({ list }: { list: JobList }): JSX.Element {
+  const counts = list.counts.value?.of;
+  return (
+    <ul class="tiles">
+      {STATES.map((state) => (
+        <li key={state}>
+          <a class={`tile tile-${state}`} href={`/ui/jobs?state=${state}`}>
+            <span class="tile-count">{counts?.[state]?.toLocaleString("en") ?? "–"}</span>
+            <span class="tile-title">{state}</span>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Jobs that are drawn; the list of jobs has the others. */
+const CARDS_MAX = 24;
+
+function Now({ list }: { list: JobList }): JSX.Element {
+  const jobs = list.rows.value;
+  if (jobs.length === 0) {
+    if (list.status.value === "loading") return <p class="muted" role="status">Loading</p>;
+    return (
+      <Empty title="Nothing runs now" command={cliOf(["job", "run", "WORKFLOW", "--follow"])}>
+        <p class="muted">
+          <a href="/ui/workflows">Run a workflow</a>, or from a terminal:
+        </p>
+      </Empty>
+    );
+  }
+  // What runs comes first.
+  const running = jobs.filter(({ state }) => state === "running");
+  const shown = [...running, ...jobs.filter(({ state }) => state !== "running")];
+  return (
+    <>
+      <ul class="cards">
+        {shown.slice(0, CARDS_MAX).map((job) => <JobCard key={job.uuid} job={job} />)}
+      </ul>
+      {(shown.length > CARDS_MAX || list.status.value === "more") && (
+        <p>
+          <a href="/ui/jobs?state=running">Show all that run</a>
+        </p>
+      )}
+    </>
+  );
+}
+
+function JobCard({ job }: { job: JobSummary }): JSX.Element {
+  const { task, tasks_done, tasks_total } = job;
+  const seconds = durationOf(job);
+  const about = job.machine?.alias ?? job.target;
+  return (
+    <li class="card">
+      <div class="card-head">
+        <a class="job-link" href={`/ui/jobs/${job.uuid}`}>{job.name}</a>
+        <Badge state={job.state} reason={job.reason} />
+      </div>
+      <p class="card-step">
+        <span class="cut">{task?.name ?? REASONS[job.reason ?? ""] ?? "not started"}</span>
+        <span class="muted number">{tasks_done}/{tasks_total}</span>
+      </p>
+      <Progress
+        done={tasks_done}
+        total={tasks_total}
+        label={`Tasks of ${job.name} that are done`}
+      />
+      <p class="muted cut">
+        {about !== null && <>{about} ·{" "}</>}
+        created <Time at={job.created_at} />
+        {seconds !== null && <>{" "}· {spanText(seconds)}</>}
+      </p>
+    </li>
+  );
+}
+
+interface FailedProps {
+  /** The newest. */
+  readonly jobs: readonly JobSummary[];
+  readonly hours: readonly { readonly failed: number }[];
+}
+
+function Failed({ jobs, hours }: FailedProps): JSX.Element {
+  if (jobs.length === 0) return <p class="muted">None</p>;
+  const total = hours.reduce((sum, { failed }) => sum + failed, 0);
+  return (
+    <>
+      <ul class="failures">
+        {jobs.map(({ uuid, name, task, error, finished_at }) => (
+          <li key={uuid}>
+            <p class="failure-head">
+              <a class="job-link" href={`/ui/jobs/${uuid}`}>{name}</a>
+              <span class="muted">
+                {task !== null && <>in {task.name},{" "}</>}
+                {finished_at !== null && <Time at={finished_at} />}
+              </span>
+            </p>
+            <p class="step-error cut" title={error ?? undefined}>{error}</p>
+          </li>
+        ))}
+      </ul>
+      {total > jobs.length && (
+        <p>
+          <a href="/ui/jobs?state=failed">Show all that failed</a>
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,186 @@
+// One workflow: its tasks with their sources, the form that runs it, and its newest jobs.
+
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { type Call, mayChange, send, wordsOf } from "../../client/client.ts";
+import { cliOf, curlOf } from "../../client/curl.ts";
+import type { Schemas } from "../../client/schema.ts";
+import { Button } from "../../part/controls.tsx";
+import { Dialog } from "../../part/dialog.tsx";
+import { Banner, type BannerKind, Empty } from "../../part/message.tsx";
+import { JobLines } from "../../part/job_lines.tsx";
+import { isThere, spanText, Uuid } from "../../part/shown.tsx";
+import { Source } from "../job/source.tsx";
+import { announce, nameTab } from "../../browser/tab.ts";
+import { go, type PageProps } from "../../browser/route.ts";
+import { RunForm } from "./run_form.tsx";
+import { openWorkflow, paramFieldsOf, validate, type Workflow } from "./workflow_view.ts";
+
+/** All that there is to see of a workflow. */
+export function WorkflowPage({ params: { uuid = "" } }: PageProps): JSX.Element {
+  const view = useMemo(() => openWorkflow(uuid), [uuid]);
+  useEffect(() => () => view.close(), [view]);
+  const workflow = view.workflow.value;
+  const jobs = view.jobs.value;
+  useEffect(() => nameTab(workflow?.name ?? "Workflow"), [workflow?.name]);
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/ui/workflows">Workflows</a>
+      </p>
+      {view.error.value !== undefined && <Banner kind="bad" title={view.error.value} />}
+      {workflow === undefined
+        ? view.error.value === undefined && <p class="muted loading" role="status">Loading</p>
+        : (
+          <>
+            <Head workflow={workflow} />
+            {mayChange() && jobs !== undefined && (
+              <RunForm workflow={workflow} fields={paramFieldsOf(jobs)} />
+            )}
+            <Chains workflow={workflow} />
+            {jobs !== undefined && jobs.length > 0 && <Jobs workflow={workflow} jobs={jobs} />}
+          </>
+        )}
+    </>
+  );
+}
+
+function Head({ workflow }: { workflow: Workflow }): JSX.Element {
+  const { uuid, name, timeout, secret_params = [] } = workflow;
+  const removes = useSignal(false);
+  const said = useSignal<{ kind: BannerKind; title: string } | undefined>(undefined);
+  const check = async () => {
+    try {
+      const { tasks } = await validate(workflow);
+      said.value = { kind: "good", title: `Valid for this agent: ${tasks} tasks` };
+    } catch (failure) {
+      said.value = { kind: "bad", title: wordsOf(failure) };
+    }
+  };
+  return (
+    <>
+      <div class="page-head">
+        <h1>{name}</h1>
+        {mayChange() && (
+          <div class="actions">
+            <Button onClick={check}>Validate</Button>
+            <Button kind="danger" onClick={() => removes.value = true}>Delete…</Button>
+          </div>
+        )}
+      </div>
+      <div class="verdict" role="status">
+        {said.value !== undefined && <Banner kind={said.value.kind} title={said.value.title} />}
+      </div>
+      <dl class="facts">
+        <div>
+          <dt>Workflow</dt>
+          <dd>
+            <Uuid uuid={uuid} of={name} />
+          </dd>
+        </div>
+        {isThere(timeout) && (
+          <div>
+            <dt>Timeout</dt>
+            <dd class="number">{spanText(timeout)}</dd>
+          </div>
+        )}
+        {secret_params.length > 0 && (
+          <div>
+            <dt>Secret params</dt>
+            <dd>{secret_params.join(", ")}</dd>
+          </div>
+        )}
+      </dl>
+      {removes.value && <RemovalDialog workflow={workflow} onClose={() => removes.value = false} />}
+    </>
+  );
+}
+
+function RemovalDialog(
+  { workflow: { uuid, name }, onClose }: { workflow: Workflow; onClose: () => void },
+): JSX.Element {
+  const call: Call = { method: "DELETE", path: `/workflows/${uuid}` };
+  return (
+    <Dialog
+      title={`Delete ${name}?`}
+      verb={`Delete ${name}`}
+      danger
+      curl={curlOf(call)}
+      cli={cliOf(["workflow", "delete", uuid, "--yes"])}
+      onConfirm={async () => {
+        await send(call);
+        announce(`${name} is deleted`);
+        go("/workflows");
+      }}
+      onClose={onClose}
+    >
+      <p class="muted">Its jobs stay: each has its own copy of the tasks. This cannot be undone.</p>
+    </Dialog>
+  );
+}
+
+function Chains({ workflow }: { workflow: Workflow }): JSX.Element {
+  const { chain, onerror, oncancel = [] } = workflow;
+  return (
+    <>
+      {Object.entries({ chain, onerror, oncancel }).map(([phase, tasks]) =>
+        tasks.length > 0 && (
+          <section key={phase} class="chain" aria-label={phase}>
+            <h2>{phase}</h2>
+            <div class="timeline">
+              {tasks.map((task, at) => <TaskSource key={task.uuid} task={task} open={at === 0} />)}
+            </div>
+          </section>
+        )
+      )}
+      {chain.length === 0 && <Empty title="Its chain has no task" />}
+    </>
+  );
+}
+
+function TaskSource({ task, open }: { task: Schemas["Task"]; open: boolean }): JSX.Element {
+  const { uuid, name, body, fallback, retry, timeout } = task;
+  const facts = [
+    retry === undefined ? null : `retry ${retry}`,
+    isThere(timeout) ? `timeout ${spanText(timeout)}` : null,
+    fallback === undefined ? null : "has a fallback",
+  ].filter(isThere);
+  return (
+    <details class="task" open={open}>
+      <summary class="chain-task">
+        <span class="task-name">{name ?? uuid}</span>
+        <span class="muted">{facts.join(", ")}</span>
+      </summary>
+      <div class="task-detail">
+        <Source text={body} label={`Source of ${name ?? uuid}`} />
+        {fallback !== undefined && (
+          <>
+            <h3>Fallback</h3>
+            <Source text={fallback} label={`Fallback of ${name ?? uuid}`} />
+          </>
+        )}
+      </div>
+    </details>
+  );
+}
+
+interface JobsProps {
+  readonly workflow: Workflow;
+  readonly jobs: readonly Schemas["JobSummary"][];
+}
+
+/** Jobs that have a line; the list of jobs has all of them. */
+const LINES_SHOWN = 10;
+
+function Jobs({ workflow: { name }, jobs }: JobsProps): JSX.Element {
+  return (
+    <section class="machine-jobs" aria-label="Its jobs">
+      <h2>Newest jobs</h2>
+      <JobLines jobs={jobs.slice(0, LINES_SHOWN)} />
+      <p>
+        <a href={`/ui/jobs?name=${encodeURIComponent(name)}`}>All jobs of this name</a>
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,109 @@
+// Workflows as the agent has them. No event is sent of them, so a page reads them when it is opened, and again
+// when the stream comes back.
+
+import { signal } from "@preact/signals";
+import { read, send, wordsOf } from "../../client/client.ts";
+import { follow } from "../../client/events.ts";
+import type { Answers, Schemas } from "../../client/schema.ts";
+
+/** A named chain of tasks. */
+export type Workflow = Schemas["Workflow"];
+
+/** The command that makes a workflow. */
+export const CREATE_WORDS = ["workflow", "create", "-f", "workflow.json"] as const;
+
+/** The workflows of a list. @param builtin whether those that are part of the agent are among them */
+export function openWorkflowList(builtin: boolean) {
+  const workflows = signal<readonly Workflow[] | undefined>(undefined);
+  const error = signal<string | undefined>(undefined);
+  const closing = new AbortController();
+  const load = async () => {
+    try {
+      const found = await read("GET /workflows", `/workflows?builtin=${builtin}`, closing.signal);
+      workflows.value = found.toSorted((a, b) => a.name.localeCompare(b.name, "en"));
+      error.value = undefined;
+    } catch (failure) {
+      if (!closing.signal.aborted) error.value = wordsOf(failure);
+    }
+  };
+  const stop = follow("kind=host", { load: () => void load() });
+  return {
+    workflows,
+    error,
+    close: () => {
+      stop();
+      closing.abort();
+    },
+  };
+}
+
+/** Jobs whose params suggest the fields of a form: the newest. */
+const JOBS_READ = 20;
+
+/** A workflow with the params that its jobs had so far. */
+export function openWorkflow(uuid: string) {
+  const workflow = signal<Workflow | undefined>(undefined);
+  const jobs = signal<readonly Schemas["JobSummary"][] | undefined>(undefined);
+  const error = signal<string | undefined>(undefined);
+  const closing = new AbortController();
+  const load = async () => {
+    try {
+      const query = `workflow_uuid=${uuid}&limit=${JOBS_READ}`;
+      const [found, page] = await Promise.all([
+        read("GET /workflows/{wf_uuid}", `/workflows/${uuid}`, closing.signal),
+        read("GET /agent/v1/jobs", `/agent/v1/jobs?${query}`, closing.signal),
+      ]);
+      jobs.value = page.jobs;
+      workflow.value = found;
+      error.value = undefined;
+    } catch (failure) {
+      if (!closing.signal.aborted) error.value = wordsOf(failure);
+    }
+  };
+  const stop = follow("kind=job", {
+    load: () => void load(),
+    job: ({ job }) => {
+      if (job !== null) {
+        jobs.value = jobs.value?.map((one) => one.uuid === job.uuid ? job : one);
+      }
+    },
+  });
+  return {
+    workflow,
+    jobs,
+    error,
+    close: () => {
+      stop();
+      closing.abort();
+    },
+  };
+}
+
+/** A param of a form: its name, and the value of the newest job that had it. */
+export interface ParamField {
+  readonly name: string;
+  readonly value: unknown;
+}
+
+/** What summaries show in the place of a secret. */
+const MASK = "***";
+
+/** The params that the jobs of a workflow had, those of the newest job first. A secret is asked for again. */
+export function paramFieldsOf(jobs: readonly Schemas["JobSummary"][]): readonly ParamField[] {
+  const fields = new Map<string, unknown>();
+  for (const { params } of jobs) {
+    for (const [name, value] of Object.entries(params ?? {})) {
+      if (!fields.has(name)) fields.set(name, value === MASK ? "" : value);
+    }
+  }
+  return [...fields].map(([name, value]) => ({ name, value }));
+}
+
+/** Asks the agent whether it would accept a workflow. @throws {CallError} with every incorrect field */
+export async function validate(
+  body: unknown,
+): Promise<Answers["POST /agent/v1/workflows/validate"]> {
+  const call = { method: "POST", path: "/agent/v1/workflows/validate", body } as const;
+  // The agent's description says that this is its answer.
+  return await send(call) as Answers["POST /agent/v1/workflows/validate"];
+}

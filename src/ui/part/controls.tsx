@@ -1,0 +1,146 @@
+// What is pressed: buttons, texts to copy, tabs.
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import { announce } from "../browser/tab.ts";
+
+/** How much a button matters: the one to press, one among others, one that destroys, one that stays quiet. */
+type ButtonKind = "primary" | "plain" | "danger" | "quiet";
+
+interface ButtonProps {
+  readonly kind?: ButtonKind;
+  readonly onClick?: (event: MouseEvent) => void;
+  readonly disabled?: boolean;
+  readonly type?: "button" | "submit";
+  /** What it does, where its content does not say so. */
+  readonly label?: string;
+  readonly children: ComponentChildren;
+}
+
+/** Does something at once; what goes elsewhere is a link. */
+export function Button(
+  { kind = "plain", onClick, disabled = false, type = "button", label, children }: ButtonProps,
+): JSX.Element {
+  return (
+    <button
+      type={type}
+      class={`button button-${kind}`}
+      disabled={disabled}
+      aria-label={label}
+      title={label}
+      onClick={onClick}
+    >
+      {children}
+    </button>
+  );
+}
+
+/** Milliseconds for which a copied text says so. */
+const COPIED_MS = 1_500;
+
+/** Copies a text. @param label what is copied, such as "uuid" */
+export function Copy(
+  { text, label, children }: { text: string; label: string; children?: ComponentChildren },
+): JSX.Element {
+  const [copied, setCopied] = useState(false);
+  const copy = async (event: MouseEvent) => {
+    event.stopPropagation();
+    event.preventDefault();
+    await navigator.clipboard.writeText(text);
+    announce(`Copied ${label}`);
+    setCopied(true);
+    setTimeout(() => setCopied(false), COPIED_MS);
+  };
+  return (
+    <button
+      type="button"
+      class={children === undefined ? "copy copy-icon" : "copy"}
+      data-copied={copied}
+      title={`Copy ${label}`}
+      aria-label={children === undefined ? `Copy ${label}` : undefined}
+      onClick={copy}
+    >
+      {children ?? <CopyIcon />}
+      {copied && <span class="copied" aria-hidden="true">Copied</span>}
+    </button>
+  );
+}
+
+/** A command to type elsewhere. @param label what is copied */
+export function Command({ text, label }: { text: string; label: string }): JSX.Element {
+  return (
+    <div class="command">
+      <code tabIndex={0}>{text}</code>
+      <Copy text={text} label={label} />
+    </div>
+  );
+}
+
+function CopyIcon(): JSX.Element {
+  return (
+    <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+      <path
+        d="M5.5 5.5v-3h8v8h-3M2.5 5.5h8v8h-8z"
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.3"
+        stroke-linejoin="round"
+      />
+    </svg>
+  );
+}
+
+/** A choice, with the number of what it holds. */
+interface Tab {
+  readonly key: string;
+  readonly title: string;
+  readonly count?: number | undefined;
+  /** Whether there may be more of them. */
+  readonly more?: boolean;
+}
+
+interface TabsProps {
+  readonly tabs: readonly Tab[];
+  readonly current: string;
+  /** What is chosen by them. */
+  readonly label: string;
+  /** Id of the element that they change. */
+  readonly controls: string;
+  readonly onChange: (key: string) => void;
+}
+
+/** Tabs; arrow keys go from one to the next. */
+export function Tabs({ tabs, current, label, controls, onChange }: TabsProps): JSX.Element {
+  const move = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const at = tabs.findIndex(({ key }) => key === current);
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    if (next === undefined) return;
+    onChange(next.key);
+    event.currentTarget.querySelector<HTMLElement>(`[data-key="${next.key}"]`)?.focus();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
+      {tabs.map(({ key, title, count, more = false }) => (
+        <button
+          key={key}
+          type="button"
+          role="tab"
+          class="tab"
+          data-key={key}
+          aria-selected={key === current}
+          aria-controls={controls}
+          tabIndex={key === current ? 0 : -1}
+          onClick={() => onChange(key)}
+        >
+          {title}
+          {count !== undefined && (
+            <span class="tab-count">{count.toLocaleString("en")}{more && "+"}</span>
+          )}
+        </button>
+      ))}
+    </div>
+  );
+}

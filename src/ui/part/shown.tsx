@@ -1,0 +1,140 @@
+// What is shown the same way everywhere: states, times, spans of time, uuids, progress.
+
+import { signal } from "@preact/signals";
+import type { JSX } from "preact";
+import type { Schemas } from "../client/schema.ts";
+import { Copy } from "./controls.tsx";
+
+/** A job's state. */
+type State = Schemas["JobSummary"]["state"];
+
+/** A state as a word with its colour and form; the colour alone says nothing. */
+export function Badge({ state, reason }: { state: State; reason?: string | null }): JSX.Element {
+  const title = reason === null || reason === undefined ? undefined : REASONS[reason] ?? reason;
+  return <span class={`badge state-${state}`} title={title}>{state}</span>;
+}
+
+/** Why an unfinished job does not run, in words. */
+export const REASONS: Readonly<Record<string, string>> = {
+  scheduled: "scheduled for later",
+  waiting_for_slot: "waiting for a slot",
+  waiting_for_resume: "waiting for resume",
+  waiting_for_retry: "waiting for its next attempt",
+  undoing: "undoing what it did",
+};
+
+const TICK_MS = 1_000;
+/** Milliseconds since 1970, every second; it draws spans of time, and asks the agent for nothing. */
+export const clock = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) clock.value = Date.now();
+}, TICK_MS);
+
+const MINUTE_S = 60;
+const HOUR_S = 3_600;
+const DAY_S = 86_400;
+
+/** A span of time in one or two units: `850 ms`, `3.2 s`, `2 min 5 s`, `3 h 12 min`, `2 d 4 h`. */
+export function spanText(seconds: number): string {
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  const two = (large: number, first: string, small: number, second: string) => {
+    const rest = Math.floor(whole % large / small);
+    return `${Math.floor(whole / large)} ${first}${rest === 0 ? "" : ` ${rest} ${second}`}`;
+  };
+  if (whole < MINUTE_S) return `${whole} s`;
+  if (whole < HOUR_S) return two(MINUTE_S, "min", 1, "s");
+  if (whole < DAY_S) return two(HOUR_S, "h", MINUTE_S, "min");
+  return two(DAY_S, "d", HOUR_S, "h");
+}
+
+/** The largest unit of a span. */
+function roughText(seconds: number): string {
+  if (seconds < MINUTE_S) return `${Math.max(0, Math.floor(seconds))} s`;
+  if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min`;
+  if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h`;
+  return `${Math.floor(seconds / DAY_S)} d`;
+}
+
+/** How long ago an instant was, or how long until it comes; the exact instant stands behind it. */
+export function Time({ at }: { at: string }): JSX.Element {
+  const seconds = (clock.value - Date.parse(at)) / 1000;
+  const text = seconds >= 0 ? `${roughText(seconds)} ago` : `in ${roughText(-seconds)}`;
+  return <time dateTime={at} title={exactText(at)}>{text}</time>;
+}
+
+/** An instant in the reader's own time zone, to the second. */
+export function exactText(at: string): string {
+  return new Date(at).toLocaleString("sv", { timeZoneName: "short" });
+}
+
+/** The time of day of an instant, with milliseconds. */
+export function timeOfDay(at: string): string {
+  const date = new Date(at);
+  const clockTime = date.toLocaleTimeString("sv");
+  return `${clockTime}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** How long a job has taken since it began, in seconds; null before. While it is unfinished it grows. */
+export function durationOf(
+  { started_at, finished_at, duration }: Schemas["JobSummary"],
+): number | null {
+  if (started_at === null || finished_at !== null) return duration;
+  return Math.max(0, (clock.value - Date.parse(started_at)) / 1000);
+}
+
+/** Characters of a uuid that lists show. */
+const SHORT_CHARS = 8;
+
+/** Characters of a digest that are shown; a click copies all of it. */
+export const DIGEST_CHARS = 12;
+
+/** The beginning of a uuid. */
+export function shortUuid(uuid: string): string {
+  return uuid.slice(0, SHORT_CHARS);
+}
+
+/** A short uuid; a click copies all of it. */
+export function Uuid({ uuid, of }: { uuid: string; of: string }): JSX.Element {
+  return (
+    <Copy text={uuid} label={`uuid of ${of}`}>
+      <code>{shortUuid(uuid)}</code>
+    </Copy>
+  );
+}
+
+const BYTE_UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
+const UNIT_STEP = 1_024;
+
+/** A size in the largest unit that it reaches, in three digits: `512 bytes`, `1.46 MiB`, `650 MiB`. */
+export function bytesText(bytes: number): string {
+  const unit = Math.min(
+    bytes < 1 ? 0 : Math.floor(Math.log(bytes) / Math.log(UNIT_STEP)),
+    BYTE_UNITS.length - 1,
+  );
+  const value = bytes / UNIT_STEP ** unit;
+  const text = unit === 0 || Number.isInteger(value) ? String(value) : value.toPrecision(
+    value >= 1_000 ? 4 : 3,
+  );
+  return `${text} ${BYTE_UNITS[unit]}`;
+}
+
+/** Whether there is a value: what the index leaves out is null or missing. */
+export function isThere<T>(value: T): value is NonNullable<T> {
+  return value !== null && value !== undefined;
+}
+
+/** How far something is. @param total undefined when that is not known */
+export function Progress(
+  { done, total, label }: { done: number; total: number | undefined; label: string },
+): JSX.Element {
+  return (
+    <progress
+      class="progress"
+      value={total === undefined ? undefined : done}
+      max={total ?? 1}
+      aria-label={label}
+    />
+  );
+}
